@@ -16,7 +16,7 @@ namespace {
 constexpr double kTolerance = 1e-2, kLargest = 1e4, kLeastCosine = 0.99;
 constexpr uint64_t kOperations = 1 << 20;
 
-// Whether kernels and the evaluator must agree: tensors of numbers, nothing drawn at random.
+// Returns whether kernels and the evaluator must agree: numeric tensors only, no random numbers.
 bool is_comparable(const Module& m) {
   bool all = true;
   for (GraphId id : graphs_in_use(m)) {
@@ -49,7 +49,7 @@ std::string compare(std::string_view what, const std::vector<eval::HostValue>& a
   if (actual.size() != expected.size()) return std::string(what) + ": another number of results";
   for (size_t i = 0; i < actual.size(); ++i) {
     const eval::Comparison c = eval::compare(actual[i], expected[i], kTolerance, kTolerance);
-    // Rounding may turn an integer or a condition around.
+    // Rounding may flip an integer or a condition.
     const bool comparable = c.message.empty() || c.first_mismatch >= 0;
     if (comparable && (c.pass || !is_float(expected[i].tensor.dtype) || c.cosine >= kLeastCosine)) continue;
     return std::string(what) + ": output " + std::to_string(i) + ": " + c.message + ", cosine " + std::to_string(c.cosine);
@@ -77,13 +77,13 @@ std::string first_difference(const CompileOptions& o) {
   f32.precision_name = "f32";
   const auto compiled = compile(std::move(*model), "cpu", f32, {}, d);
   if (!compiled) return {};
-  random.evaluation.max_steps *= 16;  // fused operations count otherwise
+  random.evaluation.max_steps *= 16;  // fused ops count more
   Diagnostics after;
   const auto optimised = eval::evaluate(*compiled->lir.module, inputs, after, random.evaluation);
   if (!optimised) return after.exit() == ExitCode::Limit ? "" : "after the passes: " + after.text();
   if (std::string reason = compare("after the passes", *optimised, *expected); !reason.empty()) return reason;
 
-  if (lacks_data(*compiled->lir.module)) return {};  // kernels read what the module holds
+  if (lacks_data(*compiled->lir.module)) return {};  // kernels need the weights' data
   Diagnostics of_kernels;
   const auto runner = make_interpreting_runner(compiled->lir, "cpu", of_kernels, kOperations * 1000);
   const auto results = runner ? runner->run(inputs, of_kernels) : std::nullopt;

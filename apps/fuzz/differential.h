@@ -1,11 +1,11 @@
-// One model by three ways: the reference evaluator before the passes, the same after them, and the kernels interpreted.
+// Evaluates a model in three ways: the reference evaluator before and after the passes, and interpreted kernels.
 #pragma once
 #include "driver/load.h"
 
 namespace rlxc {
 
-// The first difference, or an empty string. Models that are too large to be evaluated, that draw random numbers, or whose results
-// are so large that rounding shows, are not judged.
+// Returns the first difference, or an empty string. Skips models that are too large, draw random numbers, or have results large
+// enough for rounding to matter.
 std::string first_difference(const CompileOptions&);
 
 }  // namespace rlxc

@@ -1,6 +1,6 @@
-// Any bytes, given as a model, a compiled module, a calibration record or a table of buffers, give a result or diagnostics: never
-// a crash, a hang, a read outside of them, or an internal error. Models that can be evaluated give the same results before the
-// passes, after them, and by their kernels. For libFuzzer; scripts/fuzz runs it.
+// Fuzz target: arbitrary bytes as a model, compiled module, calibration record or buffer table must yield a result or
+// diagnostics, never a crash, hang, out-of-bounds read or internal error. Models that can be evaluated must have equal results
+// before and after the passes and with kernels. For libFuzzer; scripts/fuzz runs it.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +23,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
-// Removed when the process ends.
+// Removed at exit.
 const std::string& folder() {
   static const target::WorkFolder made;
   if (made.path().empty()) std::abort();
@@ -39,7 +39,7 @@ void require_no_internal_error(ExitCode code) {
   if (code == ExitCode::Internal) fail("internal error");
 }
 
-// A graph that is read without an error is valid.
+// A graph that is read without an error must be valid.
 void check_model(const CompileOptions& o) {
   Diagnostics d;
   if (const auto model = load_model(o, d)) {
@@ -51,7 +51,7 @@ void check_model(const CompileOptions& o) {
   if (const std::string reason = first_difference(o); !reason.empty()) fail(reason);
 }
 
-// The passes see the record as it is, whatever model it names.
+// The passes use the record as it is, whichever model it names.
 void check_calibration(const std::string& file) {
   CompileOptions o;
   o.input = RLXC_FUZZ_MODEL;

@@ -7,7 +7,7 @@
 namespace rlxc {
 namespace {
 
-// A field of a message: a number, raw bytes, or a message when the bytes are one.
+// A field of a message: a number, bytes, or a message if the bytes parse as one.
 struct Field {
   uint32_t tag = 0;
   uint64_t number = 0;
@@ -89,7 +89,7 @@ void collect(std::vector<Field>& fields, std::vector<std::pair<std::vector<Field
   }
 }
 
-// Names and operators that occur in the models: replacing one by another makes cycles, other operators, other types.
+// Collects names and operators of the model. Exchanging them creates cycles, other operators and other types.
 void words_of(const std::vector<Field>& fields, std::vector<std::string>* out) {
   for (const Field& f : fields) {
     if (f.message) words_of(f.fields, out);

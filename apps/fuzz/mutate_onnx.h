@@ -1,5 +1,5 @@
-// Changes of an ONNX file that leave it a protobuf message: fields are removed, repeated, exchanged, or get the values of others,
-// so that names, operators and sizes are wrong rather than the encoding.
+// Mutates an ONNX file while preserving its protobuf encoding: removes, repeats and exchanges fields, or copies values between
+// them. Names, operators and sizes become invalid.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace rlxc {
 
-// None if the bytes are no message.
+// Returns nullopt if the bytes are not a message.
 std::optional<std::string> mutate_onnx(const std::string& model, uint64_t seed);
 
 }  // namespace rlxc

@@ -1,4 +1,4 @@
-// Cases in ONNX's layout: DIR/**/CASE/model.onnx beside test_data_set_*/input_N.pb and output_N.pb.
+// Test cases in ONNX's layout: DIR/**/CASE/model.onnx with test_data_set_*/input_N.pb and output_N.pb.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -9,15 +9,15 @@ namespace rlxc::suite {
 
 struct Case {
   std::filesystem::path folder;
-  std::string name, group;  // the folder, and the folder it is in
-  std::string op;           // that all nodes of the model are, or "(several)"
+  std::string name, group;  // the folder, and its parent
+  std::string op;           // the operator of all nodes, or "(several)"
 };
 
-// Below the folders, sorted by path. A folder may be a case itself.
+// Finds cases in the folders, sorted by path. A folder may be a case itself.
 std::vector<Case> find_cases(const std::vector<std::string>& folders);
 
-// Lines `NAME ENGINE REASON`: what is known not to pass, with ENGINE reference, kernels, verify-each or any. `reason` is null
-// where the case must pass.
+// Known failures, one line `NAME ENGINE REASON` each; ENGINE is reference, kernels, verify-each or any. `reason` returns null if
+// the case must pass.
 class ExpectedFailures {
  public:
   void read(const std::string& file);

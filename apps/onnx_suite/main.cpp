@@ -1,5 +1,5 @@
-// Runs trees of ONNX-layout test cases with the reference engine, with kernels, or both, and compares the results with the
-// expected ones: every case that does not pass with its reason, a table by operator, and the counts.
+// Runs trees of ONNX test cases with the reference engine, with kernels, or both, and compares with the expected results. Prints
+// every failing case with its reason, a table by operator, and counts.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     if (engine == text || (engine == "both" && e != Engine::Interpreter)) engines.push_back(e);
   ExpectedFailures expected;
   if (!expected_file.empty()) expected.read(expected_file);
-  const target::WorkFolder scratch;  // of all processes, also those that crash
+  const target::WorkFolder scratch;  // shared by all processes, including those that crash
   if (!scratch.path().empty()) setenv("TMPDIR", scratch.path().c_str(), 1);
 
   const std::vector<Case> cases = find_cases(folders);
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   print("folder", by_group, engines);
   std::cout << '\n';
   for (Engine e : engines) std::cout << name(e) << ": " << text(all["all"][e]) << '\n';
-  Counts total;  // of cases: one has passed if it did with every engine
+  Counts total;  // by case: passed means with every engine
   for (Outcome o : worst) ++total[o];
   std::cout << text(total) << '\n';
   return cases.empty() || surprises > 0;

@@ -14,7 +14,7 @@
 namespace rlxc::suite {
 namespace {
 
-constexpr size_t kMaxMessage = 2000;  // fits into a pipe together with the outcome
+constexpr size_t kMaxMessage = 2000;  // fits into a pipe with the outcome
 
 std::string one_line(std::string s) {
   std::replace(s.begin(), s.end(), '\n', ' ');
@@ -54,7 +54,7 @@ Verdict run_case(const Case& c, const Settings& s) {
 
 struct Child {
   size_t index = 0;
-  int from = -1;  // where its verdict comes from
+  int from = -1;  // read end of its verdict's pipe
 };
 
 std::pair<pid_t, Child> start(const std::vector<Case>& cases, size_t index, const Settings& s) {

@@ -1,4 +1,4 @@
-// One case, computed by one engine in a process of its own, so that a crash or a hang is one failed case.
+// Runs each case and engine in a separate process: a crash or hang is one failed case.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,11 +12,11 @@ namespace rlxc::suite {
 struct Settings {
   RunRequest run;  // tolerances, engine and target
   bool verify_each = false;
-  unsigned seconds = 60;  // for one case
-  size_t jobs = 1;        // cases at a time
+  unsigned seconds = 60;  // per case
+  size_t jobs = 1;        // concurrent cases
 };
 
-// Skipped: refused with a clear error. Everything else that is not right is a failure.
+// Skipped: rejected with a clear error. Any other problem is a failure.
 enum class Outcome : uint8_t { Passed, Failed, Skipped };
 
 struct Verdict {
@@ -24,7 +24,7 @@ struct Verdict {
   std::string message;
 };
 
-// Calls `report` for each case in order, as soon as its verdict and those before it are known.
+// Calls `report` for each case in order, as soon as its verdict and all earlier ones are known.
 void run_cases(const std::vector<Case>&, const Settings&, const std::function<void(const Case&, const Verdict&)>& report);
 
 }  // namespace rlxc::suite

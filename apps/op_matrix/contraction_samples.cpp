@@ -37,7 +37,7 @@ std::vector<Sample> contraction_samples() {
     if (o.dtype != DType::I8) return ValueId();
     return o.op(QMatMul, {o.in({5, 7}), o.in({7, 3}), o.in({}), o.in({3})});
   });
-  // Sums of two products leave 16 bits.
+  // The sum of two products exceeds 16 bits.
   for (const double zero : {0, 128, 255})
     for (const double right : {-128, 127})
       add(QMatMul, "255 x " + std::to_string(static_cast<int>(right)) + ", zero point " + std::to_string(static_cast<int>(zero)),
@@ -46,7 +46,7 @@ std::vector<Sample> contraction_samples() {
             return o.op(QMatMul, {o.in({9, 70}, DType::U8, 255, 255), o.in({70, 33}, DType::I8, right, right),
                                   o.in({}, DType::U8, zero, zero), o.in({}, DType::I8, -128, 127)});
           });
-  // Scaled to floats and, for every other one, rounded to codes again.
+  // Scaled to floats and, in every other sample, quantized again.
   const auto steps = [](OpKind op, bool rounded) {
     constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
     std::vector<RegionStep> all = {{op, DType::I32, {kNone, kNone, kNone}},
@@ -166,7 +166,7 @@ std::vector<Sample> contraction_samples() {
             if (mask == MaskKind::Custom) in.push_back(o.in({2, 1, 7, 7}, DType::Bool, 0, 1));
             return o.op(Attention, in, a);
           });
-  // Several blocks of queries and keys, heads of no round size, rows that see no key.
+  // Several blocks of queries and keys, odd head sizes, rows without a visible key.
   struct Heads {
     int64_t queries, keys, width, value_width;
     MaskKind mask;

@@ -38,7 +38,7 @@ std::vector<Sample> elementwise_samples() {
     Attrs attrs = default_attrs(op);
     if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) ab->alpha = 0.3, ab->beta = 0.4;
     if (auto* clamp = std::get_if<ClampAttrs>(&attrs)) clamp->min = -1, clamp->max = 1;
-    // Where the function is defined.
+    // The domain of the function.
     const bool positive = op == OpKind::Log || op == OpKind::Sqrt || op == OpKind::Rsqrt || op == OpKind::Log1p ||
                           op == OpKind::Pow || op == OpKind::Recip;
     const bool unit = op == OpKind::Asin || op == OpKind::Acos || op == OpKind::Atanh;

@@ -4,7 +4,7 @@ namespace rlxc::matrix {
 
 using enum OpKind;
 
-// Operations whose results have a data-dependent dim: nothing selected, some, all that there is room for.
+// Ops with a data-dependent result: nothing selected, some, all.
 std::vector<Sample> extent_samples() {
   std::vector<Sample> all;
   const auto add = [&](OpKind op, std::string what, std::function<ValueId(Operands&)> make) {

@@ -1,5 +1,5 @@
-// Every op kind on every element type and a list of awkward sizes, on every engine, against the reference evaluator. The samples
-// of one element type are one graph, so an engine compiles once for each type.
+// Tests every op kind with every element type and a list of awkward sizes, on every engine, against the reference evaluator. The
+// samples of one element type form one graph: an engine compiles once per type.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
@@ -23,13 +23,13 @@ Tolerance tolerance(DType t) {
   return is_float(t) ? Tolerance{1e-4, 1e-5} : Tolerance{};
 }
 
-// A sample that is legal for its element type, with what the reference evaluator gives.
+// A sample that is legal for its element type, with the reference results.
 struct Legal {
   const Sample* sample;
   std::vector<eval::HostValue> expected;
 };
 
-// Adds the sample to the module; its nodes are named after its number. Empty where it is not legal.
+// Adds the sample to the module; its nodes are named after its number. Returns no values if it is illegal.
 std::vector<ValueId> add_sample(Module& m, const Sample& s, DType t, size_t number, std::vector<eval::HostValue>* inputs) {
   const std::string name = "s" + std::to_string(number);
   Operands o(m, t, name + "_", number + 1);
@@ -66,7 +66,7 @@ struct Finding {
   std::string reason;
 };
 
-// "cpu", "metal", ... run the kernels of a target; "interpreter:metal" interprets them.
+// "cpu", "metal", ... run a target's kernels; "interpreter:metal" interprets them.
 std::unique_ptr<KernelRunner> make_runner(const Compiled& c, const std::string& engine, Diagnostics& d) {
   if (engine.starts_with("interpreter:")) return make_interpreting_runner(c.lir, c.target, d);
   return engine == "cpu" ? make_kernel_runner(c.lir, d) : make_emulated_runner(c.lir, c.target, d);
@@ -96,7 +96,7 @@ std::vector<Finding> run_engine(const std::vector<Legal>& legal, DType t, const 
         const auto [i, r] = from[k];
         const Legal& l = legal[i];
         const DType out = l.expected[r].tensor.dtype;
-        // Integers are exact; a result is as exact as the coarser of its type and that of the operands.
+        // Integers are exact. A float result has the coarser tolerance of its type and the operands' type.
         const Tolerance own = tolerance(out), given = is_float(out) ? tolerance(t) : Tolerance();
         const Tolerance limit{std::max(own.rtol, given.rtol), std::max(own.atol, given.atol)};
         const double terms = std::sqrt(static_cast<double>(std::max<int64_t>(l.sample->terms, 1)));
@@ -105,7 +105,7 @@ std::vector<Finding> run_engine(const std::vector<Legal>& legal, DType t, const 
       }
       return findings;
     }
-    // Nodes that the target refuses are named; the others get another try.
+    // Records the nodes that the target rejects and retries with the others.
     const std::string said = d.text();
     const std::regex label("\"s([0-9]+)\"");
     bool named = false;

@@ -47,7 +47,7 @@ std::vector<Sample> movement_samples() {
     });
     for (Reduction r : {Reduction::None, Reduction::Add, Reduction::Mul, Reduction::Max, Reduction::Min})
       add(ScatterElements, std::string(enum_names(r)[static_cast<size_t>(r)]) + " along" + of.substr(3), [=](Operands& o) {
-        // Without a reduction, places must differ: one row of updates.
+        // Without a reduction, indices must be distinct: one row of updates.
         std::vector<int64_t> dims = {3, 3, 3};
         if (r == Reduction::None) dims[static_cast<size_t>(axis)] = 1;
         return o.op(ScatterElements, {o.in({3, 5, 4}), o.index(dims, 3), o.in(dims)}, ScatterAttrs{axis, r});
@@ -87,13 +87,13 @@ std::vector<Sample> movement_samples() {
           std::string(enum_names(mode)[static_cast<size_t>(mode)]) + " " +
               std::string(enum_names(coord)[static_cast<size_t>(coord)]),
           [=](Operands& o) {
-            // Where interpolation of integers lands on an integer, rounding errors decide which way it is cut off.
+            // If an interpolated integer is exact, rounding errors decide its truncation.
             if (mode != ResizeMode::Nearest && !is_float(o.dtype)) return ValueId();
             ResizeAttrs a;
             a.sizes = {Dim(1), Dim(2), Dim(9), Dim(3)}, a.mode = mode, a.coord = coord;
             return o.op(Resize, {o.in({1, 2, 5, 7})}, a);
           });
-  add(Resize, "linear, twice the size", [](Operands& o) {  // weights are exact: 1/4 and 3/4
+  add(Resize, "linear, twice the size", [](Operands& o) {  // exact weights: 1/4 and 3/4
     ResizeAttrs a;
     a.sizes = {Dim(2), Dim(10), Dim(14)}, a.mode = ResizeMode::Linear;
     return o.op(Resize, {o.in({2, 5, 7})}, a);

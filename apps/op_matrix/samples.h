@@ -1,4 +1,4 @@
-// Nodes to try every target with: each op kind on sizes that kernels get wrong (none, one, primes, many, broadcast, transposed).
+// Nodes to test on every target: each op kind on sizes that are error-prone (none, one, primes, many, broadcast, transposed).
 #pragma once
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rlxc::matrix {
 
-// Makes a node's operands: graph inputs with random contents, the same for the same seed.
+// Creates a node's operands: graph inputs with random contents, reproducible by seed.
 class Operands {
  public:
   Operands(Module& m, DType t, std::string prefix, uint64_t seed)
@@ -18,7 +18,7 @@ class Operands {
 
   Builder b;
   DType dtype;
-  std::vector<eval::HostValue> contents;  // of the inputs made
+  std::vector<eval::HostValue> contents;  // of the created inputs
 
   ValueId in(std::vector<int64_t> dims) { return in(std::move(dims), dtype, low_, high_); }
   ValueId in(std::vector<int64_t> dims, DType, double low, double high);
@@ -26,7 +26,7 @@ class Operands {
   ValueId index(std::vector<int64_t> dims, int64_t n) {
     return in(std::move(dims), DType::I64, static_cast<double>(-n), static_cast<double>(n - 1));
   }
-  // A rank-2 value that lies transposed in memory.
+  // A rank-2 value with a transposed layout.
   ValueId turned(int64_t rows, int64_t columns) { return b.transpose(in({columns, rows}), {1, 0}); }
   ValueId op(OpKind kind, std::vector<ValueId> operands, Attrs attrs) { return b.create(kind, operands, std::move(attrs)); }
   ValueId op(OpKind kind, std::vector<ValueId> operands) { return op(kind, std::move(operands), default_attrs(kind)); }
@@ -41,8 +41,8 @@ class Operands {
 struct Sample {
   OpKind op;
   std::string what;                        // sizes and attributes
-  int64_t terms;                           // length of the longest sum: tolerances grow with its square root
-  std::function<ValueId(Operands&)> make;  // the node's first result; invalid where the dtype is not legal
+  int64_t terms;                           // length of the longest sum; tolerances grow with its square root
+  std::function<ValueId(Operands&)> make;  // returns the node's first result; invalid if the dtype is illegal
 };
 
 std::vector<Sample> elementwise_samples();

@@ -1,4 +1,4 @@
-// The command line: the table of options to flags, diagnostics to the terminal, exit codes. Everything else is in lib/driver.
+// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/driver.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -26,12 +26,13 @@ constexpr char kExamples[] = R"(Examples:
   rlxc run model.onnx --data test_data_set_0
   rlxc check model.onnx --target all
   rlxc inspect model.onnx --after-each
+  rlxc transform model.onnx --grad loss -o gradients.json
   rlxc list passes
 
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-// An option as the command line gives it.
+// An option and its values on the command line.
 struct Given {
   const Option* option;
   CLI::Option* flag = nullptr;
@@ -40,11 +41,16 @@ struct Given {
   std::vector<std::string> words = {};
 };
 
+// Words of --transform, whose order on the command line counts, whatever the flag.
+bool is_step(const Option& o) { return o.group == Group::Transforms || !o.step.empty(); }
+
 void add_option(CLI::App* app, Given& given) {
   const Option& o = *given.option;
   const std::string flag(o.flag), help = help_text(o);
-  if (is_flag(o)) given.flag = app->add_flag(flag, given.value, help);
+  if (is_flag(o) && is_step(o)) given.flag = app->add_flag(flag, help);
+  else if (is_flag(o)) given.flag = app->add_flag(flag, given.value, help);
   else given.flag = is_list(o) ? app->add_option(flag, given.words, help) : app->add_option(flag, given.word, help);
+  if (is_step(o) && !is_flag(o)) given.flag->allow_extra_args(false);
   if (o.required) given.flag->required();
   if (o.group != Group::Run) given.flag->group(std::string(kGroupNames[static_cast<size_t>(o.group)]));
   if (is_flag(o)) return;
@@ -80,11 +86,13 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector
   return static_cast<int>(ExitCode::Usage);
 }
 
-// Sets the option as the command line says. What is wrong with it, or an empty string.
+// Sets the option from the command line. Returns an error message, or an empty string.
 std::string apply(const Given& given, CommandLine* line) {
   if (given.flag->count() == 0) return {};
   const Option& o = *given.option;
   std::vector<std::string> words = given.words;
+  if (o.step == "size") std::erase_if(words, [](const std::string& w) { return w.find('=') == w.npos; });
+  else if (is_step(o)) return {};
   if (is_flag(o)) words = {given.value ? "true" : "false"};
   else if (!is_list(o)) words = {given.word};
   begin_words(*line, o);
@@ -93,8 +101,24 @@ std::string apply(const Given& given, CommandLine* line) {
   return {};
 }
 
-// Environment, then the configuration file, then flags. What is wrong with a flag, or an empty string.
-std::string resolve(const std::deque<Given>& given, CommandLine* line, Diagnostics& d) {
+// The transforms of the command line, in its order; they replace those of other sources.
+void apply_steps(const CLI::App& app, const std::deque<Given>& given, CommandLine* line) {
+  std::vector<std::string> all;
+  std::map<const CLI::Option*, size_t> seen;
+  for (const CLI::Option* flag : app.parse_order()) {
+    const auto at = std::ranges::find(given, flag, &Given::flag);
+    if (at == given.end() || !is_step(*at->option)) continue;
+    const Option& o = *at->option;
+    const size_t i = seen[flag]++;
+    const std::string word = is_flag(o) || i >= at->words.size() ? "" : at->words[i];
+    if (o.group != Group::Transforms && word.find('=') != word.npos) continue;  // sizes of symbols
+    all.push_back(std::string(o.step) + (o.step.empty() || word.empty() ? "" : " ") + word);
+  }
+  if (!all.empty()) line->transforms = std::move(all);
+}
+
+// Applies environment, configuration file, then flags. Returns an error message about a flag, or an empty string.
+std::string resolve(const CLI::App& app, const std::deque<Given>& given, CommandLine* line, Diagnostics& d) {
   apply_environment(
       *line, [](const char* name) -> const char* { return std::getenv(name); }, d);
   for (const Given& g : given)
@@ -102,6 +126,7 @@ std::string resolve(const std::deque<Given>& given, CommandLine* line, Diagnosti
   if (!line->config.empty() && !read_configuration(line->config, *line, d)) return {};
   for (const Given& g : given)
     if (std::string error = apply(g, line); !error.empty()) return error;
+  apply_steps(app, given, line);
   return {};
 }
 
@@ -128,6 +153,8 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, const CLI::App&
     case kCalibrate: return calibrate_command(line, line, terminal);
     case kCheck: return check_command(line, line.as_json, terminal);
     case kInspect: return inspect_command(line, line.stage, line.after_each, line.as_json, terminal);
+    case kTransform: return transform_command(line, line.ledger, terminal);
+    case kSimplify: return simplify_command(line, terminal);
     case kPlan: return plan_command(line.csv, line.capacity, static_cast<uint64_t>(line.effort), terminal);
     case kBisect: return bisect_command(line, line.check, terminal);
     case kDiff: return diff_command(line.before, line.after, line.fail_on, line.as_json, terminal);
@@ -162,7 +189,8 @@ int main(int argc, char** argv) {
   CommandLine line;
   Diagnostics d;
   Terminal terminal{isatty(STDERR_FILENO) != 0};
-  if (const std::string error = resolve(chosen->second.second, &line, d); !error.empty()) return wrong_usage(error);
+  if (const std::string error = resolve(*chosen->second.first, chosen->second.second, &line, d); !error.empty())
+    return wrong_usage(error);
   const RunRequest& run = line;
   if (chosen->first == kRun && run.data.empty() != run.random) return wrong_usage("run takes either --data or --random");
   if (!line.save_config.empty()) write_file(line.save_config, configuration_json(line), d);

@@ -9,14 +9,14 @@
 namespace rlxc {
 namespace {
 
-constexpr double kNormFlops = 6;      // an element of a norm: three passes of two
-constexpr double kDivisionFlops = 8;  // an element of a division or a root
-constexpr double kSeriesFlops = 48;   // an element of what is computed by a series or a table
+constexpr double kNormFlops = 6;      // per element of a norm: three passes of two flops
+constexpr double kDivisionFlops = 8;  // per element of a division or a root
+constexpr double kSeriesFlops = 48;   // per element of a function computed by a series or a table
 
 double elements(const Graph& g, ValueId v) { return static_cast<double>(num_elements(g.type(v)).value_or(0)); }
 double size_of(Dim d) { return d.is_static() ? static_cast<double>(d.size()) : 0; }
 
-// Elements that each result of a matmul or convolution sums.
+// Length of the sum behind each result element of a matmul or convolution. Symbolic dims count as 0.
 double contraction_size(const Graph& g, NodeId n) {
   const auto a = g.dims(g.operand(n, 0)), b = g.dims(g.operand(n, 1));
   double size = 1;
@@ -28,7 +28,7 @@ double contraction_size(const Graph& g, NodeId n) {
   switch (g.op(n)) {
     case OpKind::MatMul: return size_of(a[a.size() - (g.attrs<MatMulAttrs>(n).trans_a ? 2 : 1)]);
     case OpKind::FusedMatMulBiasAct: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
-    case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
+    case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns per result column
     case OpKind::DequantMatMul: return (g.attrs<DequantMatMulAttrs>(n).gated ? 2 : 1) * size_of(a.back());
     case OpKind::DotGeneral:
       for (int64_t axis : g.attrs<DotGeneralAttrs>(n).lhs_contracting) size *= size_of(a[static_cast<size_t>(axis)]);
@@ -80,13 +80,13 @@ Cost node_cost(const Graph& g, NodeId n) {
   const auto bytes = [&](ValueId v) { return v.valid() ? static_cast<int64_t>(byte_size(g.type(v)).value_or(0)) : 0; };
   c.flops = flops(g, n);
   for (ValueId v : g.operands(n)) c.bytes_read += bytes(v);
-  if (g.op(n) == OpKind::GroupedMatMul) {  // no more matrices than rows
+  if (g.op(n) == OpKind::GroupedMatMul) {  // reads at most one matrix per row
     const double used = std::min(1.0, size_of(g.dims(g.operand(n, 0))[0]) / std::max(1.0, size_of(g.dims(g.operand(n, 1))[0])));
     c.bytes_read -= static_cast<int64_t>((1 - used) * static_cast<double>(bytes(g.operand(n, 1))));
   }
   for (size_t r = 0; r < g.result_count(n); ++r) c.bytes_written += bytes(g.result(n, r));
   if (has_trait(g.op(n), kMovement) && g.op(n) != OpKind::Concat)
-    c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // selects
+    c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // a slice or gather does not read the whole operand
   return c;
 }
 

@@ -1,12 +1,12 @@
-// Work and traffic of nodes, and how long they take at best: for reports, and for fusions that may lose. A fusion that
-// recomputes, copies or serialises something is made when the time of what it makes is not larger than that of what it replaces.
+// Estimated work, memory traffic and time of nodes, for reports and for fusion decisions. A fusion that recomputes, copies or
+// serialises work is formed if its estimated time is not larger than that of the separate kernels.
 #pragma once
 #include "ir/graph.h"
 
 namespace rlxc {
 
 struct Cost {
-  double flops = 0;  // multiplications and additions of contractions count 2
+  double flops = 0;  // a multiply-add counts as 2
   int64_t bytes_read = 0, bytes_written = 0;
 
   Cost& operator+=(const Cost& o) {
@@ -15,29 +15,29 @@ struct Cost {
   }
 };
 
-// Zero where a size is symbolic. O(operands).
+// Symbolic dims count as 0. Views, leaves and terminators cost nothing. O(operands).
 Cost node_cost(const Graph&, NodeId);
 
-// Of one element of an elementwise operation or a norm: 1 for what is one or two instructions, more for the rest.
+// Flops per element of an elementwise op, norm or reduction: 1 for one or two instructions, more for the rest.
 double element_flops(OpKind);
-double steps_flops(std::span<const RegionStep>);  // of all steps of a region
-// Of a region around reductions of `elements` elements in `rows` rows: what each walk computes for every element, and the rest
-// for every row. `varying`: ir/region.h.
+double steps_flops(std::span<const RegionStep>);  // sum over all steps
+// Flops of a reduce region over `elements` elements in `rows` rows. Steps of a walk count once per element, the others once per
+// row. `varying`: see ir/region.h.
 double reduce_region_flops(std::span<const RegionStep>, const std::vector<bool>& varying, double elements, double rows);
-// One or two instructions an element: cheaper to compute again than to store and load.
+// One or two instructions per element: recomputing is cheaper than a store and a load.
 bool is_cheap(OpKind);
 
-// What a target can do at most.
+// Peak rates of a target.
 struct Machine {
-  double launch_ns = 50;     // of one kernel
-  double memory_gbps = 50;   // 1e9 bytes a second: bytes a nanosecond
-  double peak_gflops = 200;  // 1e9 flops a second: flops a nanosecond
-  double units = 8;          // parts that work side by side: fewer independent rows leave some idle
-  double wait_ns = 0;        // of the host, for a data-dependent dim; infinite: no host waits
+  double launch_ns = 50;     // per kernel launch
+  double memory_gbps = 50;   // 1e9 bytes per second = bytes per nanosecond
+  double peak_gflops = 200;  // 1e9 flops per second = flops per nanosecond
+  double units = 8;          // parallel units; work with fewer independent rows leaves some idle
+  double wait_ns = 0;        // host wait for a data-dependent dim; infinite: the host cannot wait
 };
 
-// Nanoseconds by the roofline model (Williams, Waterman, Patterson: Roofline, CACM 2009), without and with the launch. `rows` is
-// into how many independent parts the work falls.
+// Nanoseconds by the roofline model (Williams, Waterman, Patterson: Roofline, CACM 2009), without and with the launch. `rows`:
+// number of independent parts of the work.
 double work_time_ns(const Cost&, const Machine&, double rows = 1e9);
 double launch_time_ns(const Cost&, const Machine&, double rows = 1e9);
 

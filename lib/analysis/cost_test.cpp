@@ -7,7 +7,7 @@
 using namespace rlxc;
 
 TEST_CASE("the time of a launch is that of its arithmetic or that of its traffic, whichever is longer") {
-  const Machine m{100, 10, 50, 8};  // 10 bytes and 50 flops a nanosecond
+  const Machine m{100, 10, 50, 8};  // 10 bytes and 50 flops per nanosecond
   CHECK(launch_time_ns({0, 0, 0}, m) == 100);
   CHECK(launch_time_ns({5000, 100, 100}, m) == 200);
   CHECK(launch_time_ns({5000, 1500, 500}, m) == 300);

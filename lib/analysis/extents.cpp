@@ -41,10 +41,10 @@ class ExtentFinder {
  private:
   struct Carried {
     size_t extent;
-    Dim first, last;  // size of the operand, and of the result of one iteration
+    Dim first, last;  // dim of the initial operand, and of the result of one iteration
   };
 
-  // The name of a size that is a symbol nobody has defined yet.
+  // The name of `d` if it is a symbol without a definition.
   std::optional<std::string> undefined(Dim d) const {
     const auto symbol = symbol_name(dims_, d);
     return symbol && !known_.contains(*symbol) ? symbol : std::nullopt;
@@ -115,7 +115,7 @@ class ExtentFinder {
     return std::nullopt;
   }
 
-  // What the model needs a symbol to be equal to.
+  // A dim that the model requires to be equal to the symbol.
   std::optional<Dim> required_size(const std::string& symbol) {
     const Dim own = dims_.symbol(symbol);
     for (const auto& [a, b] : dims_.equalities())
@@ -140,7 +140,7 @@ class ExtentFinder {
   void bound(const DimBindings& given) {
     const ValueRanges values(m_);
     for (size_t i = 0; i < extents_.size(); ++i) {
-      // What a branch makes is there before its size is compared with anything.
+      // The result of a branch exists before its dim is checked against a bound, so bounds given by the user don't apply.
       const bool branches = m_.graph(extents_[i].graph).op(extents_[i].node) == OpKind::If;
       const auto it = branches ? given.end() : given.find(extents_[i].symbol.bytes());
       const auto derived = it != given.end()              ? std::optional(Dim(it->second))
@@ -162,14 +162,14 @@ class ExtentFinder {
     }
   }
 
-  // Over any symbols.
+  // An upper bound from the node that defines the dim. It may contain other symbols.
   std::optional<Dim> bound_of(const DataDependentDim& e, const ValueRanges& values) {
     const Graph& g = m_.graph(e.graph);
     const NodeId n = e.node;
     switch (g.op(n)) {
       case OpKind::NonZero: return dims_.product(g.dims(g.operand(n, 0)));
       case OpKind::ReshapeTo:
-        if (g.rank(g.result(n)) > 1) return std::nullopt;  // all sizes at their bounds would be far too many elements
+        if (g.rank(g.result(n)) > 1) return std::nullopt;  // the product of the bounds of all dims would be far too large
         return dims_.product(g.dims(g.operand(n, 0)));
       case OpKind::Unique: return g.dims(g.result(n, 2))[0];
       case OpKind::NonMaxSuppression: {
@@ -196,7 +196,7 @@ class ExtentFinder {
     return std::nullopt;
   }
 
-  // An iteration adds something that does not depend on what is carried, or its result has a bound that does not.
+  // Bounded if each iteration adds an amount independent of the carried dims, or if the result has a bound independent of them.
   std::optional<Dim> carried_bound(const Carried& c, const std::vector<Carried>& all, std::optional<Dim> trips) {
     const auto out = resolved(c.last);
     if (!out) return std::nullopt;
@@ -214,12 +214,12 @@ class ExtentFinder {
 
   Module& m_;
   DimTable& dims_;
-  std::vector<GraphId> graphs_;    // owners before their bodies
-  std::set<std::string> known_;    // symbols of inputs and defined ones
-  std::set<std::string> defined_;  // by a node
+  std::vector<GraphId> graphs_;    // parents before their bodies
+  std::set<std::string> known_;    // symbols of inputs, and symbols with a definition
+  std::set<std::string> defined_;  // symbols defined by a node
   std::vector<DataDependentDim> extents_;
   std::set<size_t> carried_extents_;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<Carried>> carried_;  // by graph and node
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Carried>> carried_;  // keyed by graph and node
   SymbolRanges ranges_;
 };
 

@@ -1,6 +1,6 @@
-// Data-dependent dims: which node defines each of them, and how large they can get. A result of NonZero, Unique,
-// NonMaxSuppression or Iota, carried values of a loop that change their shape, the number of iterations, and what differs
-// between the branches of an If have such sizes: symbols that are in no input.
+// Finds the data-dependent dims of a module, the nodes that define them and their upper bounds. Sources: NonZero, Unique,
+// NonMaxSuppression, Iota, ReshapeTo, carried values of a Loop whose shape changes, trip counts, and dims that differ between the
+// branches of an If.
 #pragma once
 #include <vector>
 
@@ -9,13 +9,14 @@
 
 namespace rlxc {
 
-// The symbols in the order of their definition. Symbols that the module only knows to be equal to others are replaced by these,
-// in all types and attributes. `given` are bounds that the user promises. O(nodes + symbols * (loops around them + 1)).
+// Returns the dims in order of definition. A symbol that the module requires to be equal to known ones is replaced in all types
+// and attributes. `given`: bounds promised by the user. O(nodes + symbols * (loop depth + 1)).
 std::vector<DataDependentDim> find_extents(Module&, const DimBindings& given);
 
-// What the symbols of extents lie between, and the largest value of a size (itself, where it has no bound).
+// The ranges of the bounded symbols.
 SymbolRanges extent_ranges(const std::vector<DataDependentDim>&);
+// The upper bound of a dim under these ranges, or the dim itself if it has none.
 Dim largest(DimTable&, Dim, const SymbolRanges&);
-Dim dense_bytes(DimTable&, const Type&);  // of a tensor's elements; 0 for other types
+Dim dense_bytes(DimTable&, const Type&);  // bytes of a packed tensor; 0 for other types
 
 }  // namespace rlxc

@@ -4,16 +4,14 @@ namespace rlxc {
 
 std::vector<Phase> derive_phases(const Graph& g) {
   std::vector<Phase> phase(g.node_capacity(), Phase::SteadyState);
-  const bool body = g.id().raw != 0;  // bodies run inside their node
+  const bool body = g.id().raw != 0;  // a body runs as part of its node
   for (NodeId n : g.nodes()) {
     bool prologue =
-        g.op(n) != OpKind::DimValue && !has_trait(g.op(n), kImpure | kSequenceOp) && !(body && !has_trait(g.op(n), kLeaf));
-    for (ValueId v : g.operands(n))
-      if (v.valid() && (phase[g.def(v).raw] != Phase::Prologue || g.op(g.def(v)) == OpKind::Input)) prologue = false;
+        has_trait(g.op(n), kLeaf) || (!body && is_load_time(g, n, [&](ValueId v) { return is_known_on_load(g, phase, v); }));
     for (size_t r = 0; r < g.result_count(n); ++r) prologue &= g.type(g.result(n, r)).is_static();
     if (prologue) phase[n.raw] = Phase::Prologue;
   }
-  // Backward: a node is in the epilogue when nothing heavy follows it and it follows something heavy.
+  // A node is in the epilogue if it depends on a heavy op and no heavy op depends on it.
   std::vector<bool> heavy_before(g.node_capacity()), heavy_after(g.node_capacity());
   std::vector<NodeId> order;
   for (NodeId n : g.nodes()) {

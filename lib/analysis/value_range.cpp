@@ -5,7 +5,7 @@
 namespace rlxc {
 namespace {
 
-constexpr int64_t kMaxElements = 64;  // of constants that are read
+constexpr int64_t kMaxElements = 64;  // of a constant that is read
 
 bool is_counted(const Type& t) { return t.kind == TypeKind::Tensor && is_integer(t.dtype); }
 
@@ -42,9 +42,9 @@ DimRange ValueRanges::operator()(const Graph& g, ValueId v) const {
   return it == ranges_[g.id().raw].end() ? DimRange() : it->second;
 }
 
-// The number of the iteration, and what the body captures.
+// Sets the ranges of body inputs: the iteration number and captured values. Carried values have no range.
 void ValueRanges::enter_bodies(const Graph& g, NodeId n) {
-  size_t first = 1, offset = 1;  // operand `i` from `first` on is input i - offset
+  size_t first = 1, offset = 1;  // operand i >= first is body input i - offset
   if (g.op(n) == OpKind::Loop) first = 2 + static_cast<size_t>(g.attrs<LoopAttrs>(n).carries), offset = 0;
   else if (g.op(n) == OpKind::Scan)
     first = static_cast<size_t>(g.attrs<ScanAttrs>(n).states + g.attrs<ScanAttrs>(n).scan_inputs), offset = 0;

@@ -1,5 +1,5 @@
-// Between which sizes the elements of integer values lie, as far as the operations that compute them tell: trip counts of loops,
-// lengths made of shapes and data. Arithmetic is taken as exact; who relies on a range checks it when the value is there.
+// Interval analysis of integer values, for trip counts of loops and dims computed from shapes and data. Arithmetic is exact:
+// overflow is not modelled, so users check a range against the actual value at run time.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -12,7 +12,7 @@ namespace rlxc {
 class ValueRanges {
  public:
   explicit ValueRanges(Module&);                     // O(nodes)
-  DimRange operator()(const Graph&, ValueId) const;  // of all elements
+  DimRange operator()(const Graph&, ValueId) const;  // over all elements
 
  private:
   DimRange of_node(const Graph&, NodeId) const;
@@ -21,7 +21,7 @@ class ValueRanges {
 
   Module& module_;
   DimTable& dims_;
-  std::vector<std::unordered_map<uint32_t, DimRange>> ranges_;  // by graph, by value
+  std::vector<std::unordered_map<uint32_t, DimRange>> ranges_;  // by graph id, then value id
 };
 
 }  // namespace rlxc

@@ -8,9 +8,9 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
-constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
-constexpr int64_t kFewRows = 16;    // of a matmul that is made matrix by matrix, or with its columns in vectors
+constexpr size_t kFewReaders = 32;  // limit on the uses of a value and of all its views
+constexpr size_t kMostMoves = 4;    // limit on the length of a chain of layout ops
+constexpr int64_t kFewRows = 16;  // with fewer rows, a matmul writes neither strided columns nor strided rows without batch dims
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
   const int width = bits(g.dtype(v));
@@ -19,7 +19,7 @@ bool has_whole_bytes(const Graph& g, ValueId v) {
 
 bool moves_elements(OpKind op) { return layout_rule(op) == LayoutRule::View; }
 
-// The slice of one axis that a Narrow or Slice is.
+// A Narrow or Slice as a strided range of one axis.
 struct Part {
   size_t axis;
   Dim start;
@@ -47,7 +47,7 @@ bool keeps_order(const Graph& g, NodeId n) {
   return true;
 }
 
-// How often each position of the axis follows itself in the result of a Resize, if that is all that becomes of it.
+// The factor by which a Resize repeats each position of the axis, or nullopt if it is no whole factor.
 std::optional<int64_t> repeats(const Graph& g, NodeId n, size_t axis) {
   const auto& a = g.attrs<ResizeAttrs>(n);
   DimTable& dims = g.module().dims;
@@ -63,7 +63,7 @@ std::optional<int64_t> repeats(const Graph& g, NodeId n, size_t axis) {
   return times > 0 && dims.equal(dims.mul(in, Dim(times)), out) ? std::optional(times) : std::nullopt;
 }
 
-// Is the pixel that is nearest to pixel x of an image that is k times as large that of number x / k, for all k?
+// Returns whether the pixel nearest to pixel x of an image enlarged k times is pixel x / k, for all k.
 bool nearest_is_floor(const ResizeAttrs& a) {
   if (a.mode != ResizeMode::Nearest) return false;
   switch (a.coord) {
@@ -77,7 +77,7 @@ bool nearest_is_floor(const ResizeAttrs& a) {
   }
 }
 
-// Does the result of a node that moves elements lie row-major, if its operand does?
+// Returns whether the result of a layout op is row-major in memory if its operand is.
 bool keeps_row_major(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Reshape) return true;
   if (g.op(n) == OpKind::Resize) return false;
@@ -87,10 +87,10 @@ bool keeps_row_major(const Graph& g, NodeId n) {
   return p && p->step == 1 && std::ranges::all_of(d.first(p->axis), [](Dim size) { return size == Dim(1); });
 }
 
-// The layout of a reshaped value, if there is one: its axes are made of whole factors, or of parts of them.
+// The layout of a reshaped value, or nullopt if its axes are not products of whole factors or divisors of factors.
 std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<const Dim> to) {
   if (!from.starts.empty()) return std::nullopt;
-  std::vector<DimFactor> old;  // merged where they lie together
+  std::vector<DimFactor> old;  // contiguous neighbours merged
   for (const auto& axis : from.axes)
     for (const DimFactor& p : axis) {
       const bool together = !old.empty() && old.back().stride == dims.mul(p.size, p.stride);
@@ -119,21 +119,21 @@ std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<con
   return old.empty() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Positions of the axis in each of its outermost factors.
+// Number of positions of the axis per step of its outermost factor.
 Dim inner_size(DimTable& dims, const std::vector<DimFactor>& axis) {
   Dim size(1);
   for (size_t i = 1; i < axis.size(); ++i) size = dims.mul(size, axis[i].size);
   return size;
 }
 
-// Does the part begin and end where an outermost factor does, if there are several?
+// Returns whether the slice is aligned to the inner factors of the axis.
 bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<DimFactor>& axis) {
   if (axis.size() <= 1) return true;
   const Dim inner = inner_size(dims, axis);
   return dims.divides(inner, p.start) && dims.divides(inner, len);
 }
 
-// How a part of an axis of the layout lies.
+// Restricts an axis of the layout to a slice. Returns false if the result has no layout.
 bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
   std::vector<DimFactor>& axis = l->axes[p.axis];
   const bool whole = is_whole(dims, p, len, axis) && l->start(p.axis) == Dim(0);
@@ -152,14 +152,14 @@ bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
   return true;
 }
 
-// Elements before it.
+// Offset of the slice in elements. Zero if the layout records the start instead.
 Dim offset_of(DimTable& dims, const Part& p, Dim len, const Layout& l) {
   const std::vector<DimFactor>& axis = l.axes[p.axis];
   if (axis.empty() || !is_whole(dims, p, len, axis) || l.start(p.axis) != Dim(0)) return Dim(0);
   return dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
 }
 
-// How the result of a node that moves elements lies, of an operand that lies so. Nothing where elements have to be moved.
+// The layout of the result of a layout op as a view of an operand of layout `l`. Nullopt if elements must be copied.
 std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
   DimTable& dims = g.module().dims;
@@ -188,17 +188,17 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   return take_part(dims, *p, to[p->axis], &l) ? std::optional(std::move(l)) : std::nullopt;
 }
 
-// Of a node that normalises rows of its operands, how many of the last axes these rows go along.
+// Number of trailing axes that a row of a norm spans. Nullopt for other nodes.
 std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
   if (layout_rule(g.op(n)) != LayoutRule::Norm) return std::nullopt;
   const auto from = [&](int64_t axis) { return static_cast<size_t>(g.rank(g.result(n)) - axis); };
   if (g.op(n) != OpKind::NormRegion) return from(g.attrs<NormAttrs>(n).axis);
   const auto& a = g.attrs<NormRegionAttrs>(n);
-  if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // splits channels in groups
+  if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // splits channels into groups
   return from(a.axis);
 }
 
-// Do the pixels of each channel of [N, C, ...] follow each other in steps of one size?
+// Returns whether the pixels of each channel of [N, C, ...] have one constant stride.
 bool has_planes(DimTable& dims, const Layout& l) {
   if (l.split() || l.axes.size() < 3) return false;
   const DimFactor* inner = nullptr;
@@ -211,8 +211,7 @@ bool has_planes(DimTable& dims, const Layout& l) {
   return true;
 }
 
-// Is a value whose rows are columns of what it is moved from read by this node only, which spends no more on that than a copy
-// would?
+// Returns whether the sole consumer accepts a strided last dim at no more than the cost of a copy.
 bool reads_columns(const Graph& g, Graph::Use use) {
   const NodeId n = g.only_user(g.operand(use.user, use.index));
   if (!n.valid() || n == g.terminator()) return false;
@@ -233,7 +232,7 @@ bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, siz
   return true;
 }
 
-// How the node's result lies in its operand, which is row-major, if all readers take it so and it is not row-major itself.
+// The layout of the node's result as a view of its row-major operand, if the view is not row-major and all users accept it.
 std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   if (keeps_row_major(g, n)) return std::nullopt;
   auto l = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
@@ -241,7 +240,7 @@ std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
 }
 
-// Can the kernel of the node step through the memory of its result?
+// Returns whether the kernel accepts strides for its result.
 bool has_strided_result(OpKind op) {
   return layout_rule(op) == LayoutRule::Matmul || layout_rule(op) == LayoutRule::MatmulResult;
 }
@@ -263,7 +262,7 @@ bool sums_all_channels(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
 }
 
-// Can the node make a result so?
+// Returns whether the kernel of the node can write its result in layout `l`.
 bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   const auto row = axes_of_rows(g, n);
   if (concatenates(g, n)) return l.rows();
@@ -271,7 +270,8 @@ bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
-// A value that is made in the order in which it is read: the only reader of it, and of what it becomes, moves it, to `row_major`.
+// A producer that writes the consumer's layout: `row_major` is the result of the chain of sole consumers, all Reshapes and
+// Transposes.
 struct Made {
   Layout layout;
   ValueId row_major;
@@ -281,7 +281,7 @@ std::optional<Made> made_as_read(const Graph& g, ValueId v) {
   const bool can_order =
       axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) || has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
-  ValueId last = v;  // what the last one makes that reorders
+  ValueId last = v;  // result of the last op that reorders
   size_t moves = 0;
   for (ValueId u = v; moves < kMostMoves; ++moves) {
     const NodeId n = g.only_user(u);
@@ -361,7 +361,7 @@ std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
 }
 
 std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
-  NodeId path[2 * kMostMoves];  // as far as what v is made of may have been made in its order
+  NodeId path[2 * kMostMoves];  // twice as long, because the operand may itself be written in its consumer's layout
   size_t moves = 0;
   for (NodeId n = g.def(v); moves < std::size(path) && moves_elements(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
@@ -378,7 +378,7 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
 
 namespace {
 
-// `layout`: of operand 0 or of the first result, null where it is row-major.
+// `layout`: returns the layout of a value, null if it is row-major.
 template <class LayoutOf>
 std::optional<View> view_of(const Graph& g, NodeId n, const LayoutOf& layout) {
   const auto whole = [&](bool is_view) { return is_view ? std::optional<View>({g.operand(n, 0), Dim(0)}) : std::nullopt; };

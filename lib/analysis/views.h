@@ -1,5 +1,5 @@
-// Which results are other names for bytes that already exist: reshapes, slices, transposes, and images that are enlarged by
-// repeating pixels. What is not row-major there is one where all its readers can step over what lies between.
+// Finds results that alias existing bytes: reshapes, slices, transposes and nearest-neighbour enlargements. A view that is not
+// row-major is formed only if all its users accept its strides.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,23 +13,22 @@ struct View {
   Dim byte_offset;
 };
 
-// Can this reader take its operand as it lies in a larger value, or with its axes in another order?
+// Returns whether this use accepts its operand in layout `l`: strided, or with permuted axes.
 bool takes_layout(const Graph&, Graph::Use, const Layout&);
-bool takes_strides(const Graph&, Graph::Use);  // whatever the strides between rows are
-// Can the matmul make a result, and read a residual, that lies so?
+bool takes_strides(const Graph&, Graph::Use);  // accepts any strides between rows
+// Returns whether the matmul can write its result, and read a residual, in this layout.
 bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
-// How v lies if `moved`, which it becomes by Reshapes and Transposes alone, is row-major. Nothing where elements would have to be
-// moved.
+// The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major. Nullopt if elements must be
+// copied.
 std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved);
-// How v lies, where it is sliced, reordered, reshaped or repeated from a value that it lies in and is not row-major. Nothing for
-// all others. O(rank + uses) for a bounded number of uses.
+// The layout of v if it is a view, or is written in its consumer's layout, and is not row-major; nullopt otherwise. O(rank +
+// uses); the number of visited uses is bounded.
 std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
 
-// The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).
+// The view that the first result of the node is, or nullopt if the node moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);
 
-// Views and layouts of all values of the graph as it is. Memory planning and code generation read them from the plan
-// (GraphPlan::layouts). O(values).
+// Views and layouts of all values. Memory planning and code generation read the result from GraphPlan::layouts. O(values).
 GraphLayouts assign_layouts(const Graph&);
 
 }  // namespace rlxc

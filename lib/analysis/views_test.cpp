@@ -8,7 +8,7 @@ using namespace rlxc;
 
 namespace {
 
-// The elements from one position of each axis to the next, where v lies in a larger value and none of its axes is split.
+// The strides of v as a view, or nullopt if it is row-major or an axis has several factors.
 std::optional<std::vector<Dim>> strides_in_larger(const Graph& g, ValueId v) {
   const auto l = layout_in_larger(g, v);
   if (!l || l->split()) return std::nullopt;
@@ -63,7 +63,7 @@ TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as
   CHECK(in_place(heads));
   CHECK(strides_in_larger(p.g, heads) == std::vector<Dim>{120, 6, 24, 1});
   p.g.add_output(p.b.create(OpKind::Softmax, {p.b.reshape(heads, {2, 4, 18})}, AxisAttrs{2}),
-                 {});  // of axes that do not lie together
+                 {});  // axes that are not contiguous
   CHECK_FALSE(in_place(heads));
   CHECK_FALSE(in_place(part));
 }
@@ -97,7 +97,7 @@ TEST_CASE("a slice that is the first output is copied") {
 
 namespace {
 
-// Is an image that is enlarged so, and read by an elementwise node, the image itself?
+// Returns whether an enlarged image read by an elementwise node is a view.
 bool repeats_in_place(std::vector<Dim> sizes, std::vector<double> scales, CoordMode coord, NearestMode nearest,
                       ResizeMode mode = ResizeMode::Nearest) {
   Module m;
@@ -186,7 +186,7 @@ TEST_CASE("rows and channels are made in the order in which they are read, if th
 }
 
 TEST_CASE("products write, and read a residual, in the order of the sum, where rows or columns of many lie together") {
-  for (const int64_t size : {3, 4}) {  // 9 rows of an image are few
+  for (const int64_t size : {3, 4}) {  // 9 rows per image are below kFewRows
     Module m;
     Builder b(m.main());
     const ValueId x = b.input("x", tensor_type(DType::F32, {2, size, size, 5})),

@@ -33,7 +33,7 @@ std::optional<codegen::CapabilityRow> capability(const TargetInfo& t) {
   return row;
 }
 
-// The two exceptions expand to matmuls that have better kernels.
+// DotGeneral and BatchNormInference are excluded: they expand to matmuls with better kernels.
 bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::BatchNormInference && codegen::has_lowering(op); }
 
 std::optional<codegen::Package> Backend::program(const LirModule& lir, Diagnostics& d, codegen::LoweringCache* lowerings) const {

@@ -1,5 +1,5 @@
-// A back end turns a planned module into a package: text files that a person can read, build and run. A target is one row
-// (TargetInfo) in the folder of its family and one line of backends.def; other rooms read the row, never the name.
+// A back end turns a planned module into a package: text files to read, build and run. A target is one row (TargetInfo) in the
+// folder of its family and one line of backends.def. Other rooms read the row, never the name.
 #pragma once
 #include <optional>
 #include <span>
@@ -17,50 +17,50 @@ namespace target {
 class CLike;
 }
 
-// How a package is executed on a machine without the target's device.
+// How a package runs on a machine without the target's device.
 struct HostRun {
   enum class How : uint8_t {
     Native,    // built by the C compiler with AddressSanitizer
     Emulated,  // sources built as C++ with the headers of runtime/emulation.h
-    Script,    // an interpreter runs the package's host
+    Script,    // an interpreter runs the package's host program
   };
   How how = How::Native;
   std::string_view compiler = {};      // of emulated sources
-  bool msl_arguments = false;          // kernels take their argument list as MSL spells it
+  bool msl_arguments = false;          // kernels take their arguments in MSL's form
   std::string_view interpreter = {};   // of a script
   std::string_view script = {};        // in the package
-  std::string_view script_named = {};  // or the environment variable that names it
+  std::string_view script_named = {};  // environment variable that overrides the interpreter
 };
 
 struct TargetInfo {
   std::string_view name;                           // as on the command line
-  std::string_view emits;                          // what a person gets
+  std::string_view emits;                          // language of its kernels or graph, for messages
   std::string_view extension;                      // of its kernel sources
   const target::CLike& (*language)() = nullptr;    // null: emitted as a graph, without kernels
-  bool (*supports)(OpKind) = nullptr;              // kinds that some form of it can be written for
-  std::span<const DType> dtypes = {};              // that buffers may have
+  bool (*supports)(OpKind) = nullptr;              // op kinds that the target supports in some form
+  std::span<const DType> dtypes = {};              // element types of buffers
   kernel::Mapping mapping = {};                    // of kernels
   uint32_t region_steps = 32, region_inputs = 16;  // limits of an elementwise region
   Machine machine = {};                            // typical device, for the cost model
   uint64_t alignment = 64;                         // of arena slots, in bytes
-  uint64_t max_binding = 0;                        // bytes of a buffer that a kernel can be given at a time; 0: any
-  size_t max_arguments = 0;    // of a kernel; with max_binding all memory but the weights counts as one. 0: any
+  uint64_t max_binding = 0;                        // most bytes of a buffer that one binding can cover; 0: unlimited
+  size_t max_arguments = 0;    // per kernel; with max_binding all memory but the weights counts as one. 0: unlimited
   bool primitive_ops = false;  // the target's compiler fuses and packs sub-byte types itself
-  bool static_sizes = false;   // a program is for one set of sizes
+  bool static_sizes = false;   // a program is specialised to one set of sizes
   size_t claims = 0;           // column of claims.def
   HostRun host_run = {};
 };
 
-// Types of buffers that every kernel language here has.
+// Buffer types that every kernel language here supports.
 inline constexpr DType kKernelTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
                                          DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
 inline constexpr DType kKernelTypesAndF64[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,
                                                DType::I16, DType::I32, DType::I64,  DType::U8,  DType::U16,
                                                DType::U32, DType::U64, DType::Bool};
 
-// The capabilities that code generation reads; nullopt for a target that takes a graph.
+// Returns the capabilities that code generation reads; nullopt for a graph target.
 std::optional<codegen::CapabilityRow> capability(const TargetInfo&);
-bool has_kernels(OpKind);  // `supports` of targets that kernels are written for
+bool has_kernels(OpKind);  // `supports` of kernel targets
 
 struct KernelFile {
   std::string name;
@@ -72,7 +72,7 @@ struct EmittedPackage {
   std::vector<TextFile> files;
 };
 
-// Errors of all members: Code::UnsupportedOnTarget for every node that the target cannot run, Code::MissingWeights.
+// All members report Code::UnsupportedOnTarget for every node that the target cannot run, and Code::MissingWeights.
 class Backend {
  public:
   explicit Backend(const TargetInfo& i) : info(i) {}
@@ -80,18 +80,18 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. `lowerings`: of the
-  // module for this target; null: made here. O(nodes).
+  // Returns kernels, weights and the commands that run them; for a graph target weights, inputs and outputs only. `lowerings`: of
+  // the module for this target; may be null. O(nodes).
   std::optional<codegen::Package> program(const LirModule&, Diagnostics&, codegen::LoweringCache* lowerings = nullptr) const;
-  // The program with the target's integer types and bindings.
+  // Applies the target's integer types and bindings to the program.
   virtual std::optional<codegen::Package> adapt(codegen::Package program, Diagnostics&) const { return program; }
-  // The package's text files. Beside them belong the weights (write_weights).
+  // Returns the package's text files. The weights are written separately (write_weights).
   virtual std::optional<std::vector<TextFile>> write(const codegen::Package& adapted, const CpuPackageOptions&,
                                                      Diagnostics&) const = 0;
-  // Sources with kernels among those files, for targets that build them apart.
+  // Returns the kernel sources among those files, for targets that compile them separately.
   virtual std::vector<KernelFile> kernel_files(const codegen::Package&) const { return {}; }
 
-  // All of the above.
+  // Runs program(), adapt() and write().
   std::optional<EmittedPackage> emit(const LirModule&, const CpuPackageOptions&, Diagnostics&,
                                      codegen::LoweringCache* lowerings = nullptr) const;
 

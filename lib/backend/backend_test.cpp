@@ -48,7 +48,7 @@ TEST_CASE("the MLX host defines a function for just the kinds of functions.def")
     if (has_trait(op, kBody) || op == OpKind::ElementwiseRegion) continue;
     const std::string spelled(name(op));
     CAPTURE(spelled);
-    // A kind whose name is a word of Python has an underscore behind it.
+    // Kinds whose names are taken in Python get a trailing underscore.
     CHECK(supports(op) == (defined.contains(spelled + "_") || defined.contains(spelled)));
   }
 }

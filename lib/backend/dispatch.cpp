@@ -61,7 +61,7 @@ std::vector<DispatchNode> dispatched_nodes(const LirModule& lir, const TargetTra
   each_operation(*lir.module, [&](const Graph& g, NodeId n) {
     DispatchNode d = entry(g, n, DispatchPath::Native);
     const bool native = traits.native.test(static_cast<size_t>(d.op));
-    // Views are other names of bytes, and the host walks control flow: neither needs a kernel.
+    // Views and control flow need no kernels.
     const bool needs_kernel = !has_trait(d.op, kBody) && !lir.plans[g.id().raw].layouts.is_view(g, n);
     if (!native || (row && needs_kernel && !codegen::supports(g, n, *row, &d.detail))) {
       d.path = DispatchPath::Unsupported;

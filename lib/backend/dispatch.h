@@ -8,11 +8,11 @@
 
 namespace rlxc {
 
-// Nodes of kinds that the target does not have: what legalisation must rewrite. Call before it.
+// Returns the nodes that legalisation must rewrite, because the target lacks their kind. Call before legalisation.
 std::vector<report::DispatchNode> foreign_nodes(const Module&, const TargetTraits&);
-// Those of `before` that are gone, as rewritten. Call after it, before ids change.
+// Returns the nodes of `before` that no longer exist, as rewritten. Call after legalisation, before ids change.
 std::vector<report::DispatchNode> rewritten_nodes(const Module&, std::vector<report::DispatchNode> before);
-// Every node of the compiled module that is not a leaf. O(nodes).
+// Returns every non-leaf node of the compiled module. O(nodes).
 std::vector<report::DispatchNode> dispatched_nodes(const LirModule&, const TargetTraits&);
 
 }  // namespace rlxc

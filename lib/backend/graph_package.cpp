@@ -10,13 +10,13 @@ namespace rlxc {
 
 namespace {
 
-// Param and Constant nodes of all graphs, in order.
+// Returns the Param and Constant nodes of all graphs, in order.
 std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
   std::vector<std::pair<const Graph*, NodeId>> all;
   for (size_t i = 0; i < m.graph_count(); ++i) {
     const Graph& g = m.graph(GraphId(i));
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) all.emplace_back(&g, n);
+      if (is_weight(g.op(n))) all.emplace_back(&g, n);
   }
   return all;
 }
@@ -94,7 +94,7 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
     j.end_array();
     if (w.data.valid())
       j.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
-    else j.key("file").null();  // the model does not carry it: the caller gives it
+    else j.key("file").null();  // the caller passes it
     j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(w.bytes).end_object();
   }
   j.end_array().end_object();

@@ -1,4 +1,4 @@
-// Packages for targets that take a graph rather than kernels: mlx as a Python module, tpu as StableHLO.
+// Packages of targets that take a graph instead of kernels: mlx as a Python module, tpu as StableHLO.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace rlxc {
 
-// The weights and ports of a module, without kernels: what weight_files.h needs.
+// Returns the weights and ports of a module without kernels, for weight_files.h.
 codegen::Package graph_only_package(const LirModule&, Diagnostics&);
 
-// model.json: names and types of inputs, outputs and weights, and where the bytes of each weight are.
+// Returns model.json: names and types of inputs, outputs and weights, and the file location of each weight.
 std::string model_json(const codegen::Package&, std::string_view target, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -1,4 +1,4 @@
-// The parts of device packages that are the same for every model, compiled into the tool from the host folders of lib/backend.
+// The model-independent files of device packages, embedded at build time from the host folders of lib/backend.
 #pragma once
 #include <span>
 #include <string_view>

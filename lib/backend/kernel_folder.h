@@ -1,4 +1,4 @@
-// The folder kernels/<target>/ of a compile: sources that a person can read and build, and the weights that belong to them.
+// Writes the folder kernels/<target>/ of a compile: sources and weights.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace rlxc {
 
-// Makes a file of the folder and commits what `body` writes to it.
+// Creates a file of the folder and commits what `body` writes to it.
 using MakeFile = std::function<void(const std::string& name, const std::function<void(OutputFile&)>& body)>;
 
-// `lowerings`: of the module for the target, if there are some. Errors: Code::UnsupportedOnTarget, every node without a kernel;
-// those of writing.
+// `lowerings`: of the module for the target; may be null. Errors: Code::UnsupportedOnTarget for every node without a kernel, and
+// write errors.
 void write_kernel_folder(const LirModule&, std::string_view target, const CpuPackageOptions&, codegen::LoweringCache* lowerings,
                          const MakeFile&, Diagnostics&);
 

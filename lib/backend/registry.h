@@ -1,4 +1,4 @@
-// Each target's back end, defined beside its row.
+// The back end of each target, defined in the target's source file.
 #pragma once
 #include "backend/backend.h"
 

@@ -18,7 +18,7 @@ TargetTraits make(const TargetInfo& row) {
   t.machine = row.machine;
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
-    // Kinds without a decomposition stay, and code generation names their nodes. Fused kinds are formed where there are kernels.
+    // Kinds without a decomposition stay, for code generation to report their nodes. Fused kinds need kernels.
     const bool avoidable = has_trait(op, kHir | kFused) || legalise::decomposition(op);
     if (avoidable && !row.supports(op)) t.native.reset(k);
     if (!has_trait(op, kActivation)) t.epilogues.reset(k);

@@ -1,5 +1,5 @@
-// The traits of a target that passes read: fused kinds with kernels, limits of elementwise regions, figures of the cost model.
-// They follow from its row in backend.h.
+// The traits of a target that passes read: supported fused kinds, limits of elementwise regions, cost model figures. Derived from
+// the target's row (backend.h).
 #pragma once
 #include <string_view>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace rlxc {
 
 const std::vector<std::string_view>& target_names();  // in the order of backends.def
-// Null for an unknown name.
+// Returns null for an unknown name.
 const TargetTraits* find_target(std::string_view name);
 
 }  // namespace rlxc

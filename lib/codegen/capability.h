@@ -1,4 +1,4 @@
-// What a target can run, as far as the choice of kernels needs to know.
+// The properties of a target that kernel selection uses.
 #pragma once
 #include <bitset>
 #include <string>
@@ -11,11 +11,11 @@ namespace rlxc::codegen {
 struct CapabilityRow {
   std::string name = "cpu";
   kernel::Mapping mapping;
-  size_t max_arguments = 0;                           // of a kernel; 0: any
-  bool weights_apart = false;                         // weights are arguments of their own, all other memory is one
-  std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // that kernels may read and write
+  size_t max_arguments = 0;                           // most arguments of a kernel; 0: unlimited
+  bool weights_apart = false;                         // weights are separate arguments, all other memory is one argument
+  std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // element types that kernels may read and write
 
-  // What the kernel language itself can hold.
+  // The element types of the kernel language.
   static std::bitset<kDTypeCount> kernel_dtypes() {
     std::bitset<kDTypeCount> t;
     for (DType d : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8,

@@ -1,5 +1,5 @@
-// Integer products and convolutions through the whole cpu pipeline: what kernels with dot units compute equals the reference
-// evaluator's, bit for bit, also where sums of two products leave 16 bits.
+// Integer matmuls and convolutions through the whole cpu pipeline: kernels with dot units must equal the reference evaluator bit
+// for bit, including sums of two products that exceed 16 bits.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using enum OpKind;
 
 namespace {
 
-// Quantized values of which half are the least or the greatest of their type.
+// Quantized values, half of which are the minimum or maximum of their type.
 TensorData codes(DType t, const std::vector<int64_t>& dims, uint32_t seed) {
   const double low = t == DType::I8 ? -128 : 0, high = low + 255;
   size_t count = 1;
@@ -59,7 +59,7 @@ struct Net {
     return value(eval::tensor_of(DType::F32, dims, v).tensor, weight);
   }
 
-  // Results of kernels, as C and interpreted, against those of the evaluator.
+  // Compares kernels, as C and interpreted, with the evaluator.
   void check(ValueId y, OpKind expected_op, std::string_view what, double rtol = 0, double atol = 0) {
     INFO(what);
     REQUIRE(y.valid());
@@ -187,12 +187,12 @@ TEST_CASE("steps after an integer product run in its kernel") {
 
 namespace {
 
-// x times a quantized weight, x rounded to 8 bits.
+// x times a quantized weight, with x rounded to 8 bits.
 struct RoundedProduct {
   std::vector<int64_t> x;
   int64_t n, block;
   DType codes = DType::U4;
-  std::vector<int64_t> zero = {0};  // sizes; {0}: none
+  std::vector<int64_t> zero = {0};  // dims; {0}: none
   DType zeros = DType::U8;
   bool trans_b = true, gated = false, ends = false;
 };
@@ -230,7 +230,7 @@ TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
       {{1, 64}, 48, 32, DType::U4, {1, 1}, DType::U8, true, true, true},
       {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
       {{4, 640}, 16, 640, DType::I4},
-      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word holds no whole number of blocks
+      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word has no integral number of blocks
   };
   for (const RoundedProduct& p : products) {
     Net net;

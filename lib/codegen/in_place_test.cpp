@@ -1,5 +1,5 @@
-// Results that take the place of an operand: the kernels of every such operation compute what the reference evaluator does, and
-// the interpreter sees no element read after it was overwritten.
+// Results that overwrite an operand: the kernels of each op must equal the reference evaluator, and the interpreter must see no
+// read of an overwritten element.
 #include <doctest/doctest.h>
 
 #include "eval/random.h"
@@ -22,12 +22,12 @@ ConvAttrs conv(int64_t pad, int64_t groups = 1) {
   return a;
 }
 
-// Operations beside each other in one module, each between elementwise ones, so that operands and results lie in the arena.
+// Independent ops in one module, each between elementwise ops, which places operands and results in the arena.
 class Cases {
  public:
   Cases() : b_(m_->main(), &d_) { m_->name = ForeignText("in_place"); }
 
-  // `overwritten`: results that take the place of an operand.
+  // `overwritten`: the number of results that overwrite an operand.
   void add(OpKind op, Attrs attrs, const std::vector<Type>& types, size_t overwritten = 1) {
     std::vector<ValueId> operands;
     for (const Type& t : types) {
@@ -124,11 +124,11 @@ TEST_CASE("regions around a norm take the place of what they read") {
   for (const int64_t width : {1, 7, 37, 64}) {
     const Type x = f32({5, Dim(width)}), row = f32({Dim(width)});
     c.add(OpKind::NormRegion, chain, {x, x, row}, 2);
-    c.add(OpKind::NormRegion, chain_again, {x, x}, 1);  // what the first norm reads is read again for the result
+    c.add(OpKind::NormRegion, chain_again, {x, x}, 1);  // the first norm's operand is read again for the result
     c.add(OpKind::NormRegion, modulated, {x, row, row});
     c.add(OpKind::NormRegion, sum, {x, x, row}, 2);
-    c.add(OpKind::NormRegion, both, {x, x}, 2);  // the sum takes the first, the result the second
-    c.add(OpKind::NormRegion, again, {x}, 1);    // the sum is stored before the operand is read for the last time
+    c.add(OpKind::NormRegion, both, {x, x}, 2);  // the sum overwrites the first operand, the result the second
+    c.add(OpKind::NormRegion, again, {x}, 1);    // the sum is stored before the operand's last read
   }
   const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)});
   c.add(OpKind::NormRegion, test::norm_region({"add(i0,i1):f16", "rms_norm(s0;1e-06,0):f16"}, 1, true), {half, half}, 1);
@@ -148,7 +148,7 @@ TEST_CASE("rows take the place of what they are made of by their own reductions,
   const Attrs one = test::reduce_region({"abs(i0):f32", "reduce_max(s0):f32", "add(s1,i1):f32"}, {1});
   for (const int64_t width : {1, 7, 37, 64}) {
     const Type x = f32({5, Dim(width)}), row = f32({Dim(width)}), kept = f32({5, 1});
-    const size_t overwritten = width > 1;  // a row of one element is a value of the row
+    const size_t overwritten = width > 1;  // a row of one element is invariant along the row
     c.add(OpKind::ReduceRegion, unit, {x, row}, overwritten);
     c.add(OpKind::ReduceRegion, softmax, {x, x}, overwritten);
     c.add(OpKind::ReduceRegion, one, {x, kept}, 0);

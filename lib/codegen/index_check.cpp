@@ -1,4 +1,4 @@
-// Indices that a node reads from an operand: kernels clamp them, and this one counts those that are out of range.
+// Counts the out-of-range indices that a node reads from an operand. The node's own kernels clamp them.
 #include "codegen/lowerings.h"
 #include "codegen/selection.h"
 
@@ -14,7 +14,7 @@ constexpr IndexRow kIndices[] = {
     {OpKind::ScatterElements, 0, 1}, {OpKind::ScatterNd, 0, 1},      {OpKind::GroupedMatMul, 1, 2},
 };
 
-// The axes of the data that consecutive indices are of.
+// Returns the axes of the data that an index tuple addresses.
 std::vector<size_t> indexed_axes(const Node& node) {
   const auto from = [&](int64_t first) {
     std::vector<size_t> axes;

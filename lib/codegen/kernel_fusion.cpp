@@ -5,10 +5,7 @@
 namespace rlxc::codegen {
 namespace {
 
-bool is_file_weight(const Graph& g, const GraphLayouts& layouts, ValueId v) {
-  const OpKind op = g.op(g.def(layouts.root[v.raw]));
-  return op == OpKind::Param || op == OpKind::Constant;
-}
+bool is_weight(const Graph& g, const GraphLayouts& layouts, ValueId v) { return is_weight(g.op(g.def(layouts.root[v.raw]))); }
 
 }  // namespace
 
@@ -26,7 +23,7 @@ bool can_fuse_kernels(const Graph& g, const GraphLayouts& layouts, std::span<con
     for (const Launch& l : lowered.kernels->launches) {
       others += l.sizes.size();
       for (const Binding& b : l.buffers)
-        ++(b.kind == Binding::Kind::Operand && is_file_weight(g, layouts, g.operand(n, b.index)) ? weights : others);
+        ++(b.kind == Binding::Kind::Operand && is_weight(g, layouts, g.operand(n, b.index)) ? weights : others);
       kernels.push_back(&lowered.kernels->kernels[l.kernel]);
     }
   }

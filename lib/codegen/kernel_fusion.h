@@ -1,4 +1,4 @@
-// Whether nodes can share a launch (Graph::launch): kernel/fuse_kernels.h makes one kernel of theirs.
+// Sequential kernel fusion: decides whether nodes can share a launch (Graph::launch), see kernel/fuse_kernels.h.
 #pragma once
 #include <span>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace rlxc::codegen {
 
-// For a target with a grid of lanes. `reason` says what stands against it. Lowers the nodes as the package will: no limit depends
-// on the width of accesses, so it holds whatever the plan makes of their alignment.
+// For targets with a grid. Sets `reason` on failure. Lowers the nodes as the package does. The result is valid for any later
+// buffer alignment, because no limit depends on access widths.
 bool can_fuse_kernels(const Graph&, const GraphLayouts&, std::span<const NodeId>, LoweringCache&, std::string* reason);
 
 }  // namespace rlxc::codegen

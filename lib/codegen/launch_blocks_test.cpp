@@ -1,5 +1,5 @@
-// Blocks as one launch each: kernels that are joined compute what the reference evaluator does, and the interpreter sees no
-// access out of bounds, no race and no load of what was overwritten.
+// Blocks as one launch each: fused kernels must equal the reference evaluator, and the interpreter must see no access out of
+// bounds, race or load of an overwritten element.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::unique_ptr<Module> layers() {
   return m;
 }
 
-// A module for a target on which launches take so long that whatever can be joined is.
+// A module for a target with launches expensive enough to fuse whatever can be fused.
 class Blocks {
  public:
   Blocks(std::unique_ptr<Module> m, std::string target, uint64_t seed) : target_(std::move(target)), seed_(seed) {

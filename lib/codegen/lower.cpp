@@ -12,7 +12,7 @@ namespace {
 using LowerFn = bool (*)(Node&);
 using PrepackFn = std::vector<PrepackedBuffer> (*)(Node&, const std::vector<bool>& on_load);
 
-// Which operands a result may overwrite: a set of bits, and a condition on each of them.
+// The operands that a result may overwrite (bit set), and a condition.
 struct InPlace {
   uint32_t operands = 0;
   bool (*holds)(const Graph&, NodeId, size_t operand) = nullptr;  // null: always
@@ -21,7 +21,7 @@ struct InPlace {
 struct LoweringRow {
   OpKind op = OpKind::Input;
   LowerFn lower = nullptr;
-  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops have a trait
+  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops use a trait instead
   PrepackFn prepack = nullptr;
 };
 constexpr LoweringRow kTable[] = {
@@ -114,7 +114,7 @@ const LoweringRow& row_of(OpKind op) {
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* reason) {
   const Type& t = g.type(v);
   const bool by_codes =
-      op == OpKind::Cast || op == OpKind::BitCast || op == OpKind::DequantMatMul;  // of types that kernels do not hold
+      op == OpKind::Cast || op == OpKind::BitCast || op == OpKind::DequantMatMul;  // ops that read the bits of other types
   const DType held = by_codes ? storage_dtype(t.dtype) : t.dtype;
   if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(held))) return true;
   *reason = "no kernels for values of type " + text(t, g.module().dims);

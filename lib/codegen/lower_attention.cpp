@@ -1,4 +1,4 @@
-// Attention in every layout: strides for one builder.
+// Attention: maps every layout to strides of one builder.
 #include <cmath>
 
 #include "codegen/lowerings.h"
@@ -17,7 +17,7 @@ View view_of(DimTable& t, std::span<const Dim> d, AttentionLayout layout, int64_
   return transposed ? View{d[0], d[1], d[3], d[2]} : View{d[0], d[1], d[2], d[3]};
 }
 
-// Strides of batch, heads, rows and the elements of a head, of an operand in its own axes.
+// Returns the operand with strides of batch, head, position and element.
 Operand by_heads(Operand o, const Index& width, AttentionLayout layout, bool transposed) {
   const Dims d = o.strides;
   if (layout == AttentionLayout::Packed) o.strides = {d[0], width, d[1], 1};
@@ -52,7 +52,7 @@ bool lower_attention(Node& node) {
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
   if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;
-  // A row can be without a visible key only where a mask says so or keys are fewer than queries.
+  // A row can lack a visible key only with a mask, or with fewer keys than queries.
   spec.finite = a.finite_mask && (node.has(3) || !t.at_least(t.sub(k.length, q.length), 0));
   spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
   spec.softcap = a.softcap;

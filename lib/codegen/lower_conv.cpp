@@ -12,8 +12,8 @@ namespace {
 
 using kernel::WindowSpec;
 
-constexpr int64_t kMostTaps = 2048;  // of a window that is part of a panel on the stack
-constexpr double kWeightNs = 0.1;    // what a run loses by an element of a weight that is not packed
+constexpr int64_t kMostTaps = 2048;  // largest window whose panel is on the stack
+constexpr double kWeightNs = 0.1;    // time per run lost for each element of an unpacked weight
 
 WindowSpec window_of(Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
@@ -37,8 +37,8 @@ WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
 struct Conv {
   const ConvAttrs& attrs;
   Epilogue act = {};
-  bool zero_points = false;                // operands 2 and 3 are those of x and w; else bias and residual
-  std::span<const RegionStep> steps = {};  // on the sums; their operands follow the zero points
+  bool zero_points = false;                // operands 2 and 3 are zero points of x and w; else bias and residual
+  std::span<const RegionStep> steps = {};  // epilogue; its operands follow the zero points
 };
 
 bool is_same_at_all_positions(const Node& node, size_t operand) {
@@ -53,7 +53,7 @@ WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
   return w;
 }
 
-// Operands of steps on the sums, and the steps. Along the positions they are as large as the result, or the same for all.
+// Binds the operands of the epilogue steps. Along the positions they have the dims of the result or are constant.
 void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps) {
   for (size_t i = kQuantOperands; i < node.graph.operands(node.id).size(); ++i) {
     Operand o = s.in(i, node.result_dims());
@@ -65,7 +65,7 @@ void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep>
   };
 }
 
-// Binds bias and residual, or operands of steps, and sets the epilogue.
+// Binds bias and residual, or epilogue operands, and sets the epilogue.
 void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
   if (!c.steps.empty()) return bind_steps(node, s, w, c.steps);
   if (c.zero_points) return;
@@ -95,7 +95,7 @@ void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
 
 bool is_strided(const Node& node, ValueId v) { return node.layouts.of(v); }
 
-// An image with the distance of its pixels as the last stride.
+// Returns an image with the stride of its pixels last.
 Operand as_planes(Operand x, const Dims& size) {
   int64_t n = 0;
   for (size_t d = size.size(); d-- > 1 && kernel::constant(size[d], &n) && n == 1;) x.strides.back() = x.strides[d + 1];
@@ -112,13 +112,13 @@ void bind_result(Node& node, Scope& s, WindowSpec* w) {
   if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
 }
 
-// Room for a row-major image beside one that lies in a larger value or has its axes in another order.
+// Returns a scratch buffer for a row-major copy of a strided or permuted image; nullopt if it is row-major.
 std::optional<uint32_t> row_major(Node& node, ValueId v) {
   if (!is_strided(node, v)) return std::nullopt;
   return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
 }
 
-// Copies the operand there, or the result from there.
+// Copies the operand to the scratch image, or the scratch image to the result.
 void copy_image(Node& node, uint32_t image, bool result) {
   Scope s(node, "image");
   const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
@@ -130,8 +130,7 @@ void copy_image(Node& node, uint32_t image, bool result) {
   s.finish();
 }
 
-// Whether to compute from a phase-split image, and its elements (none where the image is as good). `taps` are the elements of a
-// window.
+// Whether to use a phase-split image, whether it is a copy, and its elements.
 struct PhaseSplit {
   bool used = false, copied = false;
   Dim elements;
@@ -156,7 +155,7 @@ PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
   return s;
 }
 
-// Whether the target computes it by a dot unit, of words of channels.
+// Returns whether the target uses a dot unit, on words of channels.
 bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
   return c.zero_points && node.dims(1)[0].is_static() &&
          kernel::conv_fits_dots(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
@@ -164,7 +163,7 @@ bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
 
 PhaseSplit phase_split_of(Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
-  // Lanes compute depthwise ones an element each.
+  // A grid computes depthwise convolutions element by element.
   if (!channels || *channels == 0 || (node.mapping().workgroups && *channels == 1 && c.attrs.groups > 1)) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
@@ -174,7 +173,7 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   return phase_split_of(node, words, Dim(words.in_channels.value));
 }
 
-// The weights as the kernel that packs them sees them; nothing where packing is of no use.
+// Returns the spec for packing the weights; nullopt if packing does not pay.
 std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
   if (node.mapping().workgroups || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
@@ -195,8 +194,8 @@ Dim packed_elements(const Node& node, const WindowSpec& w, int64_t channels) {
   return elements;
 }
 
-// Writes the weights in the order in which threads read them to the prepacked buffer, if there is one. Those of dot units are
-// packed in any case.
+// Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units always need
+// packed weights.
 std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
   const bool on_load = !node.prepacked.empty();
   auto w = packed_weights(node, c, channels);
@@ -211,7 +210,7 @@ std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels
   return packed;
 }
 
-// A matmul of weights and windows, or shifted rows.
+// Emits a matmul of weights and windows, or shifted rows.
 bool emit_phase_split(Node& node, const Conv& c) {
   const PhaseSplit split = phase_split_of(node, c);
   if (!split.used) return false;

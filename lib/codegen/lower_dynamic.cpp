@@ -1,5 +1,5 @@
-// Operations that tell the size of their result when they have run: first kernels that find it, then kernels that write what has
-// that size. In between the host reads it. (Unique and NonMaxSuppression, too: lower_unique.cpp, lower_non_max_suppression.cpp.)
+// Ops with a data-dependent result: the first kernels compute the extent, the host reads it, and further kernels write the
+// result. (See also lower_unique.cpp and lower_non_max_suppression.cpp.)
 #include "codegen/selection.h"
 #include "kernel/builders/generate.h"
 
@@ -43,7 +43,7 @@ bool lower_iota(Node& node) {
   return s.finish(), true;
 }
 
-// The sizes; negative ones where they do not fit the elements.
+// Computes the sizes; negative ones if they do not match the number of elements.
 bool lower_reshape_to(Node& node) {
   const auto from = node.dims(0);
   const size_t rank = node.result_dims().size();
@@ -84,7 +84,7 @@ bool lower_reshape_to(Node& node) {
 
 bool lower_non_zero(Node& node) {
   DimTable& t = node.table();
-  const int64_t block_size = node.mapping().workgroups ? 256 : 4096;  // elements that a lane, or an iteration, selects from
+  const int64_t block_size = node.mapping().workgroups ? 256 : 4096;  // elements per thread or iteration
   const Dim total = t.product(node.dims(0)), blocks = t.ceil_div(total, Dim(block_size));
   const uint32_t counts = node.scratch(DType::I64, blocks);
   const auto each_set = [&](Scope& s, const Buf& x, Expr block, const std::function<void(Expr)>& body) {

@@ -1,4 +1,4 @@
-// Elementwise ops and regions of them: one map whose body is the meaning of the op (ops/elementwise.h).
+// Elementwise ops and regions of them: one map, whose body is the meaning of the op (ops/elementwise.h).
 #include <cmath>
 #include <limits>
 
@@ -16,7 +16,7 @@ Expr convert(Expr x, DType to) {
   return cast_to(x, to);
 }
 
-// An integer power by squaring: 64 steps at most, each only where the exponent has bits left.
+// Integer power by squaring, one unrolled step per bit of the exponent, at most 31.
 Expr int_pow(Expr base, Expr exponent) {
   const int width = rlxc::bits(base.dtype());
   Expr result = kernel::lit(base, 1), square = base;
@@ -138,7 +138,7 @@ bool lower_batch_norm(Node& node) {
 
 namespace {
 
-// x, scale and zero point over the shape of x; a blocked axis is split in two.
+// Maps x, scale and zero point over the shape of x. A blocked axis is split in two.
 bool map_quant(Node& node, const kernel::MapBody& body) {
   const auto& a = node.attrs<QuantAttrs>();
   const auto axis = static_cast<size_t>(a.axis);

@@ -1,6 +1,6 @@
-// Fourier transforms. On threads a row of constant length n is transformed in passes, one for each factor of n, by the
-// self-sorting algorithm of Stockham (Cochran et al., "What is the fast Fourier transform?", 1967): O(n * sum of the factors).
-// Elsewhere every element is the sum of the definition, its angle taken of the exact remainder of i * j modulo n.
+// Fourier transforms. On CPU threads, a row of constant length n is transformed in one pass per factor of n with Stockham's
+// self-sorting algorithm (Cochran et al., "What is the fast Fourier transform?", 1967): O(n * sum of the factors). Otherwise each
+// element is the DFT sum, with angles from the exact remainder of i * j modulo n.
 #include <numbers>
 
 #include "codegen/lowerings.h"
@@ -8,7 +8,7 @@
 namespace rlxc::codegen {
 namespace {
 
-constexpr int64_t kMostOnStack = 1 << 15;  // complex numbers of a row
+constexpr int64_t kMostOnStack = 1 << 15;  // complex numbers per row
 
 class Fft {
  public:
@@ -28,7 +28,7 @@ class Fft {
     length_ = a_.length == Dim(0) ? own_ : s.size(a_.length).in(s.kernel());
   }
 
-  // An element at a time.
+  // Computes the DFT sum of each element.
   void sums() {
     data_ = s_.in_buf(0), out_ = s_.out_buf();
     const Dims shape = {outer_, y_[axis_], inner_};
@@ -47,7 +47,7 @@ class Fft {
     });
   }
 
-  // A row at a time; cosine and sine of element t of the circle are numbers 2t and 2t + 1 of the table.
+  // Transforms row by row. The table has cosine and sine of angle t at 2t and 2t + 1.
   void passes(int64_t n, uint32_t table) {
     data_ = s_.in_buf(0);
     const Operand o = s_.scratch(table);
@@ -86,7 +86,7 @@ class Fft {
   }
 
  private:
-  bool mirrored() const { return a_.onesided && a_.inverse; }  // the second half of the spectrum is the conjugate of the first
+  bool mirrored() const { return a_.onesided && a_.inverse; }  // the spectrum's second half is the conjugate of its first
 
   std::pair<Expr, Expr> load(Expr outer, Expr j, Expr inner) {
     Expr from = j, conjugate = b_.value(wide_, 1), present = kernel::constant_int(s_.kernel(), DType::Bool, 1);
@@ -112,8 +112,8 @@ class Fft {
     if (out_parts_ == 2) out_.store(i * out_parts_ + 1, cast_to(im * scale, node_.result_dtype()));
   }
 
-  // Transforms of `done` elements become transforms of done * p: element i + q * done of the new one j is the sum over s of
-  // element i of the old one s * rest + j, turned by s * (i + q * done) parts of the new circle.
+  // One radix-p Stockham pass: p transforms of `done` elements become one of done * p. New element e of transform j is the sum
+  // over s of old element e % done of transform s * rest + j, times the root of unity of s * e / (done * p).
   void pass(const Buf& from, const Buf& to, int64_t n, int64_t done, int64_t p) {
     const int64_t rest = n / (done * p);
     b_.loop("j", rest, [&](Expr j) {
@@ -137,22 +137,22 @@ class Fft {
   kernel::Builder& b_;
   const size_t axis_;
   const Dims x_, y_;
-  const DType type_, wide_;  // of elements, to sum in
+  const DType type_, wide_;  // of elements; of sums
   int64_t parts_ = 1, out_parts_ = 2;
   Expr own_, length_, inner_, outer_;
   Buf data_, out_, circle_;
 };
 
-constexpr double kElementNs = 20;  // of a sine or cosine
+constexpr double kElementNs = 20;  // per sine or cosine
 
-// Roots of unity of a row that is transformed in passes.
+// Returns the row length if rows are transformed in passes.
 std::optional<int64_t> row_length(const Node& node) {
   const auto& a = node.attrs<FftAttrs>();
   const auto n = node.table().constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
   return n && *n > 4 && *n <= kMostOnStack && !node.mapping().workgroups ? n : std::nullopt;
 }
 
-// The table of the circle, made when weights are loaded if it is prepacked.
+// Returns the table of roots of unity, computed at load time if it is prepacked.
 uint32_t circle_table(Node& node, int64_t n, bool inverse) {
   const bool on_load = !node.prepacked.empty();
   const uint32_t table = node.scratch(node.wide(), Dim(2 * n), on_load);

@@ -1,4 +1,4 @@
-// Ops that look elements up, or make them from their position: each result element is a formula of its index.
+// Ops that look elements up or generate them: each result element is a function of its index.
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/map.h"
@@ -19,7 +19,7 @@ bool generate(Node& node, Scope& s, const Dims& shape, const kernel::PointBody& 
   return s.finish(), true;
 }
 
-// result = operand 0, as the first launch.
+// First launch: copies operand 0 to the result.
 void copy_operand(Node& node) {
   Scope s(node, "copy");
   Operand x = s.in(0), y = s.out();
@@ -82,7 +82,7 @@ bool lower_gather_nd(Node& node) {
   kernel::Kernel* k = s.kernel();
   const Dims x = s.shape(node.dims(0)), i = s.shape(node.dims(1));
   const auto depth = static_cast<size_t>(node.table().constant_value(node.dims(1).back()).value_or(0));
-  // Batch, positions, and what lies behind a position.
+  // Batch, positions, and the inner elements of a position.
   const Expr batches = kernel::product(k, x, 0, batch), inner = kernel::product(k, x, batch + depth);
   const Dims shape = {batches, kernel::product(k, i, batch, i.size() - 1), inner};
   Buf data = s.in_buf(0), index = s.in_buf(1);
@@ -97,7 +97,7 @@ bool lower_gather_nd(Node& node) {
   });
 }
 
-// Rows along the axis are independent; within a row, updates are applied in order.
+// Rows along the axis are independent. Within a row, updates are applied in order.
 bool lower_scatter_elements(Node& node) {
   const auto& a = node.attrs<ScatterAttrs>();
   const auto axis = static_cast<size_t>(a.axis);

@@ -1,4 +1,4 @@
-// Matmuls of every spelling, as one descriptor for the gemm builder.
+// Lowers all matmul ops through one descriptor to the gemm builder.
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/gemm.h"
@@ -10,18 +10,18 @@ namespace {
 
 using kernel::GemmSpec;
 
-// Rows, and panels, that make packing b, and a, worth a pass; elements it may take.
-constexpr int64_t kManyDotRows = 16;  // the same for a dot unit
+// Thresholds for packing b, and a, in a separate pass: rows, panels, and most elements.
+constexpr int64_t kManyDotRows = 16;  // rows, for a dot unit
 constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
-// What a run loses by an element of a weight that is not packed: it is copied into a panel, or read across rows for each of the
-// one or two rows of the left operand.
+// Time per run lost for each element of an unpacked weight: copied into a panel, or read across rows if the left operand has one
+// or two rows.
 constexpr double kCopyNs = 0.4, kReadNs = 1;
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
-// The axes of one operand of a matmul: batch axes of the result, its rows (or columns), the summed axis.
+// The axes of one operand of a matmul: batch axes of the result, rows (or columns), and the contracted axis.
 struct Side {
-  std::vector<Dim> batch;  // sizes in the operand: 1 or left out where it is broadcast
+  std::vector<Dim> batch;  // dims in the operand: 1 or missing where it is broadcast
   Dim free, summed;
   bool summed_last = true;  // memory order of the last two axes
 };
@@ -29,15 +29,15 @@ struct Side {
 struct Contraction {
   std::vector<Dim> batch;
   Dim m, n, k;
-  size_t run = 1;  // axes of the result that are m
+  size_t run = 1;  // number of result axes that form m
   Side a, b;
   bool zero_points = false;                    // operands 2 and 3 are zero points
-  bool dots = false;                           // the target multiplies them by a dot unit
-  std::span<const RegionStep> steps;           // on the sums; their operands follow the zero points
-  std::optional<size_t> bias, residual;        // operands: of b's columns, and of the shape of the result
-  std::optional<kernel::Quantized> quantized;  // b holds these; operands 2 and 3 are scale and zero point
-  bool rounded = false;                        // a is rounded to 8 bits, in blocks of `quantized`
-  std::optional<uint32_t> left;                // a scratch buffer of rows in place of operand 0
+  bool dots = false;                           // computed on a dot unit
+  std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
+  std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
+  std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
+  bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
+  std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
@@ -45,15 +45,15 @@ struct Contraction {
 
 bool has_zero(const Node& node, const Contraction& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
 
-// A part of a larger value, or one whose axes were moved without its elements.
+// Returns whether the operand is not row-major.
 bool is_strided(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
 
 size_t operands_of_steps(const Node& node, const Contraction& p) {
   return p.steps.empty() ? 0 : node.graph.operands(node.id).size();
 }
 
-// How many of the last axes before the columns can be rows of one matmul: without batch axes in b, those of a are rows as long
-// as they follow each other in a, the residual and the result.
+// Returns how many of the last axes before the columns can form the rows of one matmul: if b has no batch axes, those that are
+// collapsible in a, the residual and the result.
 size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
   if (trans_a || p.a.batch != p.batch || std::ranges::any_of(p.b.batch, [](Dim d) { return d != 1; })) return 1;
   const size_t rows = node.result_dims().size() - 1;
@@ -65,7 +65,7 @@ size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
   if (has_zero(node, p, 0) && num_elements(node.graph.type(node.in(2))) != 1) first = rows - 1;
-  // An operand of the steps is as large as the result along these axes, or the same for all of them.
+  // Epilogue operands must have the result's dims along all of these axes, or be constant along all of them.
   for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i) {
     const auto own = node.dims(i), y = node.result_dims();
     const auto varies = [&](size_t axis) { return axis + own.size() >= y.size() && own[axis + own.size() - y.size()] != Dim(1); };
@@ -81,7 +81,7 @@ Contraction contraction_of(const Node& node, bool trans_a, bool trans_b, std::op
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
   p.m = y[y.size() - 2], p.n = y.back(), p.k = a[a.size() - (trans_a ? 2 : 1)];
-  if (!p.k.is_static()) p.k = b[b.size() - (trans_b ? 1 : 2)];  // equal, and known for a weight
+  if (!p.k.is_static()) p.k = b[b.size() - (trans_b ? 1 : 2)];  // equal, and constant for a weight
   p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
   p.accumulate = p.zero_points ? DType::I32 : accumulator(node.result_dtype());
@@ -94,12 +94,12 @@ Contraction contraction_of(const Node& node, bool trans_a, bool trans_b, std::op
   return p;
 }
 
-// Matrices of a side from one index of a batch axis to the next.
+// Returns the strides, in matrices, of a side along the batch axes.
 std::vector<Index> matrix_strides(Scope& s, const Side& side, const std::vector<Dim>& batch) {
   return kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(side.batch), s.shape(batch)).strides;
 }
 
-// The elements from one of the rows of a matmul to the next, in an operand or a result that has them in axes up to `end`.
+// Returns the row stride of a matmul operand or result whose row axes end at `end`.
 Index row_stride(const Operand& o, std::span<const Dim> dims, size_t end, size_t run) {
   size_t axis = end;
   while (axis + run > end && dims[axis - 1] == Dim(1)) --axis;
@@ -114,7 +114,7 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
   Dims strides;
   if (is_strided(node, operand)) {
     for (size_t i = 0; i < batch.size(); ++i) {
-      const size_t own = i + side.batch.size() - batch.size();  // wraps where the operand has no such axis
+      const size_t own = i + side.batch.size() - batch.size();  // wraps if the operand lacks this axis
       const bool has = i + side.batch.size() >= batch.size() && (side.batch[own] != Dim(1) || batch[i] == Dim(1));
       strides.push_back(has ? o.strides[own] : Index(0));
     }
@@ -129,7 +129,7 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
   return o;
 }
 
-// A scratch buffer of the rows of the left operand, `width` elements each.
+// Returns a scratch buffer as the left operand's rows, `width` elements each.
 Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index width) {
   Operand o = s.scratch(buffer);
   o.strides.clear();
@@ -151,7 +151,7 @@ GemmSpec spec_of(Scope& s, const Contraction& p) {
   return g;
 }
 
-// Per row (or column) values, or one for all.
+// Returns an operand with one value per row (or column), or one for all.
 Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
   Operand o = s.in(i);
   const bool one = num_elements(node.graph.type(node.in(i))) == 1;
@@ -160,8 +160,7 @@ Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
   return o;
 }
 
-// The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
-// buffer.
+// Packs the left operand into a scratch buffer if its rows would otherwise be copied for many panels.
 std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
   if (node.mapping().workgroups || !p.batch.empty() || p.dots) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
@@ -186,7 +185,7 @@ std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
   return rows;
 }
 
-// A residual or the result over the batch axes, rows and columns of the matmul.
+// Returns a residual or the result with strides over the batch axes, rows and columns of the matmul.
 Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
   const size_t end = dims.size() - 1;
   const Index row = row_stride(o, dims, end, p.run), column = o.strides.back();
@@ -195,13 +194,14 @@ Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
   return o;
 }
 
-// The matmul as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
+// Returns the matmul for packing a right operand with k rows: the weight, or its scales or zero points by block. The rows of the
+// left operand may be unknown.
 Contraction of_weight(Contraction p, Dim k) {
   p.batch = p.b.batch, p.m = Dim(1), p.k = k;
   return p;
 }
 
-// Elements of the right operand in panels.
+// Returns the elements of the right operand in panels.
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
@@ -209,7 +209,7 @@ Dim panel_elements(const Node& node, const Contraction& p) {
   return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
 }
 
-// Large enough that panels are worth a pass.
+// Returns whether panels are worth a separate pass.
 bool is_large(const GemmSpec& g) {
   int64_t n = 0, k = 0;
   return kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
@@ -219,7 +219,7 @@ double saved_by(const Node& node, Dim elements, double ns) {
   return ns * static_cast<double>(node.table().constant_value(elements).value_or(0));
 }
 
-// A weight in panels, which also a single row reads in order.
+// Prepacks a weight into panels. A single row reads these contiguously, too.
 std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
   const bool zero = has_zero(node, p, 1) && !p.dots;
   if (!on_load[1] || (zero && !on_load[3])) return {};
@@ -237,7 +237,7 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, co
   return {{p.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved_by(node, elements, ns)}};
 }
 
-// The right operand in panels: prepacked, or packed before it is read for several blocks of rows.
+// Packs the right operand into panels: the prepacked buffer, or a scratch buffer that several blocks of rows read.
 std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
   if (node.mapping().workgroups || p.quantized) return {};
   const bool on_load = !node.prepacked.empty();
@@ -264,7 +264,7 @@ std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
 
 bool zero_is_quantized(const Node& node) { return node.dtype(3) == node.dtype(1); }
 
-// A scale or zero point of a weight, by block and column.
+// Returns a scale or zero point of a weight, with strides by block and column.
 Operand of_blocks(Node& node, Scope& s, size_t i) {
   Operand o = s.in(i);
   const auto d = node.dims(i);
@@ -274,21 +274,20 @@ Operand of_blocks(Node& node, Scope& s, size_t i) {
   return o;
 }
 
-// A constant quantized weight in panels, as scratch buffers: the quantized values, and their scales and zero points where these
-// differ from column to column.
+// Scratch buffers of a quantized weight in panels: the quantized values, and scales and zero points that differ by column.
 struct PackedWeight {
   uint32_t quantized = 0;
   std::optional<uint32_t> scale, zero;
 };
 
-// The quantized weight as the kernels that pack it see it.
+// Returns the spec for packing a quantized weight.
 GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
   GemmSpec g = spec_of(s, of_weight(p, p.k));
   g.quantized = p.quantized, g.dots = p.dots;
   return g;
 }
 
-// Dot units take zero points off their sums.
+// Dot units subtract zero points from the i32 sums.
 DType zero_in_panels(const Contraction& p) { return p.dots ? DType::I32 : p.accumulate; }
 
 std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
@@ -344,7 +343,7 @@ std::optional<PackedWeight> pack_quantized(Node& node, const Contraction& p) {
   return packed;
 }
 
-// The scale or zero point of a matmul: as it is, or from its panels.
+// Returns the scale or zero point of a matmul, from its packed panels if there are any.
 Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
   if (!packed) return of_blocks(node, s, operand);
   Operand o = s.scratch(*packed);
@@ -353,7 +352,7 @@ Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::
   return o;
 }
 
-// Operands of the steps on the sums, and the steps.
+// Adds the epilogue steps and their operands.
 void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
     g->extras.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
@@ -362,7 +361,7 @@ void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   };
 }
 
-// The left operand rounded to 8 bits: its numbers, or codes with a scale and a sum of each row and block, as scratch buffers.
+// Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block.
 struct RoundedLeft {
   uint32_t values = 0, scale = 0, sums = 0;
 };
@@ -426,7 +425,7 @@ bool emit(Node& node, Contraction p) {
   return s.finish(), true;
 }
 
-// The matmul has 2n columns, of which up and gate are halves.
+// Doubles the columns: `up` and `gate` are halves of b.
 template <class A>
 void add_gate(const Node& node, const A& a, Contraction* p) {
   p->b.free = node.table().mul(p->n, Dim(2));
@@ -489,7 +488,7 @@ std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>&
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 
-// Each row is a matmul of its own, as matrices of a batch are.
+// Each row is a matmul in a batch, because rows choose their matrix.
 bool lower_grouped_matmul(Node& node) {
   const auto x = node.dims(0), w = node.dims(1), y = node.result_dims();
   const bool trans_b = node.attrs<MatMulAttrs>().trans_b;
@@ -506,8 +505,8 @@ bool lower_grouped_matmul(Node& node) {
   return s.finish(), true;
 }
 
-// Batch axes, and all free axes but the last of each side, are batch axes of the matmul; several summed axes are made one by
-// copying the operands to the order batch, free, summed.
+// Batch axes, and all free axes of each side but the last, become batch axes of the matmul. Several contracted axes are collapsed
+// by copying the operands to the order batch, free, contracted.
 bool lower_dot_general(Node& node) {
   const auto& a = node.attrs<DotGeneralAttrs>();
   struct Axes {
@@ -545,7 +544,7 @@ bool lower_dot_general(Node& node) {
   Dim k(1);
   for (int64_t d : side[0].summed) k = node.table().mul(k, node.dims(0)[static_cast<size_t>(d)]);
   g.k = s.size(k);
-  // Strides of each axis of the operands, and of the single summed axis.
+  // Strides of each axis of the operands, and of the single contracted axis.
   Operand o[2];
   Dims own[2];
   for (size_t i = 0; i < 2; ++i) {
@@ -582,7 +581,7 @@ bool lower_dot_general(Node& node) {
   o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
   o[1].strides.insert(o[1].strides.end(), {summed[1], free[1]});
   g.a = o[0], g.b = o[1];
-  // The result's axes are batch, free axes of a, free axes of b; the matmul's are batch, leading free axes, then m, n.
+  // Result axes: batch, free axes of a, free axes of b. Matmul axes: batch, leading free axes, then m, n.
   g.c = s.out();
   const Dims y = g.c.strides;
   const size_t nb = side[0].batch.size(), fa = side[0].free.size();

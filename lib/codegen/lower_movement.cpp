@@ -1,4 +1,4 @@
-// Ops whose result is the operand seen through other strides: one elementwise copy over a suitable index space.
+// Layout ops: one elementwise copy of the operand through other strides.
 #include "codegen/lowerings.h"
 #include "kernel/builders/map.h"
 #include "kernel/builders/row.h"
@@ -8,11 +8,11 @@ namespace {
 
 using kernel::MapSpec;
 
-constexpr size_t kManyOperands = 16;  // of a concatenation: they share kernels then
+constexpr size_t kManyOperands = 16;  // of a concatenation; more share kernels
 
 std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
-// result[i] = operand at `x` strides, over the shape of the result.
+// result[i] = x[i] with x's strides, over the shape of the result.
 bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
   Operand y = s.out();
   kernel::build_map(s.builder(), {shape, {std::move(x)}, {std::move(y)}, identity}, node.mapping());
@@ -21,7 +21,7 @@ bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
 
 Expr times(Scope& s, const Index& a, const Index& b) { return a.in(s.kernel()) * b.in(s.kernel()); }
 
-// Elements start, start + step, ... of one axis.
+// Takes elements start, start + step, ... of one axis.
 bool take(Node& node, size_t axis, Dim start, int64_t step) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
@@ -120,7 +120,7 @@ bool lower_concat(Node& node) {
   return true;
 }
 
-// The last axis holds two halves: up * act(gate).
+// The last axis has two halves: up * act(gate).
 bool lower_swiglu(Node& node) {
   const auto& a = node.attrs<SwiGLUAttrs>();
   Scope s(node);
@@ -134,11 +134,11 @@ bool lower_swiglu(Node& node) {
   return s.finish(), true;
 }
 
-// Pairs of elements turned by an angle each; elements behind n_rot pass through.
+// Rotates pairs of elements. Elements from n_rot on are copied.
 bool lower_rope(Node& node) {
   const auto& a = node.attrs<RopeAttrs>();
   DimTable& t = node.table();
-  // The index space: batch, heads, positions, and within a head.
+  // Index space: batch, heads, positions, and within a head.
   const auto x = node.dims(0);
   const bool packed = a.layout == AttentionLayout::Packed, heads_first = a.layout == AttentionLayout::BHSD;
   const Dim head_dim = packed ? Dim(a.head_dim) : x[3];
@@ -160,7 +160,7 @@ bool lower_rope(Node& node) {
       o.name = name, o.strides = strides(s, o.strides, step), o.offset = offset;
       return o;
     };
-    // Tables [..., seq, half or rotated]: leading axes are batch, then heads.
+    // Tables [..., seq, half or rotated]. Leading axes are batch, then heads.
     auto table = [&](size_t i, const std::string& name, bool of_second) {
       Operand o = s.in(i);
       o.name = name;
@@ -175,7 +175,7 @@ bool lower_rope(Node& node) {
       if (d.size() == 4) put(0, 0), put(1, 1);
       if (!halves && !t.equal(d.back(), half)) wide[3] = 2;
       if (d.back() == 1) wide[3] = 0;
-      else if (of_second && !t.equal(d.back(), half)) o.offset = second;  // a table of full width has both elements' angles
+      else if (of_second && !t.equal(d.back(), half)) o.offset = second;  // a full-width table has the angles of both elements
       o.strides = wide;
       return o;
     };

@@ -1,5 +1,5 @@
-// Elements narrower than the kernel language holds: 8-bit floats are bytes, types of 2 and 4 bits lie several to a byte. Casts
-// read and write their bit patterns by arithmetic on integers; formats as in support/half.h.
+// Casts of types that the kernel language lacks: 8-bit floats in bytes, and 2- and 4-bit types packed several to a byte. Casts
+// convert the bit patterns with integer arithmetic; formats as in support/half.h.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 enum class Special : uint8_t { None, NanAtOnes, Ieee, NanAtMinusZero };
 
-// A sign bit, then exponent and mantissa; `max` is the code of the largest finite value, `nan` that of a value that is none.
+// Sign bit, exponent, mantissa. `max`: code of the largest finite value; `nan`: code of NaN.
 struct Format {
   DType dtype;
   int mantissa, bias, bits, max, nan;
@@ -32,13 +32,13 @@ const Format* format(DType t) {
 Expr f32_of(Expr bits) { return bitcast_to(cast_to(bits, DType::I32), DType::F32); }
 Expr bits_of(Expr x) { return bitcast_to(x, DType::I32); }
 
-// f8e8m0 holds 2^(code - 127); 255 is NaN.
+// f8e8m0 encodes 2^(code - 127); 255 is NaN.
 Expr decode_exponent(Expr code) {
   constexpr int kSmallest = 1 << 22, kNan = 0x7FC00000;  // 2^-127 is subnormal
   return f32_of(select(code == 255, kernel::lit(code, kNan), select(code == 0, kernel::lit(code, kSmallest), code << 23)));
 }
 
-// The nearest power in the value: ties go up.
+// Rounds to the nearest power by value. Ties round up.
 Expr encode_exponent(Expr x, bool saturate) {
   const Expr bits = bits_of(x), exponent = bits >> 23, fraction = bits & 0x7FFFFF;
   const Expr up =
@@ -47,7 +47,7 @@ Expr encode_exponent(Expr x, bool saturate) {
   return select(isnan(x) || x < 0, kernel::lit(bits, 255), select(x == 0, kernel::lit(bits, 0), code));
 }
 
-// An i32 code as f32.
+// Decodes an i32 bit pattern as f32.
 Expr decode(const Format& f, Expr code) {
   const int sign_bit = 1 << (f.bits - 1);
   const Expr magnitude = code & (sign_bit - 1), exponent = magnitude >> f.mantissa;
@@ -61,10 +61,10 @@ Expr decode(const Format& f, Expr code) {
   return f.special == Special::None ? value : select(magnitude > f.max + (f.special == Special::Ieee), nan, value);
 }
 
-// Rounds once, to nearest even. The exponent is taken from the bits; a carry out of the mantissa moves into it by itself.
+// Rounds once, to nearest even. A carry out of the mantissa increments the exponent.
 Expr encode(const Format& f, Expr x, bool saturate) {
   const int lowest = 1 - f.bias, sign_bit = 1 << (f.bits - 1);
-  const Expr magnitude = min(abs(x), 0x1p17);  // every format ends below
+  const Expr magnitude = min(abs(x), 0x1p17);  // above the range of every format
   const Expr exponent = max((bits_of(magnitude) >> 23) - 127, lowest);
   const Expr steps = round_even(magnitude * f32_of((127 + f.mantissa - exponent) << 23));
   Expr code = ((exponent - lowest) << f.mantissa) + cast_to(steps, DType::I32);
@@ -76,14 +76,14 @@ Expr encode(const Format& f, Expr x, bool saturate) {
   return select(isnan(x), kernel::lit(code, f.nan), select(code > f.max, over, inside));
 }
 
-// A double as a float whose last bit remembers inexactness, so that rounding it again is rounding once.
+// Rounds a double to f32 with round-to-odd, which makes a second rounding exact.
 Expr round_to_odd(Expr x) {
   const Expr f = cast_to(x, DType::F32), back = cast_to(f, DType::F64), bits = bits_of(f);
   const Expr odd = select(abs(back) > abs(x), bits - 1, bits) | 1;
   return select(back == x || isnan(x), f, f32_of(odd));
 }
 
-// The i32 code of a value.
+// Returns the i32 bit pattern of a value.
 Expr code_of(DType t, Expr x, bool saturate) {
   if (is_integer(t)) {
     const int mask = (1 << rlxc::bits(t)) - 1;

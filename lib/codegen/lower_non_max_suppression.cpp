@@ -1,5 +1,5 @@
-// ONNX NonMaxSuppression: each class of each batch on its own takes the best box and removes those that overlap it, until none is
-// left or there are enough.
+// ONNX NonMaxSuppression. Each class of each batch repeatedly selects the best box and removes the boxes that overlap it, until
+// no box is left or the limit is reached.
 #include <limits>
 
 #include "codegen/selection.h"
@@ -19,7 +19,7 @@ Expr overlap(kernel::Builder& b, const Box& x, const Box& y) {
   return select(side[0] > 0 && side[1] > 0, common / (x.area + y.area - common), 0);
 }
 
-// The kernel that chooses: for each row (class of a batch) the numbers of the chosen boxes, best first, and how many they are.
+// The selection kernel: for each row (class of a batch), the selected boxes, best first, and their number.
 class Chooser {
  public:
   Chooser(Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
@@ -48,8 +48,8 @@ class Chooser {
     return node_.has(i) ? cast_to(limits_[i][0], to) : kernel::constant(b_.kernel(), to, 0);
   }
   Expr most() const { return max(min(limit(2, DType::I64), n_), 0); }
-  // How often threads meet: by sizes and constants alone, so that all of them certainly do. Each node has a kernel of its own, as
-  // the type of its result names its extent.
+  // Number of rounds with barriers. Depends on sizes and constants only, which guarantees uniform control. No other node shares
+  // this kernel, because the type of the result names its extent.
   Expr rounds() const {
     const NodeId def = node_.has(2) ? node_.graph.def(node_.in(2)) : NodeId();
     if (!def.valid()) return b_.i64(0);
@@ -74,7 +74,7 @@ class Chooser {
     return box;
   }
 
-  // `left` is a list of the boxes that are left, in their order.
+  // Single-threaded selection. `left` lists the remaining boxes in order.
   void alone(Expr row) {
     const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
     Buf length = b_.variable("length", b_.i64(0)), best = b_.variable("best", b_.i64(0)),
@@ -107,9 +107,8 @@ class Chooser {
     count_.store(row, taken.get());
   }
 
-  // `left` tells whether a box is left. A thread looks after every so many boxes: it removes those that overlap what was taken
-  // last
-  // (-1: nothing yet, n: nothing is left, or there are enough), and finds its best one.
+  // Selection by a workgroup. left[i] is 1 if box i remains. Each thread handles every `threads`-th box: it removes those that
+  // overlap the last selected box (-1: none yet, n: finished) and finds its best one.
   void by_group(Expr row, Expr thread, int64_t threads) {
     const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
     const Expr own_count = b_.let("own_count", max(n_ - thread + (threads - 1), 0) / threads);

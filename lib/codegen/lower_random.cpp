@@ -1,6 +1,6 @@
-// Draws of MT19937 (Matsumoto and Nishimura 1998) as RandomState of NumPy makes numbers of them: one after another, so that a
-// single thread does it. Uniform numbers take 53 bits of two draws; normal ones come in pairs, by Marsaglia's polar method
-// (Marsaglia and Bray 1964), the second number of a pair first.
+// MT19937 (Matsumoto and Nishimura 1998) with the conversions of NumPy's RandomState. Draws are sequential and use a single
+// thread. A uniform number takes 53 bits of two draws. Normal numbers come in pairs from Marsaglia's polar method (Marsaglia and
+// Bray 1964), the second number of a pair first.
 #include "codegen/lowerings.h"
 #include "kernel/builders/common.h"
 
@@ -24,7 +24,7 @@ class Twister {
     });
   }
 
-  // Two numbers in [0, 1).
+  // Returns two numbers in [0, 1).
   std::pair<Expr, Expr> pair() {
     b_.loop("k", 4, [&](Expr k) {
       b_.when(at_.get() == kWords, [&] { twist(), at_.set(b_.i64(0)); });

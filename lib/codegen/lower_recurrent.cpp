@@ -1,5 +1,5 @@
-// ONNX LSTM, GRU and RNN. The matmuls with the input are one matmul for all steps; what is left is a chain of steps,
-// each row of the batch on its own, with its state in registers.
+// ONNX LSTM, GRU and RNN. One matmul computes the input contribution of all steps. The recurrence then runs step by step, for
+// each row of the batch independently, with its state in registers.
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/generate.h"
@@ -20,10 +20,10 @@ struct Function {
 struct Sizes {
   int64_t gates, hidden, directions;
   Dim length, batch, inputs;
-  DType type;  // to compute in
+  DType type;  // the compute type
 };
 
-// x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
+// Computes x * w^T + input bias for all steps: [length * batch (in the order of x), gates * hidden].
 void project(Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
   Scope s(node, "input");
   const int64_t width = cell.gates * cell.hidden;
@@ -112,7 +112,7 @@ class Steps {
                         : kernel::constant(s_.kernel(), cell_.type, 0);
   }
 
-  // Row k of the recurrent weights of a gate times a state, and its bias.
+  // Row k of a gate's recurrent weights times a state, plus the recurrent bias.
   Expr dot(int64_t gate, Expr k, const Buf& state) {
     const int64_t hidden = cell_.hidden;
     const Expr row = b_.let("row_r", ((direction_ * cell_.gates + gate) * hidden + k) * hidden);
@@ -129,7 +129,7 @@ class Steps {
     return b_.let("dot", total.get() + optional(3, (direction_ * 2 + 1) * cell_.gates * hidden + (gate * hidden + k)));
   }
 
-  // Element k of the state: the Cell of ops/recurrent.h.
+  // Element k of the state; implements the Cell of ops/recurrent.h.
   struct Cell {
     Steps& s;
     Expr k;
@@ -140,7 +140,7 @@ class Steps {
     Expr activated(size_t i, Expr v) { return s.f_[i](s.clipped(v)); }
     Expr output(Expr memory) { return s.f_[2](memory); }
     Expr let(const char* name, Expr v) { return s.b_.let(name, v); }
-    Expr recurrent(bool linear) {  // memory_ holds r, or r times the state
+    Expr recurrent(bool linear) {  // memory_ has r, or r times the state
       return linear ? s.memory_.load(k) * s.dot(2, k, s.state_) : s.dot(2, k, s.memory_);
     }
     Expr update() { return let("z", s.update_.load(k)); }

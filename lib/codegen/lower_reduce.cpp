@@ -1,4 +1,4 @@
-// Reductions, and ops that walk rows in order: arg-reductions, running sums, selection, Fourier transforms, state-space scans.
+// Reductions, and ops that scan rows: arg-reductions, cumulative sums, top-k, determinants, state-space scans.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ struct Rule {
   ExprOp combine;
   Expr (*prepare)(Expr);
   Expr (*finish)(Expr, Expr);
-  bool real = false;  // finish is of a real number
+  bool real = false;  // finish requires a real type
 };
 Expr square(Expr x) { return x * x; }
 Expr magnitude(Expr x) { return abs(x); }
@@ -39,18 +39,18 @@ const Rule* rule_of(ReduceOp op) {
   return r == std::end(kRules) ? nullptr : r;
 }
 
-// A reduction of values of type t and these sizes to one of type `out`, without its operands.
+// Returns the spec of a reduction of these dims with element type t, without operands.
 kernel::ReduceSpec reduce_spec(Scope& s, std::span<const Dim> dims, const std::vector<int64_t>& axes, DType t) {
   kernel::ReduceSpec spec;
   spec.shape = s.shape(dims);
   spec.reduced.assign(spec.shape.size(), false);
   for (int64_t axis : axes) spec.reduced[static_cast<size_t>(axis)] = true;
-  // Counts and sums of narrow integers need more bits than they have, and bools are not ordered.
+  // Narrow integers overflow in counts and sums, and bools are unordered.
   spec.accumulate = !is_float(t) && rlxc::bits(t) < 32 ? DType::I32 : kernel::compute_dtype(t);
   return spec;
 }
 
-// How the rule makes the reduced value of what `load` gives.
+// Sets how the rule reduces the values that `load` returns.
 void apply_rule(Node& node, const Rule& r, kernel::ReduceSpec* spec, std::function<Expr(const LoadInput&)> load) {
   spec->combine = r.combine;
   spec->prepare = [prepare = r.prepare, load](const LoadInput& in) { return prepare ? prepare(load(in)) : load(in); };
@@ -62,7 +62,7 @@ void apply_rule(Node& node, const Rule& r, kernel::ReduceSpec* spec, std::functi
 }
 Expr first_input(const LoadInput& load) { return load(0); }
 
-// max + log(sum(exp(x - max))), by way of the maximum and the exponentials in memory.
+// max + log(sum(exp(x - max))). Stores the maximum and the exponentials.
 bool log_sum_exp(Node& node) {
   const DType t = kernel::compute_dtype(node.dtype(0));
   DimTable& table = node.table();
@@ -120,14 +120,14 @@ bool lower_reduce(Node& node) {
 
 namespace {
 
-// Are the values at hand that step i is computed from, as far as cores go into them?
+// Returns whether the step arguments of step i are available and step i is no reduction itself.
 bool is_ready(std::span<const RegionStep> list, size_t i, const RegionSteps::Known& known) {
   for (uint16_t arg : list[i].args)
     if (arg != RegionStep::kNone && arg & RegionStep::kStep && !known[arg & ~RegionStep::kStep].kernel) return false;
   return !is_core(list[i]);
 }
 
-// One value for each result of the only reduction.
+// Lowers a region with a single reduction, one value per result.
 bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, const std::vector<Dim>& whole) {
   const auto& a = node.attrs<ReduceRegionAttrs>();
   const RegionSteps steps(list);
@@ -145,7 +145,7 @@ bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, cons
   return s.finish(), true;
 }
 
-// Rows along the last axes.
+// Lowers a region over rows along the last axes.
 bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying,
                  const std::vector<RowWalk>& walks, const std::vector<Dim>& whole) {
   const auto& a = node.attrs<ReduceRegionAttrs>();
@@ -155,7 +155,7 @@ bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector
   spec.shape = s.shape(whole), spec.axis = whole.size() - a.axes.size();
   for (const RegionStep& step : list)
     if (const DType t = kernel::compute_dtype(step.dtype); rlxc::bits(t) > rlxc::bits(spec.compute)) spec.compute = t;
-  RegionSteps::Known known(list.size());  // of cores, and of steps by them that do not vary along a row
+  RegionSteps::Known known(list.size());  // reductions, and steps on them that are invariant along a row
   for (const RowWalk& walk : std::span(walks).first(walks.size() - 1)) {
     std::vector<kernel::ReduceSpec> parts;
     std::vector<uint16_t> arguments;
@@ -249,7 +249,7 @@ bool lower_cumulative(Node& node) {
   return s.finish(), true;
 }
 
-// LU with partial pivoting, on a copy.
+// LU decomposition with partial pivoting, on a copy.
 bool lower_det(Node& node) {
   const DType t = node.wide();
   const uint32_t copies = node.scratch(t, node.table().product(node.dims(0)));
@@ -292,7 +292,8 @@ bool lower_det(Node& node) {
   return s.finish(), true;
 }
 
-// Each row: the rank of every element (how many are better, or equal and earlier); those of rank < k are written in place.
+// Per row: computes the rank of every element (number of better, or equal and earlier ones) and writes those of rank < k to their
+// rank.
 bool lower_topk(Node& node) {
   const auto& a = node.attrs<TopKAttrs>();
   Scope s(node);
@@ -304,7 +305,7 @@ bool lower_topk(Node& node) {
   kernel::for_each_row(s.builder(), node.mapping(), x, axis, 1 << 16, [&](Expr row, Expr base, Expr stride) {
     auto& b = s.builder();
     const Expr n = x[axis].in(s.kernel()), to = b.let("to", row / stride * (count * stride) + row % stride);
-    // NaN counts as the largest value.
+    // NaN is the largest value.
     auto better = [&](Expr v, Expr w) {
       if (!is_float(t)) return a.largest ? v > w : v < w;
       return a.largest ? v > w || (isnan(v) && !isnan(w)) : v < w || (!isnan(v) && isnan(w));
@@ -327,7 +328,7 @@ bool lower_topk(Node& node) {
   return s.finish(), true;
 }
 
-// h[n] = exp(delta * A[n]) * h[n] + delta * B[n] * x; y = sum_n h[n] * C[n], position by position.
+// h[n] = exp(delta * A[n]) * h[n] + delta * B[n] * x; y = sum_n h[n] * C[n], sequentially over positions.
 bool lower_selective_scan(Node& node) {
   Scope s(node);
   kernel::Kernel* k = s.kernel();

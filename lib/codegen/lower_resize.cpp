@@ -1,4 +1,4 @@
-// ONNX Resize. Nearest: one copy with mapped coordinates. Else axis by axis: every result coordinate is a weighted sum of a few
+// ONNX Resize. Nearest: one copy with mapped coordinates. Other modes go axis by axis: a result coordinate is a weighted sum of
 // source coordinates of its axis.
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMaxTaps = 4096;
 
-// One axis: sizes, and result / operand as the coordinate rule uses it, p / q. Integers wherever that is exact: then no rounding
-// decides which source coordinate is the nearest.
+// One axis: its dims, and the scale p / q = result / operand of the coordinate rule. Integers if exact, which avoids rounding
+// errors in the nearest coordinate.
 struct Axis {
   Expr in, out, p, q;
   double roi_start = 0, roi_end = 1;
@@ -22,7 +22,7 @@ struct Axis {
 
 using Quotient = ops::ResizeCoordinate<Expr>;
 
-// A scale as the quotient of two small integers: those of models are mostly 2, 4, 0.5, 1.5.
+// Returns a scale as a quotient of small integers, or nullopt. Models mostly use 2, 4, 0.5, 1.5.
 std::optional<std::pair<int64_t, int64_t>> small_quotient(double scale) {
   for (int64_t q = 1; q <= 64; q *= 2) {
     const double p = scale * static_cast<double>(q);
@@ -47,7 +47,7 @@ class Resizer {
     Axis x;
     x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
     if (const Dim in = node_.dims(0)[k], out = a_.sizes[k]; a_.scales.empty() && in.is_static() && out.is_static()) {
-      // In lowest terms: dividing by a power of two is exact on every device.
+      // In lowest terms: division by a power of two is exact on every device.
       const int64_t common = std::max<int64_t>(std::gcd(in.size(), out.size()), 1);
       x.p = kernel::lit(x.in, out.size() / common), x.q = kernel::lit(x.in, in.size() / common);
     } else if (a_.scales.empty()) x.p = x.out, x.q = x.in;
@@ -104,9 +104,9 @@ class Resizer {
     return s.finish(), true;
   }
 
-  // Axis k of a tensor of the sizes `now`; `from` and `to` are scratch, or the operand and the result where they are none.
+  // Interpolates axis k of a tensor of dims `now`. `from` and `to` are scratch buffers; nullopt: the operand, the result.
   bool interpolate(size_t k, const std::vector<Dim>& now, std::optional<uint32_t> from, std::optional<uint32_t> to) const {
-    // An antialiasing filter is as wide as the source pixels that one result pixel covers.
+    // An antialiasing filter covers all source pixels of a result pixel.
     double shrink = 1;
     if (a_.antialias) {
       const auto in = node_.table().constant_value(node_.dims(0)[k]), out = node_.table().constant_value(a_.sizes[k]);

@@ -21,7 +21,7 @@ namespace {
 using kernel::LoadInput;
 using Normalised = kernel::NormSpec::Normalised;
 
-// before: the sum of the operands 0 to `addends`; after: times `gamma`, plus `beta`, where there are these operands.
+// before: the sum of operands 0 to `addends`; after: times `gamma`, plus `beta`, if present.
 void plain_norm(Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
   spec->norms[0].before = [&node, slot, addends](const Normalised&, const LoadInput& load) {
     Expr v = load(0);
@@ -47,7 +47,7 @@ kernel::RowNorm row_norm(OpKind op) {
   }
 }
 
-// Channels as groups of channels: [N,C,..] as [N,groups,C/groups,..].
+// Splits channels into groups: [N,C,..] becomes [N,groups,C/groups,..].
 void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::NormSpec* spec) {
   spec->shape[1] = per_group;
   spec->shape.insert(spec->shape.begin() + 1, groups);
@@ -56,7 +56,7 @@ void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::
   spec->axis = 2;
 }
 
-// The norms among the steps of a region, each with the steps that come before it, and what follows the last.
+// Sets the norms of a region, each with its preceding steps, and the steps after the last norm.
 void norms_of_region(const NormRegionAttrs& a, kernel::NormSpec* spec) {
   std::vector<size_t> cores;
   const auto known = [list = std::span(a.steps)](const std::vector<size_t>& at, const Normalised& n) {

@@ -1,14 +1,14 @@
-// ONNX Unique: an index sort of the elements (or slices) brings equal ones together; a walk over it numbers them; a copy gathers
-// the first of each. Threads sort by merging, lanes each find the rank of an element.
+// ONNX Unique: an index sort groups equal elements (or slices), a scan numbers the groups, and a copy gathers the first of each.
+// CPU threads use merge sort; on a grid each thread computes the rank of an element.
 #include "codegen/selection.h"
 #include "kernel/builders/generate.h"
 
 namespace rlxc::codegen {
 namespace {
 
-constexpr int64_t kMaxDoublings = 40;  // of runs that are merged: more elements do not fit into memory
+constexpr int64_t kMaxDoublings = 40;  // of merged runs; more elements exceed any memory
 
-// The slices of x along one axis, of `outer` x `inner` elements.
+// The slices of x along one axis, each of `outer` x `inner` elements.
 class Slices {
  public:
   Slices(Scope& s, Node& node) : s_(s), a_(node.attrs<UniqueAttrs>()), shape_(s.shape(node.dims(0))) {
@@ -21,7 +21,7 @@ class Slices {
 
   Expr count;
 
-  // Lexicographic order, NaNs last and equal; writes statements, gives a bool.
+  // Lexicographic order; NaNs are last and equal. Emits statements and returns a bool.
   Expr less(Expr i, Expr j) {
     auto& b = s_.builder();
     if (a_.flat) return b.let("less", before(value(x_[i]), value(x_[j])));
@@ -49,7 +49,7 @@ class Slices {
 
 Buf scratch(Scope& s, uint32_t i) { return writable(s, s.scratch(i)); }
 
-// The rank of an element is how many come before it.
+// The rank of an element is the number of elements before it.
 void sort_by_rank(Node& node, uint32_t order_id) {
   Scope s(node, "sort");
   auto& b = s.builder();
@@ -66,7 +66,7 @@ void sort_by_rank(Node& node, uint32_t order_id) {
   s.finish();
 }
 
-// Merges sorted runs of twice the length each time; equal ones keep their order.
+// Bottom-up merge sort. Stable.
 void sort_by_merging(Node& node, uint32_t order_id, uint32_t merged_id) {
   Scope s(node, "sort");
   auto& b = s.builder();
@@ -116,17 +116,17 @@ bool lower_unique(Node& node) {
     Buf out[4];
     for (size_t r = 1; r < 4; ++r) {
       s.bind({Binding::Kind::Result, static_cast<uint32_t>(r)});
-      out[r] = b.inout("y" + std::to_string(r), DType::I64, x.count);  // as many as there can be
+      out[r] = b.inout("y" + std::to_string(r), DType::I64, x.count);  // an upper bound of the size
     }
     const Buf &first = out[1], &inverse = out[2], &number = out[3];
     kernel::for_each(b, node.mapping(), "once", 1, 1 << 16, [&](Expr) {
       Buf found = b.variable("found", b.i64(0)), head = b.variable("head", b.i64(0));
-      const auto open = [&](Expr i) {  // the next element of the result is i
+      const auto open = [&](Expr i) {  // Element i starts the next group.
         const Expr at = b.let("at", found.get());
         first.store(at, i), number.store(at, b.i64(0)), inverse.store(i, at);
         found.set(at + 1);
       };
-      // In sorted order: equal elements follow their first.
+      // In sorted order, equal elements follow their group's first one.
       b.loop("i", x.count, [&](Expr i) {
         const Expr own = b.let("own", order[i]);
         Buf is_new = b.variable("is_new", b.i64(1));

@@ -12,7 +12,7 @@ void add(std::vector<uint32_t>* key, Dim d) {
   key->insert(key->end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
 }
 
-// All that kernels depend on but their form.
+// Returns the key of everything that determines the kernels, except `vectors` and prepacking.
 std::vector<uint32_t> node_key(const Graph& g, const GraphLayouts& layouts, NodeId n) {
   const size_t operands = g.operands(n).size();
   std::vector<uint32_t> key = {static_cast<uint32_t>(g.op(n)), g.attr_id(n).raw, static_cast<uint32_t>(operands)};
@@ -84,7 +84,7 @@ size_t count_lowered_nodes(const LirModule& lir) {
 }
 
 bool vectors_fit(const Graph& g, NodeId n, const std::vector<Dim>& offset) {
-  constexpr int64_t kVectorBytes = 16;                 // widest access of a lane of a device
+  constexpr int64_t kVectorBytes = 16;                 // widest access of a device thread
   if (g.id() != g.module().main().id()) return false;  // inputs of bodies are rows of other tensors
   const auto fits = [&](ValueId v) { return !v.valid() || g.module().dims.divides(Dim(kVectorBytes), offset[v.raw]); };
   for (size_t r = 0; r < g.result_count(n); ++r)

@@ -12,7 +12,7 @@ using namespace rlxc;
 
 namespace {
 
-// Lowerings of a compile with its kernels, and the nodes that they are of.
+// Returns the number of lowerings of a compile with kernels, and of lowered nodes.
 std::pair<size_t, size_t> lowerings_of(const std::string& model, const std::string& target) {
   CompileOptions o;
   o.input = test::source_dir() + "/" + model;
@@ -27,7 +27,7 @@ std::pair<size_t, size_t> lowerings_of(const std::string& model, const std::stri
   return {compiled->lowerings->lowerings(), codegen::count_lowered_nodes(compiled->lir)};
 }
 
-// y = x * w, for an x of so many rows.
+// y = x * w, for an x with this many rows.
 std::unique_ptr<Module> product(int64_t rows) {
   auto m = std::make_unique<Module>();
   Builder b(m->main());

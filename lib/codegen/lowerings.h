@@ -1,4 +1,4 @@
-// The lowering function of each op kind (table in lower.cpp). They return false with a reason in Node::reason.
+// The lowering function of each op kind (table in lower.cpp). Each returns false and sets Node::reason on failure.
 #pragma once
 #include <functional>
 
@@ -6,18 +6,18 @@
 
 namespace rlxc::codegen {
 
-// The activation of a fused op on a value of its compute type.
+// Applies the activation of a fused op to a value of its compute type.
 Expr activation(const Epilogue&, Expr);
-// up * act(gate); silu if no act is given.
+// Returns up * act(gate); silu if the epilogue has no activation.
 Expr gated(Expr up, Expr gate, const Epilogue&);
-// An elementwise op (one with a meaning, Where or Cast) with its parameters; `to` is the type of the result.
+// Applies an elementwise op (one with a meaning, Where or Cast) with its parameters. `to`: type of the result.
 Expr elementwise(OpKind, double alpha, double beta, DType to, std::span<const Expr>);
-// One step of a region, from the values of the steps before it and of operands.
+// Returns the value of a region step, given the values of earlier steps and of operands.
 Expr step_value(const RegionStep&, std::span<const Expr> values, const std::function<Expr(size_t)>& operand);
-// The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
+// Returns the parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
 std::pair<double, double> elementwise_parameters(const Attrs&);
 
-// The value of an i32 code of a type that kernels do not hold (is_narrow), in the type to compute with.
+// Decodes an i32 bit pattern of a type that the kernel language lacks (is_narrow), in the compute type.
 Expr narrow_value(DType, Expr code);
 
 bool lower_reshape(Node&);
@@ -80,12 +80,12 @@ bool lower_grouped_matmul(Node&);
 bool lower_conv(Node&);
 bool lower_pool(Node&);
 
-// The prepacked buffers of an op, in the order of their first operands in the kernels (LoweringInfo::prepacked).
+// The prepacked buffers of an op, ordered by their first operand (LoweringInfo::prepacked).
 std::vector<PrepackedBuffer> prepack_matmul(Node&, const std::vector<bool>& on_load);
 std::vector<PrepackedBuffer> prepack_conv(Node&, const std::vector<bool>& on_load);
 std::vector<PrepackedBuffer> prepack_fft(Node&, const std::vector<bool>& on_load);
 
-// Conditions of the table on an operand that a result may overwrite (overwrite.cpp).
+// Table conditions: whether a result may overwrite this operand (overwrite.cpp).
 bool stores_exact_sum(const Graph&, NodeId, size_t operand);
 bool sums_channels(const Graph&, NodeId, size_t operand);
 bool serves_no_later_step(const Graph&, NodeId, size_t operand);

@@ -1,4 +1,4 @@
-// Models that take or give maps, run on data in ONNX's layout.
+// Models with map inputs or outputs, run on data in ONNX's layout.
 #include <filesystem>
 #include <fstream>
 #include <sstream>

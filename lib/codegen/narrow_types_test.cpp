@@ -1,5 +1,4 @@
-// Types of 2 and 4 bits and 8-bit floats through the whole cpu pipeline: what kernels compute equals the reference evaluator's
-// bit for bit.
+// 2- and 4-bit types and 8-bit floats through the whole cpu pipeline: kernels must equal the reference evaluator bit for bit.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -49,7 +48,7 @@ struct Net {
     if (interpreted) compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d);
   }
 
-  bool interpreted = false;  // as well, by the host of devices
+  bool interpreted = false;  // also with the device host
 
  private:
   void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d) const {
@@ -63,14 +62,14 @@ struct Net {
   }
 };
 
-// Every value of every format and what lies halfway between and just beside, the ends, and what is no number.
+// Returns every value of every format, midpoints and their neighbours, the limits, infinities and NaN.
 std::vector<double> edges() {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> v = {0,    -0.0,  kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
                            1e30, -1e30, 1e-39,     7.5,        -8.5};
   for (int e = -20; e <= 17; ++e)
     for (int k = 32; k < 64; ++k) v.push_back(std::ldexp(k, e - 5)), v.push_back(-std::ldexp(k + 0.001, e - 5));
-  return v;  // one count would hide how the last byte is filled: several are tried
+  return v;  // several counts test how the last byte is filled
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// When kernels read an operand to the end before a result takes its place.
+// Conditions under which kernels finish reading an operand before a result overwrites it.
 #include <algorithm>
 
 #include "codegen/lowerings.h"
@@ -7,17 +7,17 @@
 
 namespace rlxc::codegen {
 
-// The sum is read back as it was stored, not added up once more.
+// The sum is read back unrounded instead of being computed again.
 bool stores_exact_sum(const Graph& g, NodeId n, size_t) {
   return g.dtype(g.result(n, 1)) == kernel::compute_dtype(g.dtype(g.operand(n, 0)));
 }
 
-// Kernels of single channels on threads write the last vector of a row over the end of the one before.
+// Depthwise kernels on CPU threads overlap the last two vectors of a row, and would read overwritten elements.
 bool sums_channels(const Graph& g, NodeId n, size_t) {
   return g.attrs<FusedConvAttrs>(n).conv.groups == 1 || g.dims(g.operand(n, 1))[1] != Dim(1);
 }
 
-// What is normalised is stored before the steps that follow read their operands, and read back if it was not rounded.
+// Kernels store the normalised value before later steps read their operands, and read it back if it was not rounded.
 bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   const auto& steps = g.attrs<NormRegionAttrs>(n).steps;
   const size_t norm = last_norm_step(steps);
@@ -31,7 +31,7 @@ bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   return true;
 }
 
-// Each element is read for the last time before the result takes its place.
+// Each element is last read before the result overwrites it.
 bool gives_rows(const Graph& g, NodeId n, size_t) { return varying_steps(g, n).back(); }
 
 }  // namespace rlxc::codegen

@@ -16,10 +16,10 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr uint32_t kNone = ~uint32_t{0};
 
-// A lowering whose kernels are those of the package.
+// A lowering with its kernels in the package.
 struct Lowered {
-  const NodeKernels* node = nullptr;  // null: there is none
-  std::vector<uint32_t> kernels;      // of the package, by kernel of the node
+  const NodeKernels* node = nullptr;  // null: none
+  std::vector<uint32_t> kernels;      // package kernel, by kernel of the node
 };
 
 class Packager {
@@ -120,7 +120,7 @@ class Packager {
     return {BufferSlice::Memory::Arena, 0, s.offset, whole.offset, whole.size};
   }
 
-  // By value, the bytes from where its buffer begins.
+  // Returns the byte offset of each value in its buffer.
   std::vector<Dim> offsets_in_buffers(const Graph& g) {
     const std::vector<Slot>& slot = plan(g).slot;
     std::vector<Dim> offsets(slot.size());
@@ -135,7 +135,7 @@ class Packager {
     offset_ = row_.mapping.workgroups ? offsets_in_buffers(g) : std::vector<Dim>();
     prepacked_of_.assign(g.node_capacity(), {});
     for (const PrepackedWeight& pack : pl.prepacked) prepacked_of_[pack.node.raw].push_back(&pack);
-    Symbol launch;  // that runs the steps from `first` on
+    Symbol launch;  // the launch of the commands from `first` on
     size_t first = 0;
     for (NodeId n : pl.schedule) {
       const OpKind op = g.op(n);
@@ -153,7 +153,7 @@ class Packager {
       if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, &program);
     }
     join_steps(g, launch, first, &program.run);
-    // States last: until then their buffers may hold what other outputs are copied from.
+    // States are copied last, because other outputs may be copied from their buffers.
     std::vector<size_t> order, states;
     for (size_t i = 0; i < g.outputs().size(); ++i)
       (g.id().raw == 0 && std::ranges::any_of(lir_.states, [&](const State& s) { return s.output == i; }) ? states : order)
@@ -172,7 +172,7 @@ class Packager {
     }
   }
 
-  // For each result the operand whose place it takes, if any. Elementwise kernels always reckon with that.
+  // Returns, by result, the operand that it overwrites, or kNone. Elementwise kernels always allow it.
   std::vector<uint32_t> overwritten_operands(const Graph& g, NodeId n) const {
     const std::vector<Slot>& slot = plan(g).slot;
     std::vector<uint32_t> operands(g.result_count(n), kNone);
@@ -254,13 +254,13 @@ class Packager {
     }
   }
 
-  // Counts indices out of range before the node reads them; not those that are weights.
+  // Counts out-of-range indices before the node reads them. Skips indices known at load time.
   void check_indices(const Graph& g, NodeId n, std::vector<Command>* steps) {
     ValueId indices;
     auto check = lower_index_check(g, plan(g).layouts, n, row_, &indices);
     if (!check) return;
     const NodeId source = g.def(indices);
-    if (plan(g).phase[source.raw] == Phase::Prologue || g.op(source) == OpKind::Param || g.op(source) == OpKind::Constant) return;
+    if (plan(g).phase[source.raw] == Phase::Prologue || is_weight(g.op(source))) return;
     const Launch& l = check->launches[0];
     Command s;
     s.graph = g.id(), s.node = n, s.kernel = intern(std::move(check->kernels[l.kernel])), s.sizes = l.sizes;
@@ -273,7 +273,7 @@ class Packager {
     steps->push_back(std::move(s));
   }
 
-  // The steps from `first` on become one, with all their places and sizes.
+  // Fuses the commands from `first` on into one, with all their buffers and sizes.
   void join_steps(const Graph& g, Symbol launch, size_t first, std::vector<Command>* steps) {
     if (!launch.valid() || !row_.mapping.workgroups || steps->size() < first + 2) return;
     std::vector<const kernel::Kernel*> parts;
@@ -304,7 +304,7 @@ class Packager {
     steps->push_back(std::move(whole));
   }
 
-  void drop_unused_kernels() {  // parts of others
+  void drop_unused_kernels() {  // fused kernels leave unused parts
     std::vector<uint32_t> place(p_.kernels.size(), kNone);
     const auto each_launch = [&](auto f) {
       for (GraphProgram& g : p_.graphs)
@@ -320,7 +320,7 @@ class Packager {
     p_.kernels = std::move(kept);
   }
 
-  // A part of a concatenation that was made in its place needs no copy, nor does an operand that its copy overwrites.
+  // Skips the copy of a concat-in-place operand, and of an operand that its copy overwrites.
   bool copies_to_itself(const Graph& g, NodeId n, const Launch& l) {
     if ((g.op(n) != OpKind::Concat && !l.copies) || l.buffers[0].kind != Binding::Kind::Operand) return false;
     const std::vector<Slot>& slot = plan(g).slot;
@@ -345,7 +345,7 @@ class Packager {
     return dims_.max(a, b);
   }
 
-  // A kernel with the same text but for its name and head is used again.
+  // Deduplicates kernels whose text differs only in name and head.
   uint32_t intern(kernel::Kernel k) {
     const std::string op = std::move(k.name);
     std::vector<kernel::Comment> head = std::move(k.comments);
@@ -361,7 +361,7 @@ class Packager {
     return it->second;
   }
 
-  // The head of a kernel lists the nodes that share it.
+  // Lists the nodes that share a kernel in its head.
   void note_user(uint32_t kernel, const Graph& g, NodeId n) {
     constexpr size_t kListed = 8;
     std::vector<kernel::Comment>& comments = p_.kernels[kernel].comments;
@@ -388,7 +388,7 @@ class Packager {
       const auto& a = g.attrs<IfAttrs>(n);
       s.equal[0] = a.then_equal, s.equal[1] = a.else_equal;
     } else {
-      // Two buffers for each carried value, so that a body never writes what it reads.
+      // Double buffers for each carried value: a body never writes what it reads.
       const Graph& body = m_.graph(g.bodies(n)[0]);
       for (ValueId v : body.outputs()) {
         const Dim bytes = aligned(plan(body).slot[v.raw].size);
@@ -399,7 +399,7 @@ class Packager {
     steps->push_back(std::move(s));
   }
 
-  // Sizes must follow from the sizes of inputs, or, for data-dependent dims, have bounds that do.
+  // Sizes must follow from input sizes, or, for data-dependent dims, have bounds that do.
   void collect_symbols() {
     std::set<std::string> known, extents, used;
     for (const DataDependentDim& e : lir_.extents) {
@@ -412,7 +412,7 @@ class Packager {
     for (const Port& in : p_.inputs)
       for (Dim d : m_.main().dims(in.value))
         for (std::string& s : dims_.symbols_of(d)) known.insert(std::move(s));
-    std::map<std::string, std::string> unknown, unbounded;  // and a node that needs it
+    std::map<std::string, std::string> unknown, unbounded;  // by symbol, a node that needs it
     auto use = [&](Dim d, const Command& s) {
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d)) {
@@ -434,7 +434,7 @@ class Packager {
         for (const Command& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
           for (const BufferSlice& p : s.places) {
-            use(p.offset, s);  // of a view, anywhere in the buffer that was reserved
+            use(p.offset, s);  // of a view; any offset within the reserved buffer
             for (Dim d : {p.slot, p.slot_bytes}) reserve(d, s);
           }
           reserve(s.body_arena, s);
@@ -470,9 +470,9 @@ class Packager {
   StepExtents extents_;
   Package p_;
   std::vector<Dim> packed_base_;
-  std::vector<std::vector<const PrepackedWeight*>> prepacked_of_;  // by node of the graph at hand
+  std::vector<std::vector<const PrepackedWeight*>> prepacked_of_;  // by node of the current graph
   std::vector<std::vector<uint32_t>> weight_of_;                   // by graph, by value
-  std::vector<Dim> offset_;                                        // by value of the graph at hand: from where its buffer begins
+  std::vector<Dim> offset_;                                        // by value of the current graph: its offset in its buffer
   std::map<std::pair<const void*, std::vector<uint32_t>>, Lowered> lowered_;  // by lowering and overwritten operands
   std::map<std::string, uint32_t> by_text_;
   std::map<std::string, uint32_t> counts_;
@@ -512,14 +512,14 @@ uint64_t cell_bytes(const Package& p) {
 }
 
 std::string package_name(const Module& m) {
-  // Files of packages, prefixes of their own functions and of those of the C library, R_OK to X_OK of unistd.h, and headers.
+  // Package files, prefixes of package and C library functions, R_OK to X_OK of unistd.h, and headers.
   constexpr std::string_view kTaken[] = {
       "main",   "parallel", "weights", "cnd",     "mtx",   "sem",    "thrd",   "timer",    "tss",  "f",      "r",
       "w",      "x",        "assert",  "complex", "ctype", "errno",  "fcntl",  "features", "fenv", "float",  "limits",
       "locale", "malloc",   "math",    "memory",  "sched", "setjmp", "signal", "string",   "time", "unistd", "wchar"};
   constexpr std::string_view kPrefixes[] = {"kernels", "posix", "pthread", "rlxc", "std"};
   const std::string name = m.name.identifier("model_");
-  std::string lower = name;  // file systems may not tell upper from lower case
+  std::string lower = name;  // file systems may be case-insensitive
   for (char& c : lower)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   const bool taken = std::ranges::count(kTaken, lower) > 0 ||

@@ -1,4 +1,4 @@
-// The steps of a region as functions that a kernel builder calls with what loads operands.
+// Evaluates the steps of a region inside a kernel builder.
 #pragma once
 #include "codegen/lowerings.h"
 
@@ -6,14 +6,14 @@ namespace rlxc::codegen {
 
 class RegionSteps {
  public:
-  using Known = std::vector<Expr>;  // by step; of those whose values are not at hand, none
+  using Known = std::vector<Expr>;  // values by step; empty if not available
 
   explicit RegionSteps(std::span<const RegionStep> steps) : steps_(steps) {}
 
-  // Of arguments of steps. The values of the cores that they need must be known.
+  // Returns the values of step arguments. `known` must have all reductions and norms that they need.
   std::vector<Expr> values(std::span<const uint16_t> args, Known, const kernel::LoadInput&) const;
   Expr value(uint16_t arg, Known, const kernel::LoadInput&) const;
-  // Of the last step, by the value of the only core.
+  // Returns the value of the last step, given the value of the only reduction, norm or matmul (step `core`).
   Expr last(size_t core, Expr value, const kernel::LoadInput&) const;
 
  private:

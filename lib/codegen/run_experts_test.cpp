@@ -1,5 +1,5 @@
-// Mixtures of experts as loops over experts are exported: each expert finds its rows by NonZero, and its results are added to
-// theirs by ScatterElements (traced modules) or ScatterND (exported programs). Kernels against a plain loop over rows.
+// Mixtures of experts as exported loops over experts: each expert finds its rows with NonZero, and its results are added by
+// ScatterElements (traced modules) or ScatterND (exported programs). Compares kernels with a plain loop over rows.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -127,7 +127,7 @@ TEST_CASE("mixtures of experts as exporters write them") {
     REQUIRE_MESSAGE(package, d.text());
     const auto loaded = LoadedPackage::build(*package, {}, d);
     REQUIRE_MESSAGE(loaded, d.text());
-    for (int64_t rows : {1, 2, 17}) {  // one row leaves experts without any
+    for (int64_t rows : {1, 2, 17}) {  // with one row, some experts have none
       const Reals x = some(static_cast<size_t>(rows) * kHidden, 40 + static_cast<uint32_t>(rows)), want = mixture(x);
       const std::vector<eval::HostValue> inputs = {eval::tensor_of(DType::F32, {rows, kHidden}, x)};
       for (const auto& got : {eval::evaluate(*reference, inputs, d), loaded->run(inputs, d)}) {

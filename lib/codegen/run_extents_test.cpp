@@ -1,5 +1,5 @@
-// Data-dependent dims, in cpu packages and in device packages whose kernels are interpreted with lanes, against the
-// reference evaluator: nothing selected, some, all; one package for all inputs.
+// Data-dependent dims in cpu packages, and in device packages with interpreted kernels, against the reference evaluator: nothing
+// selected, some, all; one package for all inputs.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -87,7 +87,7 @@ class Model {
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
-  // Integers in [low, high], as elements of any type.
+  // Returns integers in [low, high] as elements of any type.
   eval::HostValue of(DType t, std::vector<int64_t> dims, int64_t low, int64_t high) {
     int64_t n = 1;
     for (int64_t d : dims) n *= d;
@@ -352,7 +352,7 @@ graph @shrink {
 }
 }
 )",
-          {{"d", 1}});  // bounds are promised of what selects, not of branches
+          {{"d", 1}});  // a bound applies to the ops that select, not to branches
   CHECK(m.bound("d") == "2*n");
   CHECK(m.bound("left") == "n");
   Random r(6);

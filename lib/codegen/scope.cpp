@@ -8,7 +8,7 @@ namespace rlxc::codegen {
 
 namespace {
 
-constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
+constexpr size_t kMostInHead = 16;  // most operands, or results, whose types are listed
 
 std::string kernel_name(Node& node, std::string_view part) {
   std::string s(name(node.op()));
@@ -79,7 +79,7 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
   return o;
 }
 
-// How an operand or a result lies in a larger value; axes that are repeated keep 0.
+// Sets the strides of an operand or result from its layout. Repeated axes have stride 0.
 void Scope::step_over(ValueId v, Operand* o) {
   const Layout* layout = node_.layouts.of(v);
   if (!layout) return;
@@ -149,7 +149,7 @@ void Scope::may_alias() {
 void Scope::finish(bool on_load, bool copies) {
   kernel::Kernel k = builder_->finish();
   kernel::simplify(k);
-  // What is bound twice and written shares memory with itself.
+  // A buffer that is bound twice and written aliases itself.
   for (size_t i = 0; i < launch_.buffers.size(); ++i)
     for (size_t j = 0; j < launch_.buffers.size(); ++j)
       if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read)

@@ -1,4 +1,4 @@
-// Tools of the lowering functions (lower_*.cpp): the node at hand, and a kernel of it being written.
+// Tools of the lowering functions (lower_*.cpp): the node being lowered, and a kernel under construction.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,15 +12,15 @@ namespace rlxc::codegen {
 
 using kernel::Buf, kernel::Dims, kernel::Expr, kernel::Index, kernel::Operand;
 
-// The node being lowered, and what becomes of it.
+// The node being lowered, and the result.
 struct Node {
   const Graph& graph;
   const GraphLayouts& layouts;
   NodeId id;
   const CapabilityRow& row;
-  std::span<const PrepackedBuffer> prepacked = {};  // those that it has
+  std::span<const PrepackedBuffer> prepacked = {};  // of this node; may be empty
   NodeKernels out = {};
-  std::string reason = {};  // there are no kernels
+  std::string reason = {};  // why there are no kernels
 
   OpKind op() const { return graph.op(id); }
   template <class A>
@@ -37,7 +37,7 @@ struct Node {
   DimTable& table() const { return graph.module().dims; }
   DType wide() const {
     return row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32;
-  }  // to sum and count in
+  }  // type to accumulate in
   const kernel::Mapping& mapping() const { return row.mapping; }
   bool fail(std::string message) {
     reason = std::move(message);
@@ -47,7 +47,7 @@ struct Node {
     out.scratch.push_back({t, elements, on_load});
     return static_cast<uint32_t>(out.scratch.size() - 1);
   }
-  // The scratch buffer of the prepacked form of this operand, if there is one.
+  // Returns the scratch buffer of this operand's prepacked form, or nullopt.
   std::optional<uint32_t> prepacked_operand(uint32_t i) {
     for (const PrepackedBuffer& p : prepacked)
       if (!p.operands.empty() && p.operands[0] == i) return scratch(p.dtype, p.elements, true);
@@ -55,8 +55,8 @@ struct Node {
   }
 };
 
-// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in the
-// order in which the builder adds its arguments.
+// One kernel of a node. Dims that are not constant become symbols of the kernel. Call in(), out() and scratch() in the order in
+// which the builder adds its arguments.
 class Scope {
  public:
   explicit Scope(Node& node, std::string_view part = {});
@@ -65,23 +65,22 @@ class Scope {
   kernel::Kernel* kernel() { return builder_->kernel(); }
   Index size(Dim);
   Index parameter(std::string_view name,
-                  Dim);  // an argument also where it is constant: launches with other values share the kernel
+                  Dim);  // always a symbol, even if constant: launches with other values share the kernel
   Dims shape(std::span<const Dim>);
 
-  Operand in(size_t i);                           // in its own shape; row-major but where its layout says
-                                                  // otherwise
+  Operand in(size_t i);                           // in its own shape; row-major unless its layout differs
   Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
-  Operand extent(uint32_t i = 0);  // one element: a size that this node defines (Binding::Kind::Extent)
+  Operand extent(uint32_t i = 0);  // one element: a data-dependent dim of the node (Binding::Kind::Extent)
   Operand bad_indices();           // one element: a counter (Binding::Kind::BadIndices)
-  Buf in_buf(size_t i);            // added to the kernel as an input
+  Buf in_buf(size_t i);            // adds it to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }
   std::vector<std::pair<std::string, DType>> outputs();  // all results, for build_generate
-  void may_alias();                                      // results may share memory with operands, index by index
+  void may_alias();                                      // results may share memory with operands at equal indices
 
-  // Simplifies the kernel and launches it.
+  // Simplifies the kernel and adds a launch of it.
   void finish(bool on_load = false, bool copies = false);
 
  private:

@@ -1,5 +1,5 @@
-// A forward and a backward module on the same weights: each refers to the bytes of the model's files, so nothing of either can
-// lie where weights are, and views of them need no place of their own.
+// A forward and a backward module with the same weights. Both refer to the bytes of the model's files: no result may overwrite a
+// weight, and views of weights take no memory.
 #include <doctest/doctest.h>
 
 #include "backend/weight_files.h"
@@ -10,7 +10,7 @@ using namespace rlxc;
 
 namespace {
 
-// A parameter whose bytes lie in a file of the model, as the importer makes it.
+// A parameter with its bytes in a file of the model, as the importer creates it.
 ValueId weight(Module& m, Builder& b, std::string_view name, std::vector<int64_t> dims, uint64_t offset) {
   uint64_t count = 1;
   for (int64_t d : dims) count *= static_cast<uint64_t>(d);

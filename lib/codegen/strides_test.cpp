@@ -1,5 +1,5 @@
-// Slices, reordered and repeated axes and reshapes of them that stay where they are: kernels that read them through strides
-// compute what the reference evaluator does, and the interpreter sees no access out of bounds.
+// Views of slices, permuted and repeated axes, and their reshapes: kernels that read them through strides must equal the
+// reference evaluator, and the interpreter must see no access out of bounds.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ using namespace rlxc;
 
 namespace {
 
-// Many random ways from values to readers in one module.
+// Many random chains of views between producers and consumers in one module.
 class Paths {
  public:
   Paths(uint64_t seed, bool symbolic) : random_(seed), symbolic_(symbolic) {}
@@ -34,7 +34,7 @@ class Paths {
     read(v);
   }
 
-  // More operands than have kernels of their own.
+  // More operands than get separate kernels.
   void join_many() {
     std::vector<ValueId> parts;
     for (int64_t i = 0; i < 23; ++i)
@@ -79,7 +79,7 @@ class Paths {
   void output(ValueId v) { m_->main().add_output(v, m_->symbol("y" + std::to_string(m_->main().outputs().size()))); }
   std::vector<Dim> dims(ValueId v) { return {m_->main().dims(v).begin(), m_->main().dims(v).end()}; }
 
-  // A value that is made in one order alone, or in that in which it is read.
+  // A producer with a fixed layout, or one that can write its consumer's layout.
   ValueId make(const std::vector<Dim>& d) {
     const ValueId x = b_.unary(OpKind::Neg, input(d));
     const auto axis = static_cast<int64_t>(d.size()) - 1;
@@ -109,7 +109,7 @@ class Paths {
       case 2: {
         std::vector<int64_t> perm(d.size());
         for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
-        const size_t last = perm.size() - (random_.below(4) != 0);  // mostly stays
+        const size_t last = perm.size() - (random_.below(4) != 0);  // usually excludes the last axis
         for (size_t i = last; i > 1; --i) std::swap(perm[i - 1], perm[random_.below(i)]);
         return b_.transpose(v, perm);
       }
@@ -142,7 +142,7 @@ class Paths {
     return b_.create(OpKind::Resize, {v}, a);
   }
 
-  // A product of rows or of matrices, as it is or of a kind that can end with a residual.
+  // A matmul of rows or of matrices, plain or of a kind that can fuse a residual.
   ValueId ended(const std::vector<Dim>& d, ValueId residual) {
     if (d.size() < 2) return residual.valid() ? residual : b_.unary(OpKind::Neg, input(d));
     std::vector<Dim> left(d), right{Dim(5), d.back()};
@@ -161,7 +161,7 @@ class Paths {
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
       case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));
-      case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // has to be moved
+      case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // needs a copy
       case 4: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply(v, d);
       case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
       case 6:
@@ -171,7 +171,7 @@ class Paths {
       default: return normalise(v, d);
     }
   }
-  // Pixels alone or windows of them, by channels together or each alone.
+  // Convolves pixels or windows, dense or depthwise.
   ValueId convolved(ValueId v, const std::vector<Dim>& d, bool alone, bool windows) {
     const int64_t reach = windows ? 1 : 0;
     std::vector<Dim> kernel{alone ? d[1] : Dim(3), alone ? Dim(1) : d[1]};
@@ -183,7 +183,7 @@ class Paths {
     if (windows) a.strides[random_.below(a.strides.size())] = 2;
     return b_.create(OpKind::Conv, {v, b_.unary(OpKind::Neg, input(kernel))}, a);
   }
-  // Rows of one or two axes, with a value of their own added or not.
+  // Norms over one or two axes, with or without a residual.
   void normalise(ValueId v, const std::vector<Dim>& d) {
     const auto axis = static_cast<int64_t>(d.size() - 1 - (d.size() > 2 ? random_.below(2) : 0));
     const std::vector<Dim> row(d.begin() + axis, d.end());
@@ -194,7 +194,7 @@ class Paths {
     if (random_.below(2)) return output(b_.create(OpKind::LayerNorm, {v, gamma, beta}, a));
     output(b_.create(OpKind::FusedResidualLN, {b_.unary(OpKind::Neg, input(d)), v, {}, gamma, beta}, a));
   }
-  // By a matrix, or by one for each of the leading axes; as it is, or transposed.
+  // Multiplies by a matrix, or by one per leading index, plain or transposed.
   void multiply(ValueId v, std::vector<Dim> d) {
     const bool trans = random_.below(2);
     const Dim k = trans ? d[d.size() - 2] : d.back();

@@ -8,6 +8,7 @@
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/pipeline.h"
+#include "driver/transform_stage.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 
 class ArtefactWriter {
  public:
-  // Files go to the folder `to`, which becomes `shown`; to standard output if `to` is empty.
+  // Writes to the folder `to`, which is renamed to `shown` later; to standard output if `to` is empty.
   ArtefactWriter(const CompileOptions& o, std::string to, std::string shown, Diagnostics& d)
       : options_(o), to_(std::move(to)), shown_(std::move(shown)), diagnostics_(d) {}
 
@@ -44,7 +45,7 @@ class ArtefactWriter {
 
   const std::vector<report::ManifestFile>& written() const { return written_; }
 
-  // `name` is the path below the folder.
+  // `name` is the path within the folder.
   template <class Body>
   void file(const std::string& name, Body body) {
     auto f = OutputFile::create(to_stdout() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_stdout() ? "" : "/" + name));
@@ -60,7 +61,7 @@ class ArtefactWriter {
   std::vector<report::ManifestFile> written_;
 };
 
-// The options that change what is written, with the alignment and the binding that the plan has.
+// Returns the options that affect the output, with the alignment and max_binding of the plan.
 std::string resolved_options(const CompileOptions& o, const LirModule& lir) {
   CommandLine line;
   static_cast<CompileOptions&>(line) = o;
@@ -126,12 +127,16 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
                                           c.options.calibration ? &*c.options.calibration : nullptr, *c.lir.module};
   if (w.wants(Emit::Precision)) w.json("precision.json", [&](JsonWriter& j) { report::write_precision(precision, j, context); });
   if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
+  if (w.wants(Emit::Transform) && (!c.transforms.steps.empty() || o.emit.contains(Emit::Transform))) {
+    w.json("transform.json", [&](JsonWriter& j) { write_ledger(c.transforms, j, context); });
+    text("transform.txt", [&] { return ledger_text(c.transforms); });
+  }
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
   if (w.wants(Emit::Kernels) && !w.to_stdout()) {
-    // A target that lacks kernels for some nodes still gets its reports, unless the kernels were asked for by name.
+    // Missing kernels are warnings, unless the kernels were requested by name.
     const std::string kernels = "kernels/" + c.target;
-    std::error_code ignored;  // the first file says so
+    std::error_code ignored;  // writing the first file reports it
     fs::create_directory(out->staging() + "/kernels", ignored);
     fs::create_directory(out->staging() + "/" + kernels, ignored);
     Diagnostics found;

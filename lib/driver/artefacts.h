@@ -1,5 +1,5 @@
-// Writes the artefacts of a compile, one function a file. The folder is replaced as a unit (support/output_folder.h);
-// manifest.json lists its files with their sha256.
+// Writes the artefacts of a compile. The output folder is replaced atomically (support/output_folder.h); manifest.json lists its
+// files with their sha256.
 #pragma once
 #include <string>
 
@@ -10,13 +10,13 @@ namespace rlxc {
 struct InputIdentity {
   std::string name;  // base name of the input file
   std::string sha256;
-  bool sampled = false;  // the hash is of the size and both ends of the file
+  bool sampled = false;  // hash of the size and both ends of the file
 };
 
-// Into `folder`, or to standard output if it is "-" (then exactly one artefact is asked for).
+// Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact.
 bool write_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&, const std::string& folder, Diagnostics&);
 
-// The reports for people.
+// The text reports.
 std::string fusion_text(const Compiled&, const InputIdentity&);
 std::string dispatch_text(const Compiled&, const InputIdentity&);
 

@@ -1,4 +1,4 @@
-// rlxc bisect: which rewrite of which pass breaks a check?
+// rlxc bisect: finds the rewrite of a pass that breaks a check.
 #include <cstdlib>
 #include <iostream>
 
@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-// The model after so many rewrites and passes.
+// The model after a number of rewrites and passes.
 struct Optimised {
   std::unique_ptr<Module> module;
   Compiled out;
@@ -28,7 +28,7 @@ std::optional<Optimised> optimised(CompileOptions o, int64_t rewrites, int64_t r
   Optimised r;
   if (!passes) return std::nullopt;
   const bool fine = optimise(*model->module, *traits, o, *passes, {}, &r.out, d);
-  if (!fine && r.out.passes.executed == 0) return std::nullopt;  // else the rewrites up to the failure are what is asked for
+  if (!fine && r.out.passes.executed == 0) return std::nullopt;  // the rewrites before the failure are still of use
   d = Diagnostics(o.input);
   r.text = print(*model->module, {.full_data = false, .origins = false});
   r.module = std::move(model->module);
@@ -42,7 +42,7 @@ bool passes_with(const std::string& check, int64_t limit) {
   return pass;
 }
 
-// What a pass did once more in `now` than in `before`, by its own counts.
+// Returns the count that is higher in `now` than in `before`.
 std::string counted_more(const PassResult& before, const PassResult& now) {
   for (const auto& [what, n] : now.counts) {
     int64_t earlier = 0;
@@ -53,7 +53,7 @@ std::string counted_more(const PassResult& before, const PassResult& now) {
   return {};
 }
 
-// The pass, what it did, the node it is about, and the nodes before and after.
+// Reports the pass, the rewrite, its node, and the nodes before and after.
 void describe(const CompileOptions& o, int64_t rewrite, int64_t total, Diagnostics& d) {
   const auto all = optimised(o, rewrite, -1, d);
   int64_t runs = 0, made = 0;

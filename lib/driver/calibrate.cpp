@@ -21,14 +21,14 @@ namespace {
 struct Tap {
   std::string name;
   bool weight = false;
-  std::optional<int64_t> axis;  // of the scales of a weight
+  std::optional<int64_t> axis;  // axis of a weight's scales
   ValueRange range;
-  std::optional<CalibrationEntry> fixed;  // of a weight, once it was seen
+  std::optional<CalibrationEntry> fixed;  // of a weight, after its first evaluation
 };
 
 uint64_t key(GraphId g, ValueId v) { return uint64_t{g.raw} << 32 | v.raw; }
 
-// The axis of the output channels of operand `i`, where each may have its own scale.
+// Returns the output channel axis of operand `i`, if each channel may have a scale.
 std::optional<int64_t> channel_axis(const Graph& g, NodeId n, size_t i) {
   if (i != 1) return std::nullopt;
   if (g.op(n) == OpKind::Conv) return 0;
@@ -47,7 +47,7 @@ class Calibration {
       for (Graph::Use u : g.uses(v)) {
         if ((g.op(u.user) != OpKind::MatMul && g.op(u.user) != OpKind::Conv) || u.index > 1) continue;
         const auto own = channel_axis(g, u.user, u.index);
-        axis = !read || axis == own ? own : std::nullopt;  // readers that disagree get one scale
+        axis = !read || axis == own ? own : std::nullopt;  // users that disagree share one scale
         read = true;
       }
       if (!read) return;
@@ -56,7 +56,7 @@ class Calibration {
     });
   }
 
-  // One evaluation; `counting` in the second round.
+  // Evaluates one data set. `counting`: in the second round.
   bool sample(const Module& m, const DataSet& set, bool counting, eval::Options options, Diagnostics& d) {
     options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
       const auto it = index_.find(key(g.id(), v));
@@ -110,7 +110,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     if (!sets) return std::nullopt;
     for (DataSet& s : *sets) samples.push_back(std::move(s));
   }
-  // The passes that come before quantisation, so that the tensors are those that it will find.
+  // Run the passes that precede quantisation, which makes the tensors match those it will see.
   CompileOptions before = o;
   before.calibration_file.clear();
   const TargetTraits* target = find_target(o.targets.empty() ? "cpu" : o.targets[0]);

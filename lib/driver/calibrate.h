@@ -9,16 +9,16 @@
 
 namespace rlxc {
 
-// The tensors recorded are the operands of matmuls and convolutions as they stand when quantisation runs: activations with one
-// asymmetric scale, two-dimensional weights and filters with one symmetric scale an output channel. The evaluator runs twice over
-// the data, for the ends and for the distribution. Warnings name tensors that no sample reached.
+// Records the operands of matmuls and convolutions as quantisation will see them: activations with one asymmetric scale,
+// two-dimensional weights and filters with one symmetric scale per output channel. Evaluates the data twice: for the range and
+// for the distribution. Warns about tensors that no sample reaches.
 struct Calibrated {
   CalibrationRecord record;
   std::string model;  // hash of the file, LoadedModel::content_hash
 };
 std::optional<Calibrated> calibrate(const CompileOptions&, const CalibrateRequest&, Diagnostics&);
 
-// The record as JSON, equal for equal records.
+// The record as JSON. Deterministic.
 std::string calibration_json(const Calibrated&);
 
 }  // namespace rlxc

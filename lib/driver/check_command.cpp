@@ -1,5 +1,5 @@
-// rlxc check: what stands in the way of a model on each target, all at once. Errors with the same reason are one finding with the
-// names of its nodes.
+// rlxc check: reports everything that prevents compiling a model for each target. Errors with the same reason are grouped, with
+// the names of their nodes.
 #include <algorithm>
 #include <iostream>
 
@@ -18,7 +18,7 @@ constexpr size_t kShownNodes = 8;
 
 struct Finding {
   Code code;
-  std::string op, message, help;  // op: the operator, with its opset, that the error names
+  std::string op, message, help;  // op: the operator and opset that the error names
   std::vector<std::string> nodes;
 };
 
@@ -28,7 +28,7 @@ struct Findings {
   size_t errors = 0, unlisted = 0;
 };
 
-// `node "/a/b" (Conv, opset 11)` -> name and operator.
+// Splits `node "/a/b" (Conv, opset 11)` into name and operator.
 std::pair<std::string, std::string> split_place(const std::string& where) {
   const size_t open = where.rfind(" (");
   std::string name = where.substr(0, open), op;
@@ -112,7 +112,7 @@ ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
   for (const std::string& target : targets) {
     Diagnostics d(o.input);
     auto model = load_model(o, d);
-    // A file that cannot be read, or a flag that does not fit, is no finding about the model.
+    // An unreadable file or a bad flag is not a finding about the model.
     if (!model && (d.exit() == ExitCode::Unreadable || d.exit() == ExitCode::Usage)) return print_diagnostics(d, t);
     const auto compiled = model ? compile(std::move(*model), target, o, {}, d) : std::nullopt;
     if (compiled) write_kernel_folder(compiled->lir, target, {}, compiled->lowerings.get(), nothing_is_written, d);

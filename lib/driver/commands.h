@@ -1,4 +1,4 @@
-// The commands of the tool, one function each. Products go to standard output, everything else to standard error.
+// The commands of the tool. Results go to standard output, everything else to standard error.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,26 +13,29 @@ namespace rlxc {
 
 struct Terminal {
   bool err_is_tty = false;
-  size_t warnings = 5;  // of one code, at most
+  size_t warnings = 5;  // most warnings per code
 };
 
 std::string_view version();
 
 ExitCode compile_command(const CompileOptions&, Terminal);
-// A compiled module (lir.json) with sizes bound, or ranges of them: it is planned anew, without the model. The target is that of
-// the file where none is named.
+// Plans a compiled module (lir.json) again with sizes or ranges bound, without the model. The default target is the file's.
 ExitCode specialize_command(CompileOptions, Terminal);
 ExitCode run_command(const CompileOptions&, const RunRequest&, Terminal);
 ExitCode profile_command(const CompileOptions&, const ProfileRequest&, Terminal);
 ExitCode calibrate_command(const CompileOptions&, const CalibrateRequest&, Terminal);
-// Runs `check` (a shell command, which sees RLX_BISECT_LIMIT) with ever fewer passes; names the pass without which it passes.
+// Runs `check` (a shell command that reads RLX_BISECT_LIMIT) with fewer and fewer rewrites and reports the one that breaks it.
 ExitCode bisect_command(const CompileOptions&, const std::string& check, Terminal);
-// Everything in a model that the targets cannot run, grouped by reason.
+// Reports everything in a model that the targets cannot run, grouped by reason.
 ExitCode check_command(const CompileOptions&, bool json, Terminal);
-// `json`: the graph of the stage in the form that `compile` reads.
+// `json`: prints the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const CompileOptions&, const std::string& stage, bool after_each, bool json, Terminal);
+// Writes the model after its transforms, and if `ledger` is not empty what they did.
+ExitCode transform_command(const CompileOptions&, const std::string& ledger, Terminal);
+// Writes the model as ONNX, without what is constant, dead or repeated.
+ExitCode simplify_command(const CompileOptions&, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal);
-// `fail_on`: conditions (report/diff.h); ExitCode::Finding when one fails or, without any, when the compiles differ.
+// `fail_on`: conditions (report/diff.h). Returns ExitCode::Finding if one fails or, without any, if the compiles differ.
 ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
                       Terminal);
 ExitCode list_command(const std::string& topic, bool json, bool matrix, bool markdown);
@@ -41,7 +44,7 @@ ExitCode explain_command(const std::string& code, Terminal);
 // `commands`: each subcommand followed by its flags.
 ExitCode completion_command(const std::string& shell, const std::vector<std::string>& commands);
 
-// Prints diagnostics to standard error (in colour on a terminal, unless NO_COLOR is set) and answers their exit code.
+// Prints diagnostics to standard error, in colour on a terminal unless NO_COLOR is set. Returns their exit code.
 ExitCode print_diagnostics(const Diagnostics&, Terminal);
 
 }  // namespace rlxc

@@ -50,7 +50,7 @@ bool find_passes(std::span<const std::string_view> names, std::vector<const Pass
   return d.ok();
 }
 
-// Of --weights TYPE[:BLOCK].
+// Parses --weights TYPE[:BLOCK].
 std::optional<CastConfig> weight_cast_from(std::string_view s) {
   constexpr std::pair<std::string_view, DType> kTypes[] = {
       {"int8", DType::I8}, {"int4", DType::I4}, {"fp8-e4m3", DType::F8E4M3FN}, {"fp8-e5m2", DType::F8E5M2}};
@@ -66,7 +66,7 @@ std::optional<CastConfig> weight_cast_from(std::string_view s) {
   return std::nullopt;
 }
 
-// What an 8-bit precision makes of the operands of matmuls.
+// Returns the operand type of matmuls for an 8-bit precision.
 std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   if (p < PrecisionPolicy::Fp8E4M3) return std::nullopt;
   const bool blocks = p == PrecisionPolicy::MxFp8E4M3 || p == PrecisionPolicy::MxFp8E5M2;
@@ -74,13 +74,13 @@ std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   return CastConfig{e4m3 ? DType::F8E4M3FN : DType::F8E5M2, blocks ? 32 : 0, !blocks, blocks};
 }
 
-// The passes decide which nodes share a launch; the input does not.
+// Clears launch groups of the input, because passes assign them.
 void forget_launches(Module& m) {
   for (size_t i = 0; i < m.graph_count(); ++i)
     for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});
 }
 
-// Takes away what the options do not want used of the target.
+// Removes the target features that the options disable.
 bool restrict_target(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
   const bool common = o.kernel_dispatch == KernelDispatch::Common;
   if (common)
@@ -105,13 +105,13 @@ RunnerOptions runner_options(const CompileOptions& o, const StageSink& sink) {
   return runner;
 }
 
-// The pipeline of the target, or the passes that are asked for, up to where the options stop. Errors: unknown passes.
+// Returns the pipeline of the target, or the requested passes, up to the stage where the options stop. Errors: unknown passes.
 std::optional<std::vector<PipelinePart>> parts_to_run(std::string_view target, const CompileOptions& o, Diagnostics& d) {
   std::vector<PipelinePart> parts = pipeline(target, o);
   std::vector<std::string_view> named(o.disabled_passes.begin(), o.disabled_passes.end());
   if (!o.stop_after.empty() && o.stop_after != "hir" && o.stop_after != "mir") named.push_back(o.stop_after);
   if (!o.passes.empty()) {
-    parts.resize(1);  // the interface
+    parts.resize(1);  // the interface part
     parts.push_back({"custom", {o.passes.begin(), o.passes.end()}, 1});
     named.insert(named.end(), o.passes.begin(), o.passes.end());
   }
@@ -205,7 +205,7 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
   CompileOptions first = o;
   first.passes.clear();
   first.stop_before = "lower";
-  Diagnostics said;  // the warnings come again when the module is compiled
+  Diagnostics said;  // dropped, because compiling the module repeats its warnings
   Compiled out;
   if (!optimise(m, *traits, first, {}, {}, &out, said)) {
     for (const Diagnostic& item : said.items()) d.add(item);
@@ -255,6 +255,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   Compiled out;
   out.target = target;
   out.options = *pass_opts;
+  out.transforms = std::move(model.transforms);
   Stopwatch watch;
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);

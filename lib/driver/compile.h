@@ -1,5 +1,4 @@
-// One compile: a loaded model through the pipeline of a target to LIR, with everything the reports need. No files are written
-// here.
+// Compiles a loaded model through the pipeline of a target to LIR, and collects the data for reports. Writes no files.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,36 +17,37 @@ namespace rlxc {
 struct Compiled {
   std::string target;
   LirModule lir;
-  report::ModuleCounts before, after;  // the model as it was read, and the module that was planned
+  report::ModuleCounts before, after;  // the model as read, and the planned module
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> precision;
   PassOptions options;
+  transform::Ledger transforms;
   std::vector<report::DispatchNode> rewritten;  // by legalisation
   RunnerReport passes;
-  std::unique_ptr<codegen::LoweringCache> lowerings;    // of the module; null where kernels are not ours
-  std::vector<std::pair<std::string, double>> seconds;  // of the other stages: load, plan, ...
+  std::unique_ptr<codegen::LoweringCache> lowerings;    // of the module; null for graph targets
+  std::vector<std::pair<std::string, double>> seconds;  // other stages: load, plan, ...
 };
 
-// Receives the text of a stage ("import", a pass name, "lir") as it is reached.
+// Receives the module after each stage ("import", a pass name, "lir").
 using StageSink = std::function<void(std::string_view stage, bool changed, const Module&)>;
 
-// What the flags ask of the passes. Errors: bad precision or calibration files, unknown pass names.
+// Returns the options of the passes. Errors: invalid precision or calibration files, unknown pass names.
 std::optional<PassOptions> pass_options(const CompileOptions&, Diagnostics&);
 
-// Runs the pipeline on a module in place. False on errors.
+// Runs the pipeline on a module in place. Returns false on errors.
 bool optimise(Module&, const TargetTraits&, const CompileOptions&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);
 
-// How the values that the host of a model passes in and gets out differ from those of the kernels.
+// How the host's inputs and outputs differ from those of the kernels.
 struct HostForms {
-  std::vector<std::optional<MapKeysAttrs>> maps;  // outputs that were maps and are rows: the keys of their columns
-  std::vector<bool> text;                         // outputs that were strings and are bytes; empty: none
-  bool bytes = false;                             // strings are bytes, in inputs too
+  std::vector<std::optional<MapKeysAttrs>> maps;  // by output: column keys, if a map became rows
+  std::vector<bool> text;                         // by output: whether strings became bytes; empty: none did
+  bool bytes = false;                             // strings are bytes, also in inputs
 };
-// Runs the first part of the pipeline alone, so that inputs can be given the form that kernels read. A compile of the module
-// goes on from there.
+// Runs the first part of the pipeline, after which inputs can be converted to the form that kernels read. A compile of the module
+// continues from there.
 std::optional<HostForms> lower_interface(Module&, const std::string& target, const CompileOptions&, Diagnostics&);
 
-// The last step of a compile, from an optimised module.
+// The last step of a compile: plans an optimised module.
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&,
                                   codegen::LoweringCache* of_the_module, Diagnostics&);
 

@@ -1,4 +1,4 @@
-// `rlxc compile`: every target in turn, artefacts, dumps, and a short summary for people.
+// `rlxc compile`: compiles for each target and writes artefacts, dumps and a short summary.
 #include <chrono>
 #include <filesystem>
 #include <iomanip>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Numbered text files of a folder, each with what it changed, or all stages in one file.
+// Writes the stages as numbered text files of a folder, skipping unchanged ones, or all to one file.
 class Dump {
  public:
   Dump(std::string where, Diagnostics& d) : where_(std::move(where)), diagnostics_(d), folder_(where_.ends_with('/')) {}
@@ -75,7 +75,7 @@ void print_times(const Compiled& c) {
   for (const auto& [stage, seconds] : c.seconds)
     std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
   const size_t lowerings = c.lowerings ? c.lowerings->lowerings() : 0;
-  if (lowerings == 0) return;  // the kernels were not wanted, or are not ours
+  if (lowerings == 0) return;  // kernels were not requested, or this is a graph target
   const size_t nodes = codegen::count_lowered_nodes(c.lir);
   std::cerr << std::setw(10) << lowerings << " lowerings of " << nodes << " distinct nodes, " << std::setprecision(2)
             << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
@@ -160,7 +160,7 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
     if (o.time_passes) print_times(*compiled);
     if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
-    // The process is about to end: to free a million nodes one by one would only cost time.
+    // Leaks the module on purpose: the process is about to end, and freeing a million nodes takes time.
     if (target == targets.back()) {
       [[maybe_unused]] static Compiled* kept;
       kept = new Compiled(std::move(*compiled));
@@ -184,7 +184,7 @@ ExitCode specialize_command(CompileOptions o, Terminal t) {
   }
   if (o.targets.empty()) o.targets = {target};
   if (o.emit.empty()) o.emit = {Emit::Lir, Emit::Plan, Emit::Arena};
-  o.stop_after = "hir";  // the passes have run
+  o.stop_after = "hir";  // the passes have run already
   o.plan_only = o.allow_missing_weights = !o.emit.contains(Emit::Kernels);
   return compile_command(o, t);
 }

@@ -1,4 +1,4 @@
-// rlxc diff: two output folders of `rlxc compile` compared.
+// rlxc diff: compares two output folders of `rlxc compile`.
 #include <filesystem>
 #include <iostream>
 
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The facts of one folder, and of its sub-folders when several targets were compiled.
+// Reads the facts of a folder, and of its subfolders if several targets were compiled.
 bool read_folder(const std::string& folder, const std::string& prefix, report::Snapshot* out, Diagnostics& d) {
   for (std::string_view name : report::artefacts_with_facts()) {
     const std::string path = (fs::path(folder) / name).string();

@@ -1,4 +1,4 @@
-// The commands that show: inspect, list, plan, schema, explain, completion.
+// The query commands: inspect, list, plan, schema, explain, completion.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +17,7 @@
 #include "ir/text.h"
 #include "options/option_docs.h"
 #include "passes/interface/strings_as_bytes.h"
+#include "passes/legalise/decompositions.h"
 #include "plan/csv.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
@@ -26,11 +27,12 @@
 #include "support/output_file.h"
 #include "support/schemas.h"
 #include "support/text.h"
+#include "transform/coverage.h"
 
 namespace rlxc {
 namespace {
 
-// Rows of strings in aligned columns; the last column is not padded.
+// Prints rows of strings in aligned columns. The last column is not padded.
 void print_table(std::ostream& out, const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> width;
   for (const auto& row : rows)
@@ -174,13 +176,16 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
                       : has_trait(op, kLeaf | kTerminator) ? "none needed"
                       : has_byte_form(op)                  ? "on bytes"
                                                            : "-");
+        using transform::Table;
+        for (Table table : {Table::Gradient, Table::Tangent, Table::Batch})
+          row.emplace_back(transform::coverage(op, table, legalise::decomposition(op) != nullptr));
         row.push_back(onnx.contains(op) ? join(onnx[op], " ") : "");
       }
       row.push_back(std::string(doc(op)));
       rows.push_back(std::move(row));
     }
     std::vector<std::string> header{"name", "kind", "operands"};
-    if (matrix) header.insert(header.end(), {"reference", "kernels", "onnx"});
+    if (matrix) header.insert(header.end(), {"reference", "kernels", "gradient", "tangent", "batch", "onnx"});
     header.push_back("doc");
     print_rows(header, rows, json);
   } else if (topic == "env") {

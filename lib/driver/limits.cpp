@@ -16,7 +16,7 @@ namespace {
 
 uint64_t max_memory;
 
-// Does not allocate.
+// Must not allocate.
 void say(const char* what, uint64_t limit, const char* unit, const char* flag) {
   char text[512];
   const int length = std::snprintf(text, sizeof text, "rlxc: error[RLX0105]: %s: %s more than %llu %s\n  help: %s allows more\n",
@@ -28,7 +28,7 @@ void out_of_memory() {
   std::set_new_handler(nullptr);
   rlimit limit{};
   getrlimit(RLIMIT_DATA, &limit);
-  limit.rlim_cur = limit.rlim_max;  // room to clean up
+  limit.rlim_cur = limit.rlim_max;  // memory for the cleanup
   setrlimit(RLIMIT_DATA, &limit);
   say("needs", max_memory, "bytes", "--max-memory BYTES");
   end_process(static_cast<int>(ExitCode::Limit));

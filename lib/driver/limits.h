@@ -1,4 +1,4 @@
-// The limits that options set: of an evaluation, and of the whole process.
+// Applies the limits that options set: of an evaluation, and of the whole process.
 #pragma once
 #include "eval/eval.h"
 #include "options/options.h"
@@ -7,8 +7,8 @@ namespace rlxc {
 
 eval::Options evaluation_limits(const CompileOptions&);
 
-// From here on the process ends with exit code 7 and RLX0105, which names stage and node, when it needs more memory or time. The
-// folders and child processes of support/temporary_folder.h end with it. Call once.
+// From here on, the process ends with exit code 7 and RLX0105, which names stage and node, if it exceeds its memory or time. The
+// temporary folders and child processes of support/temporary_folder.h end with it. Call once.
 void limit_process(const CompileOptions&);
 
 }  // namespace rlxc

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "codegen/package.h"
+#include "driver/transform_stage.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "ir/bind_dims.h"
@@ -22,7 +23,7 @@ constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole =
 
 std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
 
-// Every symbol that a flag names must be one of the model.
+// Checks that a symbol named by a flag is one of the model's.
 bool knows_symbol(const Module& m, const std::string& symbol, const std::string& flag, Diagnostics& d) {
   if (m.dims.has_symbol(symbol)) return true;
   const std::vector<std::string_view> names(m.dims.symbol_names().begin(), m.dims.symbol_names().end());
@@ -32,7 +33,7 @@ bool knows_symbol(const Module& m, const std::string& symbol, const std::string&
   return false;
 }
 
-// Records that sizes of a module that was read from text or JSON are equal.
+// Applies --assume to a module read from text or JSON.
 bool assume_equal_sizes(Module& m, const CompileOptions& o, Diagnostics& d) {
   for (const auto& [a, b] : o.assume) {
     const auto x = m.dims.parse(a), y = m.dims.parse(b);
@@ -41,7 +42,7 @@ bool assume_equal_sizes(Module& m, const CompileOptions& o, Diagnostics& d) {
   return d.ok();
 }
 
-// Replaces the symbols of a module that was read from text or JSON; the ONNX importer binds while it infers.
+// Binds the symbols of a module read from text or JSON. The ONNX importer binds during inference.
 bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
   if (bind.empty()) return true;
   for (const auto& [symbol, size] : bind)
@@ -51,7 +52,7 @@ bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
   return d.ok();
 }
 
-// Files up to 32 MiB are hashed whole; of larger ones the size and both ends, so that weights inside are not read.
+// Hashes files up to 32 MiB whole, and of larger ones the size and both ends, which avoids reading the weights.
 std::string hash_of(const MappedFile& f) {
   Sha256 h;
   if (f.size() <= kHashedWhole) {
@@ -65,7 +66,7 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
-// The name that was asked for, or that of the file where the graph has none of its own: exporters name every graph alike.
+// Sets the requested name, or the file's name if the graph's name is an exporter's default.
 bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
   constexpr std::string_view kOfExporters[] = {"", "main", "main_graph", "torch_jit", "torch-jit-export", "tf2onnx"};
   if (!o.package_name.empty()) m.name = ForeignText(o.package_name);
@@ -121,6 +122,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
+  if (!transform_module(*out.module, o, &out.transforms, d)) return std::nullopt;
   if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;

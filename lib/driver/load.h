@@ -1,4 +1,5 @@
-// Reads a model of any form: ONNX, the JSON graph form, or the text form of the IR. The content decides, not the name.
+// Reads a model in any format: ONNX, JSON graph, or IR text (the content determines the format), and applies the transforms of
+// the options.
 #pragma once
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 #include "ir/graph.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
+#include "transform/stage.h"
 
 namespace rlxc {
 
@@ -13,8 +15,9 @@ struct LoadedModel {
   std::unique_ptr<Module> module;
   std::string format;  // "onnx", "json", "text"
   uint64_t file_size = 0;
-  std::string content_hash;   // sha256
-  bool hash_sampled = false;  // of the size and both ends only: the file is large
+  std::string content_hash;      // sha256
+  bool hash_sampled = false;     // hash of the size and both ends, because the file is large
+  transform::Ledger transforms;  // that were applied
 };
 
 std::optional<LoadedModel> load_model(const CompileOptions&, Diagnostics&);

@@ -10,7 +10,7 @@ namespace rlxc {
 Log::Log(bool on) {
   if (!on) return;
   logger_ = std::make_shared<spdlog::logger>("rlxc", std::make_shared<spdlog::sinks::stderr_sink_st>());
-  logger_->set_pattern("%n: +%o ms %v");  // milliseconds since the message before
+  logger_->set_pattern("%n: +%o ms %v");  // milliseconds since the previous message
 }
 
 void Log::stage(std::string_view name, bool changed, const Module& m) {

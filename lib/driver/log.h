@@ -1,4 +1,4 @@
-// What the tool is doing, step by step, on standard error: --verbose. Results and errors have forms of their own.
+// Progress messages on standard error: --verbose. Results and errors are printed elsewhere.
 #pragma once
 #include <memory>
 #include <string_view>

@@ -11,29 +11,29 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   const auto add = [&](std::string_view name, std::vector<std::string_view> passes, int repeat = 1) {
     parts.push_back({name, std::move(passes), repeat});
   };
-  // Inputs and outputs of the package become tensors of numbers.
+  // Converts inputs and outputs of the package to numeric tensors.
   add("interface", {"maps_as_rows", "strings_as_bytes"});
-  // HIR blocks become tensor operations.
+  // Lowers HIR blocks to tensor operations.
   add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
   std::vector<std::string_view> params;
   if (!options.promoted_params.empty()) params.push_back("promote_params");
   if (!options.specialised_params.empty()) params.push_back("specialise_params");
   if (!params.empty()) add("params", params);
-  // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
+  // Canonicalizes: removes dead nodes, constant subexpressions, identities and duplicates.
   add("clean",
       {"dead_code_elimination", "sccp", "constant_folding", "lower_sequences", "algebraic_simplify",
        "common_subexpression_elimination", "dead_code_elimination"},
       4);
   if (options.lint) add("lint", {"numeric_lint"});
   if (options.unroll_max_nodes > 0) add("lower", {"unroll_loops", "sccp", "constant_folding"}, 4);
-  // Exporter idioms become what the author wrote.
+  // Raises exporter idioms to the ops that they implement.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
-  // What is constant around a matmul goes into its weights.
+  // Folds constants around a matmul into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("fold", {"share_norms"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
-  // Quantisation and precision see whole operations, before they are fused.
+  // Quantisation and precision run on whole operations, before fusion.
   std::vector<std::string_view> quantise{"keep_quantized_weights", "quantise_contractions", "constant_folding"};
   if (!options.calibration_file.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
   const auto policy = report::precision_policy_from_name(options.precision_name);
@@ -44,21 +44,21 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision_name != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
-  // Neighbours that share data become one launch. XLA fuses by itself.
+  // Fuses neighbours that share data into one launch. XLA does its own fusion.
   if (fuses)
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
                  "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act", "expand_q_dq",
                  "mark_elementwise_regions", "fuse_integer_matmul", "fuse_norm_region", "fuse_reduce_region"});
-  // Nothing is left that the target has no kernel for.
+  // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   if (fuses)
     add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "fuse_integer_matmul",
-                 "unfuse_elementwise_regions"});                    // of what was expanded
-  if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have made new kinds
-  // Small blocks, of nodes as they are in the end.
+                 "unfuse_elementwise_regions"});                    // expanded nodes
+  if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have introduced decomposable kinds
+  // Small blocks match the final nodes.
   if (fuses) add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
   return parts;
 }

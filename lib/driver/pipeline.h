@@ -1,4 +1,4 @@
-// The pipelines: which passes run for a target, in which order. `rlxc list passes` prints them.
+// The pass pipelines of the targets. `rlxc list passes` prints them.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace rlxc {
 
-// A stretch of the pipeline. Passes of a `repeat` stretch run until nothing changes, at most so many rounds.
+// A part of the pipeline. Its passes repeat until nothing changes, at most `repeat` times.
 struct PipelinePart {
   std::string_view name;
   std::vector<std::string_view> passes;

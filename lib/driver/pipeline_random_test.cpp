@@ -1,5 +1,5 @@
-// Every pass alone, and every pipeline, leaves what random graphs compute as it was. RLXC_RANDOM_GRAPHS sets how many graphs of
-// each kind are tried.
+// Every single pass, and every pipeline, preserves the results of random graphs. RLXC_RANDOM_GRAPHS sets the number of graphs per
+// kind.
 #include <cstdlib>
 
 #include "backend/target_traits.h"
@@ -25,8 +25,8 @@ uint64_t graphs() {
   return wanted ? std::strtoull(wanted, nullptr, 10) : 60;
 }
 
-// f32 values may differ by 1e-3 of the largest one of an output. That it is no more than rounding shows in f64, where the same
-// graphs may differ by 1e-9.
+// f32 values may differ by 1e-3 of an output's largest value. In f64 the same graphs may differ by 1e-9, which shows that the
+// differences are rounding.
 void check_same(const std::vector<eval::HostValue>& before, const Module& after, const eval::EquivalenceOptions& o,
                 const std::string& what) {
   const auto now = results_of(after, o);
@@ -40,7 +40,7 @@ void check_same(const std::vector<eval::HostValue>& before, const Module& after,
   }
 }
 
-// Passes that change results on purpose, or need a record that the graph has none of.
+// Passes that change results on purpose, or need a record that the graphs lack.
 bool is_exact(const PassInfo& pass) { return pass.group != "precision" && pass.group != "quantise"; }
 
 }  // namespace

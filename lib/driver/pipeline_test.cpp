@@ -17,7 +17,7 @@ namespace {
 enum class Kind { Encoder, Decoder, DecoderWithHeadNorms };
 constexpr int64_t kRows = 6, kHidden = 16, kHeads = 4, kWidth = 4, kInner = 32;
 
-// Layers as exporters write them, one operation at a time.
+// Layers as exporters write them, one op at a time.
 struct Layers {
   Builder& b;
   int parameters = 0;
@@ -91,7 +91,7 @@ void build(Module& m, Kind kind, int layers) {
   m.main().add_output(kind == Kind::Encoder ? x : l.rms_norm(x), m.symbol("y"));
 }
 
-// Launches of so many layers after the pipeline, which must not change the results.
+// Returns the launches of this many layers after the pipeline, which must preserve the results.
 int64_t launches(Kind kind, int layers) {
   Module before, after;
   build(before, kind, layers);

@@ -21,7 +21,7 @@
 namespace rlxc {
 namespace {
 
-// Inputs, and the sizes of symbols that follow from them.
+// Returns the inputs, and binds the symbols to their sizes.
 std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOptions& o, const std::string& data,
                                                       Diagnostics& d) {
   DataSet set;
@@ -75,7 +75,7 @@ std::string fixed(double v, int digits) {
 }
 
 double bytes_of(const Cost& c) { return static_cast<double>(c.bytes_read + c.bytes_written); }
-// Of so many operations or bytes in so many milliseconds, in 1e9 a second; nothing where it is not known.
+// Returns 1e9 operations or bytes per second; "-" if unknown.
 std::string rate(double count, double ms) { return count > 0 && ms > 0 ? fixed(count / ms / 1e6, 1) : "-"; }
 
 std::vector<size_t> longest_first(const std::vector<NodeTime>& nodes) {

@@ -1,4 +1,4 @@
-// `rlxc profile`: which nodes of a model take the time, on the processor of this machine.
+// `rlxc profile`: the time of each node on this machine's CPU.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,22 +12,21 @@ namespace rlxc {
 
 struct NodeTime {
   ForeignText node;
-  std::string op, result;  // its name, kind, and the type of its first result
+  std::string op, result;  // op: the kind; result: the type of the first result
   size_t launches = 0;     // kernels and copies
-  double ms = 0;           // of a run, the least
-  Cost cost;               // zero where sizes are symbolic
+  double ms = 0;           // minimum over the runs
+  Cost cost;               // zero if sizes are symbolic
 };
 
 struct Profile {
   ForeignText model;
   int64_t threads = 1, repeat = 1;
-  double run_ms = 0;            // wall time of a run, the least
-  std::vector<NodeTime> nodes;  // in the order of execution; those of bodies of control flow after the main graph
+  double run_ms = 0;            // wall time, minimum over the runs
+  std::vector<NodeTime> nodes;  // in execution order; nodes of control flow bodies follow the main graph
 };
 
-// Compiles for cpu with optimisation, runs once to warm up and then `repeat` times; each time is the least of these. Symbolic
-// sizes are those of the data, else 2 where none is bound. Errors: those of loading, compiling, and building with the C compiler
-// (Code::ToolFailed).
+// Compiles for cpu with optimisation, and runs once to warm up and then `repeat` times. Times are minima. Symbolic sizes come
+// from the data; unbound ones are 2. Errors: those of loading, compiling, and the C compiler (Code::ToolFailed).
 std::optional<Profile> profile_model(const CompileOptions&, const ProfileRequest&, Diagnostics&);
 
 std::string profile_text(const Profile&, const ProfileRequest&);

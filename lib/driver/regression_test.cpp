@@ -1,5 +1,5 @@
-// Mistakes that compilers of this kind have made, each named after what goes wrong. docs/mistakes.md lists them all, with the
-// tests elsewhere that hold the others right.
+// Common compiler mistakes, each named after the symptom. docs/mistakes.md lists all of them, with the tests elsewhere that cover
+// the others.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// A graph through the pipeline of a target: what it computes, and what its outputs are, stay.
+// Runs a graph through a target's pipeline. Its results and outputs must be preserved.
 struct Compile {
   std::unique_ptr<Module> before = std::make_unique<Module>(), after = std::make_unique<Module>();
   Compile(const Rewrite::Build& build, const char* target = "cpu") {
@@ -101,7 +101,7 @@ TEST_CASE("a resize in front of elementwise nodes is dropped, or tiles the pictu
     Compile(
         [&](Builder& b) {
           ValueId x = f32_input(b, "x", {1, 2, 3, 3});
-          for (int64_t size : {6, 12}) {  // two in a row
+          for (int64_t size : {6, 12}) {  // two resizes in a row
             a.sizes = {1, 2, size, size};
             x = b.create(OpKind::Resize, {x}, a);
           }
@@ -233,7 +233,7 @@ TEST_CASE("weights are quantised again at every call") {
 }
 
 TEST_CASE("gradients are those of other values once passes have renumbered the graph") {
-  // Passes remove the dead node, and fuse the product with its bias.
+  // Passes remove the dead node, and fuse the matmul with its bias.
   const Compile c([](Builder& b) {
     const ValueId x = f32_input(b, "x", {4, 8}), w = f32_param(b, "w", {8, 6}), bias = f32_param(b, "bias", {6});
     b.unary(OpKind::Exp, x);
@@ -252,7 +252,7 @@ TEST_CASE("gradients are those of other values once passes have renumbered the g
 
 namespace {
 
-// A layer forwards and backwards: the gradients by a weight, of which a part is read as well, and by its input.
+// Forward and backward pass of a layer: the gradients by a weight, a slice of which is also an output, and by the input.
 LirModule training_plan() {
   return plan([](Builder& b) {
     const ValueId x = f32_input(b, "x", {4, 8}), w = f32_param(b, "w", {16, 6});
@@ -295,7 +295,7 @@ TEST_CASE("a part of a weight has no place where gradients read it") {
 }
 
 TEST_CASE("slices of a batch read other nodes once passes have renumbered the graph") {
-  // The dead nodes go, the sum is fused, and the slices and what joins them are made anew.
+  // The dead nodes are removed, the sum is fused, and the slices and their concatenation are recreated.
   const Compile c([](Builder& b) {
     const ValueId x = f32_input(b, "x", {3, 4}), other = f32_input(b, "other", {3, 4});
     b.unary(OpKind::Exp, b.add(other, x));

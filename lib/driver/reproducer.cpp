@@ -19,9 +19,9 @@
 namespace rlxc {
 namespace {
 
-constexpr uintmax_t kWholeModel = 64 << 20;  // of larger models the values of weights are left out
+constexpr uintmax_t kWholeModel = 64 << 20;  // larger models are written without weight values
 
-// All that the signal handler touches: filled ahead, never allocated.
+// Data of the signal handler: prepared in advance, never allocated.
 char crash_command[4096] = "rlxc";
 
 void put(char* to, size_t room, std::string_view text) {

@@ -1,5 +1,5 @@
-// What is left behind when the compiler itself is at fault: the module that the failing pass was given and the command that shows
-// the fault, or, when the process dies, that command alone.
+// Reproducers of compiler bugs: the input module of a failing pass and the command that shows the failure, or after a crash the
+// command alone.
 #pragma once
 #include <string>
 
@@ -8,14 +8,14 @@
 
 namespace rlxc {
 
-// After a compile that failed with Code::VerifyFailed or Code::PassChangedResult in its last pass, which was number `runs` (from
-// 1) and has this name: compiles again up to that pass and writes the module as IR text, `reproducer-PASS.txt`, to the folder
-// `where`. Adds a note that names file and command. Nothing when the errors are of another kind.
+// Call after a compile failed with Code::VerifyFailed or Code::PassChangedResult in pass run number `runs` (from 1), pass `pass`.
+// Compiles up to that pass again, writes the module as IR text to `reproducer-PASS.txt` in the folder `where`, and adds a note
+// with file and command. Does nothing for other errors.
 void write_reproducer(const CompileOptions&, const std::string& target, int64_t runs, const std::string& pass,
                       const std::string& where, Diagnostics&);
 
-// On SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL: the command line and the pass that ran go to standard error and to the file
-// `rlxc-crash.txt` in the working folder, and the process ends with exit code 70.
+// Installs handlers of SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL that write the command line and the running pass to standard
+// error and to `rlxc-crash.txt` in the working folder, and exit with code 70.
 void report_crashes(int argc, const char* const* argv);
 
 }  // namespace rlxc

@@ -28,7 +28,7 @@ std::string output_label(const Module& m, size_t i) {
   return s.valid() ? ForeignText(m.text(s)).line() : "output " + std::to_string(i);
 }
 
-// The least relative tolerance that makes sense: one unit in the last place, two where expected values were rounded on the way.
+// Returns the smallest useful relative tolerance: one unit in the last place, or two if expected values were rounded in between.
 double resolution(DType t) {
   switch (t) {
     case DType::F16: return 0x1p-9;
@@ -41,8 +41,8 @@ double resolution(DType t) {
   }
 }
 
-// Outputs whose values are drawn at random. ONNX leaves the generator open, even of a given seed: what another program recorded
-// tells only the type and the sizes of what this one draws.
+// Returns which outputs depend on random numbers. ONNX does not specify the generator, even for a given seed: only type and sizes
+// of recorded values are comparable.
 std::vector<bool> drawn_outputs(const Module& m) {
   const Graph& g = m.main();
   std::vector<bool> drawn(g.value_capacity()), out;
@@ -55,7 +55,7 @@ std::vector<bool> drawn_outputs(const Module& m) {
   return out;
 }
 
-// Elements that agree whatever was computed from them.
+// Counts NaNs, which compare equal in any case.
 int64_t not_numbers(const eval::HostValue& v) {
   const bool may_have = v.kind == TypeKind::Tensor && is_float(v.tensor.dtype);
   int64_t count = 0;
@@ -63,12 +63,12 @@ int64_t not_numbers(const eval::HostValue& v) {
   return count;
 }
 
-// One line an output; false if it is out of tolerance.
+// Prints one line for an output. Returns false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
                     const eval::HostValue& expected, const RunRequest& run) {
   const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
   const bool judged_by_cosine = run.min_cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
-  const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
+  const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // type and shape match
   const bool pass = judged_by_cosine ? comparable && c.cosine >= *run.min_cosine : c.pass;
   if (!pass && drawn && comparable)
     return out << "  ok    " << label << ": drawn at random, of the type and the sizes that are expected\n", true;
@@ -82,8 +82,8 @@ bool compare_output(std::ostream& out, const std::string& label, bool drawn, con
   return pass;
 }
 
-// Random inputs of the sizes, and what the module makes of them before any pass. Integers are 0 or 1: flags, and indices into
-// whatever has two entries.
+// Returns random inputs of these sizes and the results of the module before any pass. Integers are 0 or 1: flags, or indices
+// valid for two or more entries.
 std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vector<DimBindings>& sizes,
                                                 const eval::Options& limits, Diagnostics& d) {
   std::vector<DataSet> sets;
@@ -106,11 +106,11 @@ std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vect
   return sets;
 }
 
-// A model made ready for its data sets.
+// A model, compiled and ready for its data sets.
 struct Prepared {
   std::vector<DataSet> sets;
   std::vector<std::string> labels;  // of the outputs
-  std::vector<bool> drawn;          // outputs that are random, and recorded by another program
+  std::vector<bool> drawn;          // outputs that are random and recorded by another program
   std::optional<LoadedModel> model;
   std::optional<Compiled> compiled;
   std::unique_ptr<KernelRunner> kernels;
@@ -139,7 +139,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
   p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
-  // Passes run for the reference engine only when a flag asks for one of their effects.
+  // For the reference engine, passes run only if a flag depends on them.
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
                          !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
   if (run.engine == Engine::Reference && !optimised) return true;
@@ -177,7 +177,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
 ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
   CompileOptions with_data = o;
   with_data.input_data = run.data;
-  // Kernels for any contents of the inputs, if that can be; else for these.
+  // Compile for any contents of the inputs if possible, else for these contents.
   std::optional<Prepared> p;
   Diagnostics general(d.file());
   const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);

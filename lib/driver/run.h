@@ -7,7 +7,7 @@
 
 namespace rlxc {
 
-// Prints one line per output: max abs error, max rel error, cosine. Exit code: Ok, Finding, or that of the first error.
+// Prints one line per output: max abs error, max rel error, cosine. Returns Ok, Finding, or the exit code of the first error.
 ExitCode run_model(const CompileOptions&, const RunRequest&, std::ostream&, Diagnostics&);
 
 }  // namespace rlxc

@@ -1,4 +1,4 @@
-// What people see: diagnostics in colour where that helps, and one quiet line a stage.
+// Prints diagnostics, in colour on a terminal.
 #include <cstdlib>
 #include <iostream>
 
@@ -14,7 +14,7 @@ bool use_colour(Terminal t) {
   return t.err_is_tty && term && std::string_view(term) != "dumb";
 }
 
-// Colours the words error[...], warning[...], help: at their places.
+// Colours error[...], warning[...] and help: up to the next colon.
 std::string coloured(const std::string& text) {
   std::string out;
   size_t at = 0;

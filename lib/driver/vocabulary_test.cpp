@@ -1,4 +1,4 @@
-// The table of operations against what the rooms have for each: a name that is read back, attributes, evaluation.
+// Checks the op table against what each room provides: name lookup, attributes, evaluation.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -23,7 +23,7 @@ HeadView head_view(std::span<const int64_t> d, AttentionLayout layout, int64_t h
 
 namespace {
 
-// One head of a tensor as a matrix [length,width], or its transpose.
+// One head of a tensor as a matrix [length,width], or as its transpose.
 std::vector<double> head_matrix(const std::vector<double>& x, const HeadView& v, int64_t b, int64_t h, bool transposed) {
   std::vector<double> out(static_cast<size_t>(v.length * v.width));
   for (int64_t i = 0; i < v.length; ++i) {
@@ -34,7 +34,7 @@ std::vector<double> head_matrix(const std::vector<double>& x, const HeadView& v,
   return out;
 }
 
-// result[width] += w[length] * v[length,width]; what has no weight does not count, whatever it is.
+// result[width] += w[length] * v[length,width]. Skips zero weights, so that infinities and NaN of their rows have no effect.
 void add_weighted(const double* w, const double* v, int64_t length, int64_t width, double* result) {
   for (int64_t j = 0; j < length; ++j)
     for (int64_t d = 0; w[j] != 0 && d < width; ++d) result[d] += w[j] * v[j * width + d];
@@ -51,7 +51,7 @@ class Heads {
   }
 
   void compute(int64_t b, int64_t h, std::vector<double>* out) const {
-    constexpr int64_t kRows = 256;  // queries at a time
+    constexpr int64_t kRows = 256;  // queries per block
     const HeadView &q = p_.q_view, &k = p_.k_view, &v = p_.v_view, &y = p_.y_view;
     const int64_t group = k.heads > 0 ? std::max<int64_t>(1, q.heads / k.heads) : 1;
     const auto queries = head_matrix(p_.q, q, b, h, false), keys = head_matrix(p_.k, k, b, h / group, true),
@@ -78,7 +78,7 @@ class Heads {
   }
 
  private:
-  // Of query i and key j, whose product is `s`.
+  // The masked score of query i and key j, given their dot product `s`.
   double score(double s, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t position = p_.k_view.length - p_.q_view.length + i;
     const auto at = static_cast<size_t>(b * mask_stride_[0] + h * mask_stride_[1] + i * mask_stride_[2] + j * mask_stride_[3]);
@@ -132,7 +132,7 @@ void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table
   const auto cosines = load_all<double>(cos_table), sines = load_all<double>(sin_table);
   const auto& d = cos_table.dims;
   const int64_t half = n_rot / 2, columns = d.back(), rows = d.size() > 1 ? d[d.size() - 2] : 1;
-  // Leading axes of the tables: absent, 1 or the batch (and 1 for the heads).
+  // Number of tables: 1, the batch, or batch * heads.
   const int64_t tables = static_cast<int64_t>(cosines.size()) / std::max<int64_t>(1, rows * columns);
   for (int64_t b = 0; b < v.batch; ++b)
     for (int64_t h = 0; h < v.heads; ++h)
@@ -143,7 +143,7 @@ void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table
         for (int64_t i = 0; i < half; ++i) {
           const bool pairs = style == RopeStyle::GptJ;
           const int64_t first = pairs ? 2 * i : i, second = pairs ? 2 * i + 1 : i + half;
-          // Tables of full width repeat each angle as the style pairs the elements.
+          // Tables of full width repeat each angle for both elements of a pair.
           const bool full = columns >= n_rot;
           const auto c1 = row + static_cast<size_t>(full ? first : i), c2 = row + static_cast<size_t>(full ? second : i);
           const double a = head[first], e = head[second];

@@ -1,4 +1,4 @@
-// Iteration over broadcast operands, as rows: the innermost axis is walked with a step of 0 or 1 in every operand.
+// Iterates over broadcast operands by rows: along the innermost axis every operand has step 0 or 1.
 #pragma once
 #include "eval/tensor.h"
 
@@ -6,7 +6,7 @@ namespace rlxc::eval {
 
 class BroadcastRows {
  public:
-  // `operands`: the sizes of each operand (right aligned), or of a splat.
+  // `operands`: tensors, of which only the dims (right-aligned) and `splat` are read.
   BroadcastRows(std::span<const int64_t> out, std::span<const TensorData* const> operands);
 
   // Calls f(result offset, row length, offset of each operand, step of each operand).

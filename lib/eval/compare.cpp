@@ -1,4 +1,4 @@
-// Comparison of results with expected values.
+// Compares results with expected values.
 #include <algorithm>
 #include <cmath>
 

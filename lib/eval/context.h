@@ -1,5 +1,5 @@
-// What the evaluator of one operation sees: operands, attributes with all sizes known, the inferred result types, and the
-// budget. Operand counts, types and sizes were checked by the type rule of the operation, at the real sizes, before.
+// The interface of evaluators of single ops: operands, attributes with static dims, inferred result types, and the budget. The
+// op's type rule has checked operand counts, types and dims with the actual sizes before.
 #pragma once
 #include <set>
 #include <unordered_map>
@@ -8,22 +8,22 @@
 
 namespace rlxc::eval {
 
-// State of one evaluation, shared by nested graphs.
+// State of one evaluation, shared by bodies.
 struct Run {
   Run(const Module& m, const Options& o)
       : module(m), options(o), bindings(o.bindings), memory(std::make_shared<MemoryMeter>(o.max_bytes)) {}
 
   const Module& module;
   const Options& options;
-  DimBindings bindings;  // symbols known so far; those that only results determine follow the last one computed
-  std::set<std::string, std::less<>> fixed;  // the symbols that inputs or options determine
+  DimBindings bindings;                      // known symbols; a symbol determined by results only has the value of the latest one
+  std::set<std::string, std::less<>> fixed;  // symbols determined by inputs or options
   uint64_t steps = 0;
   std::shared_ptr<MemoryMeter> memory;
-  Module scratch;                                                 // types and sizes of the node being evaluated, all static
-  std::unordered_map<int64_t, std::vector<std::string>> symbols;  // of the sizes met so far
+  Module scratch;                                                 // types and dims of the current node, all static
+  std::unordered_map<int64_t, std::vector<std::string>> symbols;  // by dim seen so far
   int depth = 0;                                                  // of nested graphs
 
-  // The first thing that went wrong.
+  // The first error.
   Code code = Code::BadShape;
   std::string where, error, help;
   bool fail(Code c, std::string message, std::string_view what_to_do = {}) {
@@ -35,14 +35,14 @@ struct Run {
   }
 };
 
-constexpr double kNodeOperations = 1000;  // on elements, that take as long as a node without elements
+constexpr double kNodeOperations = 1000;  // cost of a node without elements, in element operations
 
 struct Context {
   Run& run;
   const Graph& graph;
   NodeId node;
   OpKind op;
-  const Attrs& attrs;                    // sizes are static
+  const Attrs& attrs;                    // dims are static
   std::span<const HostValue* const> in;  // null for absent operands
   std::span<const Type> types;           // of the results; empty for control flow and sequences
   std::vector<HostValue>& out;
@@ -60,7 +60,7 @@ struct Context {
 
   bool fail(std::string message) { return run.fail(Code::BadShape, std::move(message)); }
   bool unsupported(std::string message) { return run.fail(Code::UnsupportedAttribute, std::move(message)); }
-  // Counts element operations; false beyond the budget.
+  // Counts element operations. Returns false if the budget is exceeded.
   bool charge(double count) {
     const uint64_t steps = count > 1e18 ? uint64_t{1} << 60 : static_cast<uint64_t>(count);
     run.steps += steps;
@@ -72,11 +72,11 @@ struct Context {
   }
   bool charge_iteration(const Graph& body) { return charge(kNodeOperations * (1 + static_cast<double>(body.live_nodes()))); }
 
-  // An uninitialised tensor; false (with the error set) beyond the memory limit.
+  // Allocates an uninitialised tensor. Returns false, with the error set, if the memory limit is exceeded.
   bool make(DType, std::vector<int64_t> dims, TensorData* out);
   bool make_result(size_t i, TensorData* out) { return make(types[i].dtype, result_dims(i), out); }
   bool put(TensorData d) { return out.push_back({TypeKind::Tensor, std::move(d), {}}), true; }
-  // Appends a result of these elements.
+  // Appends a result with these elements.
   template <class V>
   bool put(DType t, std::vector<int64_t> dims, const std::vector<V>& values) {
     TensorData d;
@@ -100,7 +100,7 @@ struct Entry {
   Evaluator run;
 };
 
-// The evaluators by family.
+// Evaluators by family.
 std::span<const Entry> movement_evaluators();
 std::span<const Entry> scatter_evaluators();
 std::span<const Entry> linear_evaluators();
@@ -120,20 +120,20 @@ std::span<const Entry> sequence_evaluators();
 std::span<const Entry> dynamic_evaluators();
 std::span<const Entry> string_evaluators();
 std::span<const Entry> map_evaluators();
-bool eval_elementwise(Context&);  // every kind that ops::visit knows
+bool eval_elementwise(Context&);  // every kind with a definition in ops/elementwise.h
 bool eval_cast(Context&);
 bool eval_where(Context&);
 bool eval_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
-bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // the result, by the value of step 0
+bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // puts the result; `core`: value of step 0
 
-// Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
-// Fails if two sizes, as far as they are known, are not the same.
+// Fails if two dims have known, different values.
 bool sizes_agree(Run&, Dim, Dim);
+// Runs a graph (main or body) on its inputs. Defined in evaluate.cpp, used by control flow.
 bool run_graph(Run&, const Graph&, std::vector<HostValue> inputs, std::vector<HostValue>* outputs);
 
-// An axis split of sizes: elements before, on and after axis `axis`.
+// Number of elements before, on and after an axis.
 struct Split {
   int64_t outer = 1, n = 1, inner = 1;
 };

@@ -1,5 +1,5 @@
-// Control flow: bodies run on their operands; nothing is captured implicitly. Real sizes come from the values, so trip counts
-// and sizes that differ between iterations need no symbol.
+// Control flow: runs bodies on their operands. Dims come from the values, so trip counts and dims that differ between iterations
+// need no symbol.
 #include <algorithm>
 
 #include "eval/join.h"
@@ -24,7 +24,7 @@ bool one_element(Context& c, const HostValue& v, std::string_view what) {
 
 const Type& input_type(const Graph& g, size_t i) { return g.type(g.result(g.inputs()[i])); }
 
-// The slices of one scanned output, stacked; of no slices, a tensor of the declared sizes with none.
+// Stacks the slices of a scan output. Without slices, an empty tensor of the declared shape.
 bool stack(Context& c, std::vector<HostValue>& slices, const Type& type, int64_t axis, bool reversed) {
   TensorData d;
   if (slices.empty()) {

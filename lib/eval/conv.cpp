@@ -1,4 +1,4 @@
-// Convolutions in any number of spatial axes: patches gathered into a matrix, a strip of positions at a time, and multiplied.
+// Convolutions with any number of spatial axes: im2col by strips of positions, then a matmul.
 #include "eval/conv.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rlxc::eval {
 namespace {
 
-// Steps through coordinates in row-major order.
+// Advances coordinates in row-major order.
 bool advance(std::vector<int64_t>& at, std::span<const int64_t> dims) {
   for (size_t k = dims.size(); k-- > 0;) {
     if (++at[k] < dims[k]) return true;
@@ -23,7 +23,7 @@ bool advance(std::vector<int64_t>& at, std::span<const int64_t> dims) {
 template <class V>
 std::vector<V> convolve(const std::vector<V>& x, std::span<const int64_t> x_dims, const std::vector<V>& w,
                         std::span<const int64_t> w_dims, const ConvAttrs& a, std::span<const int64_t> dims) {
-  constexpr int64_t kStrip = 512, kGroups = 32;  // positions, and groups that share the search for what these read
+  constexpr int64_t kStrip = 512, kGroups = 32;  // positions per strip; groups that share source indices
   const auto space = x_dims.subspan(2), kernel = w_dims.subspan(2), out_space = dims.subspan(2);
   const int64_t in_size = product(space), taps = product(kernel), out_size = product(out_space);
   const int64_t channels = w_dims[1], filters = w_dims[0] / a.groups;
@@ -31,7 +31,7 @@ std::vector<V> convolve(const std::vector<V>& x, std::span<const int64_t> x_dims
   if (y.empty()) return y;
   const auto strides = strides_of(space), out_strides = strides_of(out_space);
   const int64_t strips = (out_size + kStrip - 1) / kStrip, chunks = (a.groups + kGroups - 1) / kGroups;
-  // The element that each tap reads for each position of a strip, or -1.
+  // The element that each tap reads at each position of a strip, or -1 for padding.
   const auto find = [&](int64_t first, int64_t strip, int64_t* from) {
     std::vector<int64_t> tap(kernel.size(), 0);
     for (int64_t t = 0; t < taps; ++t, advance(tap, kernel))
@@ -86,7 +86,7 @@ std::vector<double> convolve_transposed(const std::vector<double>& x, std::span<
   const auto strides = strides_of(out_space);
   std::vector<double> y(static_cast<size_t>(product(dims)), 0.0);
   std::vector<double> spread(static_cast<size_t>(filters * taps * in_size));
-  // All contributions of the input are one matmul of w transposed and x; each then lands at its place.
+  // One matmul of transposed w and x gives all contributions; each is then added at its position.
   const auto weights = transpose_last(w, channels, filters * taps);
   for (int64_t n = 0; n < x_dims[0]; ++n)
     for (int64_t g = 0; g < a.groups; ++g) {

@@ -1,4 +1,4 @@
-// Operations whose result sizes depend on data, image files among them; random numbers; determinants; reinterpreted bits.
+// Ops with data-dependent dims, including image decoding; random numbers; determinants; bit casts.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -40,7 +40,7 @@ bool eval_non_zero(Context& c) {
   return c.put(DType::I64, {static_cast<int64_t>(dims.size()), static_cast<int64_t>(found.size())}, out);
 }
 
-// Slices as rows of comparable values: the axis first, then everything else.
+// Slices along the axis as rows of comparable values.
 template <class V>
 bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, const Split& s) {
   const int64_t width = s.outer * s.inner;
@@ -48,7 +48,7 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   const auto at = [&](int64_t row, int64_t k) -> const V& {
     return x[static_cast<size_t>((k / s.inner * s.n + row) * s.inner + k % s.inner)];
   };
-  const auto before = [](const V& v, const V& w) {  // NaNs are last, and equal
+  const auto before = [](const V& v, const V& w) {  // NaNs come last and are equal
     if constexpr (std::is_floating_point_v<V>) return v < w || (std::isnan(w) && !std::isnan(v));
     else return v < w;
   };
@@ -153,9 +153,9 @@ bool eval_non_max_suppression(Context& c) {
   return c.put(DType::I64, {static_cast<int64_t>(out.size()) / 3, 3}, out);
 }
 
-// Grey as Pillow has it: the weights of ITU-R BT.601 in 16 bits.
+// Grey values as in Pillow: ITU-R BT.601 weights in 16 bits.
 bool eval_image_decode(Context& c) {
-  constexpr uint64_t kBytesPerPixel = 16;  // of all that decoding holds
+  constexpr uint64_t kBytesPerPixel = 16;  // bound on the decoder's total memory
   const Cells<uint8_t> file(c.t(0));
   const auto fits = static_cast<int64_t>(std::min<uint64_t>(c.run.options.max_bytes / kBytesPerPixel, kMaxImagePixels));
   std::string message;
@@ -174,8 +174,8 @@ bool eval_image_decode(Context& c) {
   return c.put(std::move(d));
 }
 
-// RandomState(seed).uniform and .normal of NumPy: 53 bits from two draws; the polar method of Marsaglia (1964), pairs second
-// first.
+// RandomState(seed).uniform and .normal of NumPy: 53 bits from two draws; the polar method of Marsaglia (1964), which returns the
+// second of a pair first.
 bool eval_random(Context& c) {
   const auto& a = c.a<RandomAttrs>();
   TensorData d;
@@ -225,7 +225,7 @@ bool eval_reshape_to(Context& c) {
   return c.put(std::move(d));
 }
 
-// LU with partial pivoting.
+// LU decomposition with partial pivoting.
 bool eval_det(Context& c) {
   auto x = c.doubles(0);
   const int64_t n = c.dims(0).back(), count = n > 0 ? static_cast<int64_t>(x.size()) / (n * n) : product(c.result_dims());
@@ -251,7 +251,7 @@ bool eval_det(Context& c) {
 
 bool eval_bit_cast(Context& c) {
   TensorData d = c.t(0);
-  const bool parts = bits(d.dtype) != bits(c.a<CastAttrs>().to);  // of complex numbers
+  const bool parts = bits(d.dtype) != bits(c.a<CastAttrs>().to);  // real and imaginary parts of complex numbers
   if (parts && d.splat) {
     std::vector<Complex> all(static_cast<size_t>(d.elements()));
     const DType t = is_complex(d.dtype) ? d.dtype : d.dtype == DType::F32 ? DType::C64 : DType::C128;

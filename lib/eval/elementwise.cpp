@@ -1,5 +1,5 @@
-// Elementwise operations: the formulas of ops/elementwise.h over broadcast operands, in blocks. Each result is computed in
-// double (or exactly, for integers) and rounded once to its type; inside a region every step is.
+// Elementwise ops: the definitions of ops/elementwise.h over broadcast operands, in blocks. Results are computed in double
+// (integers exactly) and rounded once to their type, in a region after every step.
 #include "ops/elementwise.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ void compute(M meaning, const ops::Params& p, const Source* in, int64_t n, Tenso
   store(out, at, n, y);
 }
 
-// A power in the type of the base, whatever the type of the exponent.
+// Computes powers in the type of the base, for any type of the exponent.
 void compute_pow(const Source* in, int64_t n, TensorData& out, int64_t at) {
   if (!is_float(in[0].tensor->dtype) && !is_float(in[1].tensor->dtype)) {
     with_numbers(in[0].tensor->dtype, [&](auto v) {
@@ -118,7 +118,7 @@ void compute_cast(const Source& in, int64_t n, TensorData& out, int64_t at, bool
     V x[kBlock];
     in.read(n, x);
     if constexpr (std::is_same_v<V, double>) {
-      if (is_integer(out.dtype) && bits(out.dtype) < 8) {  // of what does not fit, the low bits stay
+      if (is_integer(out.dtype) && bits(out.dtype) < 8) {  // wraps to the low bits
         Int low[kBlock];
         for (int64_t i = 0; i < n; ++i) low[i] = Int(ops::lit(ops::Wrap<int32_t>(), x[i]).v);
         return store(out, at, n, low), true;
@@ -129,7 +129,7 @@ void compute_cast(const Source& in, int64_t n, TensorData& out, int64_t at, bool
   });
 }
 
-// One block of one operation. The operands have the types that the operation needs.
+// Computes one block of one op. The operands have the types that the op requires.
 void compute_block(OpKind op, const ops::Params& p, const Source* in, int64_t n, TensorData& out, int64_t at) {
   if (op == OpKind::Cast) return compute_cast(in[0], n, out, at, true);
   if (op == OpKind::Where) return compute_where(in, n, out, at);
@@ -159,7 +159,7 @@ ops::Params params_of(const Attrs& attrs, DType t) {
   return p;
 }
 
-// Walks the operands of the node in blocks: f(sources, block length, result offset).
+// Iterates over the operands of the node in blocks: f(sources, block length, result offset).
 template <class F>
 bool for_blocks(Context& c, std::span<const int64_t> dims, const std::vector<const TensorData*>& tensors, F f) {
   if (!c.charge(static_cast<double>(product(dims)))) return false;
@@ -206,7 +206,7 @@ std::string number_text(const TensorData& t, int64_t i) {
   const double v = element_as_double(t, i);
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "INF" : "-INF";
-  // The fewest digits that give the value back in its own type.
+  // The fewest digits that round-trip in the value's own type.
   for (int digits = 1;; ++digits) {
     char text[64];
     std::snprintf(text, sizeof text, "%.*g", digits, v);
@@ -271,12 +271,12 @@ bool eval_cast(Context& c) {
 
 namespace {
 
-// The value of step `wanted`, into `d`, with the values of the cores before it.
+// Computes step `wanted` into `d`, given the values of earlier cores.
 bool run_steps(Context& c, std::span<const RegionStep> steps, size_t wanted, std::span<const TensorData> cores, TensorData& d) {
   const std::vector<bool> needed = needed_steps(steps, wanted);
   const TensorData none;
-  std::vector<const TensorData*> read(c.in.size() + cores.size(), &none);  // operands, cores
-  std::vector<TensorData> values(steps.size());                            // one block of each step
+  std::vector<const TensorData*> read(c.in.size() + cores.size(), &none);  // operands, then cores
+  std::vector<TensorData> values(steps.size());                            // one block per step
   for (size_t i = 0; i < steps.size(); ++i) {
     const RegionStep& s = steps[i];
     if (!needed[i]) continue;
@@ -312,7 +312,7 @@ bool run_steps(Context& c, std::span<const RegionStep> steps, size_t wanted, std
          c.charge(static_cast<double>(d.elements()) * static_cast<double>(steps.size()));
 }
 
-// The value of an argument of a step, of the sizes `dims`.
+// The value of a step's argument, broadcast to `dims`.
 bool run_argument(Context& c, std::span<const RegionStep> steps, uint16_t arg, std::span<const TensorData> cores,
                   std::vector<int64_t> dims, TensorData* d) {
   const size_t step = arg & ~RegionStep::kStep;
@@ -371,7 +371,7 @@ bool eval_norm_region(Context& c) {
   const auto& a = c.a<NormRegionAttrs>();
   const std::span<const RegionStep> steps = a.steps;
   const std::vector<int64_t> dims = c.result_dims();
-  TensorData before, result;  // before: what is normalised last
+  TensorData before, result;  // before: operand of the last norm
   std::vector<TensorData> cores(steps.size());
   for (size_t at = 0; at < steps.size(); ++at) {
     const RegionStep& norm = steps[at];

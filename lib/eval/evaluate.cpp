@@ -1,4 +1,4 @@
-// The driver: binds symbols, runs nodes in order, frees values after their last use, keeps to the budget.
+// The evaluation loop: binds symbols, runs nodes in order, frees values after their last use, and enforces the budget.
 #include <array>
 
 #include "eval/context.h"
@@ -66,7 +66,7 @@ void for_each_dim(A& attrs, F f) {
       attrs);
 }
 
-// `attrs` with every size known, in terms of the scratch module. False when a symbol is not bound.
+// Binds all dims of `attrs`, as constants of the scratch module. Returns false if a symbol is not bound.
 bool bind_attrs(Run& run, const Attrs& attrs, Attrs* bound, const Attrs** use) {
   bool all_static = true;
   for_each_dim(attrs, [&](Dim d) { all_static &= d.is_static(); });
@@ -92,7 +92,7 @@ std::string declared(Run& run, const HostValue& v, const Type& t) {
   return "computed " + show(v.tensor.dtype, v.tensor.dims) + ", declared " + text(t, run.module.dims);
 }
 
-// Checks the sizes of a value against its declared type, and binds the symbols that it determines; `fix` for good.
+// Checks a value against its declared type and binds symbols that it determines, permanently if `fix`.
 bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
   if (v.kind != t.kind) return run.fail(Code::BadType, "is not of the kind " + text(t, run.module.dims));
   if (t.kind == TypeKind::Map && !(is_map(v) && type_of(v) == t))
@@ -131,7 +131,7 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
   const Evaluator f = evaluators()[static_cast<size_t>(op)];
   if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
   Attrs bound;
-  const Attrs* attrs = &run.module.attrs[g.attr_id(n)];  // conditions of an If may name sizes that only its branch tells
+  const Attrs* attrs = &run.module.attrs[g.attr_id(n)];  // conditions of an If may use symbols that only its branch defines
   if (op != OpKind::If && !bind_attrs(run, *attrs, &bound, &attrs)) return false;
   std::vector<Type> types;
   bool tensors = true;
@@ -152,7 +152,7 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
     auto inferred = infer(run.scratch, op, *attrs, pointers, {}, &message);
     if (!inferred) return run.fail(Code::BadShape, message);
     types = std::move(*inferred);
-    // Also of what holds no element: tables along an axis have its length.
+    // Also for results without elements: tables along an axis have its length.
     for (const Type& t : types) {
       double size = static_cast<double>(bits(t.dtype)) / 8;
       for (Dim d : t.dims) size *= d.is_static() ? static_cast<double>(std::max<int64_t>(d.size(), 1)) : 1;
@@ -206,7 +206,7 @@ bool sizes_agree(Run& run, Dim a, Dim b) {
                                         std::to_string(*x) + " and " + std::to_string(*y));
 }
 
-// Symbols that are parts of sizes only; then every size of an input that is read must be right.
+// Solves symbols that occur only inside expressions, then checks all dims of inputs with uses.
 bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values) {
   std::vector<ValueId> read;
   std::vector<KnownSize> sizes;
@@ -233,7 +233,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
   std::vector<uint32_t> uses(g.value_capacity());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = g.result(g.inputs()[i]);
-    const bool unread = g.use_count(v) == 0;  // wrong sizes harm nobody
+    const bool unread = g.use_count(v) == 0;  // unused inputs may have wrong sizes
     const bool bound = bind_type(run, g.type(v), inputs[i], run.depth == 1);
     if (!bound && unread) run.error.clear();
     if (!well_formed(inputs[i]) || (!bound && !unread)) {

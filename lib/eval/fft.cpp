@@ -1,4 +1,4 @@
-// Discrete Fourier transforms of any length: radix 2 for powers of two, Bluestein's algorithm (1970) for the others. O(n log n).
+// Discrete Fourier transforms of any length: radix 2 for powers of two, Bluestein's algorithm (1970) for others. O(n log n).
 #include <algorithm>
 #include <bit>
 
@@ -7,7 +7,7 @@
 namespace rlxc::eval {
 namespace {
 
-// exp(sign * 2 pi i k / n), with k reduced first so that the angle is exact to the last bit of pi.
+// exp(sign * 2 pi i k / n). Reduces k modulo n first to preserve the precision of the angle.
 Complex root(int64_t k, int64_t n, double sign) {
   const double angle = 2 * M_PI * static_cast<double>(k % n) / static_cast<double>(n);
   return {std::cos(angle), sign * std::sin(angle)};
@@ -56,7 +56,7 @@ bool eval_fft(Context& c) {
   const auto k = static_cast<size_t>(a.axis);
   const int64_t given = in_dims[k], parts = in_dims.back(), length = c.size(a.length);
   const int64_t n = length != 0 ? length : given;
-  const bool mirrored = a.onesided && a.inverse;  // the upper half follows from the lower one
+  const bool mirrored = a.onesided && a.inverse;  // the upper half is conjugate to the lower one
   if (n < 1) return c.fail("the transform needs a positive length");
   if (!c.charge(8.0 * static_cast<double>(product(dims)) * static_cast<double>(std::bit_width(static_cast<uint64_t>(n)))))
     return false;

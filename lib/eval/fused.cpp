@@ -1,4 +1,4 @@
-// Fused operations, by their formula: nothing between the parts is rounded.
+// Fused ops, computed by formula without intermediate rounding.
 #include <algorithm>
 
 #include "eval/conv.h"

@@ -1,4 +1,4 @@
-// Fused operations and HIR blocks against chains of plain operations.
+// Tests fused ops and HIR blocks against chains of plain ops.
 #include <functional>
 
 #include "eval/equivalence.h"
@@ -11,7 +11,7 @@ using enum OpKind;
 namespace {
 using Build = std::function<std::vector<ValueId>(Builder&, const std::vector<ValueId>&)>;
 
-// Both ways of building from the same inputs compute the same.
+// Builds both graphs from the same inputs and compares their results.
 void check_same(const std::vector<std::vector<int64_t>>& shapes, const Build& one, const Build& other) {
   Module a, b;
   Diagnostics d;

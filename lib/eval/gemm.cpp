@@ -1,5 +1,4 @@
-// Panels of a matrix are laid out in strips of columns; rows times a strip are computed with the widest vectors that the machine
-// has.
+// Panels are stored in strips of columns. Rows times a strip are computed with the widest vectors of the CPU.
 #include "eval/gemm.h"
 
 #include "eval/gemm_tile.h"
@@ -52,7 +51,7 @@ void Panel<V>::set_column(int64_t j, const V* column) {
 
 template <class V>
 void Panel<V>::multiply(const V* a, int64_t a_stride, V* c, int64_t c_stride, int64_t m) const {
-  constexpr int64_t kRows = 64;  // of a result that is narrower than a strip, at a time
+  constexpr int64_t kRows = 64;  // rows per block for a result narrower than a strip
   for (int64_t j = 0; j < columns_; j += kStrip) {
     const V* strip = cells_.data() + j * rows_;
     const int64_t width = std::min(kStrip, columns_ - j);

@@ -1,4 +1,4 @@
-// Matmuls of row-major matrices, and sets of them over broadcast leading axes. Sums run over k in order, in the number type.
+// Matmuls of row-major matrices, with broadcast leading axes. Sums run over k in order, in the number type.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace rlxc::eval {
 
-// A block of the right operand of a matmul, filled by its owner by rows or by columns.
+// A panel of the right operand of a matmul, filled by rows or by columns.
 template <class V>
 class Panel {
  public:
@@ -18,7 +18,7 @@ class Panel {
   void set_column(int64_t j, const V* column);
   int64_t rows() const { return rows_; }
 
-  // c[m,columns] += a[m,rows] * panel. Rows of a and c are a_stride and c_stride elements apart.
+  // c[m,columns] += a[m,rows] * panel. a_stride and c_stride: elements between rows.
   void multiply(const V* a, int64_t a_stride, V* c, int64_t c_stride, int64_t m) const;
 
  private:
@@ -26,7 +26,7 @@ class Panel {
   int64_t rows_ = 0, columns_ = 0;
 };
 
-// c[m,n] += a[m,k] * b[k,n], on this thread.
+// c[m,n] += a[m,k] * b[k,n], single-threaded.
 template <class V>
 void gemm(const V* a, const V* b, V* c, int64_t m, int64_t k, int64_t n);
 
@@ -42,14 +42,14 @@ std::vector<V> transpose_last(const std::vector<V>& x, int64_t rows, int64_t col
   return out;
 }
 
-// The matmul of two tensors, as sizes `dims` of the result say. Leading axes broadcast. Elements of b are converted to V
-// a panel at a time, so that a weight of gigabytes costs no memory. On all processors.
+// The matmul of two tensors with result dims `dims`, broadcasting leading axes. Converts b to V one panel at a time, so a weight
+// of gigabytes needs no copy. Multi-threaded.
 template <class V>
 std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims);
 
-// y += operand i of the same shape, where given.
+// y += operand i of the same shape, if present.
 bool add_residual(Context&, size_t i, std::vector<double>& y);
-// up*act(gate) of rows that are two halves of n elements; silu if no act is given.
+// up*act(gate) for rows of two halves of n elements; silu if `act` is empty.
 std::vector<double> gated(std::span<const double> x, size_t n, bool gate_first, const Epilogue& act);
 
 // Replaces each value by act(value).

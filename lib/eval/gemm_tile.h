@@ -1,21 +1,21 @@
-// A matmul of rows and a strip of columns, in vectors of a given number of bytes. Compiled once for each set of instructions
-// (see gemm.cpp), so nothing but these declarations may be shared with other sources.
+// A matmul of rows and a strip of columns, in vectors of a given number of bytes. Compiled once per instruction set (see
+// gemm.cpp), so only these declarations may be shared with other sources.
 #pragma once
 #include <stdint.h>
 
 namespace rlxc::eval {
 
-constexpr int64_t kStrip = 16;  // columns that are computed at a time
+constexpr int64_t kStrip = 16;  // columns per strip
 
-// c[m,16] += a[m,k] * strip[k,16]. Rows of a and c are a_stride and c_stride elements apart. Each product is rounded and then
-// added, in the order of k, whatever the machine has.
+// c[m,16] += a[m,k] * strip[k,16]. a_stride and c_stride: elements between rows. Products are rounded before they are added, in
+// the order of k, on every CPU.
 using MultiplyStrip = void (*)(const double* a, int64_t a_stride, const double* strip, int64_t k, double* c, int64_t c_stride,
                                int64_t m);
 void multiply_strip_any(const double*, int64_t, const double*, int64_t, double*, int64_t, int64_t);
 void multiply_strip_avx2(const double*, int64_t, const double*, int64_t, double*, int64_t, int64_t);
 void multiply_strip_avx512(const double*, int64_t, const double*, int64_t, double*, int64_t, int64_t);
 
-namespace {  // of each source its own
+namespace {  // one copy per source file
 
 template <int Bytes, int Rows>
 void multiply_rows(const double* a, int64_t a_stride, const double* strip, int64_t k, double* c, int64_t c_stride) {

@@ -1,4 +1,4 @@
-// The blocks of the HIR, by their formula.
+// HIR blocks, computed by formula.
 #include "eval/attention.h"
 #include "eval/gemm.h"
 #include "eval/norm.h"
@@ -68,7 +68,7 @@ bool eval_depthwise_conv(Context& c) {
   for (int64_t b = 0; b < d[0]; ++b)
     for (int64_t s = 0; s < length; ++s)
       for (int64_t t = 0; t < k; ++t) {
-        const int64_t at = s + t - (k - 1);  // in x; before it lies the padding
+        const int64_t at = s + t - (k - 1);  // index into x; negative: padding
         const double* row = at < 0 ? left.data() + (b * (k - 1) + s + t) * channels : x.data() + (b * length + at) * channels;
         for (int64_t ch = 0; ch < channels; ++ch)
           y[static_cast<size_t>((b * length + s) * channels + ch)] += row[ch] * w[static_cast<size_t>(ch * k + t)];

@@ -9,8 +9,8 @@ namespace rlxc::eval {
 
 namespace {
 
-// The block of rows k0 and following, columns n0 and following, of the matrix [k,n] that begins at element `first` of a tensor;
-// transposed, it is stored as [n,k].
+// Loads the panel at row k0, column n0 of the matrix [k,n] that begins at element `first` of a tensor; stored as [n,k] if
+// transposed.
 template <class V>
 class PanelLoader {
  public:
@@ -36,7 +36,7 @@ class PanelLoader {
   std::vector<V> run_ = std::vector<V>(std::max(kRows, kColumns));
 };
 
-// RowBlock of the left operand and of the result that meet one matrix of the right one; all counted in elements.
+// Rows of the left operand and of the result that use one matrix of the right operand. a, b, c: element offsets.
 struct RowBlock {
   int64_t a, b, c, m;
 };
@@ -45,13 +45,13 @@ struct RowBlock {
 
 template <class V>
 std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims) {
-  constexpr int64_t kMostRows = 512;  // that share a panel
+  constexpr int64_t kMostRows = 512;  // limit on rows per panel
   constexpr int64_t kPanelRows = PanelLoader<V>::kRows, kPanelColumns = PanelLoader<V>::kColumns;
   const size_t rank = a.dims.size();
   const int64_t m = dims[dims.size() - 2], n = dims.back(), k = a.dims[rank - (trans_a ? 2 : 1)];
   std::vector<V> x = load_all<V>(a);
   if (trans_a) x = transpose_last(x, k, m);
-  // The leading axes, as tensors of matrices.
+  // Only the leading dims, for broadcasting.
   TensorData lead_a, lead_b;
   lead_a.dims.assign(a.dims.begin(), a.dims.end() - 2), lead_b.dims.assign(b.dims.begin(), b.dims.end() - 2);
   const TensorData* leads[] = {&lead_a, &lead_b};
@@ -144,7 +144,7 @@ bool eval_grouped_matmul(Context& c) {
   return c.put_result(0, y);
 }
 
-// An operand with its axes in the order batch, free, contracting.
+// Permutes an operand to batch, free, contracting axes.
 template <class V>
 std::vector<V> arranged(const std::vector<V>& x, std::span<const int64_t> dims, const std::vector<int64_t>& order) {
   const auto strides = strides_of(dims);

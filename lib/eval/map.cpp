@@ -1,4 +1,4 @@
-// Maps: a vector of keys in ascending order, and the vector of their values.
+// Maps: a vector of keys in ascending order, and the vector of values.
 #include <algorithm>
 
 #include "eval/context.h"
@@ -14,7 +14,7 @@ TensorData vector_of(DType t, size_t count) {
                             : tensor_of(t, {n}, std::vector<double>(count)).tensor;
 }
 
-// The elements of a tensor at these positions, zeros (empty strings) at -1, in `out`.
+// Gathers elements of a tensor into `out`; position -1 gives 0 or an empty string.
 TensorData chosen(const TensorData& x, std::span<const int64_t> at, TensorData out) {
   with_cells(x.dtype, [&](auto cell) {
     using T = decltype(cell);
@@ -36,7 +36,7 @@ std::vector<int64_t> ascending_keys(const TensorData& keys) {
   return keys.dtype == DType::String ? ascending(keys.strings) : ascending(integers(keys));
 }
 
-// The position of each of `wanted` among the ascending `keys`, -1 where it is not there.
+// The positions of `wanted` in the ascending `keys`, or -1.
 template <class T>
 std::vector<int64_t> positions(const std::vector<T>& keys, const std::vector<T>& wanted) {
   std::vector<int64_t> at;

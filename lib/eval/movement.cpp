@@ -1,4 +1,4 @@
-// Operations that move elements without computing: most are one table of source offsets per result axis.
+// Ops that move elements. Most use a table of source offsets per result axis.
 #include <algorithm>
 
 #include "eval/join.h"
@@ -6,7 +6,7 @@
 namespace rlxc::eval {
 namespace {
 
-// Result axis k at coordinate i reads the source offset that is the sum over k of tables[k][i]; a negative entry means fill.
+// The source offset of a result element is the sum over axes k of tables[k][coordinate]. A negative entry means fill.
 using Tables = std::vector<std::vector<int64_t>>;
 
 template <class T>
@@ -37,7 +37,7 @@ void remap(const T* x, const Tables& tables, const T& fill, T* out) {
   }
 }
 
-// The result whose elements are those of operand 0 that the tables say.
+// Copies operand 0 through the tables.
 bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, const TensorData* fill = nullptr) {
   TensorData d;
   const TensorData& x = c.t(0);
@@ -54,7 +54,7 @@ bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, con
   });
 }
 
-// Tables of the identity: axis k at i reads i*stride[k].
+// Identity tables: tables[k][i] = i*stride[k].
 Tables identity(std::span<const int64_t> dims) {
   const auto strides = strides_of(dims);
   Tables t(dims.size());
@@ -77,7 +77,7 @@ bool eval_transpose(Context& c) {
   return eval_remap(c, c.result_dims(), tables);
 }
 
-// `len` elements of one axis from `start` in steps of `step`.
+// Slices `len` elements of an axis from `start` with `step`.
 bool take_range(Context& c, int64_t axis, int64_t start, int64_t len, int64_t step) {
   auto dims = c.dims(0);
   const auto k = static_cast<size_t>(axis);
@@ -134,7 +134,7 @@ bool eval_tile(Context& c) {
   return eval_remap(c, dims, tables);
 }
 
-// The source coordinate of position i of an axis of size n (i may lie outside), or -1.
+// The source coordinate of position i (possibly outside) of an axis of size n, or -1 for fill.
 int64_t pad_source(PadMode mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
@@ -162,7 +162,7 @@ bool eval_pad(Context& c) {
       tables[k].push_back(from < 0 ? -1 : own[k][static_cast<size_t>(from)]);
     }
   }
-  if (c.t(0).elements() == 0) {  // only fill
+  if (c.t(0).elements() == 0) {  // all fill
     for (auto& t : tables) std::fill(t.begin(), t.end(), -1);
     if (tables.empty()) return c.put(c.t(0));
   }

@@ -1,4 +1,4 @@
-// Softmax and normalisations. Statistics are exact two-pass sums in double.
+// Softmax and norms. Statistics are two-pass sums in double.
 #include "eval/norm.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ bool eval_norm(Context& c) {
   return c.put_result(0, x);
 }
 
-// Per channel (axis `axis`): x*scale + shift.
+// x*scale + shift per channel (`axis`).
 void scale_channels(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis, const std::vector<double>& scale,
                     const std::vector<double>& shift) {
   const Split s = split_at(dims, axis);

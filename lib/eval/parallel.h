@@ -1,4 +1,4 @@
-// Independent pieces of work on all processors.
+// Parallel loops over independent work.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace rlxc::eval {
 
-constexpr double kWorkOfThread = 4e6;  // elementary operations that are worth starting a thread for
+constexpr double kWorkOfThread = 4e6;  // elementary operations that justify a thread
 
-// Calls f(first, last) for ranges that make up [0, count), at the same time if all of it takes `work` operations or more. What f
-// does for one index must not depend on what it does for another: then results do not depend on the number of threads.
+// Calls f(first, last) for ranges that cover [0, count), in parallel if `work` is large enough. The work on different indices
+// must be independent, so that results do not depend on the number of threads.
 template <class F>
 void in_parallel(int64_t count, double work, F f) {
   const int64_t most = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), count);
@@ -23,7 +23,7 @@ void in_parallel(int64_t count, double work, F f) {
     try {
       others.emplace_back(piece, i);
     } catch (const std::system_error&) {
-      piece(i);  // there is no room for a thread
+      piece(i);  // no thread available
     }
   }
   piece(0);

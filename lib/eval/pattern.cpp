@@ -10,7 +10,7 @@ constexpr size_t kMaxStates = 100'000;
 constexpr int kMaxGroupDepth = 200;  // of nested groups
 constexpr uint32_t kLastPoint = 0x10FFFF;
 
-// The code point at the front of s, which is not empty; a byte that begins none stands for itself.
+// Removes and returns the code point at the front of s (not empty). A byte that starts none stands for itself.
 uint32_t take_point(std::string_view* s) {
   const auto lead = static_cast<unsigned char>((*s)[0]);
   const size_t more = lead >= 0xF0 && lead < 0xF8 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
@@ -26,7 +26,7 @@ bool is_word(uint32_t p) { return (p >= '0' && p <= '9') || (p >= 'a' && p <= 'z
 
 }  // namespace
 
-// alternatives := sequence ('|' sequence)*; sequence := (atom repeat?)*. Each piece is appended to the program.
+// alternatives := sequence ('|' sequence)*; sequence := (atom repeat?)*. Code is appended to the program.
 class PatternParser {
  public:
   explicit PatternParser(std::string_view text) : rest_(text) {}
@@ -81,7 +81,7 @@ class PatternParser {
   bool repeats(size_t start) {
     int64_t low = 0, high = -1;
     while (counts(&low, &high)) {
-      take('?');  // the shortest match first, which changes nothing for whole strings
+      take('?');  // lazy repeat, equivalent for whole strings
       const std::vector<Instruction> piece(code().begin() + static_cast<std::ptrdiff_t>(start), code().end());
       if (low > 1000 || high > 1000) return fail("it repeats more than 1000 times");
       const auto copies = static_cast<size_t>(std::max({low, high, int64_t{1}}));
@@ -100,7 +100,7 @@ class PatternParser {
     return error.empty();
   }
 
-  // `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`; high -1: without end. A brace of another form is a character.
+  // `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`; high -1: unbounded. Any other brace is a literal.
   bool counts(int64_t* low, int64_t* high) {
     if (take('*')) return *low = 0, *high = -1, true;
     if (take('+')) return *low = 1, *high = -1, true;
@@ -183,7 +183,7 @@ class PatternParser {
     return emit(std::move(s));
   }
 
-  // One character, or a class that an escape names.
+  // One character, or the class of an escape.
   bool element(Pattern::Set* s) {
     if (!take('\\')) {
       const uint32_t p = take_point(&rest_);
@@ -219,11 +219,11 @@ std::optional<Pattern> Pattern::parse(std::string_view text, std::string* messag
 
 bool Pattern::matches(std::string_view s) const {
   std::vector<size_t> now, next, stack;
-  std::vector<size_t> seen(program_.size() + 1, 0);  // position + 1 at which a state was last entered
+  std::vector<size_t> seen(program_.size() + 1, 0);  // by state: position + 1 at which it was last entered
   bool accepted = false;
   size_t position = 0;
   uint32_t before = 0;
-  // Enters a state and all that it leads to without a character.
+  // Enters a state and all states reachable without consuming a character.
   const auto enter = [&](std::vector<size_t>* states, size_t state) {
     const bool at_end = s.empty();
     std::string_view peek = s;

@@ -1,4 +1,4 @@
-// Pooling over windows of the spatial axes.
+// Pooling over windows of spatial axes.
 #include <algorithm>
 
 #include "eval/context.h"
@@ -7,8 +7,8 @@ namespace rlxc::eval {
 namespace {
 
 struct Window {
-  std::vector<int64_t> offsets;  // of the elements inside the input, in scan order
-  int64_t size = 0;              // elements that count in a mean
+  std::vector<int64_t> offsets;  // of elements inside the input, in scan order
+  int64_t size = 0;              // divisor of a mean
 };
 
 // Offsets, in one channel, of the window at output coordinates `at`.
@@ -23,7 +23,7 @@ void fill_window(const PoolAttrs& a, std::span<const int64_t> space, std::span<c
     for (size_t k = 0; k < space.size(); ++k) {
       const int64_t i = at[k] * a.strides[k] - a.pads_begin[k] + tap[k] * a.dilations[k];
       inside &= i >= 0 && i < space[k];
-      padded &= i < space[k] + a.pads_end[k];  // beyond are the positions that only ceil mode adds
+      padded &= i < space[k] + a.pads_end[k];  // ceil mode adds positions beyond the padding, which do not count
       offset += i * strides[k];
     }
     if (inside) w->offsets.push_back(offset);
@@ -37,7 +37,7 @@ void fill_window(const PoolAttrs& a, std::span<const int64_t> space, std::span<c
   }
 }
 
-// The flat index of a spatial offset, counted with the first axis fastest.
+// The flat index of a spatial offset with the first axis fastest.
 int64_t column_major(int64_t offset, std::span<const int64_t> space, std::span<const int64_t> strides) {
   int64_t index = 0, scale = 1;
   for (size_t k = 0; k < space.size(); ++k) index += offset / strides[k] % space[k] * scale, scale *= space[k];
@@ -66,7 +66,7 @@ double pooled(const PoolAttrs& a, const double* x, const Window& w) {
   return acc;
 }
 
-// Calls f(window, channel offset in x, result index) for every result.
+// Calls f(window, channel offset in x, result index) for every result element.
 template <class F>
 bool for_windows(Context& c, const PoolAttrs& a, std::span<const int64_t> dims, F f) {
   const auto space = std::span(c.dims(0)).subspan(2), out_space = dims.subspan(2);

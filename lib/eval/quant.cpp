@@ -1,4 +1,4 @@
-// Quantisation and integer contractions with zero points.
+// Quantisation, and integer contractions with zero points.
 #include <algorithm>
 
 #include "eval/conv.h"
@@ -8,7 +8,7 @@
 namespace rlxc::eval {
 namespace {
 
-// Which scale belongs to an element: one for all, one per coordinate of an axis, or one per block along an axis.
+// Maps elements to scales: one per tensor, per coordinate of an axis, or per block along an axis.
 class ScaleIndex {
  public:
   static std::optional<ScaleIndex> of(Context& c, const QuantAttrs& a) {
@@ -57,7 +57,7 @@ bool eval_quantize(Context& c) {
   const bool to_int = is_integer(a.to), wide = c.t(0).dtype == DType::F64;
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t s = (*index)(static_cast<int64_t>(i));
-    // The quotient has the precision of the operands: ties are those that a float division gives.
+    // Rounds the quotient to the operand precision, so that ties are those of a float division.
     double q = wide ? x[i] / scale[s] : static_cast<double>(static_cast<float>(x[i] / scale[s]));
     if (to_int) q = ops::round_even(q);
     x[i] = q + (zero.empty() ? 0 : zero[s]);
@@ -97,7 +97,7 @@ bool eval_dequantize(Context& c) {
   return c.put_result(0, x);
 }
 
-// Operand i minus its zero point: one, one per row (`axis` from the end), or a shape that broadcasts.
+// Operand i minus its zero point: one per tensor, one per row (`axis_from_end`), or a broadcast shape.
 bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vector<Int>* out) {
   *out = load_all<Int>(c.t(i));
   if (!c.has(zero)) return true;
@@ -173,7 +173,7 @@ bool eval_fused_q_conv(Context& c) {
   return integer_convolution(c, a.conv, &d) && put_steps_after(c, a.steps, std::move(d));
 }
 
-// The quantized weight of a matmul, in its own order of axes.
+// The dequantised weight of a matmul, in its stored axis order.
 std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   auto w = c.doubles(1);
   const auto &dims = c.dims(1), &of_scale = c.dims(2);
@@ -191,7 +191,7 @@ std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   return w;
 }
 
-// Rows of x rounded to 8 bits, with a scale for each block, in the arithmetic of f32.
+// Rounds the rows of x to 8 bits with a scale per block, in f32 arithmetic.
 std::vector<double> rounded_rows(std::vector<double> x, int64_t k, int64_t block) {
   if (block == 0) block = std::max<int64_t>(k, 1);
   for (size_t first = 0; first < x.size(); first += static_cast<size_t>(block)) {

@@ -1,4 +1,4 @@
-// Random values for checks of equivalence. The same seed gives the same value on every machine.
+// Random values for equivalence checks. A seed gives the same values on every machine.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -9,19 +9,20 @@ namespace rlxc::eval {
 
 struct RandomRange {
   double low = -1, high = 1;          // floats, uniform
-  int64_t int_low = 0, int_high = 3;  // integers, both ends included; safe as indices into any axis of size >= 4
+  int64_t int_low = 0, int_high = 3;  // integers, inclusive; valid indices into any axis of size >= 4
 };
 
-// The sizes of a tensor type, its symbols bound (an unbound one is 2).
+// The dims of a tensor type with its symbols bound; unbound symbols are 2.
 std::vector<int64_t> sizes_of(const Module&, const Type&, const DimBindings&);
 
-// Whether random values for all inputs can be made within the options' max_bytes; false with Code::TooLarge at an input if not.
+// Checks that random values of all inputs fit into the options' max_bytes. Returns false with Code::TooLarge at an input
+// otherwise.
 bool random_inputs_fit(const Module&, const Options&, Diagnostics&);
 
-// A value of the type and those sizes, which the caller has checked to fit; sequences and maps are empty.
+// A random value of the type. The caller has checked that it fits. Sequences and maps are empty.
 HostValue random_value(const Module&, const Type&, const DimBindings&, uint64_t seed, const RandomRange& = {});
 
-// A seed that depends on `name` only, through `seed`.
+// Derives a seed from `name`.
 uint64_t seed_of(uint64_t seed, std::string_view name);
 
 }  // namespace rlxc::eval

@@ -11,12 +11,12 @@
 namespace rlxc::eval {
 namespace {
 
-constexpr uint64_t kBlockBytes = 1021 * kRepeatGranule;  // a prime number, so that hardly any two rows of a matrix are equal
-constexpr uint64_t kPlace = 64;                          // bytes between places where a weight may begin in a block
+constexpr uint64_t kBlockBytes = 1021 * kRepeatGranule;  // 1021 is prime, so that rows of a matrix rarely repeat
+constexpr uint64_t kPlace = 64;                          // alignment of weights in a block
 
-// Weights as networks start with: matrices and filters within Glorot's bound (Glorot, Bengio: Understanding the difficulty of
-// training deep feedforward neural networks, 2010), so that rounding does not grow from layer to layer; vectors are positive,
-// since variances and scales of norms are.
+// Ranges as for initialised networks, so that rounding errors do not grow over layers: matrices and filters within Glorot's bound
+// (Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks, 2010), vectors positive, as
+// variances and scales must be.
 RandomRange range_of_weight(const Type& type, const RandomRange& range) {
   RandomRange r = range;
   if (type.dims.size() < 2) return r.low = r.high / 10, r;
@@ -84,7 +84,7 @@ NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_
     const uint64_t own = seed_of(seed, w.name);
     const auto block = w.bytes > kBlockBytes ? shared[w.key()] : nullptr;
     if (!block && checked_product(w.dims).value_or(INT64_MAX) > static_cast<int64_t>(kBlockBytes))
-      continue;  // no room: it stays without data
+      continue;  // out of memory: stays without data
     if (!block) {
       out[w.name] = random_value(m, w.type, bindings, own, w.range);
       continue;

@@ -1,4 +1,4 @@
-// Recurrences: ONNX LSTM, GRU and RNN with all their options, and the state-space scan.
+// Recurrent ops: ONNX LSTM, GRU and RNN with all options, and the state-space scan.
 #include "ops/recurrent.h"
 
 #include <algorithm>
@@ -23,20 +23,20 @@ struct Activation {
   }
 };
 
-// One direction of a recurrence on one row of the batch.
+// One direction of a recurrent op for one row of the batch.
 struct Direction {
   int64_t inputs, hidden, gates;
-  const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null when absent
+  const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null if absent
   Activation activations[3];
   double clip;
   bool input_forget, linear_before_reset;
 };
 
-// Element k of the state at a step: the Cell of ops/recurrent.h.
+// Element k of the state in one step: the Cell of ops/recurrent.h.
 struct Cell {
   const Direction& d;
   const double* x;
-  const std::vector<double>&s, &update_gate, &reset, &gated;  // the state before; those of a GRU
+  const std::vector<double>&s, &update_gate, &reset, &gated;  // previous state; gates of a GRU
   int64_t k;
 
   static double dot(const double* row, const double* v, int64_t n) {
@@ -65,7 +65,7 @@ struct Cell {
   size_t at() const { return static_cast<size_t>(k); }
 };
 
-// One step of all elements.
+// Computes one step for all elements.
 void advance(OpKind op, const Direction& d, const double* x, std::vector<double>& s, std::vector<double>& memory) {
   std::vector<double> next(s.size()), update(s.size()), reset(s.size()), gated(s.size());
   Cell cell{d, x, s, update, reset, gated, 0};

@@ -1,4 +1,4 @@
-// Reductions and selections along axes: Reduce, ArgReduce, Cumsum, TopK.
+// Reductions and selections along axes: Reduce, ArgReduce, Cumsum, Cumprod, TopK.
 #include <algorithm>
 #include <numeric>
 
@@ -24,7 +24,7 @@ template <class V>
 void combine(ReduceOp op, V& acc, V x) {
   switch (op) {
     case ReduceOp::Max:
-    case ReduceOp::LogSumExp: acc = ops::max(acc, x); return;  // the maximum first; the sum of exponentials in a second pass
+    case ReduceOp::LogSumExp: acc = ops::max(acc, x); return;  // the maximum first; a second pass sums the exponentials
     case ReduceOp::Min: acc = ops::min(acc, x); return;
     case ReduceOp::Prod: acc = acc * x; return;
     case ReduceOp::L1: acc = acc + ops::abs(x); return;
@@ -34,7 +34,7 @@ void combine(ReduceOp op, V& acc, V x) {
   }
 }
 
-// The value of an accumulator over `count` elements.
+// Converts an accumulator over `count` elements to the result.
 template <class V>
 V finish(ReduceOp op, V acc, int64_t count) {
   if constexpr (std::is_same_v<V, double>) {
@@ -52,7 +52,7 @@ V finish(ReduceOp op, V acc, int64_t count) {
 template <class V>
 bool reduce(Context& c, const TensorData& t, const ReduceAttrs& a, TensorData* to) {
   const auto& dims = t.dims;
-  // Result offset of each coordinate of each axis.
+  // Result offset per coordinate of each axis.
   std::vector<int64_t> kept = dims;
   for (int64_t axis : a.axes) kept[static_cast<size_t>(axis)] = 1;
   auto strides = strides_of(kept);
@@ -98,7 +98,7 @@ bool reduce_tensor(Context& c, const TensorData& x, const ReduceAttrs& a, Tensor
   if (t == DType::U64) return reduce<UInt>(c, x, a, to);
   if (is_float(t)) return reduce<double>(c, x, a, to);
   if (is_integer(t) || t == DType::Bool) {
-    if (x.elements() == 0 && (a.op == ReduceOp::Max || a.op == ReduceOp::Min)) {  // the least or largest of the type itself
+    if (x.elements() == 0 && (a.op == ReduceOp::Max || a.op == ReduceOp::Min)) {  // the least or largest value of the type
       std::vector<double> v(static_cast<size_t>(to->elements()), a.op == ReduceOp::Max ? -1e30 : 1e30);
       if (t == DType::Bool) v.assign(v.size(), a.op == ReduceOp::Max ? 0 : 1);
       store(*to, 0, to->elements(), v.data());
@@ -116,7 +116,7 @@ bool eval_reduce(Context& c) {
   return c.make_result(0, &d) && reduce_tensor(c, c.t(0), c.a<ReduceAttrs>(), &d) && c.put(std::move(d));
 }
 
-// Whether a comes before b among the largest (smallest): NaN counts as largest.
+// Returns whether a sorts before b among the largest (smallest). NaN counts as largest.
 template <class V>
 bool before(V a, V b, bool largest) {
   if constexpr (std::is_same_v<V, double>) {
@@ -136,7 +136,7 @@ bool with_ordered(Context& c, F f) {
   return ok || c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
 }
 
-// Comparisons with NaN are false, as in kernels and onnxruntime: a NaN is the result only where the search begins with it.
+// Comparisons with NaN are false, as in kernels and onnxruntime: a NaN is returned only if it is the first element.
 bool eval_arg_reduce(Context& c) {
   const auto& a = c.a<ArgAttrs>();
   const Split s = split_at(c.dims(0), a.axis);
@@ -160,7 +160,7 @@ bool eval_arg_reduce(Context& c) {
   });
 }
 
-// Cumsum, Cumprod.
+// Cumsum and Cumprod.
 bool eval_cumulative(Context& c) {
   const bool product = c.op == OpKind::Cumprod;
   const auto& a = c.a<CumAttrs>();

@@ -1,4 +1,4 @@
-// ONNX Resize, axis by axis: every result coordinate is a weighted sum of a few source coordinates of its axis.
+// ONNX Resize, axis by axis: every result coordinate is a weighted sum of source coordinates.
 #include "ops/resize.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 namespace rlxc::eval {
 namespace {
 
-// Normalises indices into an axis of size n: negative ones count from the end; others outside are an error.
+// Normalises an index into an axis of size n: negative ones count from the end; others out of range are an error.
 bool normalise(Context& c, int64_t* index, int64_t n) {
   if (*index < -n || *index >= n)
     return c.fail("index " + std::to_string(*index) + " is outside an axis of size " + std::to_string(n));
@@ -33,7 +33,8 @@ bool eval_gather(Context& c) {
   });
 }
 
-// Offsets, in an operand of sizes `dims`, of positions that equal those of `index_dims` but along `axis`, where `index` says.
+// Turns `index` into offsets into an operand of shape `dims`: position of the index with the coordinate along `axis` replaced by
+// its value.
 bool element_offsets(Context& c, std::span<const int64_t> dims, std::span<const int64_t> index_dims, int64_t axis,
                      std::vector<int64_t>* index) {
   const auto strides = strides_of(dims);
@@ -55,7 +56,7 @@ bool element_offsets(Context& c, std::span<const int64_t> dims, std::span<const 
   return true;
 }
 
-// Offsets of the slices that the last axis of the indices names, in an operand of sizes `dims` from axis `batch` on.
+// Offsets of the slices selected by the last axis of the indices, in an operand of shape `dims`, after `batch` leading axes.
 bool slice_offsets(Context& c, std::span<const int64_t> dims, std::span<const int64_t> index_dims, int64_t batch,
                    std::vector<int64_t>* offsets) {
   const auto index = c.ints(1);
@@ -77,7 +78,7 @@ bool slice_offsets(Context& c, std::span<const int64_t> dims, std::span<const in
   return true;
 }
 
-// Reads blocks of `inner` elements at the offsets.
+// Gathers blocks of `inner` elements at the offsets.
 bool read_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner) {
   TensorData d;
   if (!c.make_result(0, &d) || !c.charge(static_cast<double>(d.elements()))) return false;
@@ -92,7 +93,7 @@ bool read_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner)
   });
 }
 
-// A copy of operand 0 with blocks of operand 2 written or combined at the offsets, in order.
+// Copies operand 0 and writes or combines blocks of operand 2 at the offsets, in order.
 bool write_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner) {
   const Reduction reduction = c.a<ScatterAttrs>().reduction;
   TensorData d;
@@ -126,7 +127,7 @@ bool write_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner
             case Reduction::Max: to = ops::max(to, *from); break;
             default: to = ops::min(to, *from); break;
           }
-          // Each combination rounds to the element type.
+          // Rounds to the element type after each combination.
           if (std::is_same_v<V, double> && d.dtype != DType::F64) store(d, o + i, 1, &to), load(d, o + i, 1, &to);
         }
       store(d, 0, d.elements(), x.data());

@@ -8,7 +8,8 @@ namespace {
 
 bool is_sequence(Context& c) { return c.in[0]->kind == TypeKind::Sequence || c.fail("operand 0 must be a sequence"); }
 
-// The position that operand `i` gives, in a sequence of `size`; negative ones count from the end, `size` itself if `end`.
+// Reads a position in a sequence of `size` elements from operand `i`. Negative ones count from the end; `size` is allowed if
+// `end`.
 bool position(Context& c, size_t i, int64_t size, bool end, int64_t* out) {
   if (c.t(i).elements() != 1) return c.fail("the position must be one integer");
   *out = load_int(c.t(i));

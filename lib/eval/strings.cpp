@@ -1,4 +1,4 @@
-// Strings: normalising, joining, splitting, comparing; n-grams of strings and of integers.
+// String ops: normalise, join, split, compare; n-grams of strings and integers.
 #include "ops/strings.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool eval_string_normalize(Context& c) {
   return put_strings(c, std::move(dims), std::move(out));
 }
 
-// f of each pair of elements under broadcasting.
+// Applies f to each pair of elements with broadcasting.
 template <class F>
 bool pairs(Context& c, F f) {
   const auto dims = c.result_dims();
@@ -137,7 +137,7 @@ bool ngrams(Context& c, const std::vector<K>& x, const std::vector<K>& pool) {
   const int64_t width = c.dims(0).back(),
                 rows = width > 0 ? static_cast<int64_t>(x.size()) / width : product(std::span(dims).first(dims.size() - 1)),
                 size = dims.back();
-  std::map<std::vector<K>, size_t> grams;  // to their position in the pool
+  std::map<std::vector<K>, size_t> grams;  // n-gram -> index in the pool
   size_t id = 0;
   for (size_t n = 0; n < a.counts.size(); ++n) {
     const auto from = a.counts[n];

@@ -28,7 +28,7 @@ void convert_out(TensorData& t, int64_t first, int64_t count, const V* values, F
   }
 }
 
-// Elements of fewer than 8 bits.
+// Sub-byte elements.
 struct Packed {
   int width, a_byte, mask;
   explicit Packed(DType t) : width(bits(t)), a_byte(8 / width), mask((1 << width) - 1) {}
@@ -44,7 +44,7 @@ struct Packed {
 };
 bool is_packed(DType t) { return t != DType::String && bits(t) < 8; }
 
-// Native representation of integers: V to T by the rules of `store`.
+// Converts V to an integer T by the rules of `store`.
 template <class T, class V>
 T to_integer(V v) {
   if constexpr (std::is_same_v<V, double>) return saturating_cast<T>(v);

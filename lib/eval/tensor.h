@@ -1,5 +1,5 @@
-// Tensors as the evaluator touches them: results with memory of their own, elements read as numbers of one of three types
-// (double for floats, Int or UInt for integers and bools), or as opaque cells when they are only moved.
+// Tensor access for evaluators: results own their memory; elements are read as numbers (double for floats, Int or UInt for
+// integers and bools, Complex), or as opaque cells when they are only moved.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -17,37 +17,37 @@ struct Cell16 {
   uint64_t a = 0, b = 0;
 };
 
-// Memory of results, counted while it lives.
+// Counts the memory of live results.
 class MemoryMeter {
  public:
   explicit MemoryMeter(uint64_t limit) : limit_(limit) {}
-  // An uninitialised tensor of valid sizes; nullopt beyond the limit.
+  // Allocates an uninitialised tensor with valid dims. Nullopt beyond the limit.
   static std::optional<TensorData> allocate(const std::shared_ptr<MemoryMeter>&, DType, std::vector<int64_t> dims);
 
  private:
   uint64_t limit_, live_ = 0;
 };
 
-// The bytes of a tensor that `allocate` made.
+// The bytes of a tensor created by `allocate`.
 inline std::byte* writable(TensorData& t) { return const_cast<std::byte*>(t.bytes.data()); }
 
 inline bool is_scalar(const TensorData& t) { return t.splat || t.elements() == 1; }
 
-// Elements first, first+1, ... (all the same element when `splat`) as numbers; `V` must suit the type: double for all but
-// complex (64-bit integers round), Int and UInt for integers and bools, Complex for complex types.
+// Reads elements first, first+1, ... (one repeated element if `splat`) as numbers. V must match the type: double for all but
+// complex types (64-bit integers round), Int and UInt for integers and bools, Complex for complex types.
 template <class V>
 void load(const TensorData&, int64_t first, int64_t count, V* out);
-// The inverse, rounded once: floats to nearest even, integers from double truncate and saturate, from Int and UInt wrap.
+// The inverse, rounded once: floats to nearest even; integers truncate and saturate from double, and wrap from Int and UInt.
 template <class V>
 void store(TensorData&, int64_t first, int64_t count, const V* values, bool saturate = true);
-// Every element.
+// Reads all elements.
 template <class V>
 std::vector<V> load_all(const TensorData& t) {
   std::vector<V> out(static_cast<size_t>(t.elements()));
   load(t, 0, t.elements(), out.data());
   return out;
 }
-// Numbers as a tensor that refers to them.
+// A tensor that refers to these numbers without a copy.
 template <class V>
 TensorData tensor_view(const std::vector<V>& numbers, std::vector<int64_t> dims) {
   TensorData t;
@@ -57,7 +57,7 @@ TensorData tensor_view(const std::vector<V>& numbers, std::vector<int64_t> dims)
 }
 inline int64_t load_int(const TensorData& t, int64_t i = 0) { return element_as_int(t, i); }
 
-// All elements as cells of T (uint8_t .. uint64_t, Cell16, std::string; 2-bit and 4-bit elements unpacked to a byte each).
+// All elements as cells of T (uint8_t .. uint64_t, Cell16, std::string). Sub-byte elements are unpacked to one byte each.
 template <class T>
 class Cells {
  public:
@@ -70,7 +70,7 @@ class Cells {
   std::vector<T> own_;
 };
 
-// Cells to be written; `finish` packs them and takes the result.
+// Cells to write. `finish` packs them and returns the tensor.
 template <class T>
 class CellWriter {
  public:
@@ -99,7 +99,7 @@ bool with_cells(DType t, F&& f) {
   }
 }
 
-// Calls f(V()) with the number type of an element type; false for strings.
+// Calls f(V()) with the number type of an element type. Returns false for strings.
 template <class F>
 bool with_numbers(DType t, F&& f) {
   if (is_float(t)) return f(double{});

@@ -4,7 +4,7 @@ namespace rlxc::eval {
 
 std::optional<TensorData> weight_value(const Module& m, const Graph& g, ValueId v, const Options& options) {
   const NodeId n = g.def(v);
-  if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) {
+  if (is_weight(g.op(n))) {
     const DataId data = g.attrs<DataAttrs>(n).data;
     return data.valid() ? std::optional(m.data[data]) : std::nullopt;
   }

@@ -17,7 +17,7 @@ std::string_view enum_text(E e) {
 template <class T>
 concept Enum = std::is_enum_v<T> && !std::is_same_v<T, OpKind> && !std::is_same_v<T, DType>;
 
-// Appends an exact, prefix-free image of a field: equal images mean equal fields.
+// Appends an exact, prefix-free encoding of a field: equal encodings mean equal fields.
 struct KeyWriter {
   std::string& key;
   void put(const void* p, size_t n) { key.append(static_cast<const char*>(p), n); }
@@ -103,7 +103,7 @@ bool parse_epilogue(std::string_view s, Epilogue* e) {
   return open == s.npos || (s.ends_with(')') && parse_pair(s.substr(open + 1, s.size() - open - 2), &e->alpha, &e->beta));
 }
 
-// An elementwise op, a norm, or a reduction as in reduce_sum.
+// An elementwise op, a norm, or a reduction, written as reduce_sum.
 bool parse_step_op(std::string_view s, RegionStep* step) {
   constexpr std::string_view kReduces = "reduce_";
   if (const auto op = op_from_name(s)) return step->op = *op, has_trait(*op, kElementwise | kNormTrait);

@@ -1,6 +1,6 @@
-// Attributes of operations. Each struct lists its fields once, in `reflect`; printing, parsing, JSON, equality, hashing and
-// the schema are made from that list. Axes are normalised (0..rank-1). Sizes and positions may be symbolic.
-// Values are interned per module: a node holds an AttrId, and equal attributes have equal ids.
+// Attributes of ops. Each struct lists its fields once, in `reflect`; printing, parsing, JSON, equality, hashing and the schema
+// use this list. Axes are normalised (0..rank-1). Dims and positions may be symbolic. Attributes are interned per module: a node
+// holds an AttrId, and equal attributes have equal ids.
 #pragma once
 #include <array>
 #include <deque>
@@ -19,7 +19,7 @@ namespace rlxc {
 
 using AttrId = Id<struct AttrTag>;
 
-// Enumerations as attribute fields: `enum_names(E{})` gives the texts in order.
+// Enumerations as attribute fields: `enum_names(E{})` returns the texts in order.
 #define RLXC_ENUM(E, ...)                                      \
   inline std::span<const std::string_view> enum_names(E) {     \
     static constexpr std::string_view names[] = {__VA_ARGS__}; \
@@ -80,7 +80,7 @@ struct PermAttrs {
   std::vector<int64_t> perm;
   RLXC_REFLECT(f("perm", self.perm);)
 };
-// The order of axes that undoes `perm`, which holds each of 0, 1, .. once.
+// The inverse of `perm`, which must be a permutation of 0, 1, ...
 std::vector<int64_t> inverse_permutation(std::span<const int64_t> perm);
 struct AxisAttrs {
   int64_t axis = 0;
@@ -139,8 +139,8 @@ struct OneHotAttrs {
   RLXC_REFLECT(f("axis", self.axis); f("depth", self.depth);)
 };
 struct ResizeAttrs {
-  std::vector<Dim> sizes;      // result sizes, one per axis
-  std::vector<double> scales;  // result / operand per axis, as the coordinate rule uses them; empty when derived from sizes
+  std::vector<Dim> sizes;      // result dims, one per axis
+  std::vector<double> scales;  // result / operand per axis, as the coordinate rule uses them; empty: derived from sizes
   std::vector<double> roi;     // starts then ends, for tf_crop_and_resize
   ResizeMode mode = ResizeMode::Nearest;
   CoordMode coord = CoordMode::HalfPixel;
@@ -187,7 +187,7 @@ struct FftAttrs {
   int64_t axis = 0;
   bool inverse = false, onesided = false;
   FftNorm norm = FftNorm::None;
-  Dim length;  // length 0: that of the axis
+  Dim length;  // 0: the dim of the axis
   RLXC_REFLECT(f("axis", self.axis); f("inverse", self.inverse); f("onesided", self.onesided); f("norm", self.norm);
                f("length", self.length);)
 };
@@ -206,10 +206,10 @@ struct LrnAttrs {
   double alpha = 1e-4, beta = 0.75, bias = 1;
   RLXC_REFLECT(f("size", self.size); f("alpha", self.alpha); f("beta", self.beta); f("bias", self.bias);)
 };
-// Heads and head sizes come from the shapes in the bhsd and bshd layouts; the packed layout needs num_heads (and num_kv_heads).
-// A causal or window mask may have an operand as well: a bool keep mask as of kind custom, for padding. A key is visible if both
-// say so. A row that sees no key gives 0; with `finite_mask` hidden scores are the lowest finite number instead of -infinity, and
-// such a row gives the mean of all of v.
+// The bhsd and bshd layouts take heads and head sizes from the shapes; the packed layout needs num_heads (and num_kv_heads). A
+// causal or window mask may be combined with a bool keep mask operand, as for kind custom: a key is visible if both allow it. A
+// row without a visible key gives 0. With `finite_mask`, hidden scores are the lowest finite number instead of -infinity, and
+// this row gives the mean of v.
 struct AttentionAttrs {
   int64_t num_heads = 0, num_kv_heads = 0;
   AttentionLayout layout = AttentionLayout::BHSD;  // of q, k, v
@@ -218,7 +218,7 @@ struct AttentionAttrs {
   int64_t window = 0;
   double scale = 0, softcap = 0;  // scale 0: 1/sqrt(head size); softcap 0: none
   bool k_transposed = false;      // k is [B,H,D,S] (bhsd layout only)
-  bool finite_mask = false;       // of kinds causal, sliding_window and custom
+  bool finite_mask = false;       // for causal, sliding_window and custom masks
   RLXC_REFLECT(f("num_heads", self.num_heads); f("num_kv_heads", self.num_kv_heads); f("layout", self.layout);
                f("out_layout", self.out_layout); f("mask", self.mask); f("window", self.window); f("scale", self.scale);
                f("softcap", self.softcap); f("k_transposed", self.k_transposed); f("finite_mask", self.finite_mask);)
@@ -228,13 +228,13 @@ struct RopeAttrs {
   int64_t head_dim = 0, n_rot = 0;
   RopeStyle style = RopeStyle::NeoX;
   AttentionLayout layout = AttentionLayout::BHSD;
-  double eps = 0;  // of the norm, with gamma
+  double eps = 0;  // for a norm with gamma
   RLXC_REFLECT(f("head_dim", self.head_dim); f("n_rot", self.n_rot); f("style", self.style); f("layout", self.layout);
                f("eps", self.eps);)
 };
 struct ConvAttrs {
   std::vector<int64_t> strides, pads_begin, pads_end, dilations, output_padding;
-  int64_t groups = 1;  // one entry per spatial axis
+  int64_t groups = 1;  // the lists have one entry per spatial axis
   RLXC_REFLECT(f("strides", self.strides); f("pads_begin", self.pads_begin); f("pads_end", self.pads_end);
                f("dilations", self.dilations); f("output_padding", self.output_padding); f("groups", self.groups);)
 };
@@ -242,7 +242,7 @@ struct PoolAttrs {
   ReduceOp op = ReduceOp::Max;
   std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
   bool ceil_mode = false, count_include_pad = false, column_major = false;
-  double p = 2;  // p: of L2 (Lp) pooling
+  double p = 2;  // exponent of Lp pooling
   RLXC_REFLECT(f("op", self.op); f("kernel", self.kernel); f("strides", self.strides); f("pads_begin", self.pads_begin);
                f("pads_end", self.pads_end); f("dilations", self.dilations); f("ceil_mode", self.ceil_mode);
                f("count_include_pad", self.count_include_pad); f("column_major", self.column_major); f("p", self.p);)
@@ -252,7 +252,7 @@ struct RnnAttrs {
   RnnDirection direction = RnnDirection::Forward;
   std::vector<std::string> activations;
   std::vector<double> activation_alpha, activation_beta;
-  double clip = 0;  // clip 0: none
+  double clip = 0;  // 0: no clipping
   bool input_forget = false, linear_before_reset = false, batch_first = false;
   RLXC_REFLECT(f("hidden", self.hidden); f("direction", self.direction); f("activations", self.activations);
                f("activation_alpha", self.activation_alpha); f("activation_beta", self.activation_beta); f("clip", self.clip);
@@ -262,10 +262,10 @@ struct RnnAttrs {
 struct QuantAttrs {
   int64_t axis = 0, block = 0;
   DType to = DType::I8;
-  bool saturate = true;  // block 0: per tensor or per axis
+  bool saturate = true;  // `block` 0: per tensor or per axis
   RLXC_REFLECT(f("axis", self.axis); f("block", self.block); f("to", self.to); f("saturate", self.saturate);)
 };
-// An activation as an epilogue: an elementwise op of one operand with its alpha and beta; `has` false for none.
+// An epilogue activation: a unary elementwise op with its alpha and beta. `has` is false if there is none.
 struct Epilogue {
   bool has = false;
   OpKind op{};
@@ -294,14 +294,14 @@ struct GatedMatMulAttrs {
 };
 struct DequantMatMulAttrs {
   bool trans_b = false;
-  int64_t block = 0;  // of the summed axis that shares a scale; 0: all
+  int64_t block = 0;  // group size along the contracted axis; 0: the whole axis
   Epilogue act;
-  bool gated = false, gate_first = false;  // as FusedMatMulSwiGLU
-  bool int8_x = false;                     // x is rounded to 8 bits, with a scale for each row and block
+  bool gated = false, gate_first = false;  // as in FusedMatMulSwiGLU
+  bool int8_x = false;                     // x is rounded to 8 bits, with a scale per row and block
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
                f("gate_first", self.gate_first); f("int8_x", self.int8_x);)
 };
-struct IfAttrs {  // sizes in pairs, which are equal where that body runs
+struct IfAttrs {  // pairs of dims that are equal if the branch runs
   std::vector<Dim> then_equal, else_equal;
   RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
 };
@@ -326,7 +326,7 @@ struct SequenceSplitAttrs {
   bool keep_dim = true;
   RLXC_REFLECT(f("axis", self.axis); f("keep_dim", self.keep_dim);)
 };
-struct OptionalAttrs {  // the type of an empty optional, or that of its element
+struct OptionalAttrs {  // the type of an empty optional, or of its element
   DType to = DType::F32;
   bool sequence = false;
   RLXC_REFLECT(f("to", self.to); f("sequence", self.sequence);)
@@ -350,7 +350,7 @@ struct ImageDecodeAttrs {
   PixelFormat format = PixelFormat::Rgb;
   RLXC_REFLECT(f("format", self.format);)
 };
-struct RandomAttrs {  // uniform in [a, b), or normal of mean a and deviation b
+struct RandomAttrs {  // uniform in [a, b), or normal with mean a and deviation b
   std::vector<Dim> dims;
   DType to = DType::F32;
   bool normal = false;
@@ -367,7 +367,7 @@ struct StringNormalizeAttrs {
   std::vector<std::string> stopwords;
   RLXC_REFLECT(f("change", self.change); f("case_sensitive", self.case_sensitive); f("stopwords", self.stopwords);)
 };
-struct StringSplitAttrs {  // delimiter "": runs of white space; max_splits -1: no limit
+struct StringSplitAttrs {  // empty delimiter: white space; max_splits -1: no limit
   std::string delimiter;
   int64_t max_splits = -1;
   RLXC_REFLECT(f("delimiter", self.delimiter); f("max_splits", self.max_splits);)
@@ -407,29 +407,29 @@ struct DecoderAttrs {
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
                f("eps", self.eps); f("mask", self.mask);)
 };
-// One step of a region. Arguments: operand i of the node, or the value of an earlier step (kStep | index).
+// One step of a region. An argument is operand i of the node, or the value of an earlier step (kStep | index).
 struct RegionStep {
   static constexpr uint16_t kStep = 0x8000, kNone = 0x7FFF;
   OpKind op{};
   DType dtype = DType::F32;  // of the step's value
   std::array<uint16_t, 3> args{kNone, kNone, kNone};
   double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp
-  ReduceOp reduce{};           // of a step of kind Reduce
+  ReduceOp reduce{};           // for op Reduce
   bool operator==(const RegionStep&) const = default;
 };
 struct RegionAttrs {
   std::vector<RegionStep> steps;
   RLXC_REFLECT(f("steps", self.steps);)
 };
-// Elementwise steps after a step of kind QConv, the first one.
+// The first step is a QConv, the others are elementwise.
 struct FusedQConvAttrs {
   ConvAttrs conv;
   std::vector<RegionStep> steps;
   RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("steps", self.steps);)
 };
-// Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
-// alpha is eps and whose beta is the number of groups; or around several of kind LayerNorm and RmsNorm over the same axes. The
-// steps before one make what is normalised; with `keep` that of the last is a second result.
+// Elementwise steps around one LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm step (alpha: eps,
+// beta: number of groups), or around several LayerNorm and RmsNorm steps over the same axes. With `keep`, the operand of the last
+// norm is a second result.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
@@ -437,10 +437,10 @@ struct NormRegionAttrs {
   RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
 };
 bool is_norm(const RegionStep&);
-// The position of the last step that normalises; the number of steps if there is none.
+// Index of the last norm step, or the number of steps if there is none.
 size_t last_norm_step(std::span<const RegionStep>);
-// Elementwise steps and reductions (steps of kind Reduce) over `axes`, which stay with size 1. What is reduced has the sizes that
-// all operands broadcast to; the value of the last step too, or what is left of them where it does not vary along the axes.
+// Elementwise steps and Reduce steps over `axes`, which keep dim 1. Reduced values have the broadcast shape of all operands. The
+// result has this shape, or dim 1 along the axes if it does not vary along them.
 struct ReduceRegionAttrs {
   std::vector<RegionStep> steps;
   std::vector<int64_t> axes;
@@ -462,8 +462,8 @@ inline constexpr bool is_alternative = false;
 template <class A, class... All>
 inline constexpr bool is_alternative<A, std::variant<All...>> = (std::is_same_v<A, All> || ...);
 
-// The attributes of a node: one of these structs. A variant so wide costs a compiler seconds wherever it is copied or destroyed,
-// so that is done in one file.
+// The attributes of a node: one of these structs. Copying and destroying this wide variant costs seconds of compile time, so both
+// are defined in one file.
 class Attrs : public AttrVariant {
  public:
   Attrs();
@@ -486,17 +486,16 @@ class AttrTable {
   std::unordered_map<std::string, uint32_t> index_;
 };
 
-// The attribute struct of an operation, with its defaults.
+// The attribute struct of an op, with defaults.
 const Attrs& default_attrs(OpKind);
 
-// Attributes as name/value pairs, as text and JSON carry them. A symbolic size is its text; enumerations and dtypes their names;
-// a region step is "op(arg,arg) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)"; data is not
-// listed.
+// Attributes as name/value pairs, for text and JSON. Symbolic dims, enumerations and dtypes are text; a region step is
+// "op(arg,arg) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)". Data is not listed.
 using AttrValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 using AttrFields = std::vector<std::pair<std::string, AttrValue>>;
 AttrFields attr_fields(const Attrs&, const DimTable&, bool with_defaults = false, OpKind op = OpKind::Input);
-// The inverse. False with a message when a name is unknown or a value has the wrong kind or range.
+// The inverse. Returns false with a message if the name is unknown or the value has a wrong kind or range.
 bool set_attr_field(Attrs&, std::string_view name, const AttrValue&, DimTable&, std::string* message);
 
 }  // namespace rlxc

@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-// The value of `symbol` for which the expression has this size, if it is linear in it.
+// The value of `symbol` at which the expression equals the known size, or nullopt if the expression is not linear in it.
 std::optional<int64_t> solution(const DimTable& dims, const KnownSize& known, const std::string& symbol, DimBindings bindings) {
   const auto at = [&](int64_t v) {
     bindings[symbol] = v;

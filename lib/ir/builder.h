@@ -1,5 +1,5 @@
-// Makes nodes with inferred types. A node that does not type-check is not made: the reason goes to the diagnostics and the
-// result is invalid; making further nodes from an invalid value gives an invalid value, silently.
+// Creates nodes with inferred types. If a node does not type-check, no node is created, the reason goes to the diagnostics, and
+// the result is invalid. An invalid operand gives an invalid result without a diagnostic.
 #pragma once
 #include <initializer_list>
 
@@ -10,7 +10,7 @@ namespace rlxc {
 
 class Builder {
  public:
-  // New nodes go before `before`, or to the end.
+  // Inserts new nodes before `before`, or at the end.
   explicit Builder(Graph& g, Diagnostics* diagnostics = nullptr, NodeId before = {})
       : graph_(g), diagnostics_(diagnostics), before_(before) {}
 
@@ -19,8 +19,8 @@ class Builder {
   DimTable& dims() { return module().dims; }
   void insert_before(NodeId n) { before_ = n; }
   NodeId insertion_point() const { return before_; }
-  void set_node_name(Symbol s) { name_ = s; }          // of the nodes made from now on
-  const std::string& error() const { return error_; }  // why the last create failed
+  void set_node_name(Symbol s) { name_ = s; }          // for all nodes created later
+  const std::string& error() const { return error_; }  // reason why the last create failed
 
   NodeId create_node(OpKind, std::span<const ValueId> operands, Attrs, std::span<const GraphId> bodies = {});
   ValueId create(OpKind, std::span<const ValueId> operands, Attrs);
@@ -38,12 +38,12 @@ class Builder {
   ValueId mul(ValueId a, ValueId b) { return create(OpKind::Mul, {a, b}); }
   ValueId div(ValueId a, ValueId b) { return create(OpKind::Div, {a, b}); }
   ValueId unary(OpKind op, ValueId x) { return create(op, {x}); }
-  ValueId cast(ValueId, DType);  // the operand itself if it has the type
+  ValueId cast(ValueId, DType);  // returns the operand if it has the type
   ValueId matmul(ValueId a, ValueId b, bool trans_a = false, bool trans_b = false) {
     return create(OpKind::MatMul, {a, b}, MatMulAttrs{trans_a, trans_b});
   }
-  ValueId reshape(ValueId, std::vector<Dim>);             // the operand itself if the sizes are equal
-  ValueId transpose(ValueId, std::vector<int64_t> perm);  // the operand itself for the identity
+  ValueId reshape(ValueId, std::vector<Dim>);             // returns the operand if the shapes are equal
+  ValueId transpose(ValueId, std::vector<int64_t> perm);  // returns the operand for the identity
   ValueId expand(ValueId, std::vector<Dim>);
   ValueId narrow(ValueId, int64_t axis, Dim start, Dim len);
   ValueId concat(std::span<const ValueId>, int64_t axis);

@@ -57,7 +57,7 @@ TensorData make_data(DType t, std::vector<int64_t> dims, std::span<const std::by
 }
 
 TensorData make_splat(DType t, std::vector<int64_t> dims, std::span<const std::byte> element) {
-  // Of elements of few bits, a byte that repeats them: as many bytes of it are the tensor.
+  // For sub-byte types, `bytes` holds one byte that repeats the element.
   std::byte filled{};
   const int width = bits(t);
   const bool narrow = width > 0 && width < 8 && !element.empty();

@@ -1,5 +1,5 @@
-// Contents of weights and constants. The bytes stay where they are (a memory map, or a buffer made once) and are only
-// referred to; a weight of 30 GB costs one row here.
+// Contents of weights and constants. A TensorData refers to bytes in a memory map or a buffer, so a weight of 30 GB costs one
+// row.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -19,19 +19,19 @@ struct TensorData {
   DType dtype = DType::F32;
   std::vector<int64_t> dims;
   std::span<const std::byte> bytes;   // little-endian, row-major, packed; empty for strings and splats of size 0
-  bool splat = false;                 // `bytes` holds one element, which every element equals
+  bool splat = false;                 // `bytes` holds one element, equal to all elements
   std::vector<std::string> strings;   // for DType::String
   std::shared_ptr<const void> owner;  // keeps `bytes` alive
 
-  // Where the bytes lie on disk, for reports and packages: file name relative to the model, and offset. Empty if made in memory.
+  // Source of the bytes on disk: file name relative to the model, and offset. Empty if created in memory.
   std::string file;
   uint64_t offset = 0;
 
-  int64_t elements() const;     // dims were checked when the tensor was made
+  int64_t elements() const;     // dims are checked when the tensor is created
   uint64_t size_bytes() const;  // of the whole tensor, also for splats
 };
 
-// References to rows stay valid while rows are added.
+// References to rows remain valid when rows are added.
 class DataTable {
  public:
   DataId add(TensorData d) {
@@ -45,7 +45,7 @@ class DataTable {
   std::deque<TensorData> rows_;
 };
 
-// A tensor with its own copy of `bytes`.
+// Copies `bytes`.
 TensorData make_data(DType, std::vector<int64_t> dims, std::span<const std::byte> bytes);
 template <class T>
 TensorData make_data(DType t, std::vector<int64_t> dims, const std::vector<T>& values) {
@@ -53,13 +53,13 @@ TensorData make_data(DType t, std::vector<int64_t> dims, const std::vector<T>& v
 }
 TensorData make_splat(DType, std::vector<int64_t> dims, std::span<const std::byte> element);
 
-// One element as a number (f16, bf16, f8 widened; bool 0 or 1). Requires a real numeric type and index < elements().
+// Returns one element as a number (f16, bf16, f8 widened; bool 0 or 1). Requires a real numeric type and index < elements().
 double element_as_double(const TensorData&, int64_t index);
 int64_t element_as_int(const TensorData&, int64_t index);
-// `value` written as one element of `t` (rounded to nearest even, integers saturated). Bytes: byte_size(t, 1).
+// Encodes `value` as one element of `t` (rounded to nearest even, integers saturated). Bytes: byte_size(t, 1).
 std::vector<std::byte> element_bytes(DType t, double value);
 
-// True when all elements are equal (bitwise); reads at most `limit` bytes and says no beyond.
+// Returns whether all elements are bitwise equal. Returns false if the tensor is larger than `limit` bytes.
 bool is_uniform(const TensorData&, uint64_t limit = 1 << 16);
 
 }  // namespace rlxc

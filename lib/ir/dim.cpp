@@ -22,7 +22,7 @@ int64_t floor_div_int(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a <
 int64_t mod_int(int64_t a, int64_t b) { return a - floor_div_int(a, b) * b; }
 
 std::optional<int64_t> apply(DimFn fn, int64_t a, int64_t b) {
-  if (a == INT64_MIN) return std::nullopt;  // a / -1 would overflow
+  if (a == INT64_MIN) return std::nullopt;  // a / -1 overflows
   switch (fn) {
     case DimFn::FloorDiv: return b == 0 ? std::nullopt : std::optional(floor_div_int(a, b));
     case DimFn::Mod: return b == 0 ? std::nullopt : std::optional(mod_int(a, b));
@@ -322,7 +322,7 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
 
 Dim DimTable::canonical(Dim d) {
   if (d.is_static() || substitution_.empty()) return d;
-  // Kept, because making a function asks for the canonical forms of what it is of: without, nested ones take exponential time.
+  // Memoised: creating a function canonicalises its arguments, so nested functions would take exponential time.
   if (const auto known = canonical_.find(d.index()); known != canonical_.end()) return known->second;
   const auto replaced = [&](uint32_t a) {
     auto it = substitution_.find(a);
@@ -333,7 +333,7 @@ Dim DimTable::canonical(Dim d) {
   return result;
 }
 
-// Right-hand sides never mention a replaced symbol or function, so one rewrite is enough for `canonical`.
+// Right-hand sides never contain a replaced symbol or function, so `canonical` needs one rewrite.
 void DimTable::refresh_substitution() {
   canonical_.clear();
   for (auto& [from, to] : substitution_) to = canonical(to);
@@ -351,7 +351,7 @@ bool DimTable::assume_equal(Dim a, Dim b) {
     part.insert(part.end(), {a, b});
     return true;
   }
-  // What a substitution expresses was found above; what none does may come again.
+  // Equalities that a substitution expresses return above; the others are deduplicated here.
   if (!recorded_.insert(std::minmax(a.raw(), b.raw())).second) return true;
   equalities_.emplace_back(a, b);
   auto as_symbol = [&](Dim d) {
@@ -362,12 +362,12 @@ bool DimTable::assume_equal(Dim a, Dim b) {
     const auto names = symbols_of(d);
     return std::binary_search(names.begin(), names.end(), names_[atoms_[s].symbol]);
   };
-  // The later symbol is written as the earlier expression, so that results do not depend on the order of the two sides.
+  // Replaces the later symbol by the earlier expression, so the result does not depend on the order of a and b.
   auto sx = as_symbol(x), sy = as_symbol(y);
   if (sx && sy) return substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy)), refresh_substitution(), true;
   if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
   if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
-  // min(n,64) == n: the function is written as the symbol that it is of.
+  // min(n,64) == n: replaces the function by its symbol.
   if (const auto f = single_atom(x); sy && f) return substitution_[*f] = y, refresh_substitution(), true;
   if (const auto f = single_atom(y); sx && f) return substitution_[*f] = x, refresh_substitution(), true;
   return true;
@@ -433,7 +433,7 @@ std::vector<std::string> DimTable::symbols_of(Dim d) const {
 
 std::string DimTable::text(const Poly& p) const {
   std::string out;
-  // Terms with symbols first, the constant last: "2*seq+1".
+  // Symbolic terms first, the constant last: "2*seq+1".
   auto append = [&](const Term& t) {
     int64_t c = t.coefficient;
     if (c < 0) out += '-', c = -c;

@@ -1,6 +1,6 @@
-// Sizes of axes. A size is a constant or an exact expression over named symbols (`batch`, `2*seq+1`, `floordiv(h,2)`); two
-// sizes are equal only when that is proven or recorded as a condition of the model, never by a guess.
-// Expressions are kept in one normal form (a polynomial over symbols and opaque functions), so equal expressions have equal Dims.
+// Dims of tensors. A dim is a constant or an exact expression over named symbols (`batch`, `2*seq+1`, `floordiv(h,2)`). Two dims
+// are equal only if that is proven or recorded as a condition of the model. Expressions have one normal form (a polynomial over
+// symbols and opaque functions), so equal expressions have equal Dims.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace rlxc {
 
-// A constant >= 0, or a reference to an expression of a DimTable. 8 bytes; equality is identity of the normal form.
+// A constant >= 0, or a reference to an expression in a DimTable. 8 bytes; equality is identity of the normal form.
 class Dim {
  public:
-  static constexpr int64_t kMax = int64_t{1} << 56;  // larger sizes saturate here and are refused by the verifier
+  static constexpr int64_t kMax = int64_t{1} << 56;  // larger sizes saturate here and are rejected by the verifier
 
   constexpr Dim() = default;
   constexpr Dim(int64_t size) : rep_(size < 0 ? 0 : size > kMax ? kMax : size) {}  // NOLINT: sizes convert
@@ -40,18 +40,18 @@ enum class DimFn : uint8_t { FloorDiv, Mod, Min, Max };
 
 using DimBindings = std::map<std::string, int64_t, std::less<>>;
 
-// Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe. An expression that would grow
-// beyond kMaxTerms, kMaxDegree or kMaxWeight becomes a fresh symbol: nothing is known about it any more, and nothing false.
-// Scalars (shape arithmetic may be negative, as in `seq-1`) are Dims too: a negative constant is an expression with no symbol.
+// Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe. An expression beyond kMaxTerms,
+// kMaxDegree or kMaxWeight becomes a fresh symbol without known properties. Intermediate results of shape arithmetic are Dims
+// too, and may be negative (`seq-1`): a negative constant is an expression without symbols.
 class DimTable {
  public:
   static constexpr size_t kMaxTerms = 1024;
   static constexpr size_t kMaxDegree = 256;  // of a product of symbols
   static constexpr int64_t kMaxWeight = 2048;
 
-  Dim constant(int64_t);               // also negative ones
-  Dim symbol(std::string_view name);   // finds or makes it
-  Dim fresh(std::string_view prefix);  // a symbol with an unused name prefix0, prefix1, ...
+  Dim constant(int64_t);               // negative values allowed
+  Dim symbol(std::string_view name);   // finds or creates it
+  Dim fresh(std::string_view prefix);  // creates a symbol with an unused name prefix0, prefix1, ...
   bool has_symbol(std::string_view name) const { return symbols_.contains(std::string(name)); }
   const std::vector<std::string>& symbol_names() const { return names_; }
 
@@ -60,36 +60,36 @@ class DimTable {
   Dim mul(Dim, Dim);
   Dim floor_div(Dim, Dim);  // rounds toward minus infinity; exact divisions of polynomials stay polynomials
   Dim ceil_div(Dim, Dim);
-  Dim mod(Dim, Dim);  // sign of the divisor
+  Dim mod(Dim, Dim);  // has the sign of the divisor
   Dim min(Dim, Dim);
   Dim max(Dim, Dim);
   Dim product(std::span<const Dim>);
 
-  std::optional<int64_t> constant_value(Dim) const;  // also of negative constants
+  std::optional<int64_t> constant_value(Dim) const;  // also for negative constants
   bool divides(Dim a, Dim b);                        // b mod a == 0 is proven
-  bool equal(Dim, Dim);                              // proven, with the recorded equalities
-  bool known_ne(Dim, Dim);                           // proven different for all sizes >= 1 of the symbols
-  bool at_least(Dim, int64_t bound);                 // proven when every symbol is >= 1
-  int64_t weight(Dim) const;                         // symbols and functions in the text of it
+  bool equal(Dim, Dim);                              // proven, using the recorded equalities
+  bool known_ne(Dim, Dim);                           // proven different for all symbols >= 1
+  bool at_least(Dim, int64_t bound);                 // proven for all symbols >= 1
+  int64_t weight(Dim) const;                         // number of symbols and functions in its text
 
-  // Records that the model requires a == b (checked by `check` when symbols are bound). False if that is impossible.
+  // Records that the model requires a == b (checked by `check` when symbols are bound). Returns false if that is impossible.
   bool assume_equal(Dim a, Dim b);
-  // The same for what an operator needs. In a complete module nothing new is needed: it was recorded, in whatever form, when the
-  // operators were read.
+  // Like assume_equal, for the requirement of an operator. Records nothing in a complete module, whose operators have recorded
+  // theirs.
   bool need_equal(Dim a, Dim b);
   void complete() { complete_ = true; }
   const std::vector<std::pair<Dim, Dim>>& equalities() const { return equalities_; }
-  // Between the two, equalities are those of a part of the model that may not run (they nest): nothing is concluded from them
-  // elsewhere. Returns them in pairs, without repetition.
+  // Collects equalities of a part of the model that may not run, such as a branch, instead of recording them. Parts nest.
+  // end_part returns the collected pairs without repetition.
   void begin_part() { parts_.emplace_back(); }
   std::vector<Dim> end_part();
 
   std::optional<int64_t> evaluate(Dim, const DimBindings&) const;  // nullopt: an unbound symbol, division by zero, overflow
-  Dim bind(Dim, const DimBindings&);                               // replaces the bound symbols
+  Dim bind(Dim, const DimBindings&);                               // replaces bound symbols
   std::vector<std::string> symbols_of(Dim) const;                  // sorted
 
   std::string text(Dim) const;                 // "2*seq+1"
-  std::optional<Dim> parse(std::string_view);  // the inverse; makes symbols
+  std::optional<Dim> parse(std::string_view);  // the inverse of text; creates symbols
 
  private:
   struct Atom {  // a symbol, or a function of two expressions
@@ -97,7 +97,7 @@ class DimTable {
     uint32_t symbol = 0;
     DimFn fn = DimFn::FloorDiv;
     Dim a, b;
-    int64_t weight = 1;  // of the function: 1 + those of a and b
+    int64_t weight = 1;  // of a function: 1 + the weights of a and b
   };
   struct Term {
     int64_t coefficient = 0;
@@ -110,15 +110,14 @@ class DimTable {
   Dim intern(Poly);
   Dim from_atom(uint32_t atom);
   uint32_t atom(Atom);
-  std::optional<uint32_t> single_atom(Dim) const;  // that the expression is
+  std::optional<uint32_t> single_atom(Dim) const;  // the atom, if the expression is one
   Dim function(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
   Dim canonical(Dim);
-  std::optional<int64_t> lower_bound(const Poly&) const;  // with every symbol >= 1
+  std::optional<int64_t> lower_bound(const Poly&) const;  // for all symbols >= 1
   std::optional<int64_t> lower_bound(uint32_t atom) const;
   void refresh_substitution();
-  // The expression with symbols and functions replaced by `leaf` where that has a value, and what other functions are of by
-  // `whole`.
+  // Replaces symbols and functions for which `leaf` returns a value, and the arguments of other functions by `whole`.
   template <class LeafFn, class WholeFn>
   Dim rewrite(Dim, LeafFn leaf, WholeFn whole);
   static Poly add_poly(const Poly&, const Poly&, int64_t scale);
@@ -133,11 +132,11 @@ class DimTable {
   std::unordered_map<std::string, uint32_t> poly_index_;
   std::unordered_map<std::string, uint32_t> atom_index_;
   std::vector<std::pair<Dim, Dim>> equalities_;
-  std::set<std::pair<int64_t, int64_t>> recorded_;  // equalities_, the smaller one first
-  std::vector<std::vector<Dim>> parts_;             // of those that have begun
+  std::set<std::pair<int64_t, int64_t>> recorded_;  // pairs of equalities_, the smaller first
+  std::vector<std::vector<Dim>> parts_;             // open parts
   bool complete_ = false;
-  std::unordered_map<uint32_t, Dim> substitution_;  // symbol, or function of a symbol that it equals -> what it equals
-  std::unordered_map<uint32_t, Dim> canonical_;     // of expressions, with this substitution
+  std::unordered_map<uint32_t, Dim> substitution_;  // symbol, or function equal to its symbol -> replacement
+  std::unordered_map<uint32_t, Dim> canonical_;     // expression -> canonical form under substitution_
 };
 
 }  // namespace rlxc

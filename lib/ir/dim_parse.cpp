@@ -1,4 +1,4 @@
-// Reads the text form of sizes back: sums of products of numbers, symbols, "quoted symbols" and fn(a,b).
+// Parses the text form of dims: sums of products of numbers, symbols, "quoted symbols" and fn(a,b).
 #include <cctype>
 #include <charconv>
 

@@ -8,7 +8,7 @@
 namespace rlxc {
 namespace {
 
-// Reads the text of a Dim: sums of products of numbers, symbols (quoted where they are no plain names) and functions.
+// Parses the text of a Dim: sums of products of numbers, symbols (quoted unless plain names) and functions.
 class DimPostfix {
  public:
   explicit DimPostfix(std::string_view text) : text_(text) { sum(); }

@@ -1,4 +1,4 @@
-// A size for an evaluator with a stack, or for another language.
+// Renders a dim in postfix form, for a stack evaluator, or as Python.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace rlxc {
 
-// Numbers, "$" and a symbol, and operators of two operands: + * floordiv mod min max. O(length of the text).
+// Numbers, "$symbol", and the binary operators + * floordiv mod min max. O(length of the text).
 std::vector<std::string> dim_postfix(const DimTable&, Dim);
 
-// Of a size that is nothing but a symbol.
+// The name of the symbol if the dim is a single symbol.
 std::optional<std::string> symbol_name(const DimTable&, Dim);
 
-// As an expression of Python: symbols are members of the dictionary `symbols`.
+// A Python expression. Symbols are looked up in the dictionary `symbols`.
 std::string dim_python(const DimTable&, Dim, const std::string& symbols);
 
 }  // namespace rlxc

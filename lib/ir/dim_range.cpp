@@ -48,7 +48,7 @@ DimRange multiply(DimTable& t, const DimRange& a, const DimRange& b) {
   if (is_at_least(t, a.low, 0) && is_at_least(t, b.low, 0))
     return {both(t, &DimTable::mul, a.low, b.low), both(t, &DimTable::mul, a.high, b.high)};
   if (!a.low || !a.high || !b.low || !b.high) return {};
-  DimRange corners = exactly(t.mul(*a.low, *b.low));  // whatever the signs
+  DimRange corners = exactly(t.mul(*a.low, *b.low));  // over all sign combinations
   for (Dim corner : {t.mul(*a.low, *b.high), t.mul(*a.high, *b.low), t.mul(*a.high, *b.high)})
     corners = join(t, corners, exactly(corner));
   return corners;

@@ -1,5 +1,4 @@
-// Bounds of sizes: between which sizes an expression lies when some of its symbols are only known to lie between two others, and
-// expressions with symbols replaced by others.
+// Interval arithmetic on dims, given ranges of symbols, and substitution of symbols.
 #pragma once
 #include <map>
 #include <optional>
@@ -9,15 +8,15 @@
 
 namespace rlxc {
 
-// Absent: not bounded on that side. Symbols of the bounds are at least 1.
+// Nullopt: unbounded on this side. Symbols in the bounds are at least 1.
 struct DimRange {
   std::optional<Dim> low, high;
 };
 
 DimRange exactly(Dim);
-std::optional<Dim> exact_value(const DimRange&);  // where both bounds are the same
+std::optional<Dim> exact_value(const DimRange&);  // if both bounds are equal
 
-// Interval arithmetic; what cannot be bounded is absent.
+// Interval arithmetic. Unbounded results are nullopt.
 DimRange add(DimTable&, const DimRange&, const DimRange&);
 DimRange subtract(DimTable&, const DimRange&, const DimRange&);
 DimRange multiply(DimTable&, const DimRange&, const DimRange&);
@@ -25,12 +24,12 @@ DimRange floor_divide(DimTable&, const DimRange&, const DimRange&);
 DimRange modulo(DimTable&, const DimRange&, const DimRange&);
 DimRange minimum(DimTable&, const DimRange&, const DimRange&);
 DimRange maximum(DimTable&, const DimRange&, const DimRange&);
-DimRange join(DimTable&, const DimRange&, const DimRange&);  // holds for either
+DimRange join(DimTable&, const DimRange&, const DimRange&);  // union of both ranges
 
 using SymbolRanges = std::map<std::string, DimRange, std::less<>>;
 using SymbolValues = std::map<std::string, Dim, std::less<>>;
 
-// Symbols that are not in the map stand for themselves. O(length of the text of the expression).
+// Symbols without an entry represent themselves. O(length of the text of the expression).
 DimRange range_of(DimTable&, Dim, const SymbolRanges&);
 Dim substitute(DimTable&, Dim, const SymbolValues&);
 

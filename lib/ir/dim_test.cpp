@@ -38,6 +38,15 @@ TEST_CASE("dims print and parse back") {
   CHECK_FALSE(t.parse(std::string(1000, '(')).has_value());
 }
 
+TEST_CASE("the text of a dim is one line, whatever its symbols are") {
+  DimTable t;
+  for (const char* name : {"a\nb", "\r", "x\\", "\u2028", "?\?/", "\x1b[2J", "\xff"}) {
+    const std::string text = t.text(t.add(t.symbol(name), Dim(1)));
+    CHECK(text.ends_with("\"+1"));
+    for (char c : text) CHECK(static_cast<unsigned char>(c) >= ' ');
+  }
+}
+
 TEST_CASE("recorded equalities decide, and impossible ones are refused") {
   DimTable t;
   const Dim a = t.symbol("a"), b = t.symbol("b"), c = t.symbol("c");

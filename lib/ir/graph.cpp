@@ -151,7 +151,7 @@ void Graph::replace_all_uses(ValueId from, ValueId to) {
   if (!module_->current_pass.valid() || has_trait(maker.op, kLeaf)) return;
   const bool fresh = maker.origin.valid() && !module_->origin(maker.origin).passes.empty() &&
                      module_->origin(maker.origin).passes.back() == module_->current_pass;
-  if (maker.name.valid() && !fresh) return;  // an older node takes the place: it stays what it was
+  if (maker.name.valid() && !fresh) return;  // an existing node keeps its provenance
   Origin o = maker.origin.valid() ? module_->origin(maker.origin) : Origin{};
   auto add = [](std::vector<Symbol>& list, Symbol s) {
     if (s.valid() && std::find(list.begin(), list.end(), s) == list.end()) list.push_back(s);
@@ -169,7 +169,7 @@ void Graph::replace_all_uses(ValueId from, ValueId to) {
 }
 
 void Graph::add_output(ValueId v, Symbol output_name) {
-  // At the end of the pool the list grows in place.
+  // A list at the end of the pool grows in place.
   if (const Node& t = nodes_[terminator_.raw]; t.first_operand + t.operand_count != operands_.size()) {
     const std::vector<ValueId> list = outputs().copy();
     set_operands(terminator_, {});

@@ -1,8 +1,7 @@
-// The one container of HIR, MIR and LIR: a list of nodes in execution order over values, with maintained use lists.
-// Ids are indices into vectors; nodes are rewritten in place and erased nodes leave a tombstone until `compact`.
-// Nothing handed out is a pointer into those vectors: lists are positions (PoolRange), which are read while the graph grows, and
-// types, attributes, data and origins never move. `compact` and `clear` end every list.
-// A Module owns everything that is shared: symbols, types, attributes, data, names and all graphs (sub-graphs of control flow).
+// The container of HIR, MIR and LIR: nodes in execution order over values, with use lists. Ids are indices into vectors; nodes
+// are rewritten in place, and erased nodes leave a tombstone until `compact`. Lists (PoolRange) are positions, not pointers, so
+// they can be read while the graph grows; types, attributes, data and origins never move. `compact` and `clear` invalidate all
+// lists. A Module owns everything shared: symbols, types, attributes, data, names and all graphs (bodies of control flow).
 #pragma once
 #include <deque>
 #include <iterator>
@@ -29,7 +28,7 @@ using UseId = Id<struct UseTag>;
 
 class Module;
 
-// Where a node comes from: the source nodes (ONNX names, HIR labels) it computes and the passes that made it, in order.
+// Provenance of a node: its source nodes (ONNX names, HIR labels) and the passes that created it, in order.
 struct Origin {
   std::vector<Symbol> sources;
   std::vector<Symbol> passes;
@@ -43,22 +42,22 @@ class Graph {
   GraphId id() const { return id_; }
   const std::string& name() const { return name_; }
 
-  // Nodes. `make_node` appends before the terminator, or before `before`. Result types may be set later (`set_type`).
+  // Nodes. `make_node` appends before the terminator, or inserts before `before`. Result types may be set later (`set_type`).
   // Absent optional operands are invalid ValueIds. O(operands + results).
   NodeId make_node(OpKind, std::span<const ValueId> operands, AttrId, std::span<const TypeId> result_types,
                    std::span<const GraphId> bodies = {}, NodeId before = {});
-  void erase(NodeId);                       // requires: no result is used
-  void move_before(NodeId, NodeId before);  // the caller keeps operands before their uses
+  void erase(NodeId);                       // requires that no result has uses
+  void move_before(NodeId, NodeId before);  // the caller must keep operands before their uses
   bool alive(NodeId n) const { return n.raw < nodes_.size() && !nodes_[n.raw].dead; }
-  size_t node_capacity() const { return nodes_.size(); }  // ids are below this
+  size_t node_capacity() const { return nodes_.size(); }  // all ids are below this
   size_t value_capacity() const { return values_.size(); }
-  size_t live_nodes() const { return live_; }  // without the terminator
+  size_t live_nodes() const { return live_; }  // excludes the terminator
 
   OpKind op(NodeId n) const { return nodes_[n.raw].op; }
   AttrId attr_id(NodeId n) const { return nodes_[n.raw].attrs; }
   void set_attrs(NodeId n, AttrId a) { nodes_[n.raw].attrs = a; }
   template <class A>
-  const A& attrs(NodeId n) const;  // requires that A is the op's attribute struct
+  const A& attrs(NodeId n) const;  // A must be the op's attribute struct
   PoolRange<ValueId> operands(NodeId n) const { return {operands_, nodes_[n.raw].first_operand, nodes_[n.raw].operand_count}; }
   ValueId operand(NodeId n, size_t i) const {
     return i < nodes_[n.raw].operand_count ? operands_[nodes_[n.raw].first_operand + i] : ValueId();
@@ -74,8 +73,8 @@ class Graph {
   void set_node_name(NodeId n, Symbol s) { nodes_[n.raw].name = s; }
   OriginId origin(NodeId n) const { return nodes_[n.raw].origin; }
   void set_origin(NodeId n, OriginId o) { nodes_[n.raw].origin = o; }
-  // The launch that runs the node together with its neighbours in execution order (views and leaves lie between); invalid: it has
-  // its own. Names are unique in a module.
+  // The launch shared by the node and its neighbours in execution order, ignoring views and leaves between them. Invalid: a
+  // launch of its own. Names are unique in a module.
   Symbol launch(NodeId n) const { return nodes_[n.raw].launch; }
   void set_launch(NodeId n, Symbol s) { nodes_[n.raw].launch = s; }
   ForeignText label(NodeId) const;  // the node's name, else its sources, else the name of its first result, else "%id"
@@ -92,7 +91,7 @@ class Graph {
   Symbol value_name(ValueId v) const { return values_[v.raw].name; }
   void set_value_name(ValueId v, Symbol s) { values_[v.raw].name = s; }
 
-  // Uses, in the order in which they were made; graph outputs are uses by the terminator. O(1) a step.
+  // Uses in order of creation; graph outputs are uses by the terminator. O(1) per step.
   size_t use_count(ValueId v) const { return values_[v.raw].use_count; }
   bool has_one_use(ValueId v) const { return values_[v.raw].use_count == 1; }
   struct Use {
@@ -103,21 +102,21 @@ class Graph {
   UseRange uses(ValueId) const;
   NodeId only_user(ValueId) const;  // the user of a value with exactly one use, else invalid
   bool is_output(ValueId) const;    // O(uses)
-  // Every use of `from` becomes a use of `to`; `to` takes over the name if it has none, and its node the provenance of from's
-  // node when it was made by the running pass. O(uses).
+  // Replaces every use of `from` by `to`. `to` takes over the name if it has none. If its node was created by the running pass,
+  // the node takes over the provenance of the node of `from`. O(uses).
   void replace_all_uses(ValueId from, ValueId to);
 
-  // Inputs in declared order, and outputs (operands of the terminator) with their names.
+  // Inputs in declared order; outputs (operands of the terminator) with their names.
   PoolRange<NodeId> inputs() const { return {inputs_, 0, inputs_.size()}; }
   PoolRange<ValueId> outputs() const { return operands(terminator_); }
   NodeId terminator() const { return terminator_; }
   void add_output(ValueId, Symbol name);
-  void set_outputs(std::span<const ValueId>);  // keeps the names of as many outputs as there were
+  void set_outputs(std::span<const ValueId>);  // names keep their positions
   Symbol output_name(size_t i) const { return i < output_names_.size() ? output_names_[i] : Symbol(); }
   void set_output_name(size_t i, Symbol);
-  void remove_input(NodeId);  // from the declared list, before erasing it
+  void remove_input(NodeId);  // removes it from the declared list; call before erasing it
 
-  // Execution order. Erasing the current node, and inserting before it, is allowed while iterating.
+  // Execution order. The current node may be erased, and nodes may be inserted before it, while iterating.
   NodeId first() const { return first_; }
   NodeId next(NodeId n) const {
     do n = nodes_[n.raw].next;
@@ -125,12 +124,12 @@ class Graph {
     return n;
   }
   class NodeRange;
-  NodeRange nodes() const;  // without the terminator
+  NodeRange nodes() const;  // excludes the terminator
 
-  // Drops all nodes, inputs and outputs: the graph is as it was when it was made.
+  // Drops all nodes, inputs and outputs.
   void clear();
 
-  // Renumbers nodes and values in execution order and drops tombstones. All ids outside the graph become stale.
+  // Renumbers nodes and values in execution order and drops tombstones. Invalidates all ids of the graph.
   void compact();
 
  private:
@@ -261,7 +260,7 @@ class Module {
 
   const Origin& origin(OriginId id) const { return origins_[id.raw]; }
   OriginId add_origin(Origin o);
-  // The pass that is running: nodes made meanwhile that replace others are stamped with it.
+  // The running pass. Replacement nodes created meanwhile record it in their origin.
   Symbol current_pass;
 
  private:

@@ -152,7 +152,7 @@ TEST_CASE("many outputs, between new nodes and in a row, take room in proportion
   Builder b(m.main());
   const ValueId x = b.input("x", tensor_type(DType::F32, {2}));
   for (int i = 0; i < 10; ++i) m.main().add_output(b.unary(OpKind::Neg, x), m.symbol("y" + std::to_string(i)));
-  constexpr size_t kMany = 300'000;  // of room for every list on the way there would be none
+  constexpr size_t kMany = 300'000;  // a list of its own for each addition would exceed memory
   while (m.main().outputs().size() < kMany) m.main().add_output(x, {});
   CHECK(m.main().use_count(x) == kMany);
   CHECK(m.main().op(m.main().def(m.main().outputs()[9])) == OpKind::Neg);

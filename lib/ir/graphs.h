@@ -1,4 +1,4 @@
-// The graphs of a module that are in use: main and the bodies of its nodes, at any depth. Bodies of erased nodes are not.
+// Graphs in use: main and the bodies of live nodes, at any depth.
 #pragma once
 #include <vector>
 
@@ -6,19 +6,18 @@
 
 namespace rlxc {
 
-// Owners before their bodies, main first. O(nodes).
+// Parents before their bodies, main first. O(nodes).
 std::vector<GraphId> graphs_in_use(const Module&);
-size_t live_nodes(const Module&);  // of these graphs
+size_t live_nodes(const Module&);  // over graphs in use
 
-// Renumbers the nodes of graphs that have lost a third, so that the rest lie close together and are walked faster. Ids from
-// before are invalid. O(nodes).
+// Compacts graphs that have lost a third of their nodes, for locality. Invalidates ids. O(nodes).
 void compact_sparse(Module&);
 
-// Where the operands of a node with bodies end that are not captures: operands from there on are captured values, and
-// operand i is input i - input_offset of each body. Requires the trait kBody.
+// The captured values of a node with bodies are operands `first` and later; operand i is input i - input_offset of each body.
+// Requires the trait kBody.
 struct Captures {
-  size_t first = 0;         // operand number
-  size_t input_offset = 0;  // operand number minus body input number
+  size_t first = 0;         // operand index
+  size_t input_offset = 0;  // operand index minus body input index
 };
 Captures captures(const Graph&, NodeId);
 

@@ -7,7 +7,7 @@
 
 namespace rlxc {
 
-// The rules of the table: infer_x for the name x.
+// Type rules named in the op table: infer_x for the name x.
 #define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
   bool infer_##infer(InferContext&);
 #include "ir/ops.def"
@@ -53,6 +53,9 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
            std::nullopt;
   InferContext c{m, op, attrs, operands, bodies, {}, {}};
   if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;
+  for (const Type& t : c.out)
+    for (Dim d : t.dims)
+      if (!d.is_static() && m.dims.constant_value(d)) return *message = "a negative size: " + text(t, m.dims), std::nullopt;
   return std::move(c.out);
 }
 
@@ -101,7 +104,7 @@ Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_
   const Dim span = t.sub(t.add(in, t.constant(pad_begin + pad_end)), t.constant(dilation * (kernel - 1) + 1));
   if (!ceil_mode) return t.add(t.floor_div(span, Dim(stride)), Dim(1));
   const Dim rounded = t.add(t.ceil_div(span, Dim(stride)), Dim(1));
-  // A window that would start beyond the input and its leading padding is dropped.
+  // Drops a window that would start behind the input and its leading padding.
   const auto n = t.constant_value(rounded), size = t.constant_value(in);
   if (n && size && (*n - 1) * stride >= *size + pad_begin) return Dim(*n - 1);
   return rounded;

@@ -1,4 +1,4 @@
-// Type rules of control flow and of sequences. Sub-graphs capture nothing: what they use of the outside is an operand.
+// Type rules of control flow and sequences. Bodies do not capture values implicitly: outer values are operands.
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -12,7 +12,7 @@ std::vector<Type> output_types(const Graph& g) {
   return out;
 }
 
-// The type that both have where they agree; sizes that differ become a fresh symbol.
+// The common type. Dims that differ become a fresh symbol.
 bool merge(InferContext& c, const Type& a, const Type& b, Type* out) {
   const bool tensors = a.kind == TypeKind::Tensor;
   if (a.kind != b.kind || a.dtype != b.dtype || a.of_sequence != b.of_sequence || a.key != b.key ||
@@ -61,7 +61,7 @@ bool infer_loop(InferContext& c) {
   if (results.size() < 1 + static_cast<size_t>(carries)) return c.fail("the body gives too few results");
   for (size_t i = 0; i < static_cast<size_t>(carries); ++i) {
     if (!c.has(i + 2)) return c.fail("carry " + std::to_string(i) + " is absent");
-    const Type& declared = body.type(body.result(body.inputs()[i + 2]));  // already widened over the iterations
+    const Type& declared = body.type(body.result(body.inputs()[i + 2]));  // already widened over all iterations
     c.result(declared);
   }
   std::optional<Dim> trips;
@@ -117,7 +117,7 @@ bool infer_sequence_at(InferContext& c) {
   if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked)
     return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
   Type t = element_type(c.t(0));
-  for (Dim& d : t.dims)  // the symbols of one element say nothing about the next
+  for (Dim& d : t.dims)  // elements may differ in shape
     if (!d.is_static()) d = c.dims().fresh("element");
   return c.result(std::move(t));
 }

@@ -1,4 +1,4 @@
-// Type rules of operations whose result sizes depend on data, and of strings.
+// Type rules of ops with data-dependent dims, and of string ops.
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -84,7 +84,7 @@ bool infer_bit_cast(InferContext& c) {
   const DType from = c.t(0).dtype, to = c.a<CastAttrs>().to;
   const auto part = [](DType t) { return t == DType::C64 ? DType::F32 : DType::F64; };
   std::vector<Dim> dims = c.t(0).dims;
-  if (is_complex(from) && to == part(from)) {  // the parts become a last axis
+  if (is_complex(from) && to == part(from)) {  // real and imaginary part become a last axis
     dims.emplace_back(2);
     return c.result(to, std::move(dims));
   }

@@ -1,4 +1,4 @@
-// Type rules of the elementwise operations.
+// Type rules of elementwise ops and regions.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ bool steps_fit(InferContext& c, std::span<const RegionStep> steps) {
   return !steps.empty() || c.fail("a region needs steps");
 }
 
-// The sizes that the operands which `wanted` names broadcast to.
+// The broadcast shape of the operands for which `wanted` returns true.
 template <class F>
 bool broadcast_operands(InferContext& c, F wanted, std::vector<Dim>* dims) {
   for (size_t i = 0; i < c.in.size(); ++i) {
@@ -98,7 +98,7 @@ DType argument_type(const InferContext& c, std::span<const RegionStep> steps, ui
   return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype;
 }
 
-// Which operands the core depends on, through the cores before it.
+// The operands that the core depends on, through earlier cores too.
 std::vector<bool> operands_before(std::span<const RegionStep> steps, size_t core, size_t count) {
   std::vector<bool> read(count), needed(core + 1);
   needed[core] = true;

@@ -19,7 +19,7 @@ bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* 
   return true;
 }
 
-// Operand `at`: a bias for each column of a matmul of these sizes.
+// Checks operand `at`, a bias with one entry per column of a matmul of these dims.
 bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product) {
   if (!c.has(at)) return true;
   const auto& bias = c.t(at).dims;
@@ -30,7 +30,7 @@ bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product) {
   return true;
 }
 
-// Operands `at` and `at + 1` of a matmul of these result sizes: a bias for each column, a residual.
+// Checks operands `at` and `at + 1` of a matmul with these result dims: a bias per column, and a residual.
 bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) {
   if (!fits_bias(c, at, out)) return false;
   if (c.has(at + 1) && (!same_dtype(c, 0, at + 1) || c.t(at + 1).dims != out))
@@ -38,14 +38,14 @@ bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) 
   return true;
 }
 
-// Of the columns of a matmul, an up and a gate each make one.
+// Halves the columns of a gated matmul: up and gate share one result column.
 bool halved(InferContext& c, std::vector<Dim>* out) {
   if (!c.dims().divides(Dim(2), out->back())) return c.fail("the weight " + c.show(1) + " must have an even number of columns");
   out->back() = c.dims().floor_div(out->back(), Dim(2));
   return true;
 }
 
-// A scale or zero point (operand i) of a weight [k, n]: an entry for each block of k, and for each column or for all.
+// Checks a scale or zero point (operand i) of a weight [k, n]: one entry per block of k, and per column or for all columns.
 bool fits_blocks(InferContext& c, size_t i, bool trans_b, Dim blocks, Dim n) {
   const auto& d = c.t(i).dims;
   if (d.size() != 2 || (d[trans_b] != blocks && d[trans_b] != Dim(1)) || (d[!trans_b] != n && d[!trans_b] != Dim(1)))

@@ -1,4 +1,4 @@
-// Type rules of the operations that move or select elements.
+// Type rules of ops that move or select elements.
 #include <algorithm>
 
 #include "ir/infer.h"

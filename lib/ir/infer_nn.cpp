@@ -1,12 +1,12 @@
-// Type rules of normalisation, attention, convolution, pooling, recurrence and quantisation.
+// Type rules of normalisation, attention, convolution, pooling, recurrent and quantisation ops.
 #include "ir/infer.h"
 
 namespace rlxc {
 namespace {
 
-constexpr int64_t kMaxKernel = int64_t{1} << 20;  // of a kernel size, stride, dilation, padding: keeps their products exact
+constexpr int64_t kMaxKernel = int64_t{1} << 20;  // limit on kernel, stride, dilation and padding; keeps products exact
 
-// Fills absent per-axis lists with their default and checks ranges.
+// Checks the length and the range of a per-axis list.
 bool spatial_list(InferContext& c, const std::vector<int64_t>& list, size_t n, int64_t low, std::string_view what) {
   if (list.size() != n)
     return c.fail(std::string(what) + " needs " + std::to_string(n) + " entries, has " + std::to_string(list.size()));
@@ -21,6 +21,15 @@ bool optional_vector(InferContext& c, size_t i, Dim size, std::string_view what)
   if (!c.has(i)) return true;
   if (c.t(i).rank() != 1) return c.fail(std::string(what) + " must have one axis, is " + c.show(i));
   return require_equal(c, c.t(i).dims[0], size, what);
+}
+
+bool of_shape(InferContext& c, size_t i, const std::vector<Dim>& shape, std::string_view what) {
+  if (!c.has(i)) return true;
+  if (c.t(i).dims.size() != shape.size())
+    return c.fail(std::string(what) + " must be of rank " + std::to_string(shape.size()) + ", is " + c.show(i));
+  for (size_t k = 0; k < shape.size(); ++k)
+    if (!require_equal(c, c.t(i).dims[k], shape[k], "sizes of " + std::string(what))) return false;
+  return true;
 }
 
 bool conv_checks(InferContext& c, const ConvAttrs& a, int64_t low_pad) {
@@ -77,7 +86,7 @@ bool conv_transpose_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* 
   return optional_vector(c, 2, (*out)[1], "bias");
 }
 
-// The result of a fused convolution, whose residual has its shape.
+// The result of a fused convolution. A residual must have its shape.
 bool with_residual(InferContext& c, std::vector<Dim> out) {
   if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
     return c.fail("the residual " + c.show(3) + " must have the result's shape");
@@ -89,7 +98,8 @@ bool affine(InferContext& c, size_t gamma, const std::vector<Dim>& tail) {
     if (!c.has(i)) continue;
     std::vector<Dim> wide;
     if (!broadcast(c, c.t(i).dims, tail, &wide)) return false;
-    if (wide != tail) return c.fail("scale and shift must fit the normalised axes: " + c.show(i));
+    if (!std::ranges::equal(wide, tail, [&](Dim a, Dim b) { return c.dims().equal(a, b); }))
+      return c.fail("scale and shift must fit the normalised axes: " + c.show(i));
   }
   return true;
 }
@@ -255,7 +265,13 @@ bool infer_max_pool_indices(InferContext& c) {
   return c.result(DType::I64, c.out[0].dims);
 }
 
+bool infer_lrn(InferContext& c) {
+  if (c.t(0).rank() < 2) return c.fail("needs [N,C,...]: " + c.show(0));
+  return c.result(c.t(0));
+}
+
 bool infer_rnn(InferContext& c) {
+  constexpr size_t kLengths = 4;
   const auto& a = c.a<RnnAttrs>();
   const auto& x = c.t(0).dims;
   if (x.size() != 3 || c.t(1).rank() != 3 || c.t(2).rank() != 3) return c.fail("x, w and r need three axes");
@@ -269,6 +285,16 @@ bool infer_rnn(InferContext& c) {
       return false;
   const DType t = c.t(0).dtype;
   const std::vector<Dim> state = a.batch_first ? std::vector<Dim>{batch, d, h} : std::vector<Dim>{d, batch, h};
+  const std::pair<const char*, std::vector<Dim>> others[] = {{"bias", {d, Dim(2 * gates * a.hidden)}},
+                                                             {"sequence_lens", {batch}},
+                                                             {"h0", state},
+                                                             {"c0", state},
+                                                             {"peepholes", {d, Dim(3 * a.hidden)}}};
+  for (size_t i = 1; i < c.in.size(); ++i) {
+    if (i != kLengths && !same_dtype(c, 0, i)) return false;
+    if (i >= 3 && !of_shape(c, i, others[i - 3].second, others[i - 3].first)) return false;
+  }
+  if (c.has(kLengths) && !is_integer(c.t(kLengths).dtype)) return c.fail("sequence_lens must be integers: " + c.show(kLengths));
   c.result(t, a.batch_first ? std::vector<Dim>{batch, seq, d, h} : std::vector<Dim>{seq, d, batch, h});
   c.result(t, state);
   if (c.op == OpKind::Lstm) c.result(t, state);

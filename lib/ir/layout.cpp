@@ -8,8 +8,7 @@
 namespace rlxc {
 namespace {
 
-// The elements that a layout of constant sizes spans, from the first position of `dims` to the last; nullopt where it overflows
-// or a size is symbolic.
+// Number of elements that the layout spans in memory, or nullopt if it overflows or a dim is symbolic.
 std::optional<int64_t> span_of(const Layout& l) {
   std::optional<int64_t> last = 0;
   for (const auto& axis : l.axes)
@@ -21,7 +20,8 @@ std::optional<int64_t> span_of(const Layout& l) {
   return last ? checked_add(*last, 1) : std::nullopt;
 }
 
-// Are there two positions with the same place? Of constant sizes: factors by stride must each begin where those below end.
+// Returns whether two positions share an element. With static dims, each factor by ascending stride must begin beyond the span of
+// those before it.
 bool overlaps(const Layout& l) {
   std::vector<DimFactor> factors;
   for (const auto& axis : l.axes)

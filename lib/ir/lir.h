@@ -1,5 +1,5 @@
-// LIR: an optimised module with its schedule, phases and memory plan. Immutable once made. Sizes and offsets are bytes; in a
-// dynamic module they are expressions of its symbols.
+// LIR: an optimised module with schedule, phases and memory plan. Immutable. Sizes and offsets are bytes; in a dynamic module
+// they are expressions of its symbols.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,8 +18,8 @@ inline std::string_view name(Phase p) {
   return names[static_cast<size_t>(p)];
 }
 
-// Where the bytes of a value lie. Inputs and outputs are the caller's buffers; weights are the model's files; packed holds what
-// the prologue makes of them; activations is the arena that calls reuse; state is a buffer that a run is given and updates.
+// Memory regions. Input, Output: buffers of the caller. Weights: files of the model. Packed: results of the load-time phase.
+// Activations: the arena, reused by every run. State: a buffer of the caller that a run updates.
 enum class Region : uint8_t { None, Input, Output, Weights, Packed, Activations, State };
 inline constexpr size_t kRegionCount = 7;
 inline std::string_view name(Region r) {
@@ -31,56 +31,56 @@ inline bool is_of_caller(Region r) { return r == Region::Input || r == Region::O
 
 struct Slot {
   Region region = Region::None;
-  uint32_t index = 0;  // of the input or output; a state has that of its output
-  ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
+  uint32_t index = 0;  // of the input or output; a state has the index of its output
+  ValueId root;        // the value that owns the bytes: itself, the root of a view, or a value overwritten in place
   Dim offset;          // in the region (packed, activations), or in the input or output buffer
-  Dim size;            // room for the value: data-dependent dims count with their bounds
-  uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
+  Dim size;            // bytes; data-dependent dims count with their bounds
+  uint32_t first_step = 0, last_step = 0;  // live range: defined in the first step, last read in the last
   bool view = false, in_place = false;
-  bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
+  bool part = false;  // concat-in-place alias of `root`
 };
 
 // A copy of weights, or a table, in the order in which the kernels of a node read it. Made in the load-time phase.
 struct PrepackedWeight {
   NodeId node;
-  std::vector<uint32_t> operands;  // its sources; runs do not read them
+  std::vector<uint32_t> operands;  // sources, not read by runs
   Dim offset, bytes;               // in the packed region
-  bool shared = false;             // an earlier node makes it
+  bool shared = false;             // made by an earlier node
 };
 
 struct GraphPlan {
   std::vector<NodeId> schedule;  // all nodes
   std::vector<uint32_t> step;    // by node
   std::vector<Phase> phase;      // by node
-  GraphLayouts layouts;          // which values are views, and how they lie
+  GraphLayouts layouts;          // views and layouts
   std::vector<Slot> slot;        // by value
-  std::vector<Dim> body_offset;  // by node: where the arena of its bodies begins in this arena (control flow)
+  std::vector<Dim> body_offset;  // by node: start of the arena of its bodies in this arena
   Dim arena_size, packed_size;
-  std::vector<PrepackedWeight> prepacked;  // in order of the schedule; those of a node as its kernels declare them
-  uint32_t unpacked_nodes = 0;             // that read weights where they lie, for a limit of the packed region
-  Dim unpacked_bytes;                      // what they would keep
+  std::vector<PrepackedWeight> prepacked;  // in schedule order; those of a node as its kernels declare them
+  uint32_t unpacked_nodes = 0;             // nodes that read weights unpacked because of the limit
+  Dim unpacked_bytes;                      // bytes they would have prepacked
   bool symbolic = false;
-  // Of a static plan: the largest sum of live bytes, where it occurs, and what lives there.
+  // For static plans: the peak of live bytes, its step, and the values live there.
   uint64_t lower_bound = 0;
   uint32_t peak_step = 0;
   std::vector<ValueId> peak_values;
-  std::string method;  // how the offsets were found
-  // Bytes that activations would take without any sharing, and what each kind of sharing saves.
+  std::string method;  // algorithm that found the offsets
+  // Bytes of all activations without sharing, and bytes saved by each kind of sharing.
   uint64_t without_reuse = 0, saved_by_views = 0, saved_in_place = 0, saved_by_concat_alias = 0, saved_by_reuse = 0;
   bool reordered = false;
-  uint32_t computed_again = 0;  // nodes that were copied to lower the arena
-  Dim given_arena;              // what the arena takes in the given order
+  uint32_t computed_again = 0;  // nodes copied to shrink the arena
+  Dim given_arena;              // arena size in the original order
 };
 
-// A data-dependent dim: a symbol that a node defines each time it runs, for all that is computed after it.
+// A data-dependent dim: a symbol whose value a node defines in each run, for all later nodes.
 struct DataDependentDim {
   ForeignText symbol;
   GraphId graph;
   NodeId node;
-  std::optional<Dim> bound;  // over symbols of the inputs: it is never larger. Absent: nothing is known
+  std::optional<Dim> bound;  // upper bound over input symbols; nullopt: unknown
 };
 
-// An input and an output of the main graph that are one buffer: it holds the input when a run begins and the output when it ends.
+// An input and an output of the main graph that share a buffer. It holds the input before a run and the output after it.
 struct State {
   uint32_t input, output;
 };
@@ -91,10 +91,10 @@ struct LirModule {
   std::vector<DataDependentDim> extents;
   std::vector<State> states;
   uint64_t alignment = 64;
-  bool packs_known = true;     // whether the kernels are ours; what those of others keep is not known
-  uint64_t max_binding = 0;    // bytes that a device binds at a time: where possible, no slot crosses a multiple. 0: no limit
-  bool check_indices = false;  // kernels count the indices that inputs give out of range: a run is an error then
-  SymbolRanges ranges;         // constants: the plan holds for sizes of symbols in these; empty: for all
+  bool packs_known = true;     // kernels are generated by rlxc, so their prepacked buffers are known
+  uint64_t max_binding = 0;    // bytes that a device can bind at once: where possible, no slot crosses a multiple. 0: no limit
+  bool check_indices = false;  // kernels count out-of-range indices read from inputs, and the run fails
+  SymbolRanges ranges;         // constants: the plan holds for symbols in these ranges; empty: for all values
   Digest128 fingerprint;
 };
 

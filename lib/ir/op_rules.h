@@ -1,4 +1,4 @@
-// Properties of operations for analyses and planning: columns of ops.def, so an operation without an answer does not compile.
+// Properties of ops for analyses and planning. They are columns of ops.def, so an op without one does not compile.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,12 +11,12 @@ namespace rlxc {
 // Element types of the first operand. Type rules check the other operands.
 enum class OperandDomain : uint8_t { Any, Number, Real };
 
-// Arithmetic of a node (analysis/cost.h).
+// Cost model of a node (analysis/cost.h).
 enum class CostRule : uint8_t {
   Free,      // moves elements, or is not modelled
-  Cheap,     // one or two instructions an element
-  Division,  // a division or a root an element
-  Series,    // a series or a table an element
+  Cheap,     // one or two instructions per element
+  Division,  // a division or a root per element
+  Series,    // a series or a table per element
   Norm,      // statistics over axes
   Reduction,
   Program,  // the steps of a region
@@ -26,21 +26,21 @@ enum class CostRule : uint8_t {
   Attention,
 };
 
-// Which memory layouts the kernels of a node read and write (analysis/views.h). All of them take row-major values.
+// Layouts that the kernels of a node accept and write (analysis/views.h). All accept row-major values.
 enum class LayoutRule : uint8_t {
   RowMajor,
-  View,          // may be another name for bytes of its operand
-  Elementwise,   // operands with contiguous or cheap strided elements
+  View,          // may alias its operand
+  Elementwise,   // operands whose elements are contiguous, repeated or cheap to read strided
   Norm,          // operands and result in contiguous rows
   Matmul,        // first two operands in contiguous rows; strided results
   MatmulResult,  // strided results
-  Conv,          // first operand and result in planes
+  Conv,          // first operand and result with one stride per channel plane
   Attention,     // the first three operands in contiguous rows
   Rope,          // the first operand in contiguous rows
-  Concat,        // any operands; a result in contiguous rows
+  Concat,        // any operand; result in contiguous rows
 };
 
-// How an operation behaves in low precision.
+// Behaviour of an op in low precision.
 enum class PrecisionClass : uint8_t {
   Fixed,        // types are part of its meaning: casts, quantisation, control flow, positions
   Contraction,  // matmuls and convolutions: gain most, accumulate in f32
@@ -49,7 +49,7 @@ enum class PrecisionClass : uint8_t {
   Elementwise,
   Movement,
 };
-// Bit i of `operands`: operand i may have low precision. The others (indices, masks, scales, statistics) keep their type.
+// Bit i of `operands`: operand i may have low precision. Others (indices, masks, scales, statistics) keep their type.
 struct PrecisionRule {
   PrecisionClass cls = PrecisionClass::Fixed;
   uint32_t operands = 0;

@@ -8,7 +8,7 @@ namespace {
 bool is_step(uint16_t arg) { return arg != RegionStep::kNone && arg & RegionStep::kStep; }
 size_t index_of(uint16_t arg) { return arg & ~RegionStep::kStep; }
 
-// Adds to `needed` what its steps are computed from.
+// Extends `needed` to all steps that needed steps read, up to cores.
 void close(std::span<const RegionStep> steps, std::vector<bool>* needed) {
   for (size_t i = steps.size(); i-- > 0;)
     if ((*needed)[i] && !is_core(steps[i]))
@@ -44,7 +44,7 @@ std::vector<bool> varying_steps(std::span<const RegionStep> steps, const std::ve
 }
 
 std::vector<RowWalk> row_walks(std::span<const RegionStep> steps, const std::vector<bool>& varying) {
-  std::vector<size_t> level(steps.size());  // of a step: walks that must have ended before it is known
+  std::vector<size_t> level(steps.size());  // by step: number of walks before its value is known
   std::vector<RowWalk> walks(1, {{}, std::vector<bool>(steps.size())});
   for (size_t i = 0; i < steps.size(); ++i) {
     for (uint16_t arg : steps[i].args)

@@ -1,34 +1,32 @@
-// Regions are programs of elementwise steps (RegionAttrs), some of them around steps that are not, their cores: one that
-// normalises (NormRegionAttrs), several that reduce (ReduceRegionAttrs), or an integer matmul at their beginning. What such a
-// program reads, and of which size it is.
+// Regions are programs of elementwise steps (RegionAttrs). Some contain other steps, called cores: norms (NormRegionAttrs),
+// reductions (ReduceRegionAttrs), or an integer matmul or convolution as the first step.
 #pragma once
 #include "ir/graph.h"
 
 namespace rlxc {
 
 bool is_core(const RegionStep&);
-inline constexpr size_t kQuantOperands = 4;  // of q_matmul and q_conv; those of the steps after them follow
+inline constexpr size_t kQuantOperands = 4;  // of q_matmul and q_conv; operands of the steps follow
 
-// Which steps it takes to compute step `wanted`, with the values of the cores before it at hand.
+// The steps to compute for step `wanted`, given the values of earlier cores.
 std::vector<bool> needed_steps(std::span<const RegionStep>, size_t wanted);
 
-// Whether a value of these sizes varies along `axes` of what it broadcasts to, of `rank` axes.
+// Returns whether a value with these dims, broadcast to `rank` axes, varies along any of `axes`.
 bool varies(std::span<const Dim> dims, size_t rank, std::span<const int64_t> axes);
-// Which steps vary along the axes, by which operands do. Cores do not.
+// The steps that vary along the axes, given the operands that do. Cores do not vary.
 std::vector<bool> varying_steps(std::span<const RegionStep>, const std::vector<bool>& operands);
 
-// How often rows must be walked, and for what: the reductions that each walk completes, none in the last, which gives the result,
-// and the steps that it computes at each element. A walk completes all reductions whose operands the earlier ones have made
-// known.
+// The walks over a row that a reduce region needs. Each walk completes all reductions whose operands are known from earlier
+// walks, and computes `steps` at each element; the last walk computes the result.
 struct RowWalk {
   std::vector<size_t> reductions;
   std::vector<bool> steps;
 };
 std::vector<RowWalk> row_walks(std::span<const RegionStep>, const std::vector<bool>& varying);
 
-// The sizes that all operands of a region broadcast to. The node must have been inferred.
+// The broadcast shape of all operands of a region. The node must have inferred types.
 std::vector<Dim> whole_dims(const Graph&, NodeId);
-// Of a ReduceRegion.
+// For a ReduceRegion node.
 std::vector<bool> varying_steps(const Graph&, NodeId);
 
 }  // namespace rlxc

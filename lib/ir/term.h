@@ -1,5 +1,5 @@
-// Arithmetic on values of a graph, written as formulas: each operator makes a node. A number beside a term takes its element
-// type. Of an invalid term comes an invalid term.
+// Arithmetic on graph values in operator notation: each operator creates a node. A number takes the element type of the other
+// operand. An invalid operand gives an invalid result.
 #pragma once
 #include <vector>
 
@@ -103,7 +103,7 @@ inline Term matmul(Term a, Term b, bool trans_a = false, bool trans_b = false) {
   return make(OpKind::MatMul, {a, b}, MatMulAttrs{trans_a, trans_b});
 }
 inline Term zeros(Builder& b, DType t, std::vector<Dim> dims) { return {&b, b.expand(b.scalar(t, 0), std::move(dims))}; }
-// 0, 1, .. n-1, i64.
+// 0, 1, .. n-1 as i64.
 inline Term count_up(Builder& b, Dim n) {
   return {&b, b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false})};
 }

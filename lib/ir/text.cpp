@@ -29,7 +29,7 @@ std::string element(const TensorData& d, int64_t i) {
   return std::to_string(element_as_int(d, i));
 }
 
-// As the parser reads it: a word, or any text in quotes.
+// Formats the name for the parser: a word, or quoted text.
 std::string graph_name(const Graph& g) {
   const auto in_word = [](unsigned char c) {
     return std::isalnum(c) || std::string_view("_.-+").find(static_cast<char>(c)) != std::string_view::npos;

@@ -1,4 +1,4 @@
-// The text form of modules: what dumps show, what pass tests take in and give out. It prints and parses back.
+// The text form of modules, for dumps and pass tests. It prints and parses back.
 //
 //   module @name mir {
 //   graph @main {
@@ -23,17 +23,17 @@ struct LirModule;
 
 struct TextOptions {
   bool full_data =
-      false;  // print all bytes of constants, as needed to parse large ones back; else those over 16 elements are elided
+      false;  // print all bytes of constants, required to parse them back; otherwise constants over 16 elements are elided
   bool origins = false;            // append "// from a, b; by pass"
-  const LirModule* lir = nullptr;  // of the module: append "// view of %3 at byte 96, layout [2@120][3@24]" where it is so
+  const LirModule* lir = nullptr;  // append "// view of %3 at byte 96, layout [2@120][3@24]" to views and other layouts
 };
 
 std::string print(const Module&, const TextOptions& = {});
 std::string print(const Graph&, const TextOptions& = {});
-void print_node(const Graph&, NodeId, const TextOptions&, std::string* out);  // one line, without the line feed
+void print_node(const Graph&, NodeId, const TextOptions&, std::string* out);  // one line without a newline
 
-// Null on errors, which carry line and column. Types are read as written; run `verify` to check them. Data that was elided or
-// lives in files is left unknown. Depth and size are bounded by the text itself.
+// Returns null on errors, which carry line and column. Types are read as written; run `verify` to check them. Elided and external
+// data stays unknown. Depth and size are bounded by the text.
 std::unique_ptr<Module> parse_text(std::string_view, Diagnostics&);
 
 std::string value_text(const AttrValue&);  // true, 3, 0.5, "x", [1, 2]

@@ -1,5 +1,4 @@
-// Reads the text form of modules. Errors carry line and column and stop at the first, since later ones would mostly follow from
-// it.
+// Parses the text form of modules. Stops at the first error, which carries line and column.
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -88,7 +87,7 @@ class TextParser {
       if (stage == kStages[i]) module_->stage = static_cast<Stage>(i), known = true;
     if (!known) return fail("expected hir, mir or lir");
     if (!expect('{')) return false;
-    // Bodies may be referred to before they appear, so graphs are numbered first.
+    // Numbers the graphs first, because bodies may be used before their definition.
     if (!number_graphs()) return false;
     size_t index = 0;
     while (!peek('}')) {
@@ -292,7 +291,7 @@ class TextParser {
     return true;
   }
 
-  // The data of a constant is converted once its type is known.
+  // Data of a constant, converted once its type is known.
   struct PendingData {
     bool set = false, splat = false, hex = false, elided = false;
     std::vector<std::string> items;

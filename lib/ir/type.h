@@ -1,5 +1,5 @@
-// Types of values: a tensor (element type + sizes), a map from keys to numbers or strings, a sequence or an optional of those.
-// Interned: equal types have equal ids.
+// Types of values: tensor (element type and dims), map from keys to numbers or strings, sequence or optional of these. Interned:
+// equal types have equal ids.
 #pragma once
 #include <deque>
 #include <span>
@@ -21,12 +21,12 @@ enum class MapKey : uint8_t { None, I64, String };
 struct Type {
   TypeKind kind = TypeKind::Tensor;
   DType dtype = DType::F32;
-  // A sequence's elements may differ in shape, or none may be known (yet): then dims is empty and ranked is false. What is read
-  // from a sequence is checked against the declared type at run time.
+  // False if the elements of a sequence differ in rank or are unknown; dims is empty then. Elements read from a sequence are
+  // checked against the declared type at run time.
   bool ranked = true;
   std::vector<Dim> dims;     // of the tensor, or of the elements
-  bool of_sequence = false;  // an optional that holds a sequence
-  // Of a map, or of the maps in a sequence or optional. `dtype` is that of the map's values, which are single elements: no dims.
+  bool of_sequence = false;  // an optional of a sequence
+  // Key type of a map, or of the maps in a sequence or optional. `dtype` is the type of the map's values, which are scalars.
   MapKey key = MapKey::None;
 
   int rank() const { return static_cast<int>(dims.size()); }
@@ -40,8 +40,8 @@ struct Type {
 
 inline Type tensor_type(DType t, std::vector<Dim> dims) { return {TypeKind::Tensor, t, true, std::move(dims)}; }
 inline Type map_type(MapKey key, DType values) { return {TypeKind::Map, values, true, {}, false, key}; }
-Type element_type(Type);                   // what a sequence or an optional holds
-Type holder_type(TypeKind, Type element);  // a sequence or an optional of it; requires no optional, no sequence in a sequence
+Type element_type(Type);                   // element of a sequence or an optional
+Type holder_type(TypeKind, Type element);  // sequence or optional of `element`; no nested optionals, no nested sequences
 inline DType key_dtype(MapKey k) { return k == MapKey::String ? DType::String : DType::I64; }
 
 class TypeTable {
@@ -56,9 +56,9 @@ class TypeTable {
   std::unordered_map<std::string, uint32_t> index_;
 };
 
-// Elements of a static tensor; nullopt when a size is symbolic or the product overflows 2^56.
+// Elements of a static tensor; nullopt if a dim is symbolic or the product exceeds 2^56.
 std::optional<int64_t> num_elements(const Type&);
-// Bytes of a static tensor of a fixed-size element type.
+// Bytes of a static tensor with a fixed-size element type.
 std::optional<uint64_t> byte_size(const Type&);
 
 std::string text(const Type&,

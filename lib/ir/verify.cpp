@@ -13,7 +13,7 @@ class Verifier {
   Verifier(const Module& m, Diagnostics& d) : module_(m), diagnostics_(d) {}
 
   void run() {
-    // Bodies first: the types of a control-flow node come from them.
+    // Bodies first: they determine the types of control-flow nodes.
     std::vector<int> owners(module_.graph_count(), 0);
     for (size_t g = 0; g < module_.graph_count(); ++g) structure(module_.graph(GraphId(g)), owners);
     for (size_t g = 1; g < owners.size(); ++g)
@@ -107,7 +107,7 @@ class Verifier {
     }
   }
 
-  // Equal, with the recorded equalities; sizes that a rule can only name freshly (trip counts) may be anything.
+  // Dims must not be provably different; a rule may introduce fresh symbols (trip counts).
   bool compatible(const Type& inferred, const Type& declared) {
     if (inferred.kind != declared.kind || inferred.dtype != declared.dtype) return false;
     if (!inferred.ranked || !declared.ranked) return true;
@@ -135,7 +135,7 @@ class Verifier {
     for (Dim d : t.dims)
       if (d.is_static()) known.push_back(d.size());
     const auto elements = checked_product(known);
-    const DType sized = t.dtype == DType::String ? DType::U8 : t.dtype;  // a string takes a byte at least
+    const DType sized = t.dtype == DType::String ? DType::U8 : t.dtype;  // a string takes at least a byte
     const auto bytes = elements ? byte_size(sized, static_cast<uint64_t>(*elements)) : std::nullopt;
     if (!bytes || *bytes > kMaxTensorBytes)
       diagnostics_.error(Code::TooLarge, "the tensor " + text(t, module_.dims) + " takes more than 2^47 bytes", where(g, n));

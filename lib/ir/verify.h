@@ -1,5 +1,5 @@
-// Is a graph what every room relies on? Structure first, then types: each node's declared result types must be those that its
-// rule infers. Recursive over sub-graphs. All findings are reported. O(nodes + operands).
+// Verifies the structure of graphs, then types: the declared result types of each node must match its type rule. Recurses into
+// bodies. Reports all errors. O(nodes + operands).
 #pragma once
 #include "ir/graph.h"
 #include "support/diagnostics.h"
@@ -8,10 +8,9 @@ namespace rlxc {
 
 bool verify(const Module&, Diagnostics&);
 
-// The part of it that a limit asks for: every tensor has at most kMaxRank axes, and kMaxTensorBytes where its symbols are 1.
-// O(results).
+// Verifies limits only: at most kMaxRank axes, and at most kMaxTensorBytes for the product of the static dims. O(results).
 inline constexpr int kMaxRank = 64;
-inline constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 47;  // what a process can address
+inline constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 47;  // address space of a process
 bool verify_sizes(const Module&, Diagnostics&);
 
 }  // namespace rlxc

@@ -53,7 +53,7 @@ std::string Builder::unique(const std::string& wanted) {
   std::string n;
   for (char c : wanted) n += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
   if (n.empty() || n[0] == '_' || (n[0] >= '0' && n[0] <= '9')) n = "v" + n;
-  for (size_t at; (at = n.find("__")) != std::string::npos;) n.erase(at, 1);  // reserved words of C++ and GLSL
+  for (size_t at; (at = n.find("__")) != std::string::npos;) n.erase(at, 1);  // reserved in C++ and GLSL
   if (is_reserved(n)) n += "_v";
   if (n.rfind("rlxc", 0) == 0) n = "v" + n;
   int& uses = names_[n];

@@ -6,8 +6,8 @@
 //   b.loop("i", n, [&](Expr i) { y.store(i, x[i] * 2); });
 //   Kernel k = b.finish();
 //
-// A read of memory that the kernel may write (shared, registers, output arguments) is pinned where it is written: x[i] then
-// is the value at that point. Reads of input arguments are plain expressions.
+// Reads of memory that the kernel may write (shared buffers, registers, output arguments) are pinned to the point where the
+// builder makes them: x[i] is the value at that point. Reads of input arguments are plain expressions.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ namespace rlxc::kernel {
 
 class Builder;
 
-// An index, extent or count: an i64 expression or an integer.
+// An index, extent or count: an i64 expression or an integer constant.
 struct Index {
   Index(Expr e) : expr(e) {}
   Index(int64_t v) : value(v) {}
@@ -31,7 +31,8 @@ struct Index {
   int64_t value = 0;
 };
 
-// A buffer of the kernel being built. Vector accesses name the first element; a Register buffer of vectors counts in vectors.
+// A buffer of the kernel being built. A vector access is indexed by its first element. A Register buffer of vectors is indexed in
+// vectors.
 class Buf {
  public:
   Buf() = default;
@@ -39,13 +40,14 @@ class Buf {
 
   Expr operator[](Index i) const { return load(i); }
   Expr load(Index i, int lanes = 1) const;
-  Expr gather(Expr indices) const;                                             // one element per lane of a vector of indices
-  Expr load_if(Expr condition, Index i, Expr otherwise, int lanes = 1) const;  // reads only where the (scalar) condition holds
+  Expr gather(Expr indices) const;  // one element per lane of a vector of indices
+  // Reads only where the scalar condition holds; `otherwise` is the value elsewhere.
+  Expr load_if(Expr condition, Index i, Expr otherwise, int lanes = 1) const;
   void store(Index i, Expr value) const;
   void add(Index i, Expr value) const { store(i, load(i, value.lanes() / type().lanes) + value); }
   void atomic_add(Index i, Expr value) const;
 
-  // A buffer of one element, used as a variable.
+  // Access to a buffer of one element, used as a variable.
   Expr get() const { return load(0); }
   void set(Expr value) const { store(0, value); }
 
@@ -67,14 +69,14 @@ class Builder {
   Kernel* kernel() { return kernel_.get(); }
   void head(std::string line) { kernel_->comments.push_back({std::move(line), {}}); }
 
-  // Arguments, in the order of the calls. Names are made unique and legal in every target.
+  // Arguments, in the order in which they are added. Names are made unique and legal in every target.
   Expr symbol(const std::string& name, int64_t min = 0, int64_t max = int64_t{1} << 31);
   Expr parameter(const std::string& name, Type);  // an operand of a function (kernel/math.h)
   Buf input(const std::string& name, DType, Index extent);
   Buf output(const std::string& name, DType, Index extent);
   Buf inout(const std::string& name, DType, Index extent);
 
-  // Memory. A variable is a Register buffer of one element that starts with a value.
+  // Allocations. A variable is a Register buffer of one element with an initial value.
   Buf registers(const std::string& name, Type, int64_t extent);
   Buf shared(const std::string& name, DType, int64_t extent);
   Buf variable(const std::string& name, Expr start);
@@ -94,7 +96,7 @@ class Builder {
   void unroll(const std::string& name, int64_t extent, F&& body) {
     loop(name, extent, body, LoopKind::Unroll);
   }
-  // Shared out among threads in pieces of at least `grain` iterations. At the top level of a kernel only.
+  // Splits the iterations among CPU threads, at least `grain` each. Only at the top level of a kernel.
   template <class F>
   void parallel(const std::string& name, Index extent, int64_t grain, F&& body) {
     Expr i = open_for(name, extent.in(kernel()), LoopKind::Parallel, 0);
@@ -120,12 +122,13 @@ class Builder {
   void barrier(bool global = false);
   void comment(Comment);
 
-  // Opens a loop of the launch nest, that stays open to the end of the kernel; before any other statement. Returns its index.
+  // Opens a loop of the launch nest, which stays open to the end of the kernel. Must precede any other statement. Returns its
+  // index.
   Expr grid(const std::string& name, int axis, Index extent) { return open_for(name, extent.in(kernel()), LoopKind::Grid, axis); }
   Expr threads(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Thread, axis); }
 
-  Expr shuffle_xor(Expr value, int mask);  // must be reached by all threads of a workgroup
-  // a * b + c of a matrix unit, the same one throughout the kernel; must be reached by all threads of a workgroup.
+  Expr shuffle_xor(Expr value, int mask);  // every thread of the workgroup must reach it
+  // a * b + c on a matrix unit. A kernel uses one unit only. Every thread of the workgroup must reach it.
   Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
 
   Kernel finish();

@@ -71,7 +71,7 @@ TEST_CASE("equal expressions are one node, and free arithmetic is folded") {
   CHECK((n % 1).id == b.i64(0).id);
   CHECK((b.i64(7) / 2).id == b.i64(3).id);
   CHECK(select(b.i64(1) < 2, n, n + 1).id == n.id);
-  CHECK((f + 0).id != f.id);  // of floats nothing is folded: -0 + 0 is 0
+  CHECK((f + 0).id != f.id);  // floats are not folded: -0 + 0 is 0
   CHECK((f * 1).id != f.id);
 }
 

@@ -23,7 +23,7 @@ bool is_int_const(Expr e, int64_t* value) {
   return e.kernel->constant_int(e.id, value);
 }
 
-// Integer operations whose result is an operand or a constant. Only exact rules; floats are left alone.
+// Folds integer operations whose result is an operand or a constant. Exact rules only; floats are left alone.
 bool fold(ExprOp op, Expr a, Expr b, Expr* out) {
   Type type = a.type();
   if (is_float(type.dtype) || a.dtype() != b.dtype()) return false;
@@ -98,7 +98,7 @@ Expr make(ExprOp op, Expr a, Expr b) {
   a = broadcast(a, lanes), b = broadcast(b, lanes);
   Expr folded;
   if (fold(op, a, b, &folded)) return folded;
-  if (a.dtype() == DType::Bool && op == ExprOp::Lt) return (!a) & b;  // languages differ in what a true bool is
+  if (a.dtype() == DType::Bool && op == ExprOp::Lt) return (!a) & b;  // targets differ in the value of true
   if (a.dtype() == DType::Bool && op == ExprOp::Le) return (!a) | b;
   return intern(a.kernel, op, result_type(op, a.type()), {a.id, b.id});
 }
@@ -128,7 +128,7 @@ Expr cast_to(Expr a, DType t) {
 
 Expr bitcast_to(Expr a, DType t) {
   if (a.dtype() == t) return a;
-  // Not every language takes a constant whose bits are those of an infinity or of no number.
+  // Some languages reject a constant whose bits are an infinity or NaN.
   if (int64_t bits = 0; t == DType::F32 && rlxc::bits(a.dtype()) == 32 && a.kernel->constant_int(a.id, &bits))
     return constant(a.kernel, t, std::bit_cast<float>(static_cast<uint32_t>(bits)));
   return intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id});

@@ -1,7 +1,7 @@
-// Expressions as values: an Expr is a handle into the pool of one kernel, with the operators and math functions of C++, so
-// that formulas read as formulas and generic lambdas such as `[](auto x) { return max(x, lit(x, 0)); }` work on double
-// (kernel/scalar.h) and on Expr alike. A scalar meets a vector by broadcast. Numbers take the type of the other operand.
-// Operands of different element types are a bug of the caller: the verifier reports it.
+// Expressions as values. An Expr is a handle into the pool of one kernel, with the operators and math functions of C++: a generic
+// lambda like `[](auto x) { return max(x, lit(x, 0)); }` works on double (kernel/scalar.h) and on Expr. Scalars broadcast to
+// vectors. Numbers take the type of the other operand. Operands of different element types are a caller's bug that the verifier
+// reports.
 #pragma once
 #include <type_traits>
 
@@ -22,7 +22,7 @@ struct Expr {
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
-// Constants. `lit` has the element type of x and one lane; integers stay exact.
+// Constants. `lit` has the element type of x and one lane. Integers stay exact.
 Expr constant(Kernel*, DType, double);
 Expr constant_int(Kernel*, DType, int64_t);
 template <Number T>
@@ -31,7 +31,7 @@ Expr lit(Expr x, T value) {
   else return constant(x.kernel, x.dtype(), value);
 }
 
-// Makes a node after folding what is free (integer and bool constants, x+0, x*1 on integers) and broadcasting operands.
+// Makes a node. Folds integer and bool constants, x+0 and x*1 on integers, and broadcasts scalar operands.
 Expr make(ExprOp, Expr a);
 Expr make(ExprOp, Expr a, Expr b);
 Expr make(ExprOp, Expr a, Expr b, Expr c);
@@ -85,35 +85,13 @@ inline Expr operator!(Expr a) { return make(ExprOp::Not, a); }
 inline Expr operator~(Expr a) { return make(ExprOp::BitNot, a); }
 inline Expr operator-(Expr a) { return make(ExprOp::Neg, a); }
 
-#define RLXC_UNARY(function, op) \
-  inline Expr function(Expr a) { return make(ExprOp::op, a); }
-RLXC_UNARY(abs, Abs)
-RLXC_UNARY(exp, Exp)
-RLXC_UNARY(expm1, Expm1)
-RLXC_UNARY(log, Log)
-RLXC_UNARY(log1p, Log1p)
-RLXC_UNARY(sqrt, Sqrt)
-RLXC_UNARY(rsqrt, Rsqrt)
-RLXC_UNARY(sin, Sin)
-RLXC_UNARY(cos, Cos)
-RLXC_UNARY(tan, Tan)
-RLXC_UNARY(asin, Asin)
-RLXC_UNARY(acos, Acos)
-RLXC_UNARY(atan, Atan)
-RLXC_UNARY(sinh, Sinh)
-RLXC_UNARY(cosh, Cosh)
-RLXC_UNARY(tanh, Tanh)
-RLXC_UNARY(asinh, Asinh)
-RLXC_UNARY(acosh, Acosh)
-RLXC_UNARY(atanh, Atanh)
-RLXC_UNARY(erf, Erf)
-RLXC_UNARY(floor, Floor)
-RLXC_UNARY(ceil, Ceil)
-RLXC_UNARY(round_even, RoundEven)
-RLXC_UNARY(trunc, Trunc)
-RLXC_UNARY(isnan, IsNan)
-RLXC_UNARY(isinf, IsInf)
-#undef RLXC_UNARY
+#define FUNCTION(id, name, value) \
+  inline Expr name(Expr a) { return make(ExprOp::id, a); }
+#include "kernel/functions.def"
+#undef FUNCTION
+inline Expr abs(Expr a) { return make(ExprOp::Abs, a); }
+inline Expr isnan(Expr a) { return make(ExprOp::IsNan, a); }
+inline Expr isinf(Expr a) { return make(ExprOp::IsInf, a); }
 
 #define RLXC_BINARY(function, op)                                         \
   inline Expr function(Expr a, Expr b) { return make(ExprOp::op, a, b); } \
@@ -145,9 +123,9 @@ Expr select(Expr c, T a, Expr b) {
 
 Expr cast_to(Expr, DType);
 Expr bitcast_to(Expr, DType);
-Expr bitcast_to(Expr, Type);  // as many bits in all: i32 as four u8
+Expr bitcast_to(Expr, Type);  // total bits must match: i32 as four u8
 Expr dot(Expr a, Expr b, Expr c);
-Expr broadcast(Expr scalar, int lanes);           // itself where lanes is its own number of lanes
+Expr broadcast(Expr scalar, int lanes);           // `scalar` itself if it has `lanes` lanes already
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);
 Expr reduce_add(Expr vector);
@@ -155,7 +133,7 @@ Expr reduce_max(Expr vector);
 Expr reduce_min(Expr vector);
 Expr reduce_mul(Expr vector);
 
-// a / b rounded up, for non-negative a and positive b.
+// a / b rounded up, for a >= 0 and b > 0.
 inline Expr ceil_div(Expr a, Expr b) { return (a + b - 1) / b; }
 template <Number T>
 Expr ceil_div(Expr a, T b) {

@@ -17,13 +17,14 @@ int64_t extent_of(const Kernel& k, const Buffer& b) {
   return n;
 }
 
-// Elements of a group's own part of shared memory, which begins where vectors may.
+// Returns the elements that a workgroup's copy of a shared buffer takes, padded to vector alignment.
 int64_t room_of(const Kernel& k, const Buffer& b) {
   const int64_t elements = 16 / std::max(rlxc::bits(b.type.dtype) / 8, 1);
   return (extent_of(k, b) + elements - 1) / elements * elements;
 }
 
-bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do threads wait for each other, or compute together?
+// Returns whether the statements contain barriers or collective operators.
+bool meets(const Kernel& k, const std::vector<Stmt>& body) {
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
     found |= s.kind == StmtKind::Barrier;
@@ -32,7 +33,7 @@ bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do threads wait
   return found;
 }
 
-// Whether all groups get to the same barriers: those stand in no branches, and in loops of constant extents only.
+// Returns whether all workgroups reach the same barriers: none in branches, and loops around them have constant extents.
 bool meets_alike(const Kernel& k, const std::vector<Stmt>& body) {
   return std::ranges::all_of(body, [&](const Stmt& s) {
     int64_t n = 0;
@@ -42,16 +43,16 @@ bool meets_alike(const Kernel& k, const std::vector<Stmt>& body) {
   });
 }
 
-// A kernel, and how its groups take turns.
+// A kernel and the schedule of its workgroups.
 struct Part {
   const Kernel* kernel;
   Launch launch;
-  int64_t threads = 1;  // of a group
-  int64_t side = 1;     // groups side by side
+  int64_t threads = 1;  // of a workgroup
+  int64_t side = 1;     // workgroups at a time
   bool meets = false;
 };
 
-// Shared memory of all parts: they use it one after another.
+// Shared memory of all parts, which use it one after another.
 class Pool {
  public:
   void reserve(const Part& p) {
@@ -76,7 +77,7 @@ class Pool {
   }
 
  private:
-  // f(buffer of the part, its type, which one of the type)
+  // Calls f(buffer of the part, its type, its number among the buffers of the type).
   template <class F>
   static void each(const Part& p, const F& f) {
     std::map<DType, size_t> next;
@@ -122,7 +123,7 @@ class PartWriter {
   }
 
  private:
-  // Which group and which of its threads this thread is; threads that are left over do as the last one, but store nothing.
+  // Computes the workgroup and thread that this thread stands for. Excess threads repeat the last one and store nothing.
   void place(Expr thread, int64_t threads, Expr turn, Expr groups) {
     const int64_t used = p_.side * p_.threads;
     int64_t n = 0;
@@ -143,7 +144,7 @@ class PartWriter {
     spread(LoopKind::Thread, own);
   }
 
-  // The variables of the launch nest, x fastest.
+  // Splits a linear number into the variables of the launch nest, x fastest.
   void spread(LoopKind kind, Expr number) {
     const auto& extents = kind == LoopKind::Grid ? p_.launch.grid : p_.launch.threads;
     int last = 2;
@@ -194,7 +195,7 @@ class PartWriter {
     }
   }
 
-  // Groups side by side have shared memory of their own.
+  // Concurrent workgroups have separate shared memory.
   Expr shifted(BufferId id, Expr index) {
     const Buffer& b = k_.buffer(id);
     return b.space == Space::Shared && p_.side > 1 ? index + cast_to(side_, index.dtype()) * room_of(k_, b) : index;
@@ -222,7 +223,7 @@ class PartWriter {
   const Kernel& k_;
   std::vector<Buf> buffers_;
   std::vector<Expr> vars_;
-  Expr side_, active_;  // active_: without a kernel where all threads have work in all turns
+  Expr side_, active_;  // active_: invalid if all threads have work in all turns
 };
 
 std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t* threads) {
@@ -279,7 +280,7 @@ std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* con
   std::vector<PartWriter> writers;
   for (const Part& p : parts) writers.emplace_back(b, p);
   b.grid("all", 0, 1);
-  const Expr thread = b.threads("thread", 0, threads);
+  const Expr thread = b.threads("thread_id", 0, threads);
   pool.allocate(b);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) b.barrier(true);

@@ -1,5 +1,5 @@
-// One launch in place of several. Only the threads of one workgroup can wait for each other, so the work of all groups of all
-// kernels is done by one group: right for kernels so small that starting them takes longer than their work.
+// Fuses several grid kernels into one launch. Only threads of one workgroup can synchronise, therefore one workgroup does all the
+// work. This pays for kernels that take less time than their launch.
 #pragma once
 #include <optional>
 #include <span>
@@ -10,13 +10,13 @@
 
 namespace rlxc::kernel {
 
-// Kernels for a grid, one after another. The groups of each take turns, side by side where there are lanes and shared memory for
-// several; between kernels stands a barrier for all memory. Arguments: the buffers of the parts, in order, then their symbols in
-// order. What one part writes and another reads must be in memory that both are given; the caller marks such buffers may_alias.
-// Nullopt and why not: more lanes or shared memory than a group has, matrix units of two kinds. O(statements + expressions).
+// Runs the kernels one after another in one workgroup, with a global barrier between them. The workgroups of each kernel are
+// iterated, several at a time if threads and shared memory allow it. Arguments: the buffers of all parts in order, then their
+// symbols in order. A buffer that one part writes and another reads must be passed to both and be marked may_alias. Returns
+// nullopt and a reason if threads or shared memory do not suffice or matrix units differ. O(statements + expressions).
 std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* const> parts, const Mapping&, std::string* reason);
 
-// Whether `fuse_kernels` can. Checks what the kernels need of a workgroup without building the result. O(buffers + statements).
+// Returns whether `fuse_kernels` can succeed, without building the result. O(buffers + statements).
 bool fits_one_workgroup(std::span<const Kernel* const> parts, const Mapping&, std::string* reason);
 
 }  // namespace rlxc::kernel

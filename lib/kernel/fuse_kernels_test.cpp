@@ -23,7 +23,7 @@ Mapping lanes_of(int64_t shared_bytes = 1 << 10) {
   return m;
 }
 
-// y[i] = f(x[i]) by groups of 8 lanes.
+// y[i] = f(x[i]) in workgroups of 8 threads.
 Kernel each(const std::function<Expr(Expr)>& f) {
   kernel::Builder b("each");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
@@ -32,7 +32,7 @@ Kernel each(const std::function<Expr(Expr)>& f) {
   return b.finish();
 }
 
-// Groups of `lanes`, a grid of two axes, turn their elements round, in `rounds` rounds.
+// Workgroups of `lanes` threads on a two-axis grid reverse their elements, `rounds` times.
 Kernel reversed(int64_t lanes, int64_t rounds) {
   kernel::Builder b("reversed");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
@@ -59,7 +59,7 @@ struct Joined {
     for (Kernel& k : parts) simplify(k), list.push_back(&k);
     kernel = fuse_kernels("all", list, m, &why);
   }
-  // Each part reads what the one before it stored; what they do apart is what they must do together.
+  // Each part reads the previous part's output. The fused kernel must compute the same as the separate ones.
   void check() {
     REQUIRE_MESSAGE(kernel.has_value(), why);
     simplify(*kernel);
@@ -85,9 +85,9 @@ struct Joined {
 TEST_CASE("kernels that are joined compute what they compute apart") {
   const Kernel twice = each([](Expr x) { return x * 2; }), more = each([](Expr x) { return x + 1; });
   Joined({twice, more}).check();
-  Joined({twice, reversed(4, 1), more}).check();                           // 10 groups, two side by side
-  Joined({reversed(20, 1), twice, reversed(4, 3)}).check();                // 20 lanes: five of four, some of eight left over
-  Joined({reversed(4, 1), reversed(20, 1), twice}, lanes_of(96)).check();  // shared memory for one group at a time
+  Joined({twice, reversed(4, 1), more}).check();                           // 10 workgroups, two at a time
+  Joined({reversed(20, 1), twice, reversed(4, 3)}).check();                // 20 threads: five of four, some of eight unused
+  Joined({reversed(4, 1), reversed(20, 1), twice}, lanes_of(96)).check();  // shared memory for one workgroup at a time
 }
 
 TEST_CASE("groups take turns side by side while lanes and shared memory last") {

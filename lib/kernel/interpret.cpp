@@ -8,21 +8,22 @@
 namespace rlxc::kernel {
 namespace {
 
-// Who touched an element: an iteration or group (`agent`) of a parallel phase, a thread of it, between two barriers (`epoch`).
+// The last access of an element: iteration or workgroup (`agent`) of a parallel phase, thread, and barrier interval (`epoch`).
 struct Touch {
   int64_t phase = -1, agent = 0, epoch = 0;
   int thread = 0;
-  bool many = false;  // several threads or agents did
+  bool many = false;  // several threads or agents accessed it
 };
 
 struct Memory {
   void* data = nullptr;      // Global
   std::vector<Value> cells;  // Shared: elements; Register: [thread][element][vector lane]
-  // After how many global barriers an element was stored to last, plus one; 0: never. Empty where everything is known.
+  // Number of global barriers before an element's last store, plus one. 0: never stored. Empty where all elements are
+  // initialised.
   std::vector<uint32_t> known;
   std::vector<Touch> reads, writes;
   int64_t elements = 0;
-  const Memory* overwritten_by = nullptr;  // an argument at the same place whose stores show here
+  const Memory* overwritten_by = nullptr;  // an aliased argument whose stores are visible here
 };
 
 class Interpreter {
@@ -86,7 +87,7 @@ class Interpreter {
     }
   }
 
-  // Variables of the launch nest.
+  // Sets the variables of the launch nest.
   void bind_launch(const std::vector<Stmt>& body, std::array<int64_t, 3> group, std::array<int64_t, 3> threads) {
     for (const std::vector<Stmt>* at = &body; at->size() == 1 && at->front().kind == StmtKind::For; at = &at->front().body) {
       const Stmt& s = at->front();
@@ -101,7 +102,7 @@ class Interpreter {
 
   void set_var(VarId v, int64_t value) {
     if (k_.exprs.empty() || k_.exprs[var_node_[v.raw]].op != ExprOp::Var) return;
-    if (k_.exprs[var_node_[v.raw]].payload != static_cast<int64_t>(v.raw)) return;  // nothing uses it
+    if (k_.exprs[var_node_[v.raw]].payload != static_cast<int64_t>(v.raw)) return;  // unused
     std::fill(values_[var_node_[v.raw]].begin(), values_[var_node_[v.raw]].end(), from_int(value));
   }
 
@@ -177,7 +178,7 @@ class Interpreter {
     if (parallel) ++phase_, agent_ = 0;
   }
 
-  // Bounds, initialisation and races of one access. False: it must not happen.
+  // Checks bounds, initialisation and races of one access. Returns false if the access must not happen.
   bool touch(uint32_t buffer, int64_t index, int thread, bool write, bool atomic) {
     const Buffer& b = k_.buffers[buffer];
     Memory& m = memory_[buffer];
@@ -214,7 +215,7 @@ class Interpreter {
     return b.space == Space::Global ? read_element(b.type.dtype, m.data, index) : m.cells[index];
   }
 
-  // Register buffers of vectors count in vectors; a vector of other buffers covers consecutive elements.
+  // Register buffers of vectors are indexed in vectors. A vector of another buffer covers consecutive elements.
   void load(const ExprNode& e, std::vector<Value>& out) {
     uint32_t id = static_cast<uint32_t>(e.payload);
     const Buffer& b = k_.buffers[id];
@@ -346,8 +347,7 @@ class Interpreter {
   void matrix_multiply(const ExprNode& e, std::vector<Value>& out) {
     const MatrixUnit& u = *k_.matrix;
     std::vector<double> a(static_cast<size_t>(u.m * u.k)), b(static_cast<size_t>(u.k * u.n));
-    // Calls f(index in the row-major matrix, index in the vectors of all threads) for the elements that the threads of a warp
-    // hold.
+    // Calls f(index in the row-major matrix, index in the vectors of all threads) for the elements that a warp holds.
     auto each = [&](const FragmentLayout& layout, int columns, int first, const auto& f) {
       for (int l = 0; l < u.warp; ++l)
         for (int i = 0; i < layout.elements(); ++i) {
@@ -383,7 +383,7 @@ class Interpreter {
     for (size_t c = 0; c < out.size(); ++c) out[c] = read_element(e.type.dtype, bytes.data(), static_cast<int64_t>(c));
   }
 
-  // By halves, as the renderers do.
+  // Reduces by halves, as the renderers do.
   void reduce(const ExprNode& e, std::vector<Value>& out) {
     ExprOp op = e.op == ExprOp::ReduceAdd   ? ExprOp::Add
                 : e.op == ExprOp::ReduceMul ? ExprOp::Mul

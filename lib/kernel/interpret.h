@@ -1,10 +1,9 @@
-// Executes a kernel on host memory: the judge of builders, passes and renderers.
+// Executes a kernel on host memory: the oracle for builders, passes and renderers.
 //
-// The threads of a group go through the statements together, each under its condition, so that barriers have their meaning;
-// groups, and iterations of Parallel loops, run one after another. What would be undefined on a device is a finding: accesses
-// out of bounds, reads of memory that nothing was stored to, two threads or groups that touch an element (one of them storing)
-// without a barrier between them, loads of what another argument at the same place has overwritten since the last global barrier,
-// a barrier that some threads do not reach.
+// The threads of a workgroup execute the statements in lockstep, each under its own condition. Workgroups and iterations of
+// Parallel loops run one after another. What a device leaves undefined is a finding: accesses out of bounds, reads of
+// uninitialised memory, races between threads or workgroups, barriers that some threads do not reach, and loads from an argument
+// after an aliased argument overwrote the element, without a global barrier between.
 #pragma once
 #include <span>
 #include <string>
@@ -15,8 +14,8 @@
 namespace rlxc::kernel {
 
 struct InterpretLimits {
-  int64_t steps = int64_t{1} << 32;  // expression nodes times threads: beyond it the run stops with a finding
-  size_t findings = 8;               // messages kept
+  int64_t steps = int64_t{1} << 32;  // expression nodes times threads; the run stops with a finding beyond it
+  size_t findings = 8;               // most messages recorded
 };
 
 struct InterpretResult {
@@ -24,8 +23,8 @@ struct InterpretResult {
   bool ok() const { return findings.empty(); }
 };
 
-// arguments: memory of the Global buffers, in order; symbols: values of the i64 arguments. f32 is computed in double and
-// rounded after every operator.
+// arguments: memory of the Global buffers, in order. symbols: values of the i64 arguments. f32 is computed in double and rounded
+// after every operator.
 InterpretResult interpret(const Kernel&, std::span<void* const> arguments, std::span<const int64_t> symbols,
                           const InterpretLimits& = {});
 

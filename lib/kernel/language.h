@@ -1,13 +1,13 @@
-// The kernel language: what a kernel is, between the graph and the text of a target. Small enough to interpret, to verify
-// and to print in any C-like language; builders (kernel/builders) write it, renderers (lib/backend) only spell it.
+// The kernel language: the representation between the graph and a target's source text. It is small enough to interpret, verify
+// and print in any C-like language. Builders (kernel/builders) write it; renderers (lib/backend) print it.
 //
 // A kernel is a tree of statements over a pool of expressions. Expressions are typed, immutable and hash-consed: equal
-// expressions have equal ids, operands have smaller ids than their users. An expression is evaluated where a statement uses
-// it; builder.h pins reads of memory the kernel writes to a Let at once, so that builder code reads top to bottom.
+// expressions have equal ids, and operands have smaller ids than their users. An expression is evaluated by the statement that
+// uses it; builder.h pins each read of memory that the kernel writes to a Let.
 //
-// Parallelism: loops of kind Grid and Thread form a perfect nest around the whole body: the launch geometry (workgroups, threads
-// of a workgroup). Threads of one workgroup share Shared buffers and meet at Barriers, which all of them must reach. A Parallel
-// loop is a loop at the top level of a kernel whose iterations are shared out among CPU threads.
+// Grid and Thread loops form a perfect nest around the whole body: the launch geometry. Threads of one workgroup share Shared
+// buffers and meet at Barriers, which all of them must reach. A Parallel loop, at the top level of a kernel, splits its
+// iterations among CPU threads.
 //
 // References: exo's LoopIR (PLDI 2022) for the size of the language, tinygrad's uops for hash-consing and renderers as data.
 #pragma once
@@ -25,7 +25,7 @@
 namespace rlxc::kernel {
 
 // An element type and the number of vector lanes (1 = scalar). Value types: bool, integers of 8..64 bits, f16, bf16, f32, f64.
-// f16 and bf16 can be loaded, stored, selected and cast, but not computed with: builders cast to f32.
+// f16 and bf16 are only loaded, stored, selected and cast: builders compute in f32.
 struct Type {
   DType dtype = DType::F32;
   uint16_t lanes = 1;
@@ -46,7 +46,7 @@ enum class TypeRule : uint8_t { Leaf, Memory, Number, Float, Order, Test, Logic,
 std::string_view name(ExprOp);
 int operand_count(ExprOp);
 TypeRule type_rule(ExprOp);
-// Lanes of a group compute it together: all of them must get there.
+// Returns whether the threads of a warp compute the operator together. All of them must reach it.
 inline bool is_collective(ExprOp op) { return op == ExprOp::ShuffleXor || op == ExprOp::MatrixMultiply; }
 
 using ExprId = Id<struct ExprTag>;
@@ -74,17 +74,17 @@ enum class Space : uint8_t { Global, Shared, Register };
 enum class Access : uint8_t { Read, Write, ReadWrite };
 
 // A kernel argument (Global) or an allocation. Elements of a Register buffer may be vectors; a scalar variable is a Register
-// buffer of one element. Shared and Register buffers have constant extents and hold nothing until they are stored to.
+// buffer of one element. Shared and Register buffers have constant extents and are uninitialised.
 struct Buffer {
   std::string name;
   Type type;
   ExprId extent;  // elements: i64 over constants and symbols
   Space space = Space::Global;
   Access access = Access::ReadWrite;
-  bool atomic = false;     // AtomicAdd goes to it
+  bool atomic = false;     // target of an AtomicAdd
   bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
-  bool separate = false;   // read-only and in memory of its own (a weight), for targets that bind it apart from all else
-  // On such targets: which of the memories of the kernel hold it, some one after another. The first ones are written.
+  bool separate = false;   // a read-only weight; targets with limited bindings bind it on its own
+  // On those targets: the first of the consecutive bindings that hold it, and their number. Written buffers come first.
   uint8_t binding = 0, bindings = 1;
 };
 
@@ -92,8 +92,8 @@ enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
 enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, Comment };
 
 struct Comment {
-  std::string text;  // the compiler's own words
-  ForeignText name;  // of a node, after the text; may be empty
+  std::string text;  // text of the compiler
+  ForeignText name;  // name of a node, printed after the text; may be empty
   std::string line() const { return "// " + text + name.line(); }
 };
 
@@ -114,7 +114,7 @@ struct Stmt {
 struct Kernel {
   std::string name;
   std::vector<Comment> comments;  // op, shapes, dtypes, node names: printed above the kernel
-  std::vector<Buffer> buffers;    // arguments first, in order of the argument list, then allocations
+  std::vector<Buffer> buffers;    // arguments in order, then allocations
   std::vector<Var> vars;
   std::vector<VarId> symbols;  // i64 arguments, after the buffers in the argument list
   std::vector<ExprNode> exprs;
@@ -124,7 +124,7 @@ struct Kernel {
   Kernel() = default;
   explicit Kernel(std::string n) : name(std::move(n)) {}
 
-  ExprId intern(const ExprNode&);  // the id of this node, added if new; folds nothing
+  ExprId intern(const ExprNode&);  // returns the id of this node and adds it if it is new; folds nothing
   const ExprNode& expr(ExprId id) const { return exprs[id.raw]; }
   const Buffer& buffer(BufferId id) const { return buffers[id.raw]; }
   const Var& var(VarId id) const { return vars[id.raw]; }
@@ -136,8 +136,8 @@ struct Kernel {
   void rehash();
 };
 
-// Launch geometry: extents (ids of i64 expressions) of the Grid and Thread loops, invalid where an axis is not used, and the
-// statements inside them.
+// Launch geometry: extents of the Grid and Thread loops (ids of i64 expressions, invalid for unused axes) and the statements
+// inside them.
 struct Launch {
   std::array<ExprId, 3> grid, threads;
   const std::vector<Stmt>* body = nullptr;

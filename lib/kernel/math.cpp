@@ -22,15 +22,15 @@ Expr polynomial(Expr x, const double (&c)[N]) {
   return p;
 }
 
-// x = n ln 2 + r, abs(r) <= ln 2 / 2, n >= -126 (results below 2^-126 are 0). Adding 1.5 * 2^23 rounds to an integer and
-// leaves it in the low bits of the sum; those of n + 126 are the exponent of 2^(n-1).
+// x = n ln 2 + r, abs(r) <= ln 2 / 2, n >= -126 (results below 2^-126 are 0). Adding 1.5 * 2^23 rounds to an integer in the low
+// bits of the sum. The low bits of n + 126 are the exponent of 2^(n-1).
 Expr exp_of(Expr x) {
   constexpr double kShift = 12582912.0 + 126;
-  Expr clamped = max(lit(x, -87.33654), min(lit(x, 89.0), x));  // NaN stays, for it is the second operand
+  Expr clamped = max(lit(x, -87.33654), min(lit(x, 89.0), x));  // the second operand, which preserves NaN
   Expr shifted = fma(clamped, splat(x, 1.44269504088896341), splat(x, kShift));
   Expr n = shifted - kShift;
   Expr r = fma(n, splat(x, 2.12194440e-4), fma(n, splat(x, -0.693359375), clamped));
-  // 2 e^r, for 2^128 has no bits of its own but 2 * 2^127. The least relative error of this degree: 3e-9, before rounding.
+  // Computes 2 e^r, because 2^128 is representable only as 2 * 2^127. Minimax polynomial, relative error 3e-9 before rounding.
   Expr p = polynomial(
       r, {2 * 1.3814540105e-3, 2 * 8.3687451956e-3, 2 * 4.1666839079e-2, 2 * 1.6666520398e-1, 2 * 4.9999993432e-1, 2, 2});
   return p * from_bits(bits(shifted) << 23);
@@ -82,7 +82,7 @@ Expr log1p_of(Expr x) {
   return select(u == 1.0, x, select(abs(x) < lit(x, 16777216.0), corrected, log(u)));
 }
 
-// x = j pi/4 + r with j even and |r| <= pi/4; the pieces of pi/4 are short, so that j times each is exact.
+// x = j pi/4 + r with j even and |r| <= pi/4. pi/4 is split into short constants, which makes the products with j exact.
 Expr octant(Expr x, Expr* j) {
   Expr a = abs(x), n = floor(a * 1.27323954473516);
   n = select(floor(n * 0.5) * 2.0 == n, n, n + 1.0);
@@ -113,7 +113,7 @@ Expr cos_of(Expr x) {
   return select(j == 2 || j == 4, -v, v);
 }
 
-// |a|^b, negative for negative a and odd b; NaN for negative a and b that is no integer.
+// a|^b, negative for negative a and odd b, NaN for negative a and non-integer b.
 Expr pow_of(Expr a, Expr b) {
   Expr size = exp(b * log(abs(a)));
   Expr whole = floor(b) == b, odd = whole && floor(b * 0.5) != b * 0.5;

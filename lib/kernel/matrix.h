@@ -1,6 +1,6 @@
-// Matrix units: instructions by which the lanes of a warp multiply small matrices together, d = a * b + c. Each lane passes a few
-// elements of every matrix as a vector; which ones is data, so that builders place loads and stores, and the interpreter
-// computes, for any unit (compare the linear layouts of Triton, arXiv 2505.23819).
+// Matrix units: instructions by which the lanes of a warp multiply small matrices, d = a * b + c. Each lane passes some elements
+// of every matrix as a vector. The layout is data: builders and the interpreter handle any unit (compare the linear layouts of
+// Triton, arXiv 2505.23819).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Step {
 constexpr Step rows(int n) { return {static_cast<int8_t>(n), 0}; }
 constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
 
-// Element e of the vector of lane l is the element of the matrix that the steps of the bits set in l and in e add up to.
+// Element e of lane l's vector is the matrix element at the sum of the steps of the bits set in l and in e.
 struct FragmentLayout {
   std::array<Step, 6> lane;
   std::array<Step, 3> element;
@@ -41,15 +41,15 @@ struct FragmentLayout {
 
 struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
-  int warp;     // lanes
+  int warp;     // its number of lanes
   DType operand, accumulator;
   FragmentLayout a, b, c;
 };
 
-// Dot units: instructions by which one lane adds products of small integers to an accumulator, exactly: d[i] = c[i] + the sum of
-// a[group * i + j] * b[group * i + j] over j < group, modulo 2^bits of the accumulator. Instructions that saturate have no row.
+// Dot units: instructions that add products of small integers exactly: d[i] = c[i] + sum of a[group * i + j] * b[group * i + j]
+// over j < group, modulo 2^bits of the accumulator. Saturating instructions have no row.
 struct DotUnit {
-  int lanes, group;  // of the accumulator; elements of a and b for each of them
+  int lanes, group;  // of the accumulator; elements of a and b for each lane
   DType a, b, accumulator;
 };
 

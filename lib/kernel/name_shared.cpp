@@ -14,14 +14,14 @@ struct Site {
 
 struct Block {
   std::vector<Stmt>* stmts;
-  Site owner;  // of the statement that holds this block; block -1 at the top
+  Site owner;  // of the statement that contains this block; block -1 at the top
   int depth;
 };
 
 struct Name {
   Site at;
   VarId var;
-  bool existing;  // a Let of the kernel has this value already
+  bool existing;  // the kernel has a Let of this value
 };
 
 class Namer {
@@ -55,7 +55,8 @@ class Namer {
     }
   }
 
-  // What may move: `fixed_` expressions stay in their statement, `guarded_` ones go only where they were evaluated anyway.
+  // Classifies what may move: `fixed_` expressions stay in their statement, `guarded_` ones move only to where they were
+  // evaluated.
   void classify() {
     size_t n = k_->exprs.size();
     fixed_.assign(n, false), guarded_.assign(n, false);
@@ -83,7 +84,7 @@ class Namer {
 
   Site up(Site s) const { return blocks_[s.block].owner; }
 
-  // The innermost position that comes before both: s, or the statement around s, in a block that holds both.
+  // Returns the innermost position that precedes both: s, or the statement around s, in a block that contains both.
   Site meet(Site a, Site b) const {
     while (blocks_[a.block].depth > blocks_[b.block].depth) a = up(a);
     while (blocks_[b.block].depth > blocks_[a.block].depth) b = up(b);
@@ -107,7 +108,7 @@ class Namer {
       for (Site s : uses) at = meet(at, s);
       evaluated.push_back(name(id, at));
     } else {
-      // Groups of uses, each headed by a use that comes before the others in the same or an inner block.
+      // Partition the uses. The head of each part precedes the others, in the same or an enclosing block.
       std::sort(uses.begin(), uses.end(), [&](Site a, Site b) {
         int da = blocks_[a.block].depth, db = blocks_[b.block].depth;
         return da != db ? da < db : a.block != b.block ? a.block < b.block : a.position < b.position;
@@ -152,7 +153,7 @@ class Namer {
           return k_->intern({ExprOp::Var, k_->exprs[id.raw].type, {}, static_cast<int64_t>(name.var.raw)});
       return ExprId();
     });
-    // Inner blocks come after outer ones: going backwards, a statement is rewritten before it moves.
+    // Inner blocks follow outer ones. Going backwards rewrites a statement before it moves.
     for (size_t b = blocks_.size(); b-- > 0;) {
       std::vector<Stmt> result;
       for (size_t p = 0; p < blocks_[b].stmts->size(); ++p) {

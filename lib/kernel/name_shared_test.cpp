@@ -55,7 +55,7 @@ TEST_CASE("a read moves only to where it was evaluated anyway") {
   const size_t named = position(k, "t0 = load<f32>(x, n)");
   CHECK(position(k, "if lt(n, 8) {") < named);
   CHECK(named < position(k, "if lt(n, 7) {"));
-  CHECK(has_line(k, "y[2] = load<f32>(x, n)"));  // no block holds both branches and is sure to read
+  CHECK(has_line(k, "y[2] = load<f32>(x, n)"));  // no block contains both branches and certainly reads
 }
 
 TEST_CASE("reads of memory that is written are not moved, and constants are not named") {

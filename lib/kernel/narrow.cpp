@@ -15,7 +15,7 @@ class Narrow {
     for (VarId v : k_->symbols) narrow(v, assume_ || fits({k_->var(v).min, k_->var(v).max}));
     block(&k_->body);
     for (Buffer& b : k_->buffers) b.extent = rewrite(b.extent);
-    // Types change last: until here the analysis saw the kernel as it was.
+    // Types change last, because the analysis needs the original kernel.
     for (size_t v = 0; v < narrow_.size(); ++v)
       if (narrow_[v]) k_->vars[v].type.dtype = DType::I32;
     compact(*k_);
@@ -67,7 +67,7 @@ class Narrow {
                              [&](ExprId id, const ExprNode& e, const std::array<ExprId, 3>& args) { return node(id, e, args); });
   }
 
-  // e: the node as it was; args: its operands, narrow where they could be.
+  // e: the original node; args: its operands, narrowed where possible.
   ExprId node(ExprId id, const ExprNode& e, std::array<ExprId, 3> args) {
     bool is64 = e.type.dtype == DType::I64;
     if (is64 && e.op == ExprOp::Const) return fits({e.payload, e.payload}) ? constant_int(k_, DType::I32, e.payload).id : id;

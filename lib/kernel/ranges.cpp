@@ -67,7 +67,7 @@ void Ranges::assume(ExprId condition, bool holds) {
     set(e.args[1].raw, both);
     return;
   }
-  // lower < upper or lower <= upper, after turning the negation round.
+  // lower < upper or lower <= upper, after inverting a negated condition.
   ExprId lower = e.args[holds ? 0 : 1], upper = e.args[holds ? 1 : 0];
   int64_t gap = (e.op == ExprOp::Lt) == holds ? 1 : 0;
   Interval l = of(lower), u = of(upper);

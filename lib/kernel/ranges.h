@@ -1,5 +1,5 @@
-// Interval analysis of i64 and i32 expressions: where an index can be, from the extents of loops, the limits of symbols and the
-// conditions around it. Unknown is the whole of i64; arithmetic saturates, so a result is never narrower than the truth.
+// Interval analysis of i64 and i32 expressions, from loop extents, symbol limits and enclosing conditions. An unknown value has
+// all of i64. Arithmetic saturates: a result is never narrower than the exact interval.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -20,7 +20,7 @@ class Ranges {
  public:
   explicit Ranges(const Kernel& k);
 
-  // Facts in a scope: open() before them, close() takes back all that came since. Empty intervals are allowed (dead code).
+  // Scopes of facts: close() removes all facts since the matching open(). Empty intervals are allowed (dead code).
   void open() { marks_.push_back(undo_.size()); }
   void close();
   void bind(VarId, Interval);

@@ -69,7 +69,7 @@ TEST_CASE("conditions narrow what they bound, until the scope closes") {
   CHECK(r.of(s.n.id) == Interval{5, 10});
   r.close();
   r.open();
-  r.assume(both.id, false);  // one of the two fails, which one is not known
+  r.assume(both.id, false);  // at least one is false, but not known which
   CHECK(r.of(s.n.id) == Interval{2, 10});
   r.close();
 }

@@ -1,4 +1,4 @@
-// Tools for passes over kernels: expressions rebuilt bottom-up with substitutions, and the blocks of a kernel with parents.
+// Tools for kernel passes: rebuilding expressions with substitutions, and walks over statements.
 #pragma once
 #include <functional>
 #include <unordered_map>
@@ -8,12 +8,12 @@
 
 namespace rlxc::kernel {
 
-// Rebuilds expressions with `substitute` applied to nodes before their operands are looked at: a valid result replaces the
-// node. Remembers what it rebuilt; forget() when the substitution changes. No recursion.
+// Rebuilds expressions. `substitute` is applied to a node before its operands; a valid result replaces the node. Results are
+// cached: call forget() when the substitution changes. No recursion.
 class Rebuilder {
  public:
   Rebuilder(Kernel* k, std::function<ExprId(ExprId)> substitute) : k_(k), substitute_(std::move(substitute)) {}
-  ExprId operator()(ExprId root, bool keep_root = false);  // keep_root: the root itself is not substituted
+  ExprId operator()(ExprId root, bool keep_root = false);  // keep_root: do not substitute the root
   void forget() { done_.clear(); }
 
  private:
@@ -22,7 +22,7 @@ class Rebuilder {
   std::unordered_map<uint32_t, ExprId> done_;
 };
 
-// The node with other operands, folded as expr.h folds. Operands must have the types of the old ones.
+// Returns the node with other operands, folded as in expr.h. Their types must match the old ones.
 ExprId with_operands(Kernel*, const ExprNode&, const std::array<ExprId, 3>& args);
 
 // Calls f(statement) for every statement, outer before inner, in order.
@@ -35,11 +35,11 @@ void for_each_stmt(Body& body, const F& f) {
   }
 }
 
-// The operands of an expression below the root, each node once, users before operands.
+// Returns the expressions below the roots, each once, users before operands.
 std::vector<ExprId> nodes_below(const Kernel&, const std::vector<ExprId>& roots);
 
-// Rebuilds an expression operands first: rebuilt(id, node, args) answers what becomes of a node whose operands became `args`.
-// No recursion; each node once.
+// Rebuilds an expression, operands first. rebuilt(id, node, args) returns the replacement of a node whose operands became `args`.
+// No recursion; visits each node once.
 template <class F>
 ExprId rebuild_bottom_up(const Kernel& k, ExprId root, const F& rebuilt) {
   if (!root.valid()) return root;

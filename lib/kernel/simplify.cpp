@@ -5,10 +5,17 @@
 namespace rlxc::kernel {
 namespace {
 
-// Walks backwards over the statements, so that the uses of a variable are counted before its Let.
+// Visits statements backwards, which counts the uses of a variable before its Let.
 class DeadLets {
  public:
-  explicit DeadLets(Kernel* k) : k_(k), uses_(k->vars.size(), 0) {}
+  explicit DeadLets(Kernel* k) : k_(k), uses_(k->vars.size(), 0), is_read_(k->buffers.size(), false) {
+    if (k->argument_count() == 0)
+      is_read_.assign(is_read_.size(), true);  // a function (kernel/math.h): its last store is its value
+    std::vector<ExprId> roots;
+    for_each_stmt(k->body, [&](const Stmt& s) { roots.insert(roots.end(), {s.index, s.value}); });
+    for (ExprId e : nodes_below(*k, roots))
+      if (type_rule(k->expr(e).op) == TypeRule::Memory) is_read_[static_cast<size_t>(k->expr(e).payload)] = true;
+  }
 
   int run() {
     block(&k_->body);
@@ -22,7 +29,7 @@ class DeadLets {
       Stmt& s = (*stmts)[i];
       block(&s.other);
       block(&s.body);
-      if (s.kind == StmtKind::Let && uses_[s.var.raw] == 0 && !is_collective(k_->expr(s.value).op)) {
+      if (is_dead(s)) {
         keep[i] = false;
         ++removed_;
         continue;
@@ -39,12 +46,20 @@ class DeadLets {
     stmts->resize(out);
   }
 
+  bool is_dead(const Stmt& s) const {
+    if (s.value.valid() && is_collective(k_->expr(s.value).op)) return false;
+    if (s.kind == StmtKind::Let) return uses_[s.var.raw] == 0;
+    return (s.kind == StmtKind::Alloc || s.kind == StmtKind::Store) && k_->buffer(s.buffer).space == Space::Register &&
+           !is_read_[s.buffer.raw];
+  }
+
   Kernel* k_;
   std::vector<int> uses_;
+  std::vector<bool> is_read_;  // of buffers
   int removed_ = 0;
 };
 
-// Let a = b: a becomes b.
+// Replaces a by b after Let a = b.
 int propagate_copies(Kernel* k) {
   std::unordered_map<int64_t, ExprId> copies;
   Rebuilder rebuild(k, [&](ExprId id) {
@@ -88,7 +103,7 @@ class Sink {
 
  private:
   void block(std::vector<Stmt>* stmts) {
-    std::unordered_map<int64_t, ExprId> pending;  // reads by the variable they would be named
+    std::unordered_map<int64_t, ExprId> pending;  // reads, by the variable of their Let
     std::vector<Stmt> result;
     std::vector<Stmt> held;  // their Lets
     Rebuilder rebuild(k_, [&](ExprId id) {
@@ -190,7 +205,9 @@ class Split {
 
 int remove_dead_lets(Kernel& k) {
   propagate_copies(&k);
-  return DeadLets(&k).run();
+  int removed = 0;
+  while (const int more = DeadLets(&k).run()) removed += more;  // what was removed read other registers
+  return removed;
 }
 
 int sink_reads(Kernel& k) { return Sink(&k).run(); }

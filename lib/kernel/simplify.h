@@ -1,38 +1,38 @@
-// Rewrites of a kernel that keep what it computes, bit for bit.
+// Rewrites of a kernel that preserve its results bit for bit.
 //
-// A builder may write an expression as often as it likes: equal expressions are one node. These passes decide where it is
-// evaluated, and give names to what is used more than once, so that the text of a kernel is linear in its expressions.
+// Equal expressions are one node, however often a builder writes them. These passes decide where a node is evaluated and name the
+// shared ones, which bounds the text of a kernel linearly in its expressions.
 #pragma once
 #include "kernel/language.h"
 
 namespace rlxc::kernel {
 
-// All of the passes below, in order. Linear in statements times nesting depth plus expressions. Returns the number of changes.
+// Runs the passes below in order. Linear in statements times nesting depth plus expressions. Returns the number of changes.
 int simplify(Kernel&);
 
-// Index algebra by interval analysis: quotients and remainders of sums whose parts divide, comparisons that are known,
-// branches never taken, loops of no or one iteration.
+// Simplifies indices by interval analysis: quotients and remainders of sums with divisible terms, comparisons with a known
+// result, dead branches, loops of at most one iteration.
 int simplify_indices(Kernel&);
 
-// Every pure expression with several uses becomes a Let before the first of them, in the innermost block that holds them all.
-// An expression that reads memory moves only to where it was evaluated anyway.
+// Puts every pure expression with several uses in a Let before the first one, in the innermost block that dominates them all. An
+// expression that reads memory moves only to where it was evaluated anyway.
 int name_shared(Kernel&);
 
-// Lets of a variable or a constant are replaced by it; Lets that nothing uses are removed.
+// Replaces Lets of a variable or a constant by their value; removes unused Lets, and registers that nothing reads.
 int remove_dead_lets(Kernel&);
 
-// A read of mutable memory with one use, in the next statement but Lets, goes to that use: `acc = acc + x`.
+// Moves a read of mutable memory with one use to that use if only Lets are between them: `acc = acc + x`.
 int sink_reads(Kernel&);
 
-// Names parts of expressions that are more than `height` operators high.
+// Splits expressions more than `height` operators high into Lets.
 int split_deep(Kernel&, int height = 16);
 
-// i64 arithmetic that provably fits becomes i32: loops, symbols, indices. Not part of simplify(): for targets whose lanes
-// compute 32 bits at a time. Symbols become i32 arguments. `assume`: where it can't be proven it is taken for granted, for
-// devices whose buffers have less than 2^31 elements.
+// Narrows i64 arithmetic that provably fits to i32: loops, symbols, indices. Symbols become i32 arguments. Not part of
+// simplify(): for targets with 32-bit threads. `assume`: narrows without proof, for devices whose buffers have fewer than 2^31
+// elements.
 int narrow_indices(Kernel&, bool assume = false);
 
-// Drops expressions that no statement uses.
+// Removes expressions that no statement uses.
 void compact(Kernel&);
 
 }  // namespace rlxc::kernel

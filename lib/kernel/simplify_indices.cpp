@@ -8,7 +8,7 @@
 namespace rlxc::kernel {
 namespace {
 
-// An integer expression as a sum of terms with constant factors.
+// An integer expression as a linear combination of terms.
 struct Sum {
   std::map<uint32_t, int64_t> terms;  // expression -> factor
   int64_t constant = 0;
@@ -45,7 +45,7 @@ class Indices {
     ranges_.close();
   }
 
-  // True where the statement was replaced by (part of) its bodies.
+  // Returns true if the statement was replaced by one of its bodies or removed.
   bool branch(Stmt* s, std::vector<Stmt>* result) {
     for (bool holds : {true, false}) {
       ranges_.open();
@@ -84,7 +84,7 @@ class Indices {
     for (Stmt& s : *from) to->push_back(std::move(s));
   }
 
-  // Operands first; facts hold for the whole statement, so each node is looked at once.
+  // Rewrites operands first. Facts hold for the whole statement: each node is visited once.
   ExprId rewrite(ExprId root) {
     const ExprId now = rebuild_bottom_up(*k_, root, [&](ExprId id, const ExprNode& e, const std::array<ExprId, 3>& args) {
       return improve(args == e.args ? id : with_operands(k_, e, args));
@@ -133,7 +133,7 @@ class Indices {
     return id;
   }
 
-  // (x + c) * d and (x * c) * d with constants c, d.
+  // Distributes (x + c) * d and (x * c) * d for constants c, d.
   ExprId product(ExprId id, const ExprNode& e) {
     int64_t d = 0, c = 0;
     if (!k_->constant_int(e.args[1], &d)) return k_->constant_int(e.args[0], &c) ? (expr(e.args[1]) * expr(e.args[0])).id : id;
@@ -143,7 +143,7 @@ class Indices {
     return id;
   }
 
-  // Looks through additions, subtractions and products with constants; stops at 64 terms.
+  // Expands additions, subtractions and products with constants. Stops at 64 terms.
   Sum sum_of(ExprId root) {
     Sum sum;
     std::vector<std::pair<ExprId, int64_t>> work{{root, 1}};
@@ -167,7 +167,7 @@ class Indices {
 
   static bool small(int64_t c) { return c > -(int64_t{1} << 31) && c < (int64_t{1} << 31); }
 
-  // Terms in the order of their ids (older first: outer loops), then the constant. The old form stays where nothing cancels.
+  // Emits terms in order of id (older first: outer loops), then the constant. Returns the old form unless terms cancelled.
   ExprId build(const Sum& sum, ExprId old) {
     Expr total = assemble(sum);
     return nodes_below(*k_, {total.id}).size() < nodes_below(*k_, {old}).size() ? total.id : old;
@@ -182,7 +182,7 @@ class Indices {
     return sum.constant < 0 && total.node().op != ExprOp::Const ? total - -sum.constant : total + sum.constant;
   }
 
-  // x = q * c + r with r the terms that c does not divide: x / c = q + r / c and x % c = r % c where neither x nor r is negative.
+  // x = q * c + r, where r has the terms that c does not divide: x / c = q + r / c and x % c = r % c if x and r are not negative.
   ExprId divide(ExprId id, const ExprNode& e) {
     int64_t c = 0, inner = 0;
     if (!k_->constant_int(e.args[1], &c) || c <= 0 || ranges_.of(e.args[0]).min < 0) return id;

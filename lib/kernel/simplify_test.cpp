@@ -11,7 +11,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// The value that the only store of the kernel stores, after simplify_indices.
+// Returns the value of the kernel's only store, after simplify_indices.
 std::string simplified(const IndexFn& f) {
   Kernel k = index_kernel(f);
   simplify_indices(k);
@@ -85,11 +85,28 @@ TEST_CASE("lets: copies are followed and what nothing uses goes") {
   CHECK_FALSE(has_line(k, "unused = mul(used, 2)"));
 }
 
+TEST_CASE("registers that nothing reads go, with what is stored in them") {
+  kernel::Builder b("k");
+  const Buf y = b.output("y", DType::I64, 4);
+  const Buf written = b.variable("written", b.i64(1)), read = b.variable("read", b.i64(2));
+  b.loop("i", b.i64(4), [&](const Expr& i) {
+    y.store(i, read.get());
+    written.set(i), read.set(i + 1);
+  });
+  const Buf chain = b.variable("chain", read.get());
+  b.let("unused", chain.get() + 1);
+  Kernel k = b.finish();
+  CHECK(remove_dead_lets(k) == 8);
+  CHECK_FALSE(has_line(k, "chain[0] = load<i64>(read, 0)"));
+  CHECK_FALSE(has_line(k, "written[0] = i"));
+  CHECK(has_line(k, "read[0] = add(i, 1)"));
+}
+
 TEST_CASE("reads of mutable memory go to their one use, but not past a store") {
   kernel::Builder b("k");
   const Buf x = b.inout("x", DType::F32, 4);
   const Expr first = x[0];
-  x.store(1, first + 1);  // the read goes here
+  x.store(1, first + 1);  // the read moves here
   const Expr second = x[1];
   x.store(2, b.f32(5));
   x.store(3, second);  // but not past this store

@@ -43,29 +43,11 @@ double float_op(ExprOp op, DType t, double a, double b, double c) {
     case ExprOp::Max: return a > b || a != a ? a : b;
     case ExprOp::Fma:
       return t == DType::F32 ? std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)) : std::fma(a, b, c);
-    case ExprOp::Exp: return std::exp(a);
-    case ExprOp::Expm1: return std::expm1(a);
-    case ExprOp::Log: return std::log(a);
-    case ExprOp::Log1p: return std::log1p(a);
-    case ExprOp::Sqrt: return std::sqrt(a);
-    case ExprOp::Rsqrt: return 1 / std::sqrt(a);
-    case ExprOp::Sin: return std::sin(a);
-    case ExprOp::Cos: return std::cos(a);
-    case ExprOp::Tan: return std::tan(a);
-    case ExprOp::Asin: return std::asin(a);
-    case ExprOp::Acos: return std::acos(a);
-    case ExprOp::Atan: return std::atan(a);
-    case ExprOp::Sinh: return std::sinh(a);
-    case ExprOp::Cosh: return std::cosh(a);
-    case ExprOp::Tanh: return std::tanh(a);
-    case ExprOp::Asinh: return std::asinh(a);
-    case ExprOp::Acosh: return std::acosh(a);
-    case ExprOp::Atanh: return std::atanh(a);
-    case ExprOp::Erf: return std::erf(a);
-    case ExprOp::Floor: return std::floor(a);
-    case ExprOp::Ceil: return std::ceil(a);
-    case ExprOp::RoundEven: return std::nearbyint(a);
-    case ExprOp::Trunc: return std::trunc(a);
+#define FUNCTION(id, name, value) \
+  case ExprOp::id:                \
+    return value;
+#include "kernel/functions.def"
+#undef FUNCTION
     case ExprOp::Pow: return std::pow(a, b);
     case ExprOp::Atan2: return std::atan2(a, b);
     default: return std::nan("");

@@ -1,4 +1,4 @@
-// Scalar values of the kernel language and what each operator makes of them: the meaning that renderers must spell.
+// Scalar values of the kernel language and the result of each operator: the semantics that renderers implement.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace rlxc::kernel {
 
-// Floats of any width are held as the double that equals them; integers and bools as wrap_int gives them (fold.h).
+// A float of any width is stored as the equal double; integers and bools as wrap_int returns them (fold.h).
 union Value {
   int64_t i = 0;
   double f;
@@ -15,14 +15,15 @@ union Value {
 Value from_float(double);
 Value from_int(int64_t);
 
-// The nearest value of this float type.
+// Rounds to the nearest value of the float type.
 double round_to(DType, double);
-// A lane-wise operator on operands of element type `type` (not Memory, Shape, Other but Select and Cast are elsewhere).
+// Applies an elementwise operator: one with rule Number, Float, Order, Test, Logic or Bits. `type` is the element type of the
+// operands.
 Value apply(ExprOp, DType type, Value a, Value b, Value c);
 Value convert(DType to, DType from, Value);
 Value reinterpret(DType to, DType from, Value);
 
-// One element of memory, and a value as memory holds it.
+// Reads and writes one element of memory.
 Value read_element(DType, const void* base, int64_t index);
 void write_element(DType, void* base, int64_t index, Value);
 

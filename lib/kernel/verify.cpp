@@ -18,7 +18,7 @@ class Verifier {
 
   std::vector<std::string> run() {
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) expression(i);
-    if (!problems_.empty()) return std::move(problems_);  // the rest trusts the expressions
+    if (!problems_.empty()) return std::move(problems_);  // later checks rely on valid expressions
     buffers();
     in_scope_.assign(k_.vars.size(), false), varying_.assign(k_.vars.size(), false);
     for (VarId v : k_.symbols) in_scope_[v.raw] = true;
@@ -34,9 +34,9 @@ class Verifier {
 
  private:
   struct Control {
-    bool nest;     // only the launch nest so far: Grid and Lane loops may follow
+    bool nest;     // only the launch nest around: Grid and Thread loops may follow
     bool top;      // no loop around: Parallel loops may follow
-    bool uniform;  // all threads of a workgroup get here together
+    bool uniform;  // all threads of a workgroup arrive together
   };
 
   void wrong(std::string what) { problems_.push_back(k_.name + ": " + std::move(what)); }
@@ -166,7 +166,7 @@ class Verifier {
     return found;
   }
 
-  // Only certain violations: the interval of the index lies outside.
+  // Reports certain violations only: the whole interval of the index is out of bounds.
   void bounds(const Buffer& b, ExprId index, int lanes, const char* what) {
     Interval at = ranges_.of(index), extent = ranges_.of(b.extent);
     if (at.empty()) return;

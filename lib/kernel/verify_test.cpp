@@ -12,7 +12,7 @@ using namespace rlxc::kernel;
 
 namespace {
 
-// All that is wrong with a kernel over these buffers: f32 x [8] to read, f32 y [8] to write.
+// Returns the errors of a kernel over these buffers: f32 x [8] to read, f32 y [8] to write.
 std::string problems(const std::function<void(kernel::Builder&, Buf x, Buf y)>& body, const VerifyLimits& limits = {}) {
   kernel::Builder b("k");
   const Buf x = b.input("x", DType::F32, 8), y = b.output("y", DType::F32, 8);
@@ -90,31 +90,31 @@ TEST_CASE("the launch nest") {
     y.store(0, x[0]);
     b.grid("g", 0, 8);
   }));
-  CHECK(finds("lane loop l has no constant extent", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("thread loop l has no constant extent", [](kernel::Builder& b, Buf, Buf) {
     const Expr n = b.symbol("n");
     b.loop(
         "l", n, [](Expr) {}, LoopKind::Thread);
   }));
   CHECK(finds("parallel loop p is not at the top level",
               [](kernel::Builder& b, Buf, Buf) { b.loop("i", 8, [&](Expr) { b.parallel("p", 8, 1, [](Expr) {}); }); }));
-  CHECK(finds("shared buffer s outside a group of lanes", [](kernel::Builder& b, Buf, Buf) { b.shared("s", DType::F32, 8); }));
+  CHECK(finds("shared buffer s outside a workgroup", [](kernel::Builder& b, Buf, Buf) { b.shared("s", DType::F32, 8); }));
 }
 
 TEST_CASE("barriers and shuffles that only some lanes reach") {
-  CHECK(finds("a barrier outside a group of lanes", [](kernel::Builder& b, Buf, Buf) { b.barrier(); }));
-  CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("a barrier outside a workgroup", [](kernel::Builder& b, Buf, Buf) { b.barrier(); }));
+  CHECK(finds("a barrier that not all threads of a workgroup reach", [](kernel::Builder& b, Buf, Buf) {
     const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { b.barrier(); });
   }));
-  CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("a barrier that not all threads of a workgroup reach", [](kernel::Builder& b, Buf, Buf) {
     const Expr l = b.threads("l", 0, 8);
     b.loop("i", l, [&](Expr) { b.barrier(); });
   }));
-  CHECK(finds("that not all lanes of a group reach", [](kernel::Builder& b, Buf x, Buf y) {
+  CHECK(finds("that not all threads of a workgroup reach", [](kernel::Builder& b, Buf x, Buf y) {
     const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { y.store(l, b.shuffle_xor(x[l], 1)); });
   }));
-  CHECK(problems([](kernel::Builder& b, Buf, Buf) {  // the condition is the same for all lanes
+  CHECK(problems([](kernel::Builder& b, Buf, Buf) {  // the condition is uniform
           const Expr n = b.symbol("n");
           b.threads("l", 0, 8);
           b.when(n < lit(n, 4), [&] { b.barrier(); });
@@ -128,5 +128,5 @@ TEST_CASE("limits of a device") {
   };
   CHECK(problems(kernel, {256, 64}) == "");
   CHECK(finds("256 bytes of shared memory, the limit is 255", kernel, {255, 64}));
-  CHECK(finds("groups of 64 lanes, the limit is 63", kernel, {256, 63}));
+  CHECK(finds("groups of 64 threads, the limit is 63", kernel, {256, 63}));
 }

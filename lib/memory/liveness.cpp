@@ -10,7 +10,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kConcatWork = 50'000'000;  // nodes visited while parts are tried
+constexpr uint64_t kConcatWork = 50'000'000;  // bound on nodes visited while concat aliases are tried
 
 bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
   if (plan.slot[v.raw].region == Region::State) return true;
@@ -18,7 +18,7 @@ bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
   return plan.slot[v.raw].region == Region::None && !has_trait(g.op(maker), kLeaf) && plan.phase[maker.raw] != Phase::Prologue;
 }
 
-// Does operand i die in the node, so that result r can take over its bytes?
+// Returns whether operand i dies in the node and result r can reuse its bytes.
 bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId n, size_t r, size_t i) {
   const ValueId v = g.operand(n, i), result = g.result(n, r);
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
@@ -37,13 +37,14 @@ bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& li
   return true;
 }
 
-// May the result be made in this buffer? That of a state is not to hold another output when a run ends.
+// Returns whether the result may be written to this buffer. The buffer of a state must not hold another output at the end of a
+// run.
 bool can_reuse_buffer(const Graph& g, const GraphPlan& plan, const Liveness& liveness, ValueId owner, ValueId result) {
   const Slot& s = plan.slot[owner.raw];
   return s.region != Region::State || liveness.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
 }
 
-// Can the operand be made at its place in the result?
+// Returns whether the operand can be computed directly into the result of its concatenation.
 bool can_alias_concat(const Graph& g, const GraphPlan& plan, const Liveness& liveness, ValueId v) {
   return plan.layouts.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
          liveness.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
@@ -93,7 +94,7 @@ Liveness derive_liveness(const Graph& g, const GraphPlan& plan) {
     const uint32_t step = plan.step[n.raw];
     const bool later = plan.phase[n.raw] != Phase::Prologue;
     for (size_t r = 0; r < g.result_count(n); ++r) touch(g.result(n, r), step);
-    // What the prologue makes for later calls must survive all of them.
+    // Load-time results that a run reads must survive all runs.
     for (ValueId v : g.operands(n))
       if (v.valid()) touch(v, later && is_prologue(v) ? kForever : step);
   }
@@ -105,7 +106,7 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& livenes
   for (NodeId n : plan.schedule) {
     if (plan.phase[n.raw] == Phase::Prologue) continue;
     std::vector<ValueId> taken;
-    // Further results can take the place of fewer operands than the first.
+    // Backwards: later results can reuse fewer operands than the first.
     for (size_t r = g.result_count(n); r-- > 0;) {
       const ValueId result = g.result(n, r);
       if (plan.slot[result.raw].region != Region::None || liveness.owner[result.raw] != result) continue;
@@ -174,7 +175,7 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     return peak_bytes(g, plan, trial, plans, alignment);
   };
   uint64_t peak = peak_with(liveness), work = kConcatWork;
-  // A result is settled before its operands, which may be concatenations themselves.
+  // Results before their operands, which may be concatenations themselves.
   for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
     const ValueId result = g.result(*n), owner = liveness.owner[result.raw];
     if (plan.layouts.root[result.raw] != result) continue;
@@ -182,13 +183,13 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     Dim at = liveness.offset[result.raw];
     bool any = false;
     for (ValueId v : g.operands(*n)) {
-      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next one begins at a data-dependent offset
+      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next operand begins at a data-dependent offset
       if (can_alias_concat(g, plan, trial, v)) {
         trial.owner[v.raw] = owner;
         trial.offset[v.raw] = at;
         trial.sharing[v.raw] = Sharing::ConcatAlias;
         trial.last_use[v.raw] = std::max(trial.last_use[v.raw], trial.last_use[result.raw]);
-        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // nothing overwrites the part
+        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // prevents overwriting
         any = true;
       }
       at = dims.add(at, plan.slot[v.raw].size);

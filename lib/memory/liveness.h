@@ -1,5 +1,4 @@
-// From when to when the buffers of a graph live, and which values share one: views, results that overwrite an operand which dies,
-// and parts that are made where their concatenation will need them.
+// Liveness of buffers, and which values share one: views, results that overwrite a dying operand, and concat-in-place aliases.
 #pragma once
 #include <vector>
 
@@ -7,37 +6,37 @@
 
 namespace rlxc {
 
-inline constexpr uint32_t kForever = ~uint32_t{0};  // beyond the end of a run
+inline constexpr uint32_t kForever = ~uint32_t{0};  // live beyond the end of a run
 
 enum class Sharing : uint8_t { None, InPlace, ConcatAlias };
 
 struct Liveness {
-  std::vector<uint32_t> last_use;  // by root value: the last step that needs its bytes
-  std::vector<ValueId> owner;      // by root value: whose bytes it uses, itself unless it shares
-  std::vector<Dim> offset;         // by root value: in the owner, bytes
+  std::vector<uint32_t> last_use;  // by root value: last step that reads its bytes
+  std::vector<ValueId> owner;      // by root value: the value that owns its bytes, itself unless they are shared
+  std::vector<Dim> offset;         // by root value: bytes from the start of the owner
   std::vector<Sharing> sharing;    // by root value
 };
 
-// Buffers with a life in one region, in the order in which they are made.
+// Buffers of one region with their live ranges, in order of definition.
 struct Buffers {
   std::vector<ValueId> owners;        // invalid for the arenas of bodies
-  std::vector<NodeId> body_nodes;     // parallel: the node whose bodies use the buffer
+  std::vector<NodeId> body_nodes;     // parallel to owners: the node whose bodies use the buffer
   std::vector<uint32_t> first, last;  // steps, inclusive
   std::vector<Dim> sizes;
 };
 
-// All of these read the schedule, phases, layouts, regions and sizes of `plan`. O(nodes + operands).
+// All functions below read the schedule, phases, layouts, regions and sizes of `plan`. O(nodes + operands).
 Liveness derive_liveness(const Graph&, const GraphPlan& plan);
 void overwrite_in_place(const Graph&, const GraphPlan& plan, Liveness&);
-// The buffers of the arena. `plans` are those of the bodies.
+// The buffers of the arena. `plans`: plans of the bodies, by graph id.
 Buffers buffers_of(const Graph&, const GraphPlan& plan, const Liveness&, const std::vector<GraphPlan>& plans, uint64_t alignment);
 
-// Lets the operands of concatenations be made in place wherever that does not raise the largest sum of live bytes (judged at
-// `sample_size` where sizes are symbolic).
+// Makes operands of concatenations aliases of the result where that does not raise the peak of live bytes. Symbolic sizes are
+// compared at `sample_size`.
 void concat_in_place(const Graph&, const GraphPlan& plan, Liveness&, bool in_place, const std::vector<GraphPlan>& plans,
                      uint64_t alignment);
 
-// The size where every symbol is 64.
+// The value of the dim if every symbol is 64.
 uint64_t sample_size(const DimTable&, Dim);
 
 }  // namespace rlxc

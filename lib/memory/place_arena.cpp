@@ -10,7 +10,7 @@
 namespace rlxc {
 namespace {
 
-// Where the arena is larger than a block, a unit at the end of each block is kept free, so that nothing lies across it.
+// If the arena is larger than a block, the last unit of each block is reserved, so that no buffer crosses a block boundary.
 plan::Solution solve_in_blocks(plan::Problem* problem, uint64_t alignment, uint64_t block) {
   plan::Solution solution = plan::solve(*problem);
   const uint64_t lower_bound = solution.lower_bound;
@@ -48,8 +48,7 @@ std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uin
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Holds by construction; evaluated for some sizes, the plan must pass the validator of constant ones. Sizes for which its bytes
-// overflow prove nothing.
+// Evaluates the placement at several bindings and validates each like a static plan. Skips bindings whose byte counts overflow.
 bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
                     Diagnostics& diagnostics) {
   for (const int64_t least : {1, 2, 7, 64}) {

@@ -1,4 +1,4 @@
-// Offsets for the buffers of a region: of constant sizes, of sizes that have a bound, or of symbolic ones.
+// Assigns offsets to the buffers of a region, of constant, bounded or symbolic sizes.
 #pragma once
 #include <optional>
 #include <string>
@@ -18,10 +18,9 @@ struct Placed {
   plan::PeakInfo peak;
 };
 
-// With constant sizes (or, with `ranges`, upper bounds of them) the planner finds the offsets. Otherwise buffers whose sizes are
-// proven to fit one after another share a lane, and lane offsets are sums of sizes, so the plan holds for every binding.
-// Errors: sizes that overflow, a plan that the validator refuses (if `verify`).
-// `block`: no buffer crosses a multiple of so many bytes, unless one is larger; 0: no such limit. Symbolic plans ignore it.
+// Constant sizes, and upper bounds from `ranges`, are placed by the static planner; other sizes by place_symbolic, valid for
+// every binding. `block`: no buffer crosses a multiple of this many bytes unless it is larger than a block; 0: no limit; symbolic
+// plans ignore it. Errors: sizes that overflow, a plan rejected by the validator (if `verify`).
 std::optional<Placed> place_buffers(DimTable&, const Buffers&, uint64_t alignment, uint64_t block, const SymbolRanges& ranges,
                                     bool verify, Diagnostics&);
 

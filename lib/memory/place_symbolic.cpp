@@ -8,7 +8,7 @@
 namespace rlxc {
 namespace {
 
-// First fit over lanes in time order: a free lane of the same size, else one that is proven large enough, else a new one.
+// First fit in time order: a free lane of equal size, else a free lane proven large enough, else a new one.
 SymbolicPlacement in_lanes(DimTable& dims, const Buffers& buffers, const std::vector<Dim>& sizes) {
   struct Lane {
     Dim size;
@@ -43,7 +43,7 @@ SymbolicPlacement in_lanes(DimTable& dims, const Buffers& buffers, const std::ve
   return out;
 }
 
-// A size as a constant times an expression.
+// A size as the product of a constant and an expression.
 struct Multiple {
   int64_t factor;
   Dim of;
@@ -58,7 +58,7 @@ Multiple multiple_of(DimTable& dims, Dim size) {
   return factor > 0 && dims.mul(of, Dim(factor)) == size ? Multiple{factor, of} : Multiple{1, size};
 }
 
-// Nothing where the multiples are too large to add up.
+// Nullopt if the factors overflow when added.
 std::optional<SymbolicPlacement> in_multiples(DimTable& dims, const Buffers& buffers, const std::vector<Dim>& sizes,
                                               uint64_t alignment) {
   struct Group {

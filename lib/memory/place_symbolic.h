@@ -1,4 +1,4 @@
-// Offsets of buffers whose sizes are expressions of symbols, for all values of these.
+// Offsets of buffers with symbolic sizes, valid for all values of the symbols.
 #pragma once
 #include <vector>
 
@@ -12,9 +12,9 @@ struct SymbolicPlacement {
   const char* method = "";
 };
 
-// The better of two placements. Lanes: buffers whose sizes are proven to fit one after another share a lane; lanes lie one after
-// another. Multiples: buffers whose sizes are constant multiples of one expression are placed as if that were 1, by the planner
-// of constant sizes; what each expression takes lies one after another. O(n log n) and what the planner takes.
+// Returns the smaller of two placements at `sample_size`. "lanes": buffers of disjoint liveness whose sizes are proven to fit
+// share a lane, a fixed range of bytes. "multiples": sizes that are constant multiples of one expression are placed by the static
+// planner in units of the expression; the groups follow each other. O(n log n) plus the static planner.
 SymbolicPlacement place_symbolic(DimTable&, const Buffers&, uint64_t alignment);
 
 }  // namespace rlxc

@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint64_t kLeastUnit = 64;  // bytes
 
-// The options, with what depends on the model.
+// The options, plus facts of the model.
 struct Request : PlanOptions {
   std::span<const State> states;
 };
 
-// One plan of a graph, for one order of its nodes.
+// Plans one graph for one order of its nodes.
 class GraphPlanner {
  public:
   GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const Request& options,
@@ -63,8 +63,7 @@ class GraphPlanner {
   GraphPlan take() { return std::move(plan_); }
 
  private:
-  // Gives each element the room of `element_bytes`, where that is more than one (elements of few bits share a byte): slots grow,
-  // and views of them begin further on.
+  // Gives each element at least `element_bytes` bytes: slots grow, and offsets of views scale. Weights keep their size.
   void widen(ValueId v) {
     const OpKind maker = g_.op(g_.def(plan_.layouts.root[v.raw]));
     const int64_t width = bits(g_.dtype(v));
@@ -121,7 +120,7 @@ class GraphPlanner {
       const uint64_t size = s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0;
       *weights_size += (size + options_.alignment - 1) / options_.alignment * options_.alignment;
     }
-    // An output is written where the caller wants it when it is a whole buffer of its own; other outputs are copied at the end.
+    // An output that is a whole buffer is written to the caller's buffer directly; other outputs are copied at the end.
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const ValueId v = g_.outputs()[i], root = plan_.layouts.root[v.raw];
       const NodeId maker = g_.def(root);
@@ -136,8 +135,8 @@ class GraphPlanner {
 
   std::span<const State> states() const { return g_.id().raw == 0 ? options_.states : std::span<const State>(); }
 
-  // A new state that no chain of updates has made in its buffer is written there at once if the old one is not needed by then;
-  // else it is copied at the end.
+  // The new value of a state is written to the state's buffer if the old value is dead by then; otherwise it is copied at the
+  // end.
   bool settle_states() {
     for (const State& s : states()) {
       const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = plan_.layouts.root[v.raw];
@@ -191,7 +190,7 @@ class GraphPlanner {
     return true;
   }
 
-  // Roots take the place of their owners, then views that of their roots.
+  // Propagates region and offset from owners to roots, then from roots to views.
   void propagate_to_aliases() {
     for (const bool views : {false, true})
       for (NodeId n : plan_.schedule)
@@ -261,16 +260,16 @@ void put_in_order(Graph& g, const GraphPlan& plan) {
   for (NodeId n : plan.schedule) g.move_before(n, g.terminator());
 }
 
-// Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
-// help. Where no more can be, parts are copied.
+// Rematerialises values while the arena is too large and that shrinks it: many values at a time, then fewer. When no value is
+// left, copies parts of values instead.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
                                 const Request& options, uint64_t weights_size, Diagnostics& diagnostics) {
   constexpr size_t kMostAtATime = 64;
-  constexpr uint64_t kAim = 95;  // per cent of the arena: the highest loads come first
+  constexpr uint64_t kAim = 95;  // target per round in per cent of the arena; lowers the highest peaks first
   constexpr int kMostPlans = 100;
   const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
   if (!too_large()) return plan;
-  std::set<ValueId> refused[2];  // by what is done instead of keeping them
+  std::set<ValueId> refused[2];  // by `Instead`
   Instead how = Instead::Compute;
   size_t at_a_time = kMostAtATime;
   put_in_order(g, plan);
@@ -298,7 +297,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
     }
   }
   erase_unread_views(g, plan);
-  g.compact();  // of copies that were taken back, and in the new order
+  g.compact();  // drops undone copies and renumbers nodes in schedule order
   const uint32_t computed_again = plan.computed_again;
   auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
   if (!compacted) return std::nullopt;
@@ -340,13 +339,13 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   std::vector<bool> used(module->graph_count());
   for (GraphId id : order) module->graph(id).compact(), used[id.raw] = true;
   for (size_t i = 0; i < used.size(); ++i)
-    if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of what was erased
+    if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of erased nodes
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
   Request own{options, lir.states};
   own.alignment = lir.alignment;
   own.max_binding = lir.max_binding;
-  // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
+  // A data-dependent dim must be defined before its uses, so graphs with such dims keep their order.
   own.reorder &= lir.extents.empty();
   for (GraphId id : order) {
     const uint64_t weights_before = weights_size;
@@ -357,7 +356,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }
-  if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
+  if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // node ids have changed
   lir.packs_known = inputs.kernels.has_value();
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);

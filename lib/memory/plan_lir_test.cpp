@@ -188,7 +188,7 @@ TEST_CASE("cheap values are computed again where the arena would be too large") 
     auto m = std::make_unique<Module>();
     Builder b(m->main());
     const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
-    const ValueId kept = b.unary(OpKind::Exp, x);  // read now and at the end
+    const ValueId kept = b.unary(OpKind::Exp, x);  // read by the next node and at the end
     const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
                   down = b.param("down", tensor_type(DType::F32, {512, 256}));
     const ValueId y = b.matmul(b.unary(OpKind::Tanh, b.matmul(kept, up)), down);
@@ -209,7 +209,7 @@ TEST_CASE("cheap values are computed again where the arena would be too large") 
 
 namespace {
 
-// Layers of products, and what is made of x before them, read by both sides.
+// Layers of matmuls; a value computed from x before them is read before and after them.
 template <class Make, class Early, class Late>
 std::unique_ptr<Module> skip(Make make, Early early, Late late) {
   auto m = std::make_unique<Module>();
@@ -237,7 +237,7 @@ TEST_CASE("a value is computed again from what is still there, through cheap nod
   const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
   options.max_arena = before - 1;
   const LirModule lir = plan(make(), options);
-  CHECK(lir.plans[0].computed_again >= 2);  // the exponential, and its transpose
+  CHECK(lir.plans[0].computed_again >= 2);  // the exponential and its transpose
   CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("nothing lies across what a device binds at a time") {
       ++slots;
     }
   CHECK(slots > 12);
-  options.max_binding = 1024;  // less than a value: the plan is as without, and who binds it says so
+  options.max_binding = 1024;  // smaller than a value: the plan is unchanged
   CHECK(plan(many(), options).plans[0].arena_size == whole.plans[0].arena_size);
 }
 

@@ -1,4 +1,4 @@
-// The packed region: copies that nodes keep of their weights, with and without a limit. Results never depend on it.
+// Tests of the packed region with and without a limit. Results must not depend on the limit.
 #include "memory/prepack.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ struct Model {
   void output(ValueId v) { m->main().add_output(v, {}); }
 };
 
-// Products of 32, 8 and 2 rows with weights of one size, and a convolution.
+// Matmuls of 32, 8 and 2 rows with weights of equal size, and a convolution.
 Model products() {
   Model p;
   const ValueId x = p.b.input("x", p.f32({32, kWidth}));
@@ -46,8 +46,8 @@ Model products() {
   return p;
 }
 
-// Two layers of weights that are laid side by side when they are loaded; with `also_read` each of the first is also read as it
-// is.
+// Two layers whose weights are concatenated at load time. `also_read`: the concatenation has a second user, which reads it
+// unpacked.
 Model side_by_side(bool also_read = false) {
   Model p;
   const ValueId x = p.b.input("x", p.f32({16, kWidth})), factor = p.b.narrow(p.b.narrow(x, 0, 0, 1), 1, 0, 1);
@@ -62,7 +62,7 @@ Model side_by_side(bool also_read = false) {
   return p;
 }
 
-// A table of a transform, and weights of both branches of an If.
+// A twiddle table of an Fft, and weights in both branches of an If.
 Model tables_and_branches() {
   Model p;
   const ValueId x = p.b.input("x", p.f32({4, kWidth}));
@@ -91,7 +91,7 @@ std::vector<std::string> packed_nodes(const LirModule& lir) {
   return names;
 }
 
-// Plans with a limit; what the package computes is what the evaluator does.
+// Plans with a limit, runs the package and compares with the evaluator.
 LirModule checked(Model model, std::optional<uint64_t> limit) {
   Diagnostics d;
   std::vector<eval::HostValue> inputs;
@@ -145,7 +145,7 @@ TEST_CASE("layers of the same weights share what is packed of them") {
     const ValueId both = turned ? p.b.concat(std::vector{p.b.narrow(w, 0, 8, kWidth - 8), p.b.narrow(w, 0, 0, 8)}, 0) : w;
     ValueId y = x;
     for (int i = 0; i < 3; ++i) y = p.named(p.b.unary(OpKind::Tanh, p.b.matmul(y, both)), "layer");
-    p.output(p.b.matmul(p.b.narrow(y, 0, 0, 2), both));  // of other sizes: packs for itself
+    p.output(p.b.matmul(p.b.narrow(y, 0, 0, 2), both));  // of other dims: prepacked separately
     return p;
   };
   for (bool turned : {false, true}) {
@@ -154,7 +154,7 @@ TEST_CASE("layers of the same weights share what is packed of them") {
     CHECK(std::ranges::count_if(all.plans[0].prepacked, &PrepackedWeight::shared) == 2);
     CHECK(packed_bytes(all) == (turned ? 3 : 2) * kMatrix);
   }
-  const LirModule one = checked(layers(false), kMatrix);  // a product of two rows saves more than three layers
+  const LirModule one = checked(layers(false), kMatrix);  // a matmul of two rows saves more than three layers
   CHECK(one.plans[0].prepacked.size() == 1);
   CHECK(one.plans[0].unpacked_nodes == 3);
   CHECK(packed_nodes(checked(layers(false), 0)).empty());
@@ -164,7 +164,7 @@ TEST_CASE("what packing reads gives its room to what is made after it") {
   constexpr uint64_t kBoth = 2 * kWidth * kWidth * 4;
   const LirModule lir = checked(side_by_side(), {});
   CHECK(lir.plans[0].prepacked.size() == 3);
-  CHECK(packed_bytes(lir) == 3 * kBoth);  // as much as is kept
+  CHECK(packed_bytes(lir) == 3 * kBoth);  // equals the prepacked bytes
   CHECK(packed_nodes(checked(side_by_side(), 2 * kBoth)).size() == 1);
   const LirModule unpacked = checked(side_by_side(), kBoth * 2);
   CHECK(packed_bytes(unpacked) == 2 * kBoth);

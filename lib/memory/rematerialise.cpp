@@ -9,19 +9,19 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kMostNodes = 6;  // that are copied for one value
+constexpr size_t kMostNodes = 6;  // limit on nodes copied for one value
 constexpr uint32_t kCheap = kElementwise | kMovement | kReduction | kNormTrait;
 constexpr uint32_t kDear = kBlas | kBody | kLeaf | kImpure | kSequenceOp;
 
 uint64_t size_of(const Slot& s) { return s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0; }
 
-// What the copies for one value are, and what they bring.
+// The copies for one value, and their gain.
 struct Choice {
   ValueId value;
-  uint32_t from = 0, to = 0;   // the gap: steps of the readers on both sides
-  std::vector<NodeId> nodes;   // to copy, operands first
-  std::vector<ValueId> read;   // that are kept for the copies
-  std::vector<ValueId> parts;  // views that are copied before the gap instead, so that the value lives no longer than `from`
+  uint32_t from = 0, to = 0;   // the gap: steps of the readers before and after it
+  std::vector<NodeId> nodes;   // to copy, operands before users
+  std::vector<ValueId> read;   // values that the copies read
+  std::vector<ValueId> parts;  // views to copy before the gap instead, so that the value dies at `from`
   double bytes_saved = 0, elements = 0;
 };
 
@@ -98,7 +98,7 @@ class Recomputation {
     change(c.from + 1, c.parts.empty() ? c.to : last + 1, -static_cast<int64_t>(size_of(slot(c.value))));
     for (ValueId v : c.parts) change(c.from + 1, last + 1, static_cast<int64_t>(size_of(slot(v))));
     for (ValueId u : c.read) {
-      taken_[u.raw] = true;  // until there is a new plan
+      taken_[u.raw] = true;  // until the next plan
       if (const uint32_t last = last_read(u); last < c.to) {
         if (slot(u).region == Region::Activations) change(last + 1, c.to + 1, static_cast<int64_t>(size_of(slot(u))));
         reads_[u.raw].push_back(c.to);
@@ -112,13 +112,13 @@ class Recomputation {
   uint32_t last_read(ValueId v) const { return reads_[v.raw].empty() ? 0 : reads_[v.raw].back(); }
   bool is_cheap(NodeId n) const { return has_trait(g_.op(n), kCheap) && !has_trait(g_.op(n), kDear) && g_.result_count(n) == 1; }
 
-  // The value that a view shows, whatever bytes that one has.
+  // The value that a view aliases in the graph, regardless of buffer sharing.
   ValueId content(ValueId v) const {
     while (slot(v).view) v = g_.operand(g_.def(v), 0);
     return v;
   }
 
-  // Of the value, and of views of it, which `aliases` are, by what runs at step `to` or later.
+  // Uses of the value and of its views at step `to` or later. `aliases`: the value and its views.
   std::vector<Graph::Use> late_uses(ValueId v, uint32_t to, std::vector<ValueId>* aliases) const {
     std::vector<Graph::Use> late;
     *aliases = {v};
@@ -141,7 +141,7 @@ class Recomputation {
       if (load_[t] > limit_) hot_.push_back(t);
   }
 
-  // Bytes above the limit that so many bytes less in the steps [from, to) would save.
+  // Bytes above the limit, summed over steps, that freeing `size` bytes in [from, to) saves.
   double excess(uint32_t from, uint32_t to, uint64_t size) const {
     double bytes = 0;
     for (auto t = std::ranges::lower_bound(hot_, from); t != hot_.end() && *t < to; ++t)
@@ -157,7 +157,7 @@ class Recomputation {
     return c;
   }
 
-  // Copies of the parts that are read after the gap, where these are small.
+  // The copies of small parts that are read after the gap.
   std::optional<Choice> parts(ValueId v, uint32_t from, uint32_t to) const {
     const uint32_t last = last_read(v);
     if (g_.launch(plan_.schedule[from]).valid()) return std::nullopt;
@@ -179,14 +179,14 @@ class Recomputation {
     return c;
   }
 
-  // The nodes to copy for the results of `n` to be there at step `to`.
+  // Collects the nodes to copy so that the result of `n` exists at step `to`.
   bool collect(NodeId n, uint64_t bytes, uint32_t to, Choice* c) const {
     if (!is_cheap(n) || c->nodes.size() >= kMostNodes) return false;
     if (std::ranges::find(c->nodes, n) != c->nodes.end()) return true;
     double elements = static_cast<double>(bytes);
     for (ValueId operand : g_.operands(n)) {
       if (!operand.valid()) continue;
-      if (operand.raw >= plan_.slot.size()) return false;  // a copy
+      if (operand.raw >= plan_.slot.size()) return false;  // made by an earlier copy
       const ValueId u = content(operand);
       const Slot& s = slot(u);
       const uint64_t size = size_of(s);
@@ -205,7 +205,7 @@ class Recomputation {
     return true;
   }
 
-  // Views that nobody reads any more go to where what they show is made: a read later than that would keep it alive.
+  // Moves views without readers to the definition of their operand: in their old place they would extend its liveness.
   void set_unread_views_aside(const std::vector<ValueId>& aliases) {
     std::set<NodeId> unread;
     for (size_t i = aliases.size() - 1; i > 0; --i) {
@@ -230,7 +230,7 @@ class Recomputation {
     return copied->emplace(g_.result(n), g_.result(made)).first->second;
   }
 
-  // The larger of each element and itself.
+  // Copies a view by Max(v, v), which computes v into a buffer of its own.
   ValueId copy_part(ValueId part, NodeId before, ComputedAgain* out) {
     std::vector<NodeId> path;
     ValueId v = part;
@@ -244,7 +244,7 @@ class Recomputation {
     return made;
   }
 
-  // The value, or what stands for it: a copy, or a view of one.
+  // The value, its copy, or a view of the copy.
   ValueId in_copy(ValueId v, NodeId before, std::map<ValueId, ValueId>* copied, ComputedAgain* out) {
     if (const auto it = copied->find(v); it != copied->end()) return it->second;
     if (v.raw >= plan_.slot.size() || !slot(v).view || !copied->contains(content(v))) return v;
@@ -256,7 +256,7 @@ class Recomputation {
   const uint64_t limit_;
   std::vector<uint64_t> load_;                // by step
   std::vector<uint32_t> hot_;                 // steps above the limit
-  std::vector<std::vector<uint32_t>> reads_;  // by value: steps that read it or a view of it, in order
+  std::vector<std::vector<uint32_t>> reads_;  // by value: steps that read it or a view of it, ascending
   std::vector<bool> taken_;                   // by value
 };
 

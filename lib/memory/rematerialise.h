@@ -1,7 +1,6 @@
-// A cheap value that lives where much else does, only to be read again later, can be computed a second time where it is read
-// ("Training Deep Nets with Sublinear Memory Cost", Chen et al., arXiv 1604.06174). Gradients read most of what the forward part
-// of a graph has made; without them, what is left to wait is mostly made by matmuls and convolutions, which are not cheap. Where
-// only a part of such a value is read later, a copy of the part can wait in its place.
+// Rematerialisation (Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174): a cheap value that is live
+// across the peak only for a later read is computed again before that read. This helps gradients most, which read forward
+// activations. If only a part of a value is read later, a copy of the part can replace it.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -11,7 +10,7 @@
 
 namespace rlxc {
 
-enum class Instead : uint8_t { Compute, CopyParts };  // of keeping a value
+enum class Instead : uint8_t { Compute, CopyParts };  // what replaces a long live range
 
 struct ComputedAgain {
   struct Edit {
@@ -20,21 +19,20 @@ struct ComputedAgain {
     ValueId before;
   };
   std::vector<NodeId> copies;
-  std::vector<Edit> edits;      // operands that are results of copies now
-  std::vector<ValueId> values;  // that are computed again
+  std::vector<Edit> edits;      // operands replaced by results of copies
+  std::vector<ValueId> values;  // values computed again
 };
 
-// Nodes are copied to before the first reader of a value behind a gap in which it is not read, for all its readers behind it,
-// until no step needs more than `limit` bytes or `most` values are computed again: each time the value with the most bytes saved,
-// above the limit, for an element computed. What it is made of is read there, too: as it is, if it lives or is small, else it is
-// computed again itself. The nodes of the graph must be in the order of the plan's schedule; the plan is stale then. Values of
-// `refused` are left alone. O(most * values * steps above the limit).
-// Parts are copied behind the last reader before the gap.
+// Copies nodes before the first reader behind a gap in the reads of a value, until no step needs more than `limit` bytes or
+// `most` values are computed again. Each round takes the value with the most bytes saved above the limit per element computed.
+// Operands of a copy are read if live or small, otherwise copied too. CopyParts inserts copies after the last reader before the
+// gap. Nodes must be in schedule order; the plan is stale afterwards. Skips values of `refused`. O(most * values * steps above
+// the limit).
 ComputedAgain compute_again(Graph&, const GraphPlan&, Instead, uint64_t limit, size_t most, const std::set<ValueId>& refused);
 
-void undo(Graph&, const ComputedAgain&);  // takes the copies back
+void undo(Graph&, const ComputedAgain&);  // removes the copies
 
-// Views of values that are computed again may have lost their readers to views of the copies.
+// Erases views left without users because the copies have views of their own.
 void erase_unread_views(Graph&, const GraphPlan&);
 
 }  // namespace rlxc

@@ -10,11 +10,11 @@ namespace rlxc {
 namespace {
 
 constexpr uint32_t kNone = ~uint32_t{0};
-constexpr size_t kMostTasks = 100'000;  // in larger graphs the search is not worth its time
+constexpr size_t kMostTasks = 100'000;  // larger graphs are not searched
 
 struct Tasks {
   plan::TaskGraph graph;
-  std::vector<std::vector<NodeId>> nodes;  // by task: those of a launch
+  std::vector<std::vector<NodeId>> nodes;  // by task: the nodes of its launch
 };
 
 bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
@@ -60,8 +60,8 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, 
   return out;
 }
 
-// The nodes with the tasks in this order. What the prologue makes of weights comes right before it is read, which may be the last
-// time: where it is packed. All others come as early as possible.
+// Inserts all other nodes into this order of tasks. A load-time result comes right before its first reader, which may prepack it;
+// views and leaves come as early as possible.
 std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
   const auto waits_for_readers = [&](NodeId n) {
     return is_task(g, plan, n) || (plan.phase[n.raw] == Phase::Prologue && !has_trait(g.op(n), kLeaf));
@@ -71,7 +71,7 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
     for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
   std::vector<bool> seen(g.node_capacity());
   std::vector<NodeId> order;
-  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been visited
   const auto look_at = [&](NodeId n) {
     if (!seen[n.raw]) stack.emplace_back(n, 0);
     seen[n.raw] = true;
@@ -94,7 +94,7 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
   for (NodeId n : plan.schedule)
     if (g.operands(n).empty() && !waits_for_readers(n)) emit(n);
   for (NodeId n : tasks) emit(n);
-  for (NodeId n : plan.schedule) emit(n);  // what only outputs show
+  for (NodeId n : plan.schedule) emit(n);  // nodes that only outputs depend on
   return order;
 }
 

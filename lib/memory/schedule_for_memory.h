@@ -1,4 +1,4 @@
-// An order of the nodes of a graph in which fewer bytes live at a time.
+// Reorders the nodes of a graph to lower the peak of live bytes.
 #pragma once
 #include <optional>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rlxc {
 
-// All nodes, or nullopt where no order with a lower peak was found. Views, leaves and the prologue follow as early as they can.
-// Operations with effects keep their order. Judged by sizes at `sample_size` where they are symbolic.
+// Returns all nodes, or nullopt if no order with a lower peak was found. Views and leaves come as early as possible; impure ops
+// keep their order. Symbolic sizes are compared at `sample_size`.
 std::optional<std::vector<NodeId>> order_for_memory(const Graph&, const GraphPlan& given, const Liveness&,
                                                     const std::vector<GraphPlan>& plans);
 

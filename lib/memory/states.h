@@ -1,4 +1,4 @@
-// State tensors: an input and an output that are one buffer, which a run updates (a cache of keys and values, running sums).
+// State tensors: an input and an output that share one buffer, which a run updates (a KV cache, running sums).
 #pragma once
 #include <optional>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace rlxc {
 
-// The inputs and outputs of these names. Errors: unknown names, one that is named twice, types that differ.
+// Resolves the names. Errors: unknown names, a name used twice, different types.
 std::optional<std::vector<State>> find_states(const Module&, std::span<const std::pair<std::string, std::string>> names,
                                               Diagnostics&);
 

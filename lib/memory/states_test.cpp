@@ -14,7 +14,7 @@ namespace {
 
 const Type kCache = tensor_type(DType::F32, {Dim(6), Dim(4)});
 
-// A cache [6, 4] of which a run replaces two rows.
+// A cache [6, 4] of which a run updates two rows.
 struct Model {
   std::unique_ptr<Module> m = std::make_unique<Module>();
   Builder b{m->main()};

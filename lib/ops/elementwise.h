@@ -1,19 +1,19 @@
-// What each elementwise operation computes, said once. A meaning is a generic formula: at double, Complex, Int and UInt
-// (scalar.h) it evaluates, at kernel::Expr it makes code. Use: visit(op, [&](auto m) { y = m(params, x); }).
-// Forms are chosen to neither overflow nor cancel where the result is representable.
+// Definitions of all elementwise ops as generic formulas: evaluated with double, Complex, Int and UInt (scalar.h), or
+// instantiated with kernel::Expr to emit code. Use: visit(op, [&](auto m) { y = m(params, x); }). The formulas avoid overflow and
+// cancellation where the result is representable.
 #pragma once
 #include "ir/opkind.h"
 #include "ops/scalar.h"
 
 namespace rlxc::ops {
 
-// Parameters of an operation: the attributes alpha and beta (min and max of clamp), and the width of its element type in bits.
+// Attributes of an op: alpha and beta (min and max of clamp), and the bit width of its element type.
 struct Params {
   double alpha = 0, beta = 0;
   int width = 64;
 };
 
-// Types that a meaning accepts.
+// Types that a definition accepts.
 enum Domain : unsigned {
   kFloats = 1,
   kIntegers = 2,
@@ -94,7 +94,7 @@ RLXC_UNARY(BitNot, kIntegers, ~x)
 RLXC_UNARY(IsNan, kFloats, isnan(x))
 RLXC_MEANING(IsInf, 1, (const Params& p, V x), kFloats,
              if (p.alpha != 0 && p.beta != 0) return isinf(x);
-             if (p.alpha == 0 && p.beta == 0) return isinf(x) && isnan(x);  // no sign is wanted: never
+             if (p.alpha == 0 && p.beta == 0) return isinf(x) && isnan(x);  // neither sign is wanted: always false
              return isinf(x) && (p.beta != 0 ? x > 0 : x < 0);)
 
 RLXC_BINARY(Add, kFields, a + b)
@@ -128,8 +128,8 @@ RLXC_MEANING(Fma, 3, (const Params& p, V a, V b, V c), kFloats, return fma(a, b,
 #undef RLXC_BINARY
 #undef RLXC_MEANING
 
-// Calls f(Meaning<op>()) for an operation that has a meaning. False for the others (Where and Cast among them: their operands
-// differ in type). `f` is instantiated for every operation, and guards with `if constexpr` on arity and domain.
+// Calls f(Meaning<op>()) and returns true if the op has a definition. Returns false for others, such as Where and Cast, whose
+// operands differ in type. `f` is instantiated for every op; guard with `if constexpr` on arity and domain.
 template <class F>
 bool visit(OpKind op, F&& f) {
   switch (op) {

@@ -19,7 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<double> kValues = {-kInfinity, -1e300, -3.5, -1, -0.75, -0.0, 0, 1e-300, 0.25, 1, 2, 40, 1e300, kInfinity, NAN};
 constexpr ops::Params kParams = {0.75, 0.5, 64};
 
-// The meaning on doubles, and what its kernel stores; bools as 0 and 1.
+// Compares the definition on doubles with the value its kernel stores; bools are 0 and 1.
 template <class M>
 void compare(M meaning) {
   std::vector<std::vector<double>> operands;

@@ -9,7 +9,7 @@ namespace {
 struct Row {
   std::string_view name;
   int parameters;
-  double alpha, beta;  // defaults
+  double alpha, beta;  // default values
   CellActivation (*make)(double alpha, double beta);
 };
 

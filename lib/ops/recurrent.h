@@ -1,4 +1,4 @@
-// What ONNX LSTM, GRU and RNN have in common: gates, directions, and the activations that attributes name.
+// Common parts of ONNX LSTM, GRU and RNN: gates, directions, and activations named by attributes.
 #pragma once
 #include <optional>
 #include <string>
@@ -28,18 +28,18 @@ struct CellActivation {
     return shift != 0 ? x + shift : x;
   }
 };
-// Of all directions in order. Activations take their alpha and beta from the front of the lists. nullopt, and *why: an unknown
-// name, or the wrong number of names.
+// The activations of all directions, in order. Each activation takes its alpha and beta from the front of the lists. Returns
+// nullopt and sets *reason for an unknown name or a wrong number of names.
 std::optional<std::vector<CellActivation>> cell_activations(OpKind, const RnnAttrs&, std::string* reason);
 
-// The equations of a step, at numbers, kernel expressions or tensors of a graph. A Cell gives the values V of them:
-//   V gate(i)              sum of gate i from the input and the state, before its activation
+// The equations of one step, for numbers, kernel expressions or graph values V. A Cell provides:
+//   V gate(i)              sum of gate i over input and state, before its activation
 //   V gate(i, p, memory)   the same with peephole p
-//   V activated(i, v)      activation i of v, which is clipped first
-//   V output(memory)       the last activation, without clipping
-//   V let(name, v)         v, under a name where values have one
+//   V activated(i, v)      clips v and applies activation i
+//   V output(memory)       applies the last activation without clipping
+//   V let(name, v)         returns v, named where values have names
 
-// Gates i, o, f, c; peepholes i, o, f. The next state, and the next memory in *memory.
+// Gates i, o, f, c; peepholes i, o, f. Returns the next state and sets *memory to the next memory.
 template <class Cell, class V>
 V lstm_step(Cell& cell, bool input_forget, V* memory) {
   const V in = cell.let("in", cell.activated(0, cell.gate(0, 0, *memory)));
@@ -50,8 +50,8 @@ V lstm_step(Cell& cell, bool input_forget, V* memory) {
   return out * cell.output(*memory);
 }
 
-// Gates z, r, h. First z and r; then the next state, of
-//   V recurrent(linear)    the product of gate h: r times that of the state if `linear`, else that of r times the state
+// Gates z, r, h: compute z and r first, then the next state. The Cell also provides
+//   V recurrent(linear)    recurrent product of gate h: r * (state * R) if `linear`, else (r * state) * R
 //   V input(i), update(), state()
 template <class Cell>
 auto gru_gate(Cell& cell, int64_t i) {

@@ -12,7 +12,7 @@ double applied(const ops::CellActivation& f, double x) {
   });
 }
 
-// Gates are 10, 20, 30, 40; activations add what they are, and the names of values are kept in order.
+// Gates are 10, 20, 30, 40; activations add a constant each; records the names of values in order.
 struct Cell {
   std::string names;
   double gate(int64_t i) { return static_cast<double>(10 * (i + 1)); }
@@ -47,7 +47,7 @@ TEST_CASE("activations of cells: defaults, parameters in order, names in any cas
   REQUIRE(own.has_value());
   CHECK(applied((*own)[0], 2) == doctest::Approx(0.1 * 2 + 0.7));
   CHECK(applied((*own)[1], 2) == 3 * 2 + 4);
-  CHECK(applied((*own)[2], 2) == 2 + 100);  // the lists are used up: alpha = beta = 1
+  CHECK(applied((*own)[2], 2) == 2 + 100);  // the lists are exhausted: alpha = beta = 1
 
   a.direction = RnnDirection::Bidirectional;
   CHECK_FALSE(ops::cell_activations(OpKind::Lstm, a, &why).has_value());

@@ -35,7 +35,7 @@ std::optional<ResizeTaps> resize_taps(const ResizeAttrs& a, const ResizeAxis& k,
     t.at = {std::clamp<int64_t>(static_cast<int64_t>(resize_nearest(a.nearest, x)), 0, in - 1)}, t.weight = {1};
     return t;
   }
-  // An antialiasing filter is as wide as the source pixels that one result pixel covers.
+  // An antialiasing filter covers all source pixels under a result pixel.
   const double shrink = a.antialias ? std::min(k.scale, 1.0) : 1.0;
   const double radius = a.mode == ResizeMode::Linear ? 1 : 2;
   const auto start = static_cast<int64_t>(std::floor(-radius / shrink)) + 1, end = 2 - start;

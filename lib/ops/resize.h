@@ -1,4 +1,4 @@
-// ONNX Resize (operator Resize, opset 19) along one axis: every result coordinate is a weighted sum of a few source coordinates.
+// ONNX Resize (opset 19) along one axis: every result coordinate is a weighted sum of a few source coordinates.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,30 +11,31 @@ namespace rlxc::ops {
 
 struct ResizeAxis {
   int64_t in = 0, out = 0;
-  bool derived = true;  // the scale follows from the sizes
-  double scale = 1;     // result / operand as the coordinate rule uses it, in [kMinScale, kMaxScale]
+  bool derived = true;  // the scale is computed from the sizes
+  double scale = 1;     // result / operand for the coordinate rule, in [kMinScale, kMaxScale]
   double roi_start = 0, roi_end = 1;
   static constexpr double kMinScale = 1e-6, kMaxScale = 1e6;
 };
 ResizeAxis resize_axis(const ResizeAttrs&, size_t axis, int64_t in, int64_t out);
-bool resizes(const ResizeAttrs&, const ResizeAxis&);  // false: the axis stays as it is
+bool resizes(const ResizeAttrs&, const ResizeAxis&);  // false: the axis is unchanged
 
 struct ResizeTaps {
   std::vector<int64_t> at;     // source coordinates in [0, in)
   std::vector<double> weight;  // their sum is 1
-  bool outside = false;        // beyond the region of tf_crop_and_resize: the result is the extrapolation value
+  bool outside = false;        // outside of the region of tf_crop_and_resize: the result is the extrapolation value
 };
-// Of result coordinate x. The number of taps is the same for all of an axis. nullopt: the source coordinate is out of range.
+// The taps of result coordinate x; their number is constant along an axis. Nullopt if the source coordinate is out of range.
 std::optional<ResizeTaps> resize_taps(const ResizeAttrs&, const ResizeAxis&, int64_t x);
 
-// The rules, at numbers and at kernel expressions.
+// The rules below work on numbers and on kernel expressions.
 
-// A source coordinate over / under, both exact where the operands are.
+// A source coordinate over / under. Both are exact if the operands are.
 template <class V>
 struct ResizeCoordinate {
   V over, under;
 };
-// Of result coordinate x (coordinate_transformation_mode). The scale is p / q; `derived` as above; `several`: out > 1.
+// The source of result coordinate x by coordinate_transformation_mode. The scale is p / q; `derived` as above; `several`: out >
+// 1.
 template <class V, class Condition>
 ResizeCoordinate<V> resize_source(const ResizeAttrs& a, const V& x, const V& in, const V& out, const V& p, const V& q,
                                   const Condition& several, double roi_start, double roi_end) {
@@ -58,7 +59,7 @@ ResizeCoordinate<V> resize_source(const ResizeAttrs& a, const V& x, const V& in,
   return {x, one};
 }
 
-// The source coordinate that stands for x.
+// The nearest source coordinate.
 template <class V>
 V resize_nearest(NearestMode mode, const V& x) {
   switch (mode) {
@@ -70,7 +71,7 @@ V resize_nearest(NearestMode mode, const V& x) {
   return x;
 }
 
-// The kernel of the interpolation at distance x: a tent, or Keys' cubic (1981).
+// Interpolation weight at distance x: linear, or the cubic of Keys (1981).
 template <class V>
 V resize_weight(ResizeMode mode, double a, const V& x) {
   const V d = abs(x), zero = lit(x, 0.0);

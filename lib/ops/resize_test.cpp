@@ -14,7 +14,7 @@ ResizeAttrs attrs(ResizeMode mode, CoordMode coord) {
   return a;
 }
 
-// Source coordinates of all results of an axis, nearest or the first tap.
+// Source coordinates of all results of an axis: the nearest, or the first tap.
 std::vector<int64_t> nearest(CoordMode coord, NearestMode rounding, int64_t in, int64_t out) {
   ResizeAttrs a = attrs(ResizeMode::Nearest, coord);
   a.nearest = rounding;

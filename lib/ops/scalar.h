@@ -1,6 +1,5 @@
-// Numbers that the meanings of elementwise operations (elementwise.h) compute with outside of kernels: double, complex and
-// wrapping integers, with the functions that kernel expressions have under the same names. Nothing here is undefined:
-// integers wrap, x/0 and x%0 are 0, / and % truncate toward zero.
+// Scalar types for the definitions in elementwise.h: double, complex and wrapping integers, with functions named as for kernel
+// expressions. No undefined behaviour: integers wrap, x/0 and x%0 are 0, / and % truncate toward zero.
 #pragma once
 #include <cmath>
 #include <complex>
@@ -61,7 +60,7 @@ using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::
     std::exp, std::expm1, std::floor, std::fma, std::fmod, std::isinf, std::isnan, std::log, std::log1p, std::pow, std::sin,
     std::sinh, std::sqrt, std::tan, std::tanh;
 
-inline double round_even(double x) { return std::nearbyint(x); }  // in the default rounding mode
+inline double round_even(double x) { return std::nearbyint(x); }  // default rounding mode
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 inline double abs(double x) { return std::fabs(x); }
 template <class T>
@@ -73,7 +72,7 @@ Wrap<T> fmod(Wrap<T> a, Wrap<T> b) {
   return a % b;
 }
 
-// `value` in the type of the first argument; integers truncate and saturate, NaN is 0.
+// `value` in the type of the first argument. Integers truncate and saturate; NaN becomes 0.
 inline double lit(double, double value) { return value; }
 inline Complex lit(Complex, double value) { return value; }
 template <class T>
@@ -90,7 +89,7 @@ V select(bool c, int a, V b) {
   return c ? V(a) : b;
 }
 
-// NaN if either is.
+// NaN if either operand is NaN.
 template <Scalar V>
 V max(V a, std::type_identity_t<V> b) {
   if constexpr (std::is_same_v<V, double>) return a > b || a != a ? a : b;
@@ -102,7 +101,7 @@ V min(V a, std::type_identity_t<V> b) {
   else return a < b ? a : b;
 }
 
-// A negative power of an integer truncates: 0 unless the base is 1 or -1.
+// A negative exponent gives 0 unless the base is 1 or -1.
 template <class T>
 Wrap<T> pow(Wrap<T> base, Wrap<T> exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == Wrap<T>(-1) ? ((exponent & 1) == 0 ? Wrap<T>(1) : base) : Wrap<T>(0);

@@ -1,4 +1,4 @@
-// What operations on strings do to letters.
+// Helpers for string ops.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace rlxc::ops {
 
-// Letters of ASCII, and the two-byte letters of Latin-1, Greek and Cyrillic whose cases lie a fixed distance apart.
+// Changes the case of ASCII letters and of two-byte letters of Latin-1, Greek and Cyrillic with a fixed distance between cases.
 std::string change_case(const std::string&, LetterCase);
 
 }  // namespace rlxc::ops

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = 1 << 20;
 
-// The error, or empty.
+// Returns the error, or empty.
 std::string read_options(JsonReader& r, CommandLine& line) {
   if (!r.begin_object()) return {};
   for (std::string_view key; r.next_key(&key);) {

@@ -1,4 +1,5 @@
-// Where options come from beside flags: environment variables and JSON files. Flags win over files, files over the environment.
+// Sources of options other than flags: environment variables and JSON files. Flags override files, files override the
+// environment.
 #pragma once
 #include <string>
 
@@ -7,16 +8,16 @@
 
 namespace rlxc {
 
-// `get` answers the value of a variable or null (getenv, or a fake in tests). A malformed value is a warning, and is ignored.
+// `get` returns the value of a variable or null (getenv, or a fake in tests). Malformed values are ignored with a warning.
 void apply_environment(CommandLine&, const char* (*get)(const char*), Diagnostics&);
 bool env_flag(std::string_view value);  // empty, 0, 00, false, off, no (any case, trimmed) are false
 
-// Sets the options that the file names (`rlxc schema config`). Errors: Unreadable, BadJson, BadFlag for unknown options and bad
+// Sets the options named in the file (`rlxc schema config`). Errors: Unreadable, BadJson, BadFlag for unknown options and bad
 // values.
 bool read_configuration(const std::string& path, CommandLine&, Diagnostics&);
-// The options that change what a compile writes, as the JSON object of manifest.json.
+// The options that affect the output of a compile, as the JSON object in manifest.json.
 std::string manifest_options(const CommandLine&);
-// All options that differ from their defaults, as such a file.
+// All options that differ from their defaults, as a configuration file.
 std::string configuration_json(const CommandLine&);
 
 }  // namespace rlxc

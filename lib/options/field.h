@@ -1,5 +1,5 @@
-// Where an option is kept: a pointer to a member of CommandLine of one of a few types. A plain tagged union, because every file
-// that sees an option sees the table, and std::variant would cost each of them a tenth of a second.
+// The location of an option's value: a typed pointer to a member of CommandLine. A plain tagged union, because std::variant would
+// cost every file that includes the table a tenth of a second of compile time.
 #pragma once
 #include <map>
 #include <set>
@@ -33,7 +33,7 @@ class OptionField {
   constexpr OptionField(KernelDispatch CommandLine::*p) : type_(Type::Dispatch), dispatch_(p) {}
   constexpr OptionField(Engine CommandLine::*p) : type_(Type::Engines), engine_(p) {}
 
-  // Calls f with the member pointer in its own type.
+  // Calls f with the typed member pointer.
   template <class F>
   auto visit(F f) const {
     switch (type_) {

@@ -8,7 +8,7 @@
 namespace rlxc {
 namespace {
 
-// "--target TARGET, -t", or "MODEL" for a position.
+// "--target TARGET, -t", or "MODEL" for a positional argument.
 std::string usage(const Option& o) {
   if (o.flag.empty()) return {};
   if (!o.flag.starts_with('-') && !o.flag.starts_with('!')) return std::string(o.value.empty() ? o.flag : o.value);

@@ -1,13 +1,13 @@
-// Documentation and schema of the table of options.
+// Documentation and schema generated from the table of options.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace rlxc {
 
-// Rows of name, value, meaning.
+// Rows: name, value, meaning.
 std::vector<std::vector<std::string>> environment_rows();
-// Rows of option, configuration key, environment variable, default, commands, meaning.
+// Rows: option, configuration key, environment variable, default, commands, meaning.
 std::vector<std::vector<std::string>> option_rows();
 
 std::string options_markdown();      // docs/options.md

@@ -12,7 +12,7 @@ namespace {
 
 const CommandLine kDefaults{};
 
-// Whether the name of the value lists the choices.
+// Returns whether the value name lists the choices.
 bool shows_choices(const Option& o) { return o.value.empty() && o.choices.size() < 70; }
 
 template <class T>
@@ -31,7 +31,7 @@ bool parse_number(std::string_view s, T* out) {
   return true;
 }
 
-// The position of a name or of another spelling of it among the choices; -1: none.
+// Index of the choice with this name or alternative spelling, or -1.
 int choice_index(const Option& o, std::string_view word) {
   const auto all = split(o.choices, '|');
   for (size_t i = 0; i < all.size(); ++i) {
@@ -141,7 +141,7 @@ std::string set(std::vector<std::pair<std::string, std::string>>& field, const O
   return {};
 }
 
-// The items of a value as words that `set` takes.
+// The items of a value as words accepted by `set`.
 std::vector<std::string> words_of(bool v, const Option&) { return {v ? "true" : "false"}; }
 template <class T>
 requires is_number<T> std::vector<std::string> words_of(T v, const Option&) {
@@ -234,7 +234,7 @@ constexpr bool is_optional = false;
 template <class T>
 constexpr bool is_optional<std::optional<T>> = true;
 
-// The words of a JSON value of the form that `write` gives the type.
+// Reads a JSON value, in the form written by `write`, as words.
 template <class T>
 bool read_words(JsonReader& r, std::vector<std::string>* words) {
   if constexpr (is_optional<T>) {
@@ -336,6 +336,7 @@ std::vector<std::string_view> choice_names(const Option& o) {
 }
 
 bool is_flag(const Option& o) {
+  if (!o.step.empty()) return o.value.empty();
   return o.field.visit([]<class T>(T CommandLine::*) { return std::is_same_v<T, bool>; });
 }
 
@@ -350,6 +351,7 @@ std::string help_text(const Option& o) {
 }
 
 std::string value_name(const Option& o) {
+  if (is_flag(o)) return {};
   if (!o.value.empty()) return std::string(o.value);
   if (!o.choices.empty()) return shows_choices(o) ? "{" + join(choice_names(o), ",") + "}" : "NAME";
   return o.field.visit([]<class T>(T CommandLine::*) -> std::string {
@@ -383,9 +385,9 @@ std::string read_value(CommandLine& line, const Option& o, JsonReader& r) {
   if (r.peek() == JsonReader::Kind::Null) return r.null() ? "" : r.error();
   std::vector<std::string> words;
   return o.field.visit([&]<class T>(T CommandLine::*member) -> std::string {
-    if (!read_words<T>(r, &words)) return {};  // a fault of the document
+    if (!read_words<T>(r, &words)) return {};  // malformed document; the reader has the error
     if (words == std::vector<std::string>{""}) words.clear();
-    if (words == words_of(kDefaults, o)) {  // it may lie outside of the range: 0 for "that of the target"
+    if (words == words_of(kDefaults, o)) {  // the default may be outside of the range: 0 selects the target's value
       line.*member = kDefaults.*member;
       return {};
     }

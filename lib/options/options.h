@@ -1,7 +1,6 @@
-// Every option of the tool, in one place: the fields first, then the table that says for each its flag, environment variable,
-// configuration key, validity and help. The command line, the environment, configuration files, the manifest, the JSON Schema of
-// the configuration and docs/options.md are made from the table (option_text.h). The initialiser of a field is its default.
-// To add an option, add a field and a row here, and use the field.
+// All options of the tool: the fields, then a table of flags, environment variables, configuration keys, valid values and help.
+// The command line, environment, configuration files, manifest, JSON Schema and docs/options.md are generated from the table
+// (option_text.h). A field's initialiser is its default. To add an option, add a field and a row here, and use the field.
 #pragma once
 #include <string_view>
 
@@ -9,119 +8,120 @@
 
 namespace rlxc {
 
-// What passes read.
+// Options read by passes.
 struct PassOptions {
   FusionPolicy fusion = FusionPolicy::Fusable;
-  uint64_t fold_max_bytes = 1 << 16;  // of a folded constant
-  // Element operations of all constant folding, and of one evaluation; of kernels, what iterations of loops count for.
+  uint64_t fold_max_bytes = 1 << 16;  // limit on the size of a folded constant
+  // Limit on element operations of all constant folding, and of one evaluation; for kernels, on loop iterations.
   uint64_t max_operations = uint64_t{1} << 33;
-  std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; absent: a cost decision
+  std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; nullopt: decided by cost
   bool fast_math = false;                       // rewrites that are not exact in IEEE arithmetic
-  uint64_t unroll_max_nodes = 0;                // loops of known trip count are unrolled up to so many nodes; 0: never
-  std::vector<std::string> promoted_params;     // Params that become Inputs
-  std::vector<std::string> specialised_params;  // Params whose bytes become Constants
+  uint64_t unroll_max_nodes = 0;                // node limit for unrolled loops of known trip count; 0: never unroll
+  std::vector<std::string> promoted_params;     // Params to turn into Inputs
+  std::vector<std::string> specialised_params;  // Params with data to turn into Constants
 
-  // Resolved from CompileOptions (pass_options of driver/compile.h): names that are parsed, files that are read.
+  // Resolved from CompileOptions (pass_options of driver/compile.h): parsed names and loaded files.
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
-  std::optional<CastConfig> weight_cast, operand_cast;  // of matmuls: constant weights, other operands
-  std::optional<bool> int8_activations;                 // of matmuls with quantized weights; absent: as the model says
+  std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
+  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; nullopt: as in the model
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
-// What the memory planner reads.
+// Options read by the memory planner.
 struct PlanOptions {
-  uint64_t alignment = 0;     // of every slot, a power of two; 0: that of the target, or 64
+  uint64_t alignment = 0;     // of every slot, a power of two; 0: default of the target, or 64
   bool in_place = true;       // results overwrite operands that die
-  bool reorder = true;        // another order of the nodes, where its arena is smaller
-  uint64_t max_binding = 0;   // bytes that a device binds at a time: no slot crosses a multiple of that. 0: that of the target
-  int64_t element_bytes = 1;  // least bytes of an element, but of weights: 4 where a runtime keeps all else in 32-bit words
+  bool reorder = true;        // reorder nodes if the arena gets smaller
+  uint64_t max_binding = 0;   // bytes that a device can bind at once: no slot crosses a multiple. 0: default of the target
+  int64_t element_bytes = 1;  // minimum bytes per element, except weights: 4 for runtimes with 32-bit words
   uint64_t max_arena = 0;     // bytes; above it, cheap values are rematerialised. 0: no limit
-  SymbolRanges ranges = {};   // of symbols, constants: sizes are planned at the most they can be
-  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read where they lie
+  SymbolRanges ranges = {};   // constant ranges of symbols: memory is planned for the upper bounds
+  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read unpacked
   bool verify = false;                      // run the independent validator
-  DimBindings bounds = {};                  // of data-dependent dims, where they cannot be derived
+  DimBindings bounds = {};                  // upper bounds of data-dependent dims that cannot be derived
 };
 
-// What a compile is asked to do. Flags, environment and configuration are resolved into this once; nothing below the driver reads
-// the environment.
+// Options of a compile. Flags, environment and configuration are resolved into this once; nothing below the driver reads the
+// environment.
 struct CompileOptions : PassOptions, PlanOptions {
   std::string input;
   std::vector<std::string> targets{"cpu"};
-  std::string output = "out";  // a folder, or "-" for standard output with a single artefact
+  std::string output = "out";  // a folder, or "-" to write a single artefact to standard output
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  std::vector<std::pair<std::string, std::string>> assume;  // symbols that are equal to another one, or to a number
-  std::vector<std::pair<std::string, std::string>> states;  // an input and an output that are one buffer
-  bool allow_missing_weights = false;  // they never are; without either flag, only when none of the model's files is there
+  std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
+  std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
+  std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
+  bool allow_missing_weights = false;  // without either flag, allowed only if none of the model's weight files exists
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
-  std::string weights;                 // TYPE or TYPE:GROUP SIZE of the constant weights of matmuls; empty: as they are
-  std::string activations = "model";   // of matmuls with quantized weights: int8, float, or as the model says
+  std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
+  std::string activations = "model";   // for matmuls with quantized weights: int8, float, or as in the model
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
-  std::string supported_ops;  // file of the operations that may be left; empty: those of the target
+  std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
 
-  std::vector<std::string> passes;  // replaces the pipeline of the target; empty: that pipeline
+  std::vector<std::string> passes;  // replaces the pipeline; empty: the pipeline of the target
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;     // a pass, or the stages hir, mir
-  int64_t bisect_limit = -1;  // make only so many rewrites of those that can be left out; -1: all
+  int64_t bisect_limit = -1;  // limit on optional rewrites; -1: none
 
-  std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none
-  bool verify_each = false;  // evaluate before and after every pass on random inputs
+  std::string dump;          // folder (or a file, unless it ends in '/') for the text of every stage; empty: none
+  bool verify_each = false;  // compare results on random inputs before and after every pass
   bool time_passes = false;
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
   bool lint = false;
-  std::string package_name;    // of the module, and of files and symbols of the package; empty: that of the graph
-  bool hardened = false;       // indices that inputs give are checked
-  bool embed_weights = false;  // the package needs no weights file of the model
+  std::string package_name;    // name of the module, and of files and symbols of the package; empty: that of the graph
+  bool hardened = false;       // check indices read from inputs
+  bool embed_weights = false;  // include all weights in the package
   uint64_t max_nodes = 10'000'000;
-  std::optional<uint64_t> max_memory;  // bytes of the process; absent: no limit, and 8 GiB for the tensors of an evaluation
-  std::optional<uint64_t> max_time;    // seconds of the process; absent: no limit
+  std::optional<uint64_t> max_memory;  // limit on process memory in bytes; nullopt: none, but 8 GiB for tensors of an evaluation
+  std::optional<uint64_t> max_time;    // limit in seconds; nullopt: none
 
   // Set by commands, not by options.
-  std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
-  bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
+  std::string input_data;     // folder of test data with inputs that determine shapes; the program is specialised to them
+  bool need_weights = false;  // a missing weights file is always an error (running a model)
   bool plan_only = false;     // the contents of weights are not needed
-  std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t most_runs = -1;     // stop after so many passes of any kind; -1: all
+  std::string stop_before;    // stage of the pipeline ("quantise") before which to stop
+  int64_t most_runs = -1;     // limit on runs of passes; -1: none
 };
 
 struct RunRequest {
-  std::string data;                // folder; empty: random inputs, and the reference evaluator says what to expect,
-  bool random = false;             // asked for in so many words
-  std::vector<DimBindings> sizes;  // with random inputs: sizes of symbols, one run each
+  std::string data;                // folder; empty: random inputs, compared with the reference evaluator
+  bool random = false;             // random inputs were requested explicitly
+  std::vector<DimBindings> sizes;  // for random inputs: bindings of symbols, one run each
   Engine engine = Engine::Kernels;
-  std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
-  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between the buffers of the arena
+  std::string target = "cpu";  // target of pipeline and kernels; targets other than cpu are emulated
+  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between buffers of the arena
   double rtol = 1e-3, atol = 1e-5;
-  std::optional<double> min_cosine;  // judge by cosine similarity instead of the tolerances
+  std::optional<double> min_cosine;  // compare by cosine similarity instead of tolerances
 };
 
 struct ProfileRequest {
-  std::string data;  // folder of inputs; empty: random ones
+  std::string data;  // folder of inputs; empty: random inputs
   int64_t threads = 1, repeat = 10;
-  uint64_t top = 20;  // nodes to print
+  uint64_t top = 20;  // number of printed nodes
   bool json = false;
 };
 
 struct CalibrateRequest {
-  std::vector<std::string> data;  // folders as of `rlxc run`; only inputs are read
-  uint64_t random = 0;            // further samples, whose inputs are random: floats uniform in -3 .. 3, integers in 0 .. 3
-  std::string method = "minmax";  // of activations: minmax, percentile, entropy, mse
+  std::vector<std::string> data;  // folders as for `rlxc run`; only inputs are read
+  uint64_t random = 0;            // number of additional random samples: floats uniform in -3 .. 3, integers in 0 .. 3
+  std::string method = "minmax";  // for activations: minmax, percentile, entropy, mse
   double percentile = 99.99;
 };
 
 struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateRequest {
-  std::string config, save_config;  // files
+  std::string config, save_config;  // paths
   bool print_config = false;
   bool dump_to_output = false;
-  std::string own_target;  // of specialize; empty: that of the file
+  std::string own_target;  // for specialize; empty: the target of the file
   std::string stage = "lir";
   bool after_each = false, as_json = false, matrix = false, markdown = false;
-  std::string csv, check, before, after, topic, name;
+  std::string csv, check, before, after, topic, name, ledger;
   uint64_t capacity = 0;
   int64_t effort = 1;
   std::vector<std::string> fail_on;
@@ -142,7 +142,10 @@ enum Subcommand : uint32_t {
   kSchema = 2048,
   kExplain = 4096,
   kCompletion = 8192,
-  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect,
+  kTransform = 16384,
+  kSimplify = 32768,
+  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect | kTransform | kSimplify,
+  kTransformCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform | kSimplify,
   kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect,
 };
 
@@ -165,6 +168,10 @@ inline constexpr CommandInfo kCommands[] = {
      "out/"},
     {kCheck, "check", "list everything in a model that a target cannot run", "Example: rlxc check model.onnx --target all"},
     {kInspect, "inspect", "print what a stage made of a model", ""},
+    {kTransform, "transform", "differentiate or batch a model and write the graph that comes of it",
+     "Example: rlxc transform model.onnx --grad loss --wrt params -o gradients.json"},
+    {kSimplify, "simplify", "write a model as ONNX without what is constant, dead or repeated in it",
+     "Example: rlxc simplify model.onnx -o small.onnx"},
     {kPlan, "plan", "place buffers of a CSV file (id, lower, upper, size) in one arena", ""},
     {kBisect, "bisect", "find the rewrite that makes a command fail",
      "Example: rlxc bisect model.onnx --check 'rlxc run model.onnx --data test_data_set_0'"},
@@ -176,65 +183,91 @@ inline constexpr CommandInfo kCommands[] = {
     {kCompletion, "completion", "print a completion script", ""},
 };
 
-enum class Group : uint8_t { Model, Precision, Passes, Memory, Checks, Output, Run };
-inline constexpr std::string_view kGroupNames[] = {"Model", "Precision", "Passes", "Memory", "Checks", "Output", "Command"};
+enum class Group : uint8_t { Model, Transforms, Precision, Passes, Memory, Checks, Output, Run };
+inline constexpr std::string_view kGroupNames[] = {"Model",  "Transforms", "Precision", "Passes",
+                                                   "Memory", "Checks",     "Output",    "Command"};
 
 struct Option {
-  std::string_view key{};   // of configuration files and the manifest; empty: in neither
-  std::string_view flag{};  // "--target,-t", "!--no-reorder" (false when given), "model" (a position); empty: none
+  std::string_view key{};   // in configuration files and the manifest; empty: in neither
+  std::string_view flag{};  // "--target,-t", "!--no-reorder" (sets false), "model" (positional); empty: none
   OptionField field;
   Group group = Group::Run;
-  uint32_t commands = 0;   // that have the flag
+  uint32_t commands = 0;   // commands that accept the flag
   std::string_view env{};  // environment variable
-  // Names, separated by '|', of which the value (or each item of a list) is one; of an enumeration in the order of its members.
-  // Behind '=' are other spellings. "custom:FILE" stands for all that begin with "custom:".
+  // Allowed names of the value (or of each list item), separated by '|'; for an enumeration in the order of its enumerators.
+  // Alternative spellings follow '='. "custom:FILE" allows all values that begin with "custom:".
   std::string_view choices{};
-  double low = 0, high = 1e19;   // of a number
-  bool power_of_two = false;     // or 0
-  std::string_view value{};      // what help calls the value
-  bool comma_separated = false;  // a list: one word may hold several items
-  bool required = false;         // for the commands
-  bool in_manifest = false;      // the option changes what a compile writes
-  bool is_path = false;          // the manifest has the last component only
+  double low = 0, high = 1e19;   // range of a number
+  bool power_of_two = false;     // 0 is allowed too
+  std::string_view value{};      // name of the value in help
+  bool comma_separated = false;  // for lists: a word may contain several items
+  // Each word becomes a word of --transform behind this one, in the order of the command line ("grad" of --grad LOSS).
+  std::string_view step{};
+  bool required = false;     // by the commands
+  bool in_manifest = false;  // affects the output of a compile
+  bool is_path = false;      // the manifest contains the last component only
   std::string_view help;
 };
 
-inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels";
+inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels|transform";
 
-// Help of one command is in this order.
+// Help lists options in this order.
 // clang-format off
 inline constexpr Option kOptions[] = {
     {.flag = "model", .field = &CompileOptions::input, .group = Group::Model, .commands = kModelCommands, .value = "MODEL",
      .required = true, .help = "an ONNX model, a JSON graph, or IR text"},
     {.key = "bind", .flag = "--bind", .field = &CompileOptions::bind, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=SIZE", .comma_separated = true, .in_manifest = true,
-     .help = "sizes of symbolic dimensions, as batch=1,seq=128"},
+     .help = "sizes of symbolic dims, e.g. batch=1,seq=128"},
     {.key = "assume", .flag = "--assume", .field = &CompileOptions::assume, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=NAME", .comma_separated = true, .in_manifest = true,
-     .help = "symbolic dimensions that are equal where the model leaves it open, as batch=images; each run checks it"},
+     .help = "symbolic dims to treat as equal, e.g. batch=images; every run checks them"},
     {.key = "range", .flag = "--range", .field = &PlanOptions::ranges, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=LOW..HIGH", .comma_separated = true, .in_manifest = true,
-     .help = "ranges of symbolic dimensions, as seq=1..2048: memory is planned once for all in them"},
+     .help = "ranges of symbolic dims, e.g. seq=1..2048; one memory plan covers the whole range"},
     {.key = "bound", .flag = "--bound", .field = &PlanOptions::bounds, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=SIZE", .comma_separated = true, .in_manifest = true,
-     .help = "upper bounds of data-dependent dimensions, where they are not known"},
+     .help = "upper bounds of data-dependent dims that cannot be derived"},
     {.key = "state", .flag = "--state", .field = &CompileOptions::states, .group = Group::Model, .commands = kModelCommands,
      .value = "INPUT=OUTPUT", .comma_separated = true, .in_manifest = true,
-     .help = "inputs and outputs that are one buffer, which a run updates, as cache=new_cache"},
+     .help = "an input and an output that share one buffer, updated by every run, e.g. cache=new_cache"},
     {.key = "max-nodes", .flag = "--max-nodes", .field = &CompileOptions::max_nodes, .group = Group::Model,
-     .commands = kModelCommands, .help = "refuse larger models"},
+     .commands = kModelCommands, .help = "limit on the number of nodes of a model"},
     {.key = "max-operations", .flag = "--max-operations", .field = &PassOptions::max_operations, .group = Group::Model,
      .commands = kModelCommands, .value = "N",
-     .help = "stop constant folding, an evaluation, or loops of kernels that need more operations on elements (about 1e9 take a "
-             "second)"},
+     .help = "limit on element operations of constant folding, of an evaluation and of loops in kernels (about 1e9 take a second)"},
     {.key = "max-memory", .flag = "--max-memory", .field = &CompileOptions::max_memory, .group = Group::Model,
      .commands = kModelCommands, .value = "BYTES",
-     .help = "stop when the process needs more memory (default: no limit, and 8 GiB for the tensors of an evaluation)"},
+     .help = "limit on the memory of the process (default: none; 8 GiB for the tensors of an evaluation)"},
     {.key = "max-time", .flag = "--max-time", .field = &CompileOptions::max_time, .group = Group::Model,
-     .commands = kModelCommands, .low = 1, .value = "SECONDS", .help = "stop after so many seconds (default: no limit)"},
+     .commands = kModelCommands, .low = 1, .value = "SECONDS", .help = "limit on the run time in seconds (default: none)"},
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
      .group = Group::Model, .commands = kCompile,
-     .help = "compile without the files of the weights; their tensors are known by shape only"},
+     .help = "compile without the weight files; only the shapes of the weights are known"},
+
+    {.key = "transform", .flag = "--transform", .field = &CompileOptions::transforms, .group = Group::Transforms,
+     .commands = kTransformCommands, .value = "WORDS", .in_manifest = true,
+     .help = "a transform in words, as \"grad loss\" or \"wrt params\"; the flags below are short for it"},
+    {.flag = "--grad", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "LOSS", .step = "grad", .help = "the gradient of the sum of this output or value, as outputs grad:NAME"},
+    {.flag = "--wrt", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME,...|params|inputs", .step = "wrt", .help = "--grad: by what (default: params, or inputs where there are none)"},
+    {.flag = "--order", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "N", .step = "order", .help = "--grad: so many times, by --along NAME"},
+    {.flag = "--along", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME", .step = "along", .help = "--grad: by this value alone"},
+    {.flag = "--jvp", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME,...", .step = "jvp",
+     .help = "how outputs move when these values move by inputs tangent:NAME, as outputs tangent:OUTPUT"},
+    {.flag = "--hvp", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .step = "hvp", .help = "the Hessian of the --grad before it times inputs tangent:NAME, as outputs hvp:NAME"},
+    {.flag = "--vmap", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "INPUT[:AXIS],...", .step = "vmap", .help = "many samples at once: these inputs have an axis for them, outputs in front"},
+    {.flag = "--size", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands & ~kRun,
+     .value = "B", .step = "size", .help = "--vmap: so many samples, or the name of a symbolic dimension"},
+    {.flag = "--stop-gradient", .field = &CompileOptions::transforms, .group = Group::Transforms,
+     .commands = kTransformCommands, .value = "NAME,...", .step = "stop-gradient",
+     .help = "values that count as constant in --grad and --jvp"},
 
     {.key = "precision", .flag = "--precision", .field = &CompileOptions::precision_name, .group = Group::Precision,
      .commands = kPassCommands,
@@ -245,21 +278,21 @@ inline constexpr Option kOptions[] = {
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
     {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
      .commands = kPassCommands, .choices = "model|int8|float", .in_manifest = true,
-     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, as they are, or as the model says"},
+     .help = "activations of matmuls with quantized weights: int8 rounds each row to 8 bits, float does not"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
-     .help = "record that says where to quantise, and with which scales"},
+     .help = "calibration record: which tensors to quantise, and with which scales"},
 
     {.key = "hir-policy", .flag = "--hir-policy", .field = &PassOptions::fusion, .group = Group::Passes,
      .commands = kPassCommands, .choices = "fusable|direct", .in_manifest = true,
-     .help = "how blocks of a HIR graph are lowered"},
+     .help = "how HIR blocks are lowered"},
     {.key = "kernel-dispatch", .flag = "--kernel-dispatch", .field = &CompileOptions::kernel_dispatch, .group = Group::Passes,
      .commands = kPassCommands, .env = "RLX_KERNEL_DISPATCH",
      .choices = "native=force_native=ForceNative|common=force_common=ForceCommon", .in_manifest = true,
-     .help = "prefer native kernels, or decompose what has a decomposition"},
+     .help = "prefer native kernels, or decompose every op that has a decomposition"},
     {.key = "supported-ops", .flag = "--supported-ops", .field = &CompileOptions::supported_ops, .group = Group::Passes,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
-     .help = "operations that may be left, one a line or as a JSON list: the others are rewritten, or are an error"},
+     .help = "file of allowed ops, one per line or a JSON list; other ops are decomposed, or are an error"},
     {.key = "passes", .flag = "--passes", .field = &CompileOptions::passes, .group = Group::Passes, .commands = kPassCommands,
      .value = "PASS,...", .comma_separated = true, .in_manifest = true,
      .help = "run these passes instead of the target's pipeline"},
@@ -270,45 +303,45 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .value = "PASS", .in_manifest = true, .help = "stop after a pass, or after the stage hir or mir"},
     {.key = "bisect-limit", .flag = "--bisect-limit", .field = &CompileOptions::bisect_limit, .group = Group::Passes,
      .commands = kPassCommands, .env = "RLX_BISECT_LIMIT", .low = -9e18, .value = "N", .in_manifest = true,
-     .help = "make only the first N of the rewrites that can be left out (set by rlxc bisect for its check)"},
+     .help = "apply only the first N optional rewrites (rlxc bisect sets it for its check)"},
     {.key = "fast-math", .flag = "--fast-math", .field = &PassOptions::fast_math, .group = Group::Passes,
      .commands = kPassCommands, .in_manifest = true, .help = "allow rewrites that are not exact in IEEE arithmetic"},
     {.key = "fuse-attn-threshold", .flag = "--fuse-attn-threshold", .field = &PassOptions::fuse_attn_threshold,
      .group = Group::Passes, .commands = kPassCommands, .env = "RLX_FUSE_ATTN_THRESHOLD", .value = "ROWS", .in_manifest = true,
-     .help = "attention blocks and layers of at most ROWS (batch times tokens) are one launch, and no others (default: where "
-             "the cost model says that it is faster)"},
+     .help = "fuse attention blocks and layers of at most ROWS rows (batch times tokens) into one launch (default: where the cost "
+             "model predicts a gain)"},
     {.key = "unroll", .flag = "--unroll", .field = &PassOptions::unroll_max_nodes, .group = Group::Passes,
      .commands = kPassCommands, .value = "N", .in_manifest = true,
-     .help = "unroll loops of known trip count where that takes at most N nodes"},
+     .help = "unroll loops of constant trip count that expand to at most N nodes"},
     {.key = "promote-param", .flag = "--promote-param", .field = &PassOptions::promoted_params, .group = Group::Passes,
      .commands = kPassCommands, .value = "NAME", .in_manifest = true, .help = "make a parameter an input (repeatable)"},
     {.key = "specialise-param", .flag = "--specialise-param", .field = &PassOptions::specialised_params, .group = Group::Passes,
      .commands = kPassCommands, .value = "NAME", .in_manifest = true,
-     .help = "make a parameter a constant, which folding may use (repeatable)"},
+     .help = "make a parameter a constant that can be folded (repeatable)"},
     {.key = "fold-max-bytes", .field = &PassOptions::fold_max_bytes, .group = Group::Passes, .in_manifest = true,
-     .help = "largest constant that folding makes, in bytes"},
+     .help = "largest constant that constant folding creates, in bytes"},
 
     {.key = "align", .flag = "--align", .field = &PlanOptions::alignment, .group = Group::Memory,
      .commands = kCompile | kSpecialize, .env = "RLX_ARENA_ALIGN", .power_of_two = true, .value = "BYTES", .in_manifest = true,
-     .help = "alignment of arena slots in bytes (0: that of the target)"},
+     .help = "alignment of arena slots in bytes (0: default of the target)"},
     {.key = "max-arena", .flag = "--max-arena", .field = &PlanOptions::max_arena, .group = Group::Memory,
      .commands = kPassCommands, .value = "BYTES", .in_manifest = true,
-     .help = "bytes that activations may take: cheap values are rematerialised where that helps; fails if it is not enough"},
+     .help = "limit on the bytes of activations; cheap values are rematerialised to meet it, and the compile fails if it cannot be met"},
     {.key = "max-packed", .flag = "--max-packed", .field = &PlanOptions::max_packed, .group = Group::Memory,
      .commands = kPassCommands | kSpecialize, .value = "BYTES", .in_manifest = true,
-     .help = "bytes that may be made of weights when they are loaded: copies in the order in which kernels read them are kept "
-             "where they gain most, the other weights are read where they lie; fails if it is not enough"},
+     .help = "limit on the bytes of prepacked weights; the weights that gain most are prepacked, the others are read in place, and the "
+             "compile fails if the load-time values alone exceed it"},
     {.key = "max-binding", .flag = "--max-binding", .field = &PlanOptions::max_binding, .group = Group::Memory,
      .commands = kPassCommands, .low = 4096, .high = 1099511627776, .value = "BYTES", .in_manifest = true,
-     .help = "wgpu: bytes that devices bind at a time (default: what all do); what is larger is bound in pieces"},
+     .help = "wgpu: largest buffer binding in bytes (default: the limit every device supports); larger buffers are bound in parts"},
     {.key = "reorder", .flag = "!--no-reorder", .field = &PlanOptions::reorder, .group = Group::Memory,
      .commands = kPassCommands | kSpecialize, .in_manifest = true,
-     .help = "run nodes in the given order, even if another one takes less memory"},
+     .help = "keep the given node order, even if another one needs less memory"},
     {.key = "in-place", .flag = "!--no-in-place", .field = &PlanOptions::in_place, .group = Group::Memory,
-     .commands = kPassCommands, .in_manifest = true, .help = "never let a result overwrite an operand"},
+     .commands = kPassCommands, .in_manifest = true, .help = "never write a result over an operand"},
     {.key = "element-bytes", .flag = "--element-bytes", .field = &PlanOptions::element_bytes, .group = Group::Memory,
      .commands = kCompile, .choices = "1|2|4|8", .in_manifest = true,
-     .help = "least bytes of an element of what is no weight, in the plan: 4 for runtimes that keep all values as 32-bit words"},
+     .help = "smallest element size of activations in the plan: 4 for runtimes that store every value in 32-bit words"},
 
     {.key = "verify", .flag = "--verify", .field = &PlanOptions::verify, .group = Group::Checks,
      .commands = kPassCommands | kSpecialize, .env = "RLX_PLAN_VERIFY",
@@ -316,17 +349,23 @@ inline constexpr Option kOptions[] = {
     {.key = "verify-each", .flag = "--verify-each", .field = &CompileOptions::verify_each, .group = Group::Checks,
      .commands = kPassCommands, .help = "evaluate before and after every pass on random inputs and compare"},
     {.key = "lint", .flag = "--lint", .field = &CompileOptions::lint, .group = Group::Checks, .commands = kPassCommands,
-     .env = "RLX_LINT_NUMERICS", .in_manifest = true, .help = "warn of computations that give infinities or not-a-number"},
+     .env = "RLX_LINT_NUMERICS", .in_manifest = true, .help = "warn about computations that can produce infinities or NaN"},
 
     {.key = "target", .flag = "--target,-t", .field = &CompileOptions::targets, .group = Group::Output,
      .commands = kCompile | kCheck | kInspect | kBisect, .value = "TARGET", .comma_separated = true,
-     .help = "cpu, metal, mlx, wgpu, cuda, rocm or tpu; compile and check: also several (repeatable), or all"},
+     .help = "cpu, metal, mlx, wgpu, cuda, rocm or tpu; compile and check also take several (repeatable), or all"},
     {.flag = "--target,-t", .field = &CommandLine::own_target, .group = Group::Output, .commands = kSpecialize, .value = "TARGET",
-     .help = "default: that of the file"},
+     .help = "default: taken from the file"},
     {.key = "output", .flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output,
      .commands = kCompile | kSpecialize, .value = "DIR", .help = "folder to write to, or - for standard output with one --emit"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kCalibrate, .value = "FILE",
      .required = true, .help = "file to write, or - for standard output"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kTransform, .value = "FILE",
+     .required = true, .help = "file to write: NAME.onnx, NAME.json, or else IR text; or - for standard output"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kSimplify, .value = "FILE",
+     .required = true, .help = "ONNX file to write, or - for standard output"},
+    {.flag = "--ledger", .field = &CommandLine::ledger, .group = Group::Output, .commands = kTransform, .value = "FILE",
+     .help = "write what the transforms did, as transform.json of a compile"},
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "artefacts to write; svg: graph and arena (default: all; specialize: lir,plan,arena)"},
@@ -336,15 +375,15 @@ inline constexpr Option kOptions[] = {
              "all graphs alike)"},
     {.key = "hardened", .flag = "--hardened", .field = &CompileOptions::hardened, .group = Group::Output,
      .commands = kCompile | kSpecialize | kRun | kCheck, .in_manifest = true,
-     .help = "indices that the inputs give (of Gather, Scatter) and that are out of range make a run fail, instead of being "
-             "clamped"},
+     .help = "a run fails if an index read from an input (Gather, Scatter) is out of range; otherwise the index is clamped"},
     {.key = "embed-weights", .flag = "--embed-weights", .field = &CompileOptions::embed_weights, .group = Group::Output,
-     .commands = kCompile | kSpecialize, .in_manifest = true,
-     .help = "put the weights of the model's own files into the package; cpu: into its library, which then needs no file"},
+     .commands = kCompile | kSpecialize | kTransform | kSimplify, .in_manifest = true,
+     .help = "include all weights in the package; cpu: in the library, which then needs no weight file; ONNX: in "
+             "the model, even if it is large"},
     {.key = "dump", .field = &CompileOptions::dump, .group = Group::Output, .env = "RLX_IR_DUMP", .value = "PATH",
-     .help = "write the text of every stage: into a folder when PATH ends in '/', else into that file"},
+     .help = "write the text of every stage to a file, or to a folder if PATH ends in '/'"},
     {.flag = "--dump", .field = &CommandLine::dump_to_output, .group = Group::Output, .commands = kCompile,
-     .help = "write the text of every stage and of every pass that changed something to DIR/dump/"},
+     .help = "write the IR text after every stage and every pass that changed it to DIR/dump/"},
     {.key = "time-passes", .flag = "--time-passes", .field = &CompileOptions::time_passes, .group = Group::Output,
      .commands = kPassCommands, .env = "RLX_PHASE_TIMING", .help = "print what each pass did and how long it took"},
     {.key = "print-fusion", .field = &CompileOptions::print_fusion, .group = Group::Output, .env = "RLX_FUSION_REPORT",
@@ -352,74 +391,75 @@ inline constexpr Option kOptions[] = {
     {.key = "print-dispatch", .field = &CompileOptions::print_dispatch, .group = Group::Output, .env = "RLX_DISPATCH_REPORT",
      .help = "print the dispatch report"},
     {.key = "quiet", .flag = "--quiet,-q", .field = &CompileOptions::quiet, .group = Group::Output,
-     .commands = kCompile | kSpecialize, .help = "print nothing but errors"},
+     .commands = kCompile | kSpecialize, .help = "print errors only"},
     {.key = "verbose", .flag = "--verbose,-v", .field = &CompileOptions::verbose, .group = Group::Output, .commands = kCompile,
-     .help = "say what is done, step by step, with times"},
+     .help = "print every step with its time"},
     {.flag = "--config", .field = &CommandLine::config, .group = Group::Output, .commands = kModelCommands, .value = "FILE",
-     .help = "read options from a JSON file; a flag wins over it, and it wins over the environment"},
+     .help = "read options from a JSON file; flags override the file, the file overrides the environment"},
     {.flag = "--save-config", .field = &CommandLine::save_config, .group = Group::Output, .commands = kModelCommands,
-     .value = "FILE", .help = "write the options of this call to a file for --config"},
+     .value = "FILE", .help = "write the options of this command to a file for --config"},
     {.flag = "--print-config", .field = &CommandLine::print_config, .group = Group::Output, .commands = kModelCommands,
-     .help = "print the options of this call as --save-config writes them, and stop"},
+     .help = "print the options of this command as --save-config writes them, and exit"},
 
     {.flag = "--data", .field = &RunRequest::data, .commands = kRun, .value = "DIR",
-     .help = "folder with input_i.pb and output_i.pb, or with several test_data_set_*"},
+     .help = "folder with input_i.pb and output_i.pb, or with test_data_set_* folders of these"},
     {.flag = "--random", .field = &RunRequest::random, .commands = kRun,
-     .help = "random inputs instead of data; the reference evaluator says what to expect"},
-    {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...",
-     .help = "with --random: sizes of symbolic dimensions, as batch=2,seq=7 (repeatable: one package runs all)"},
+     .help = "use random inputs; the reference evaluator gives the expected outputs"},
+    {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...", .step = "size",
+     .help = "with --random: sizes of symbolic dims, e.g. batch=2,seq=7 (repeatable: one package runs them all); without "
+             "=, the size of --vmap"},
     {.flag = "--engine", .field = &RunRequest::engine, .commands = kRun, .choices = "reference|interpreter|kernels",
-     .help = "the reference evaluator, generated kernels, or those kernels interpreted with checks (slow)"},
+     .help = "the reference evaluator, the generated kernels, or an interpreter of the kernels with checks (slow)"},
     {.flag = "--target,-t", .field = &RunRequest::target, .commands = kRun, .value = "TARGET",
      .help = "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)"},
     {.flag = "--sanitize", .field = &RunRequest::sanitize, .commands = kRun,
-     .help = "cpu: build the kernels with AddressSanitizer; each may touch only the buffers of its node in the arena"},
+     .help = "cpu: build the kernels with AddressSanitizer; a kernel may access only the arena slots of its node"},
     {.flag = "--rtol", .field = &RunRequest::rtol, .commands = kRun, .help = "relative tolerance"},
     {.flag = "--atol", .field = &RunRequest::atol, .commands = kRun, .help = "absolute tolerance"},
     {.flag = "--min-cosine", .field = &RunRequest::min_cosine, .commands = kRun, .low = -1, .value = "C",
-     .help = "judge float outputs by cosine similarity instead of the tolerances"},
+     .help = "compare float outputs by cosine similarity instead of by tolerances"},
     {.flag = "--data", .field = &ProfileRequest::data, .commands = kProfile, .value = "DIR",
-     .help = "a folder of inputs, as of rlxc run (default: random inputs)"},
+     .help = "folder of inputs, as for rlxc run (default: random inputs)"},
     {.flag = "--threads", .field = &ProfileRequest::threads, .commands = kProfile, .low = 1, .high = 1024,
      .help = "threads to run on"},
     {.flag = "--repeat", .field = &ProfileRequest::repeat, .commands = kProfile, .low = 1, .high = 1000000,
-     .help = "how often to run"},
+     .help = "number of runs"},
     {.flag = "--top", .field = &ProfileRequest::top, .commands = kProfile,
-     .help = "print so many nodes, those that take longest"},
+     .help = "number of slowest nodes to print"},
     {.flag = "--json", .field = &ProfileRequest::json, .commands = kProfile,
-     .help = "as JSON, all nodes in the order in which they run"},
+     .help = "print JSON: all nodes in execution order"},
     {.flag = "--data", .field = &CalibrateRequest::data, .commands = kCalibrate, .value = "DIR",
-     .help = "folders of samples, as of rlxc run"},
+     .help = "folders of samples, as for rlxc run"},
     {.flag = "--random", .field = &CalibrateRequest::random, .commands = kCalibrate, .value = "N",
-     .help = "so many samples with random inputs"},
+     .help = "number of samples with random inputs"},
     {.flag = "--method", .field = &CalibrateRequest::method, .commands = kCalibrate, .choices = "minmax|percentile|entropy|mse",
-     .help = "range of an activation: all values, all but the outermost, or least error"},
+     .help = "range of an activation: minmax covers all values, percentile drops outliers, entropy and mse minimise the error"},
     {.flag = "--percentile", .field = &CalibrateRequest::percentile, .commands = kCalibrate, .low = 50, .high = 100,
-     .help = "of method percentile: how much of the values stays inside"},
+     .help = "percentile method: share of the values inside the range"},
     {.flag = "--stage", .field = &CommandLine::stage, .commands = kInspect, .choices = "hir|mir|lir",
      .help = "hir (as read), mir (before the passes), lir (after them)"},
     {.flag = "--after-each", .field = &CommandLine::after_each, .commands = kInspect,
      .help = "print the graph after every pass that changed it"},
     {.flag = "--check", .field = &CommandLine::check, .commands = kBisect, .value = "CMD", .required = true,
-     .help = "shell command that exits with 0 when all is well; it runs with RLX_BISECT_LIMIT set"},
+     .help = "shell command that exits with 0 if the result is good; it runs with RLX_BISECT_LIMIT set"},
     {.flag = "buffers", .field = &CommandLine::csv, .commands = kPlan, .value = "CSV", .required = true, .help = "CSV file"},
     {.flag = "--capacity", .field = &CommandLine::capacity, .commands = kPlan, .value = "BYTES",
-     .help = "bytes that the arena may take; 0: as few as possible"},
+     .help = "limit on the arena in bytes; 0: as small as possible"},
     {.flag = "--effort", .field = &CommandLine::effort, .commands = kPlan, .low = 1, .high = 1000,
-     .help = "work of the search where the lower bound is hard to meet, in units of some ten seconds"},
+     .help = "search effort if the lower bound is hard to reach, in units of about ten seconds"},
     {.flag = "before", .field = &CommandLine::before, .commands = kDiff, .value = "DIR", .required = true,
      .help = "output folder of a compile"},
     {.flag = "after", .field = &CommandLine::after, .commands = kDiff, .value = "DIR", .required = true,
-     .help = "output folder of another"},
+     .help = "output folder of another compile"},
     {.flag = "--fail-on", .field = &CommandLine::fail_on, .commands = kDiff, .value = "EXPR",
-     .help = "exit with 1 only if this holds, as plan.arena>+2% or dispatch.unsupported>0 (repeatable)"},
+     .help = "exit with 1 only if the condition holds, e.g. plan.arena>+2% or dispatch.unsupported>0 (repeatable)"},
     {.flag = "topic", .field = &CommandLine::topic, .commands = kList,
      .choices = "targets|passes|ops|onnx|options|env|schemas|codes", .required = true, .help = "what to list"},
     {.flag = "--matrix", .field = &CommandLine::matrix, .commands = kList,
-     .help = "ops: what exists for each (evaluation, kernels per target)"},
-    {.flag = "--markdown", .field = &CommandLine::markdown, .commands = kList, .help = "options: as docs/options.md"},
+     .help = "ops: print what each op supports (evaluation, kernels, derivatives, batching)"},
+    {.flag = "--markdown", .field = &CommandLine::markdown, .commands = kList, .help = "options: print docs/options.md"},
     {.flag = "--json", .field = &CommandLine::as_json, .commands = kCheck | kInspect | kDiff | kList,
-     .help = "print JSON; inspect: the graph in the form that rlxc compile reads"},
+     .help = "print JSON; inspect: the graph in the format that rlxc compile reads"},
     {.flag = "name", .field = &CommandLine::name, .commands = kSchema, .required = true,
      .help = "as listed by rlxc list schemas"},
     {.flag = "code", .field = &CommandLine::name, .commands = kExplain, .required = true, .help = "RLX0214"},
@@ -428,7 +468,7 @@ inline constexpr Option kOptions[] = {
 };
 // clang-format on
 
-// Environment variables beside those of kOptions: flags of the environment that stand for an option with a value.
+// Further environment variables: flags that set an option to a fixed value.
 struct EnvAlias {
   std::string_view name, key, value, help;
 };

@@ -15,7 +15,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// A word that is valid for the option and not its default.
+// A valid word for the option that differs from its default.
 std::string other_value(const Option& o) {
   const CommandLine defaults;
   for (const char* word : {"true", "false", "a=1", "a=1..2", "a=b", "4096", "1", "2", "0.5", "60", "text"})

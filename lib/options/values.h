@@ -1,4 +1,4 @@
-// The values that options take: policies, and what the files hold that options name.
+// Types of option values, and contents of files named by options.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,24 +17,24 @@ enum class PrecisionPolicy : uint8_t {
   AutoMixedConservative,
   AutoMixedBf16,
   Custom,
-  Fp8E4M3,  // operands of matmuls as 8-bit floats with one scale each, or with one for each block of 32
+  Fp8E4M3,  // operands of matmuls as 8-bit floats, with one scale per tensor or (Mx) per block of 32
   Fp8E5M2,
   MxFp8E4M3,
   MxFp8E5M2
 };
 
-// How HIR blocks are lowered: into primitive chains that the fusion passes see whole, or into fused operations at once.
+// Lowering of HIR blocks: to primitive chains that fusion passes see whole, or directly to fused ops.
 enum class FusionPolicy : uint8_t { Fusable, Direct };
 
-// Native kernels where the target has them, or the decomposition of every operation that has one.
+// Native: kernels of the target. Common: decompose every op that has a decomposition.
 enum class KernelDispatch : uint8_t { Native, Common };
 
-// What executes a model. Interpreter: of the kernel language.
+// What executes a model. Interpreter: runs the kernel language.
 enum class Engine : uint8_t { Reference, Interpreter, Kernels };
 
-enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels };
+enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels, Transform };
 
-struct PrecisionClassMap {  // of --precision custom:FILE: class or op name -> dtype
+struct PrecisionClassMap {  // for --precision custom:FILE: class or op name -> dtype
   std::vector<std::pair<std::string, DType>> rules;
 };
 
@@ -47,11 +47,11 @@ struct CalibrationRecord {
   std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
 };
 
-// Quantized values of few bits times scales: the largest absolute value that shares a scale becomes the largest quantized value.
+// Quantization to low-precision values and scales: the largest magnitude that shares a scale becomes the largest quantized value.
 struct CastConfig {
   DType to = DType::I8;     // i8, i4 or an 8-bit float
-  int64_t block = 0;        // elements of the summed axis of a matmul that share a scale; 0: all
-  bool per_tensor = false;  // one scale for all
+  int64_t block = 0;        // group size along the contracted axis of a matmul; 0: the whole axis
+  bool per_tensor = false;  // one scale per tensor
   bool power_of_two = false;
 };
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int kSteps = 24;
 constexpr int64_t kElements = int64_t{1} << 24;
 
-// Every step-th element of a constant from `first` on, as a tensor of these sizes.
+// A strided range of a constant, of the given shape.
 struct Strided {
   const TensorData& data;
   std::span<const Dim> sizes;
@@ -43,7 +43,7 @@ const TensorData* numbers(const Graph& g, ValueId v) {
   return d && d->elements() > 0 && d->elements() <= kElements ? d : nullptr;
 }
 
-// The axis of `to` whose coordinate is that along `axis` of `from`, both from the end, for elements in the same order.
+// The axis of `to` that has the same coordinates as `axis` of `from`, both counted from the end. Nullopt if there is none.
 std::optional<int> reshaped(DimTable& t, std::span<const Dim> from, std::span<const Dim> to, int axis) {
   const size_t k = from.size() - 1 - static_cast<size_t>(axis);
   const Dim before = t.product(from.first(k));
@@ -63,7 +63,7 @@ std::optional<Counted> source(const Graph& g, ValueId v) {
   return p && p->axis ? std::optional(Counted{*p->axis, p->start, {}}) : std::nullopt;
 }
 
-// The operand of the node that may count; invalid if there is none.
+// The operand through which a counting value may pass; invalid if there is none.
 ValueId counting_operand(const Graph& g, NodeId n) {
   const ValueId x = g.operands(n).empty() ? ValueId() : g.operand(n, 0);
   switch (g.op(n)) {
@@ -80,12 +80,12 @@ ValueId counting_operand(const Graph& g, NodeId n) {
   }
 }
 
-// What counts along the operand `from` counts along the result. False: it does not.
+// Maps `c` from the operand `from` to the result. Returns false if the result does not count.
 bool step(const Graph& g, NodeId n, ValueId from, Counted& c) {
   DimTable& t = g.module().dims;
   const auto a = g.dims(from), b = g.dims(g.result(n));
   const Dim size = a[a.size() - 1 - static_cast<size_t>(c.axis)];
-  if (size == Dim(1)) return false;  // it may be repeated
+  if (size == Dim(1)) return false;  // may be repeated
   switch (g.op(n)) {
     case OpKind::Reshape: {
       const auto axis = reshaped(t, a, b, c.axis);

@@ -1,5 +1,5 @@
-// Values that count: 0, 1, .. from a start along one axis, the same along all others. Exporters make positions of them, masks by
-// comparing positions, and indices that name every element of a slice.
+// Recognises values that count: 0, 1, .. from a start along one axis, constant along all others. Exporters use them for
+// positions, for masks that compare positions, and for indices that cover a slice.
 #pragma once
 #include <optional>
 
@@ -8,25 +8,26 @@
 namespace rlxc {
 
 struct Counted {
-  int axis = 0;   // counted from the end: 0 is the last
-  Dim start;      // the element is start + its coordinate
-  ValueId range;  // the Range that it comes from with this start; invalid if another one or none
+  int axis = 0;   // counted from the end: 0 is the last axis
+  Dim start;      // element = start + coordinate
+  ValueId range;  // the Range that this value views with the same start; else invalid
 };
 
-// Ranges and constants, seen through views, casts of numbers, and added integers. O(steps up, elements of a constant), bounded.
+// Matches Ranges and constants through views, casts of integers and added integers. Bounded; O(nodes passed, elements of a
+// constant).
 std::optional<Counted> counted(const Graph&, ValueId);
 
-// An integer that all elements equal: a constant, or a size.
+// The common value of all elements, if it is an integer constant or a dim.
 std::optional<Dim> uniform_integer(const Graph&, ValueId);
 
-// What an index says along one axis of what it points into: `axis` is one of the index, from the end, and counts from `start`;
-// without it all elements equal `start`.
+// One component of an index: counts from `start` along `axis` of the index (from the end), or equals `start` everywhere if there
+// is no axis.
 struct IndexPart {
   std::optional<int> axis;
   Dim start;
 };
-// The parts of an index [.., k] of ScatterNd and the like, of its axes without the last one. Empty if one is anything else.
+// The components of an index [.., k] of ScatterNd or GatherNd. Empty if one of them is neither counting nor uniform.
 std::vector<IndexPart> index_parts(const Graph&, ValueId index);
-std::optional<IndexPart> index_part(const Graph&, ValueId);  // of a value that is an index along one axis
+std::optional<IndexPart> index_part(const Graph&, ValueId);  // the same for an index into one axis
 
 }  // namespace rlxc

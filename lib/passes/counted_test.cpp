@@ -72,5 +72,5 @@ TEST_CASE("constants count along one axis; parts of an index do so for each colu
   CHECK(joined[1].axis == 0);
   CHECK(joined[1].start == Dim(1));
   CHECK(index_parts(f.g, f.b.input("at", tensor_type(DType::I64, {3, 1}))).empty());
-  CHECK(index_parts(f.g, f.b.reshape(f.range(), {f.n})).empty());  // a last axis that is no part
+  CHECK(index_parts(f.g, f.b.reshape(f.range(), {f.n})).empty());  // the last axis has no index components
 }

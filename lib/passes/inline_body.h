@@ -1,4 +1,4 @@
-// Moves or copies the nodes of a body into the graph of the node that owns it.
+// Moves or copies the nodes of a body into the graph of its owner.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,14 +7,13 @@
 
 namespace rlxc {
 
-// The nodes of `body` are remade in `g` before `before`, reading `inputs` for the body's inputs; names and provenance are kept.
-// Inner bodies are shared with the copies: only one copy of a body that has some may stay. O(nodes of the body).
+// Copies the nodes of `body` into `g` before `before`, reading `inputs` for the body's inputs, and returns the body's outputs in
+// `g`. Keeps names and provenance. Inner bodies are shared with the copies, so only one copy of a body with inner bodies may
+// remain. O(nodes of the body).
 std::vector<ValueId> copy_body(Graph& g, NodeId before, const Graph& body, std::span<const ValueId> inputs,
                                std::vector<NodeId>* made = nullptr);
 
-// The nodes of `body` are remade in `g` before `before`, reading `inputs` for the body's inputs; names and provenance are kept,
-// inner bodies move along, and `body` is left empty. Returns what the body's outputs are in `g`. `made`, if given, receives the
-// new nodes. O(nodes of the body).
+// Like copy_body, but moves inner bodies and leaves `body` empty. `made` receives the new nodes, if given. O(nodes of the body).
 std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
                                  std::vector<NodeId>* made = nullptr);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/phases.h"
 #include "passes/provenance.h"
 
 namespace rlxc::match {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int64_t kScalarElements = 64;
 
-// Relative distance that rounding to the type may cause.
+// Relative tolerance for rounding to the type.
 double tolerance(DType t) {
   switch (bits(t)) {
     case 16: return t == DType::BF16 ? 1e-2 : 2e-3;
@@ -82,7 +83,7 @@ ValueId other(const Graph& g, NodeId n, ValueId v) {
 std::optional<WithScalar> with_scalar(const Graph& g, ValueId v, OpKind op) {
   const NodeId n = defining_op(g, v, op);
   if (!n.valid()) return std::nullopt;
-  for (size_t i = 1; i < 2; --i) {  // the second operand first, then, if the order does not matter, the first
+  for (size_t i = 1; i < 2; --i) {  // the second operand first; the first only if the op is commutative
     const ValueId x = g.operand(n, 1 - i);
     if (const auto c = scalar(g, g.operand(n, i)); c && same_dims(g, x, v)) return WithScalar{x, *c};
     if (!has_trait(op, kCommutative)) break;
@@ -149,11 +150,8 @@ bool same_type(const Graph& g, ValueId a, ValueId b) { return g.dtype(a) == g.dt
 bool is_weight(const Graph& g, ValueId v, int depth) {
   if (!v.valid()) return false;
   const NodeId n = g.def(v);
-  if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) return true;
-  if (depth == 0 || has_trait(g.op(n), kLeaf | kImpure | kBody) || g.operands(n).empty()) return false;
-  for (ValueId o : g.operands(n))
-    if (o.valid() && !is_weight(g, o, depth - 1)) return false;
-  return true;
+  if (!has_trait(g.op(n), kLeaf) && (depth == 0 || has_trait(g.op(n), kBody) || g.operands(n).empty())) return false;
+  return is_load_time(g, n, [&](ValueId o) { return is_weight(g, o, depth - 1); });
 }
 
 std::optional<int64_t> size_at(const Graph& g, ValueId v, int axis) {
@@ -198,7 +196,7 @@ Order::Order(const Graph& g) : position_(g.node_capacity()) {
 
 void Order::hoist(Graph& g, ValueId v, NodeId before) {
   const NodeId n = g.def(v);
-  if (at(n) <= at(before)) return;  // earlier, or moved there already
+  if (at(n) <= at(before)) return;  // earlier, or already moved
   for (ValueId o : g.operands(n))
     if (o.valid()) hoist(g, o, before);
   g.move_before(n, before);

@@ -10,8 +10,8 @@
 namespace rlxc {
 namespace {
 
-// Bytes of what is made of weights once and read by every run.
-int64_t kept(const Graph& g) {
+// Bytes of load-time results that runs read.
+int64_t load_time_bytes(const Graph& g) {
   const auto phase = derive_phases(g);
   int64_t sum = 0;
   for (NodeId n : g.nodes()) {
@@ -27,7 +27,7 @@ int64_t kept(const Graph& g) {
 
 int64_t packed_room(const Graph& g, const PassContext& ctx) {
   if (!ctx.options.max_packed) return INT64_MAX;
-  return static_cast<int64_t>(std::min<uint64_t>(*ctx.options.max_packed, INT64_MAX)) - kept(g);
+  return static_cast<int64_t>(std::min<uint64_t>(*ctx.options.max_packed, INT64_MAX)) - load_time_bytes(g);
 }
 
 }  // namespace rlxc

@@ -1,11 +1,11 @@
-// What is made of weights when they are loaded and kept for all runs, which --max-packed limits.
+// The budget for load-time results, limited by --max-packed.
 #pragma once
 #include "ir/graph.h"
 #include "passes/pass.h"
 
 namespace rlxc {
 
-// Bytes that may still be made of weights; INT64_MAX without a limit. O(nodes).
+// Remaining bytes for load-time results; INT64_MAX without a limit. O(nodes).
 int64_t packed_room(const Graph&, const PassContext&);
 
 }  // namespace rlxc

@@ -1,7 +1,6 @@
-// What a pass is: a function from a module to "changed?" and counts. It is idempotent: run again at once, it changes nothing. It
-// reads its options from the context, records every decision (fused, or why not) where it is taken, and does not log, read the
-// environment or abort. Each pass recurses into sub-graphs where that preserves the meaning. The runner (runner.h) times,
-// verifies and dumps.
+// The interface of passes. A pass is a function from a module to "changed?" and counts. It is idempotent: a second run changes
+// nothing. It reads options from the context, records every decision where it is made, recurses into bodies where that is valid,
+// and does not log, read the environment or abort. The runner (runner.h) times, verifies and dumps.
 #pragma once
 #include <bitset>
 #include <optional>
@@ -21,43 +20,42 @@ namespace codegen {
 class LoweringCache;
 }
 
-// What the target can do, as far as passes need to know. Filled from the target's capability row.
+// Capabilities of the target that passes read. Filled from the target's capability row.
 struct TargetTraits {
   std::string name = "cpu";
-  std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
-  std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
-  bool strides = true;              // matmuls can end in another order of axes than that of their rows (can_write_layout)
+  std::bitset<kOpCount> native;     // op kinds with a kernel; others must be decomposed
+  std::bitset<kOpCount> epilogues;  // activations supported as epilogues of matmuls and convolutions
+  bool strides = true;              // matmuls can write strided layouts (can_write_layout)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
-  Machine machine;  // of the cost decision
+  Machine machine;  // for cost decisions
   TargetTraits() { native.set(), epilogues.set(); }
 };
 
-// A fusion that was made, or was looked at and declined. Nodes are recorded by their label at that time, a symbol of the module:
-// what later passes put in the place of a node carries that symbol as its name or among its sources (Graph::origin).
+// A fusion that was formed or declined. Nodes are recorded by their label at that time: nodes that later replace them have it as
+// their name or among their sources (Graph::origin).
 struct Decision {
   std::string pattern;  // "matmul_bias_act", "attention", ...
   std::string reason;   // a stable code: "fused", "multi_consumer", ...
-  Symbol node;          // that the decision is about
+  Symbol node;          // subject of the decision
   GraphId graph;
-  std::vector<Symbol>
-      members;         // of a fusion, the nodes that were merged; of a refusal, those it keeps apart from `node`, or none
-  std::string detail;  // numbers and names behind the reason
-  std::string hint;    // what the author of the model could do
+  std::vector<Symbol> members;  // formed: the merged nodes; declined: nodes that stay separate from `node`, or none
+  std::string detail;           // numbers and names for the reason
+  std::string hint;             // advice to the author of the model
   bool fused = false;
-  // A refusal of a node's own end or neighbours: it lapses when any later fusion takes the node in, not only one of its pattern.
+  // A decline about the end of a node or its neighbours. It lapses if any later fusion takes the node.
   bool lapses_when_merged = false;
   int64_t launches_saved = 0;
-  int64_t bytes_saved = 0;  // traffic to memory; 0 when sizes are symbolic
+  int64_t bytes_saved = 0;  // memory traffic; 0 if dims are symbolic
 };
 
-// One cast that the precision pass placed, or one Q/DQ pair.
+// A cast inserted by the precision pass, or a Q/DQ pair.
 struct PrecisionNote {
   std::string value, from, to, reason;
 };
 
-// The rewrites of a whole compile, counted one by one, so that the one that breaks something can be found.
+// Counts the rewrites of a whole compile, for bisecting.
 struct RewriteCounter {
-  int64_t limit = -1;  // so many are made; negative: all
+  int64_t limit = -1;  // limit on rewrites; negative: none
   int64_t made = 0;
 };
 
@@ -67,12 +65,12 @@ struct PassContext {
   Diagnostics& diagnostics;
   std::vector<Decision>& decisions;
   std::vector<PrecisionNote>& precision;
-  RewriteCounter* rewrites = nullptr;           // null: all are made
-  codegen::LoweringCache* lowerings = nullptr;  // of the module, where kernels can be joined (codegen/kernel_fusion.h); else null
-  uint64_t operations = 0;                      // of constant folding so far
+  RewriteCounter* rewrites = nullptr;           // null: no limit
+  codegen::LoweringCache* lowerings = nullptr;  // of the module, if kernels can be fused (codegen/kernel_fusion.h); else null
+  uint64_t operations = 0;                      // used by constant folding so far
 
-  // Runs `attempt`, which makes one rewrite (the least change that keeps the meaning) and returns true, or none and false; not
-  // when as many as allowed have been made.
+  // Calls `attempt` unless the limit is reached. `attempt` makes one rewrite, the least change that preserves the meaning, and
+  // returns true, or makes none and returns false.
   template <class F>
   bool rewrite(F attempt) const {
     if (rewrites && rewrites->limit >= 0 && rewrites->made >= rewrites->limit) return false;
@@ -84,7 +82,7 @@ struct PassContext {
 
 struct PassResult {
   bool changed = false;
-  std::vector<std::pair<std::string_view, int64_t>> counts;  // what was done how often, in a fixed order
+  std::vector<std::pair<std::string_view, int64_t>> counts;  // counts of changes by kind, in a fixed order
 };
 
 using PassFn = PassResult (*)(Module&, PassContext&);

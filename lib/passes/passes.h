@@ -1,4 +1,4 @@
-// Declarations of all passes: one function for each line of passes.def. What a pass does is said at the top of its source file.
+// Declarations of all passes, one per line of passes.def. The head comment of a pass's source file describes it.
 #pragma once
 #include "passes/pass.h"
 

@@ -16,7 +16,7 @@ Origin merged_origin(const Graph& g, std::span<const NodeId> members) {
     }
     if (g.node_name(n).valid()) merged.sources.push_back(g.node_name(n));
   }
-  // Each source once, in order of first appearance.
+  // Removes repeated sources, keeping the first.
   std::vector<Symbol> seen = merged.sources;
   std::ranges::sort(seen);
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());

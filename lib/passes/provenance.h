@@ -1,4 +1,4 @@
-// Where a node that stands for several came from.
+// Provenance of nodes that replace several others.
 #pragma once
 #include <span>
 
@@ -6,9 +6,9 @@
 
 namespace rlxc {
 
-// The sources and passes of all members, each once, and their names. O(sources).
+// The sources, passes and names of all members, without repetition. O(sources).
 Origin merged_origin(const Graph&, std::span<const NodeId> members);
-// `into` names as its sources all nodes of `members` (and theirs), and the running pass as its maker. O(sources).
+// Adds all `members` and their sources to the sources of `into`, and records the running pass. O(sources).
 void merge_origins(Graph&, NodeId into, std::span<const NodeId> members);
 
 }  // namespace rlxc

@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kMostSteps = uint64_t{1} << 44;  // an evaluation that takes minutes is what was asked for
+constexpr uint64_t kMostSteps = uint64_t{1} << 44;  // allows evaluations that take minutes
 constexpr double kTolerance = 1e-4, kNarrowCosine = 0.999, kRoundedCosine = 0.98;
 
 double largest(const eval::HostValue& v) {
@@ -22,7 +22,7 @@ double largest(const eval::HostValue& v) {
   return most;
 }
 
-// Of outputs that are floats throughout, none of them a number: any other such results would be equal.
+// Returns whether all outputs are floats and all values NaN: any two such results compare equal.
 bool tells_nothing(const std::vector<eval::HostValue>& outputs) {
   bool any = false;
   for (const eval::HostValue& v : outputs) {

@@ -1,5 +1,4 @@
-// Does a pass keep what the module computes? The module is evaluated on random inputs, the same every time, and compared with
-// what it computed before.
+// Checks that a pass preserves the results of a module: evaluates it on fixed random inputs before and after.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,17 +10,16 @@ namespace rlxc {
 
 class ResultCheck {
  public:
-  // Evaluates the module as it is before the first pass. Costs what the reference evaluator costs. Integers are 0 to 3, or all 0
-  // where these do not fit (indices into a short axis).
+  // Evaluates the module before the first pass with the reference evaluator. Integers are 0 to 3, or all 0 if these do not fit
+  // (indices into a short axis).
   ResultCheck(const Module&, uint64_t seed);
 
-  // Why the module cannot be evaluated, or its results tell nothing (then nothing is compared), or empty.
+  // Reason why the module cannot be evaluated or its results cannot be compared, or empty.
   const std::string& not_comparable() const { return not_comparable_; }
 
-  // What is different since the last call, or empty. The largest difference may be 1e-4 of the largest value of the output. Where
-  // the module computes in f16 or bf16 or on quantised values, rounding differs more: the cosine similarity must be 0.999, and
-  // 0.98 after the passes of the groups precision and quantise themselves. Passes of the group interface change the types of
-  // inputs and outputs: what follows is compared with what they leave.
+  // The difference since the last call, or empty. Tolerance: 1e-4 of the largest value of the output. Modules that compute in f16
+  // or bf16 or on quantised values need a cosine similarity of 0.999, and of 0.98 after passes of the groups precision and
+  // quantise. Passes of the group interface change input and output types: their results become the new baseline.
   std::string difference(const Module&, const PassInfo&);
 
  private:

@@ -33,7 +33,7 @@ void begin_checks(const Module& m, PassContext& context, const RunnerOptions& op
     context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->not_comparable());
 }
 
-// Runs the pass and measures it.
+// Runs and times the pass.
 PassRecord execute(Module& m, const PassInfo& pass, PassContext& context, RunnerReport* report) {
   PassRecord record;
   record.name = pass.name;
@@ -64,7 +64,7 @@ bool is_up_to_date(const PassInfo& pass, const RunnerReport& report) {
   return seen != report.up_to_date.end() && seen->second == report.version;
 }
 
-// One pass with all checks. False if one fails.
+// Runs one pass with all checks. Returns false if one fails.
 bool run_pass(Module& m, const PassInfo& pass, PassContext& context, const RunnerOptions& options, RunnerReport* report) {
   const size_t errors = context.diagnostics.errors();
   const PassRecord record = execute(m, pass, context, report);
@@ -91,7 +91,7 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
       record.name = pass->name;
       record.skipped = true;
     } else if (is_up_to_date(*pass, *report)) {
-      // Passes are idempotent.
+      // Skipped: passes are idempotent.
     } else if (options.most_runs >= 0 && report->executed >= options.most_runs) {
       report->stopped = true;
     } else if (!run_pass(m, *pass, context, options, report)) {

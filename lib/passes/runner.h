@@ -1,5 +1,4 @@
-// Runs a list of passes over a module: times, verifies, checks numerically, dumps and records each. The runner does the
-// bookkeeping that passes must not do themselves.
+// Runs a list of passes over a module: times, verifies, checks numerically, dumps and records each.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,48 +12,47 @@ namespace rlxc {
 class ResultCheck;
 
 struct RunnerOptions {
-  bool verify = false;       // the verifier runs after each pass that changed something; a finding is Code::VerifyFailed
-  bool verify_each = false;  // as `verify`, and before and after are evaluated on random inputs; Code::PassChangedResult. Where
-                             // that is not possible, a warning says why
-  uint64_t seed = 1;         // of those inputs
-  std::string stop_after;    // the last pass to run; empty: all
-  std::vector<std::string> disabled;  // names of passes that are skipped
-  // So many rewrites are made and no later ones, not counting the groups interface, lower and legalise, without which nothing can
-  // be compiled; negative: all.
+  bool verify = false;  // verify after each pass that changed the module; errors are Code::VerifyFailed
+  // As `verify`, and compares results on random inputs: Code::PassChangedResult, or a warning if that is impossible.
+  bool verify_each = false;
+  uint64_t seed = 1;                  // of the random inputs
+  std::string stop_after;             // last pass to run; empty: all
+  std::vector<std::string> disabled;  // names of skipped passes
+  // Limit on rewrites, not counting passes of the required groups interface, lower and legalise; negative: none.
   int64_t bisect_limit = -1;
-  int64_t most_runs = -1;  // so many passes of any kind run, then the runner stops as at `stop_after`; negative: all
-  std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // after each pass that ran
+  int64_t most_runs = -1;  // limit on runs of passes; then stops as at `stop_after`; negative: none
+  std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // called after each pass that ran
 };
 
 struct PassRecord {
   std::string_view name;
   PassResult result;
   double seconds = 0;
-  size_t nodes = 0;      // live nodes of all graphs that are in use, afterwards
-  int64_t rewrites = 0;  // of those that count for the bisect limit
+  size_t nodes = 0;      // live nodes of all graphs in use, after the pass
+  int64_t rewrites = 0;  // those that count for the bisect limit
   bool skipped = false;  // disabled
 };
 
-// Of all runs that share it: the bisect limit and `stop_after` count across them.
+// Shared by several runs: the bisect limit and `stop_after` count across them.
 struct RunnerReport {
   std::vector<PassRecord> passes;
-  int64_t executed = 0;  // passes
+  int64_t executed = 0;  // number of passes
   RewriteCounter rewrites;
-  bool stopped = false;  // `stop_after` was reached: later runs do nothing
+  bool stopped = false;  // `stop_after` was reached; later runs do nothing
   bool changed = false;
-  uint64_t version = 0;                             // counts the passes that changed something
-  std::map<std::string_view, uint64_t> up_to_date;  // pass -> version that it left behind
-  std::shared_ptr<ResultCheck> check;               // of verify_each
+  uint64_t version = 0;                             // number of passes that changed something
+  std::map<std::string_view, uint64_t> up_to_date;  // pass -> version after its last run
+  std::shared_ptr<ResultCheck> check;               // for verify_each
 };
 
-// Without these passes nothing can be compiled: the groups interface, lower and legalise.
+// The passes required for every compile: groups interface, lower and legalise.
 bool is_required(const PassInfo&);
 
-// A pass that would see the module as it left it is not run again (passes are idempotent), and leaves no record.
-// False when a check failed or a pass reported an error; the diagnostics name the pass, and no further pass runs.
+// Skips a pass if nothing changed since its last run (passes are idempotent). Returns false if a check failed or a pass reported
+// an error; the diagnostics name the pass, and no further pass runs.
 bool run_passes(Module&, std::span<const PassInfo* const>, PassContext&, const RunnerOptions&, RunnerReport*);
 
-// Repeats the list until a round changes nothing, at most `max_rounds` times.
+// Repeats the list until nothing changes, at most `max_rounds` times.
 bool run_to_fixed_point(Module&, std::span<const PassInfo* const>, int max_rounds, PassContext&, const RunnerOptions&,
                         RunnerReport*);
 

@@ -16,7 +16,7 @@ PassResult break_types(Module& m, PassContext&) {
 }
 constexpr PassInfo kBreak{"break_types", "test", &break_types, ""};
 
-// Valid, but another function.
+// Valid, but computes a different function.
 PassResult change_results(Module& m, PassContext&) {
   Graph& g = m.main();
   Builder b(g);
@@ -104,7 +104,7 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   CHECK(f.report.passes.size() == 2);
   CHECK(run_passes(f.m, f.list, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
-  // What the second pass leaves is merged by the first, and the second looks once more.
+  // The first pass merges the result of the second, which then runs once more.
   Fixture g;
   Builder b(g.m.main());
   const ValueId x = g.m.main().result(g.m.main().inputs()[0]);

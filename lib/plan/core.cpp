@@ -9,13 +9,13 @@
 namespace rlxc::plan {
 namespace {
 
-constexpr double kTightness[] = {0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};  // of the bound: load from which an item is core
+constexpr double kTightness[] = {0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};  // shares of the bound: least load of core items
 constexpr size_t kCoreItems = 1500;
-constexpr int64_t kEasyItems = 256;  // cores up to this size are hardly ever hard
+constexpr int64_t kEasyItems = 256;  // cores up to this size are rarely hard
 constexpr uint64_t kSearchWorkPerItem = 50'000;
 constexpr uint64_t kGreedyWork = 1'000'000, kGreedyWorkPerItem = 200;
 
-// Fixes the core items of `part` where the search puts them; false if it finds no placement within `enough`.
+// Fixes the core items of `part` at the offsets of the search. Returns false if it finds no placement within `enough`.
 bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64_t enough, Effort& effort) {
   Problem core;
   std::vector<uint32_t> items;
@@ -25,7 +25,7 @@ bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64
     items.push_back(k);
     core.buffers.push_back({i.lo, i.hi, static_cast<uint64_t>(i.size), static_cast<uint64_t>(i.align)});
   }
-  core.buffers.push_back({0, 0, 0, 1});  // keeps the unit of offsets at 1
+  core.buffers.push_back({0, 0, 0, 1});  // makes the unit of offsets 1
   for (const Instance& piece : split(core).parts) {
     Placement best;
     best.height = enough + 1;

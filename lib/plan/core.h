@@ -1,5 +1,5 @@
-// Large instances are hard only where the load is close to the bound. The items that live there, the core, are placed by the
-// exact search, the others around it.
+// Large instances are hard only where the load is close to the bound. The exact search places the items there (the core), greedy
+// orders place the others around them.
 #include <cstdint>
 
 #include "plan/placement.h"
@@ -7,7 +7,7 @@
 
 namespace rlxc::plan {
 
-// `work` is that of what is placed around the core, see Placer.
+// `work`: budget for the items around the core, see Placer.
 void place_core(const Instance&, const SearchOptions&, int64_t enough, uint64_t* work, Effort&, Placement& best);
 
 }  // namespace rlxc::plan

@@ -1,5 +1,5 @@
-// Buffers as text: a header row that names the columns id, lower, upper, size (any order, others are ignored), then one buffer a
-// line, live in lower <= step < upper. The format of the MiniMalloc benchmarks (Moffitt, ASPLOS 2023).
+// Buffers as CSV text: a header row names the columns id, lower, upper, size (in any order; others are ignored), then one buffer
+// per line, live in lower <= step < upper. This is the format of the MiniMalloc benchmarks (Moffitt, ASPLOS 2023).
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,10 +14,10 @@ struct BufferTable {
   Problem problem;
 };
 
-// Alignment is 1 unless a column `alignment` says otherwise. Every malformed line is reported; false if there was any.
+// Alignment is 1 without a column `alignment`. Reports every malformed line; returns false if there is one.
 bool read_csv(std::string_view text, BufferTable*, Diagnostics&);
 
-// The same columns and `offset`.
+// Writes the same columns and `offset`.
 std::string write_csv(const BufferTable&, const std::vector<uint64_t>& offsets);
 
 }  // namespace rlxc::plan

@@ -12,11 +12,11 @@ namespace rlxc::plan {
 namespace {
 
 constexpr int64_t kWeight = 256;  // of an item of average area
-constexpr int64_t kPenalty = 26;  // for each time that an item could not be placed without a conflict
-constexpr int64_t kNoise = 1024;  // steps of the noise that multiplies weights with up to 1.5
+constexpr int64_t kPenalty = 26;  // added when an item was placed with conflicts
+constexpr int64_t kNoise = 1024;  // steps of the random factor on weights, 1 to 1.5
 constexpr int kBucketBits = 8;
-constexpr uint64_t kVisitsOfPlace = 3;  // that finding a place beside one item takes
-constexpr int64_t kResolution = 200;    // of the height: smaller gaps are closed at once
+constexpr uint64_t kVisitsOfPlace = 3;  // work per neighbour to find an offset
+constexpr int64_t kResolution = 200;    // smaller gaps than height / 200 are closed in one step
 
 class Ejection {
  public:
@@ -37,7 +37,7 @@ class Ejection {
     for (uint32_t s = 0; s < in.sections(); ++s) first_[s + 1] += first_[s];
   }
 
-  // Moves what ends above `height` until nothing does; false if the work is used up before.
+  // Moves items that end above `height` until none does. Returns false if the work runs out first.
   bool run(int64_t height, uint64_t* work, std::vector<int64_t>& offsets) {
     homeless_.clear();
     for (uint32_t k = 0; k < in_.items.size(); ++k)
@@ -74,13 +74,14 @@ class Ejection {
     int64_t offset, top;
     uint32_t item;
   };
-  struct Change {  // of the weight of what an item conflicts with, from the offset `at` on
+  struct Change {  // of the sum of conflicting weights, from the offset `at` on
     int64_t at, weight;
   };
 
   uint64_t draw(uint64_t n) { return (mix(seed_ += 0x9E3779B97F4A7C15u) >> 11) % n; }
 
-  // What has a place and lives with an item: what was born before the checkpoint ahead of its birth, then the later ones.
+  // Collects the placed items that overlap `item` in time: from the checkpoint before its first section, then those that begin
+  // later.
   void gather(const Item& item, const std::vector<int64_t>& offsets) {
     near_.clear();
     const auto add = [&](uint32_t j) {
@@ -92,7 +93,7 @@ class Ejection {
     visits_ += 1 + live_[c].size() + (to - from);
   }
 
-  // By offset: into buckets of equal width, which leaves little to sort.
+  // Bucket sort by offset.
   void sort_changes(int64_t last) {
     const int shift = std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(last))) - kBucketBits);
     std::array<uint32_t, (1 << kBucketBits) + 1> begin{};
@@ -100,7 +101,7 @@ class Ejection {
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
     sorted_.resize(changes_.size());
     for (const Change& c : changes_) sorted_[begin[static_cast<size_t>(c.at >> shift)]++] = c;
-    auto from = sorted_.begin();  // each bucket begins where the one before it ends, which `begin` has become
+    auto from = sorted_.begin();  // `begin` has become the ends of the buckets
     for (const uint32_t end : begin) {
       const auto to = sorted_.begin() + end;
       if (to - from > 1) std::sort(from, to, [](const Change& x, const Change& y) { return x.at < y.at; });
@@ -109,7 +110,7 @@ class Ejection {
     changes_.swap(sorted_);
   }
 
-  // The offset at which the conflicts weigh least, or kNowhere if fixed items are everywhere.
+  // Returns the offset with the least weight of conflicts, or kNowhere if fixed items conflict everywhere.
   int64_t cheapest(const Item& item, int64_t height) {
     const int64_t last = height - item.size;
     changes_.clear();
@@ -137,9 +138,9 @@ class Ejection {
 
   const Instance& in_;
   std::vector<int64_t> weight_;  // by item
-  std::vector<uint32_t> first_;  // by section: the first item that is born there or later
+  std::vector<uint32_t> first_;  // by section: first item that begins there or later
   uint32_t spacing_;
-  std::vector<std::vector<uint32_t>> live_;  // by section / spacing: items born before that section and live in it
+  std::vector<std::vector<uint32_t>> live_;  // by section / spacing: items that begin before that section and are live in it
   std::vector<uint32_t> homeless_;
   std::vector<Neighbour> near_;
   std::vector<Change> changes_, sorted_;

@@ -19,9 +19,9 @@ TEST_CASE("ejections lower a placement, keep alignments and leave fixed items wh
       p.buffers.push_back({start, start + 1 + static_cast<int64_t>(random.below(20)), 1 + random.below(100), align});
     }
     if (round % 4 < 2) p.buffers.push_back({20, 70, 10, 1, 50});
-    p.buffers.push_back({0, 0, 0, 1});  // keeps the unit of offsets at 1
+    p.buffers.push_back({0, 0, 0, 1});  // makes the unit of offsets 1
     for (const Instance& part : split(p).parts) {
-      Placement best;  // one above the other, but what is fixed below
+      Placement best;  // stacked, with fixed items at their offsets
       int64_t top = 64;
       for (const Item& i : part.items) {
         top = (top + i.align - 1) / i.align * i.align;

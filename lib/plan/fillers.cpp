@@ -7,10 +7,10 @@
 namespace rlxc::plan {
 namespace {
 
-constexpr double kMostRoom = 0.2;  // of the height, on average: with more, fillers are no help
+constexpr double kMostRoom = 0.2;  // limit on the free share of the area; fillers don't help above it
 
-// Room in each section as buffers, whose times are sections. A hole that ends closes the filler of its size, or else the largest
-// that are smaller; or it is split off from a larger one.
+// Covers the free space of each section with buffers whose times are sections. Where free space shrinks, it closes the largest
+// open hole that is not larger than the loss, repeatedly, or shrinks the smallest hole.
 std::vector<Buffer> fillers(const Instance& in, int64_t height) {
   std::vector<int64_t> change(in.sections() + 1);
   for (const Item& i : in.items) change[i.lo] -= i.size, change[i.hi] += i.size;
@@ -55,7 +55,7 @@ void place_with_fillers(const Instance& in, const SearchOptions& options, int64_
   for (const Item& i : in.items) load += i.size * (i.hi - i.lo);
   if (static_cast<double>(load) < (1 - kMostRoom) * static_cast<double>(height) * in.sections()) return;
   for (const Buffer& b : fillers(in, height)) full.buffers.push_back(b);
-  full.buffers.push_back({0, 0, 0, 1});  // keeps the unit of offsets at 1
+  full.buffers.push_back({0, 0, 0, 1});  // makes the unit of offsets 1
   std::vector<int64_t> offsets(in.items.size());
   for (const Instance& part : split(full).parts) {
     Placement found;

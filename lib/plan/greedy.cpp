@@ -45,7 +45,7 @@ Placer::Placer(const Instance& in) : instance_(in) {
   uint64_t lived = 0;
   for (const Item& i : in.items) lived += i.hi - i.lo;
   const uint32_t sections = in.sections();
-  // A block as long as the usual number of live items about doubles what an item has to look at.
+  // With blocks as long as the mean number of live items, an item visits about twice its neighbours.
   uint32_t length = std::max<uint32_t>(kShortest, static_cast<uint32_t>(lived / sections));
   for (;; length *= kGrowth) {
     levels_.push_back({length, std::vector<std::vector<Placed>>((sections + length - 1) / length)});
@@ -73,7 +73,7 @@ void Placer::put(uint32_t k, int64_t offset) {
 
 int64_t Placer::find(const Item& item, Fit fit) {
   int64_t cursor = 0, best = -1, best_room = std::numeric_limits<int64_t>::max();
-  // True if the search can stop at `best`.
+  // Returns true if `best` is final.
   auto visit = [&](const Placed& p) {
     if (p.lo >= item.hi || item.lo >= p.hi) return false;
     if (p.offset > cursor) {

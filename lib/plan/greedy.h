@@ -1,8 +1,7 @@
-// Placement in a given order: each item goes into a gap between those placed before that live with it. Pisarchyk and Lee,
-// "Efficient Memory Management for Deep Neural Net Inference" (arXiv 2001.03288), greedy by size, generalised to any order.
-//
-// What is placed is kept by blocks of time, sorted by offset, at several block lengths. An item looks at the one or two blocks
-// that cover its life at the shortest length that is not shorter than itself, so it sees little more than its neighbours.
+// Placement in a given order: each item goes into a gap between placed items that overlap it in time. Generalises greedy by size
+// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", arXiv 2001.03288) to any order.
+// Placed items are stored by blocks of time, sorted by offset, at several block lengths. An item scans the one or two blocks that
+// cover it at the shortest length not below its own, so it visits few items besides its neighbours.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,9 +11,9 @@
 
 namespace rlxc::plan {
 
-enum class Fit : uint8_t { First, Best };  // the lowest gap that is large enough, or the tightest
+enum class Fit : uint8_t { First, Best };  // lowest gap that is large enough, or tightest gap
 
-// Items are sorted by falling major, then minor value; ties by index.
+// Sort key: descending major, then minor value; ties by index.
 struct OrderKey {
   const char* name;
   double (*major)(const Instance&, const Item&);
@@ -29,7 +28,7 @@ class Placer {
   explicit Placer(const Instance&);
 
   // Places fixed items first, then the rest in `order`. Returns the height, or `limit` as soon as it is reached or `work` (visits
-  // of placed items, about 10^9 a second) is used up; `work` is reduced by what was used.
+  // of placed items, about 10^9 per second) is used up. Reduces `work` by the visits.
   int64_t place(std::span<const uint32_t> order, Fit fit, int64_t limit, uint64_t* work, std::vector<int64_t>* offsets);
 
  private:
@@ -38,7 +37,7 @@ class Placer {
     int64_t offset, top;
   };
   struct Level {
-    uint32_t length;  // sections in a block
+    uint32_t length;  // sections per block
     std::vector<std::vector<Placed>> blocks;
   };
 
@@ -47,7 +46,7 @@ class Placer {
   int64_t find(const Item&, Fit);
 
   const Instance& instance_;
-  std::vector<Level> levels_;  // from short to long blocks
+  std::vector<Level> levels_;  // ascending block length
   std::vector<Placed> gathered_;
   uint64_t visits_ = 0;
 };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kSteps = 8;
 
-// Static orders by falling keys: the highest load the item meets, its area, its length; in sections or in steps.
+// Static orders by descending keys: highest load over the item, area, length; in sections or in steps.
 struct SearchOrder {
   const char* name;
   std::array<char, 3> keys;
@@ -78,14 +78,14 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, b
     return false;
   };
 
-  // A descent without any return takes one node an item.
+  // A descent without backtracking takes one node per item.
   const uint64_t dive = in.items.size() + in.items.size() / 4 + 16;
   for (uint64_t nodes = dive; !done(); nodes *= 2) {
     const int64_t goal = std::max(enough, best.proved);
     if (attempt(goal, nodes)) break;
     if (goal_only && nodes > dive) continue;
-    // Down in steps of a part of the gap while that succeeds, then in the least steps. Halving the gap would spend most of the
-    // work on heights that are as hard as the goal.
+    // Lowers the height by a fraction of the gap while that succeeds, then by the least step. Bisection would spend most of the
+    // work on heights as hard as the goal.
     const int64_t least = nodes == dive ? best.height / 1000 + 1 : 1;
     for (bool large = true; !done();) {
       const int64_t step = large ? std::max(least, (best.height - goal) / kSteps) : least;

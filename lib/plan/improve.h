@@ -1,5 +1,5 @@
-// Lowers a placement with the exact search: the goal first, then heights below the best known, over and over with growing budgets
-// and several orders, so that easy instances end at once and hard ones share the budget fairly.
+// Lowers a placement by the exact search: first the goal, then heights below the best known one. Rounds with growing budgets and
+// several orders end easy instances early and divide the budget evenly among hard ones.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace rlxc::plan {
 
-// With `goal_only`, heights above `enough` are tried in the first round only. Stops when `best` is at most `enough`, when it is
-// proved optimal, or out of budget.
+// `goal_only`: tries heights above `enough` in the first round only. Stops when `best` is at most `enough` or proved optimal, or
+// the budget is used up.
 void improve(const Instance&, const SearchOptions&, int64_t enough, bool goal_only, Effort&, Placement& best);
 
 }  // namespace rlxc::plan

@@ -5,8 +5,8 @@
 namespace rlxc::plan {
 namespace {
 
-// Walking back over the sections, the stack holds those whose load exceeds all between them and the present one: loads rise
-// from its top down, so the highest load before `hi` is at the deepest entry before `hi`.
+// Walks back over the sections. The stack holds sections whose load exceeds all loads between them and the current one; loads
+// ascend from its top down, so the highest load before `hi` is at the deepest entry before `hi`.
 void set_loads(Instance& part) {
   std::vector<uint32_t> stack;
   size_t next = part.items.size();
@@ -69,7 +69,7 @@ Split split(const Problem& p) {
     return a.step != b.step ? a.step < b.step : a.begins != b.begins ? a.begins < b.begins : a.item < b.item;
   });
 
-  // A birth that follows a death opens a section; where nothing is live, it also opens a part.
+  // A begin after an end opens a section. If nothing is live, it also opens a part.
   uint32_t section = 0, live = 0;
   bool died = false;
   std::vector<uint32_t> part_begins;  // first section of each part

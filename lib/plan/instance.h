@@ -1,6 +1,6 @@
-// The solver's view of a problem: sizes in slot units, lives in sections, one instance per part of time that shares no buffer
-// with the rest. A section is a maximal set of buffers that live together (lives are intervals, so buffers overlap exactly if
-// they share one), which makes at most as many sections as buffers, however long the schedule.
+// The solver's view of a problem: sizes in units, live ranges in sections, one instance per span of time that shares no buffer
+// with the rest. A section is a maximal set of buffers that are live together. Live ranges are intervals, so two buffers overlap
+// exactly if they share a section, and there are at most as many sections as buffers.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -17,25 +17,25 @@ struct Item {
   uint32_t lo, hi;  // live in the sections lo <= s < hi
   int64_t size;     // units, >= 1
   int64_t align;    // units, >= 1
-  int64_t fixed;    // units, or kFree
+  int64_t fixed;    // offset in units, or kFree
   uint32_t buffer;  // index in the problem
-  uint64_t steps;   // the length of its life in the schedule
-  int64_t load;     // the highest load of the sections it lives in
+  uint64_t steps;   // length of the live range in the schedule
+  int64_t load;     // highest load of its sections
 };
 
 struct Instance {
   std::vector<Item> items;    // by lo, then longest first, then buffer
-  std::vector<int64_t> load;  // per section: the sum of live sizes
+  std::vector<int64_t> load;  // by section: sum of live sizes
   int64_t bound = 0;          // lower bound of the height
   bool any_fixed = false;
-  bool any_aligned = false;  // some item is aligned to more than one unit
+  bool any_aligned = false;  // some alignment exceeds one unit
 
   uint32_t sections() const { return static_cast<uint32_t>(load.size()); }
 };
 
 struct Split {
   int64_t unit = 1;
-  std::vector<Instance> parts;  // in time order; buffers without size or life are in none
+  std::vector<Instance> parts;  // in time order, without buffers of no size or an empty live range
 };
 
 // The problem must pass `check`. O(n log n).

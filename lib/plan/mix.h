@@ -1,4 +1,4 @@
-// A hash of numbers that differ in few bits.
+// A hash for numbers that differ in few bits.
 #pragma once
 #include <cstdint>
 

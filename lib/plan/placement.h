@@ -1,4 +1,4 @@
-// What the stages of the solver hand on: the best placement so far and the work they may still do.
+// Results that solver stages pass on: the best placement and the remaining budget.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,12 +11,12 @@ namespace rlxc::plan {
 struct Placement {
   std::vector<int64_t> offsets;  // by item
   int64_t height = INT64_MAX;
-  int64_t proved = 0;  // no placement is lower
+  int64_t proved = 0;  // lower bound of the height, proved
   std::string method;
 };
 
 struct Effort {
-  uint64_t work = 0;   // in: budget as in SearchBudget; out: what is left of it
+  uint64_t work = 0;   // in: budget as in SearchBudget; out: remainder
   uint64_t nodes = 0;  // out: nodes searched
 };
 

@@ -17,8 +17,8 @@ std::string name(size_t i) { return "buffer " + std::to_string(i); }
 
 bool lives(const Buffer& b) { return b.start < b.end && b.size > 0; }
 
-// Two fixed slots clash if they share a step and a byte. Sweep over starts with the live slots ordered by offset: they are
-// disjoint as long as no clash was found, so only the two neighbours of a new slot need a look.
+// Two fixed slots clash if they share a step and a byte. Sweeps over starts with the live slots ordered by offset. Live slots are
+// disjoint until a clash is found, so a new slot is compared with its two neighbours only.
 void check_fixed(const Problem& p, Diagnostics& diagnostics) {
   std::vector<std::pair<int64_t, uint32_t>> starts, ends;
   for (uint32_t i = 0; i < p.buffers.size(); ++i) {
@@ -69,7 +69,7 @@ bool check(const Problem& p, Diagnostics& diagnostics) {
       diagnostics.error(
           Code::BadBuffers,
           "fixed offset " + std::to_string(b.fixed) + " is not a multiple of its alignment " + std::to_string(b.align), name(i));
-    // A slot costs at most its size, its alignment twice (rounding and the gap before it), and its fixed offset.
+    // A slot takes at most its size, twice its alignment (rounding and the gap before it) and its fixed offset.
     const bool huge = b.size > kMaxBytes || b.align > kMaxBytes / 4 || (fixed && b.fixed > kMaxBytes) ||
                       total + b.size + 2 * b.align + (fixed ? b.fixed : 0) > kMaxBytes;
     if (huge) {
@@ -95,7 +95,7 @@ uint64_t slot_unit(const Problem& p) {
 PeakInfo peak(const Problem& p) {
   struct Event {
     int64_t step;
-    bool begins;  // ends sort first: lives are half-open
+    bool begins;  // ends sort first, because live ranges are half-open
     uint64_t bytes;
   };
   const uint64_t unit = slot_unit(p);

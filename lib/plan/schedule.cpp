@@ -9,22 +9,22 @@
 namespace rlxc::plan {
 namespace {
 
-constexpr uint64_t kWords = 8'000'000;    // of task sets that may be copied
-constexpr uint64_t kEffects = 1'000'000;  // of tasks that may be looked at
-constexpr uint64_t kLast = kEffects / 8;  // of these, to take the best order so far to its end
+constexpr uint64_t kWords = 8'000'000;    // limit on copied words of task sets
+constexpr uint64_t kEffects = 1'000'000;  // limit on visited tasks
+constexpr uint64_t kLast = kEffects / 8;  // reserve to complete the best order
 constexpr uint64_t kWidest = 4096;
 constexpr uint32_t kNone = ~uint32_t{0};
 
-// A task that can run, and what that would do to the bytes that live now (modulo 2^64).
+// A task that is ready, and its effect on the live bytes (modulo 2^64).
 struct Ready {
   uint32_t task;
-  uint64_t most;   // how many more live while it runs
-  uint64_t after;  // and when it has run
+  uint64_t most;   // added while it runs
+  uint64_t after;  // added after it
 };
 
 struct State {
-  std::vector<uint64_t> done;  // a bit a task
-  std::vector<Ready> ready;    // by task
+  std::vector<uint64_t> done;  // one bit per task
+  std::vector<Ready> ready;    // ascending by task
   uint64_t hash = 0, live = 0, peak = 0;
   uint32_t history = kNone;
   size_t count = 0;
@@ -88,7 +88,7 @@ class Scheduler {
     ++s.count;
   }
 
-  // A task that raises neither the peak nor what lives can only help: it runs as soon as it can.
+  // Runs tasks that raise neither the peak nor the live bytes at once: delaying them cannot help.
   void run_free(State& s) {
     for (bool again = true; again && effects_ > s.ready.size();) {
       const auto free = std::find_if(s.ready.begin(), s.ready.end(),
@@ -129,7 +129,7 @@ class Scheduler {
       std::erase_if(choices, [&](const Choice& c) { return c.peak >= best.peak; });
       std::stable_sort(choices.begin(), choices.end(),
                        [](const Choice& a, const Choice& b) { return a.peak != b.peak ? a.peak < b.peak : a.live < b.live; });
-      // What is left of the work is shared by the rounds that are left.
+      // Divides the remaining work evenly over the remaining rounds.
       const uint64_t rounds = n_ - states[0].count + 1;
       const uint64_t rest = effects_ - std::min(effects_, kLast);
       const uint64_t share = std::max<uint64_t>(1, rest / rounds * states.size() / (choices.size() + 1));
@@ -155,7 +155,7 @@ class Scheduler {
   static std::vector<Ready>::iterator find(State& s, uint32_t t) {
     return std::lower_bound(s.ready.begin(), s.ready.end(), t, [](const Ready& r, uint32_t task) { return r.task < task; });
   }
-  // Only who is the last to read a buffer has another effect than before.
+  // Updates the effect of the task that has become the last reader of the buffer.
   void note_last_reader(State& s, uint32_t b) const {
     uint32_t last = kNone;
     for (uint32_t u : readers_[b]) {
@@ -167,7 +167,7 @@ class Scheduler {
     if (const auto at = find(s, last); at != s.ready.end() && at->task == last) *at = effect(s, last);
   }
   bool is_done(const State& s, uint32_t t) const { return s.done[t / 64] >> (t % 64) & 1; }
-  // Is `t` the last that reads the buffer?
+  // Returns whether `t` is the last reader of the buffer.
   bool dies(const State& s, uint32_t b, uint32_t t) const {
     if (g_.kept[b]) return false;
     return std::all_of(readers_[b].begin(), readers_[b].end(), [&](uint32_t r) { return r == t || is_done(s, r); });
@@ -180,11 +180,11 @@ class Scheduler {
 
   const TaskGraph& g_;
   const size_t n_;
-  uint64_t effects_ = kEffects;                         // that may still be looked at
+  uint64_t effects_ = kEffects;                         // remaining visits
   std::vector<std::vector<uint32_t>> readers_;          // by buffer
-  std::vector<std::vector<uint32_t>> next_, waits_;     // by task
+  std::vector<std::vector<uint32_t>> next_, waits_;     // by task: successors and predecessors
   std::vector<uint32_t> defining_op_;                   // by buffer
-  std::vector<std::pair<uint32_t, uint32_t>> history_;  // the state before, and the task that was run
+  std::vector<std::pair<uint32_t, uint32_t>> history_;  // previous state, and the task that was run
 };
 
 }  // namespace

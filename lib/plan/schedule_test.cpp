@@ -12,7 +12,7 @@ using rlxc::test::Random;
 
 namespace {
 
-// Each task makes one buffer and reads some of those before.
+// Each task makes one buffer and reads some earlier ones.
 TaskGraph random_tasks(Random& random, uint32_t n, uint64_t fan_in) {
   TaskGraph g;
   for (uint32_t t = 0; t < n; ++t) {
@@ -60,7 +60,7 @@ TEST_CASE("orders of few tasks are as good as the best of all") {
 }
 
 TEST_CASE("two branches run one after the other") {
-  // Each branch widens to 100 and narrows to 1; run step by step in turn, both wide buffers live at a time.
+  // Each branch widens to 100 and narrows to 1; if the branches alternate, both wide buffers are live at once.
   TaskGraph g;
   g.tasks = {{{}, {0}, {}, 0}, {{0}, {1}, {}, 0}, {{0}, {2}, {}, 0}, {{1}, {3}, {}, 0}, {{2}, {4}, {}, 0}, {{3, 4}, {5}, {}, 0}};
   g.bytes = {10, 100, 100, 1, 1, 1};

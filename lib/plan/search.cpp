@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 constexpr uint32_t kNoTwin = 0xFFFFFFFFu;
 constexpr int kMemoBitsMin = 8, kMemoBitsMax = 20;
-constexpr uint32_t kStaircaseItems = 512;  // with more, sorting costs more than the bound saves
+constexpr uint32_t kStaircaseItems = 512;  // above this, sorting costs more than the bound saves
 
 auto kind(const Item& i) { return std::tuple(i.lo, i.hi, i.size, i.align); }
 
@@ -77,7 +77,7 @@ void Search::rewind(size_t mark) {
   }
 }
 
-// Raises the effective offsets of deferred items; false if one of them cannot be placed any more.
+// Raises the effective offsets of deferred items. Returns false if one cannot be placed any more.
 bool Search::lift_deferred(Range open, int64_t last) {
   const uint32_t from = lo_[open_[open.begin]];
   uint32_t to = 0;
@@ -95,7 +95,7 @@ bool Search::lift_deferred(Range open, int64_t last) {
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
     if (!deferred(j, last)) continue;
-    // Where its own top is the lowest, the second lowest is that of the others (or equal to it).
+    // If the item's own top is the lowest, the second lowest belongs to another item (or is equal).
     const int64_t top = effective_[j] + size_[j];
     int64_t rest = kNever;
     for (uint32_t s = lo_[j]; s < hi_[j]; ++s) rest = std::min(rest, lowest_[s] == top ? second_[s] : lowest_[s]);
@@ -105,7 +105,7 @@ bool Search::lift_deferred(Range open, int64_t last) {
   return true;
 }
 
-// Stacks the open items on their least effective offsets; false if a section overflows.
+// Stacks the open items on their least effective offsets. Returns false if a section overflows.
 bool Search::climb(Range open) {
   const uint32_t from = lo_[open_[open.begin]];
   uint32_t to = 0;
@@ -140,7 +140,7 @@ bool Search::climb(Range open) {
   return true;
 }
 
-// False if the open items cannot all be placed. Sets the effective offsets and the memo key.
+// Returns false if the open items cannot all be placed. Sets the effective offsets and the memo key.
 bool Search::bound(Range open, int64_t last, uint64_t* key) {
   bool any_deferred = false;
   for (uint32_t k = open.begin; k < open.end; ++k) {
@@ -161,10 +161,10 @@ bool Search::bound(Range open, int64_t last, uint64_t* key) {
   return climb(open);
 }
 
-// In a section where all that is open must lie without a gap, the lowest item lies exactly at the least effective offset. It is
-// one of those that rest there now if all others begin too high to take its place, and if nothing can still get below them: so
-// these are the only candidates. The same holds at the lowest offset of all if less is left than the smallest item takes. Of the
-// sections of this kind that the guide allows, the one with the fewest candidates is filled first; false if there is none.
+// In a section without free space, the lowest open item has exactly the least effective offset. The candidates are the items that
+// rest there, if all others begin too high to take their place and nothing can still get below them. The same holds at the least
+// offset overall if the free space is smaller than the smallest item. Chooses the section with the fewest candidates that the
+// guide allows; returns false if there is none.
 bool Search::narrow(Range open, int64_t last, size_t first) {
   uint32_t from = lo_[open_[open.begin]], to = 0;
   int64_t ground = kNever, smallest = kNever;

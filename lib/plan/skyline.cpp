@@ -9,16 +9,16 @@
 namespace rlxc::plan {
 namespace {
 
-// Items that could rest at most this share of the way from the lowest rest to the lowest top are taken by priority.
+// Share of the distance from the lowest rest to the lowest top: items that rest below it are candidates, chosen by rank.
 constexpr double kSlacks[] = {1, 0.6, 0.3, 0};
-constexpr double kHurry = 0.7;  // what the rank of an item that sticks out is multiplied with
+constexpr double kHurry = 0.7;  // factor on the rank of an item that ends above the goal
 
 double length(const Item& i) { return static_cast<double>(i.steps); }
 double area(const Item& i) { return static_cast<double>(i.steps) * static_cast<double>(i.size); }
 
 struct Priority {
   const char* name;
-  double levels;  // in which loads count as different
+  double levels;  // number of distinct load levels
   double (*minor)(const Item&);
 };
 constexpr double kEach = 1e18;
@@ -33,7 +33,7 @@ class Skyline {
  public:
   Skyline(const Instance& in, uint64_t work) : in_(in), work_(work), rest_(in.items.size()), offset_(in.items.size()) {}
 
-  // Places all, items of low rank first; the height, or `limit` if it is reached or the work is used up.
+  // Places all items, low ranks first. Returns the height, or `limit` if it is reached or the work is used up.
   int64_t place(const std::vector<double>& rank, double slack, int64_t limit) {
     std::fill(rest_.begin(), rest_.end(), 0);
     open_.resize(in_.items.size());
@@ -103,7 +103,7 @@ std::vector<double> ranks(const Instance& in, const Priority& p) {
 void place_on_skyline(const Instance& in, int64_t enough, uint32_t rounds, uint64_t work, Placement& best) {
   Skyline skyline(in, work);
   std::vector<double> rank;
-  int64_t lowest = std::numeric_limits<int64_t>::max();  // of the skylines
+  int64_t lowest = std::numeric_limits<int64_t>::max();  // over all attempts
   size_t slack = 0;
   const auto attempt = [&](const std::vector<double>& by, size_t s, const char* name) {
     const int64_t height = skyline.place(by, kSlacks[s], INT64_MAX);

@@ -1,5 +1,5 @@
-// Placement from the ground up: each item goes on top of the skyline of those before it, one of the lowest first. Where many
-// items live long at once, this wastes far less than giving each in turn the first gap that fits.
+// Placement from the bottom up: each item goes on top of the skyline, one of the lowest first. If many items are live for long,
+// this wastes far less than first fit in a fixed order.
 #pragma once
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace rlxc::plan {
 
-// Several orders among the low items, then rounds in which what stuck out of the goal comes earlier. Lowers `best` until it is at
-// most `enough`, or `rounds` brought no gain, or `work` (item visits) is used up. One placement is O(n^2). No fixed items.
+// Tries several orders, then repair rounds that move items above the goal forward. Stops when `best` is at most `enough`, after
+// `rounds` rounds without a gain, or when `work` (item visits) is used up. O(n^2) per placement. No fixed items.
 void place_on_skyline(const Instance&, int64_t enough, uint32_t rounds, uint64_t work, Placement& best);
 
 }  // namespace rlxc::plan

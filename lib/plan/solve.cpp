@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kCoreFrom = 400;  // smaller parts are searched whole
 
-constexpr uint64_t kShareOfFillers = 64;         // of the search
-constexpr double kCeilings[] = {1.02, 1, 1.04};  // of the bound
-constexpr double kSmallGap = 1.01;               // is not worth more of these
-constexpr uint64_t kVisitsOfSweep = 5;           // that take as long as one in greedy orders
+constexpr uint64_t kShareOfFillers = 64;         // divisor of the search work
+constexpr double kCeilings[] = {1.02, 1, 1.04};  // shares of the bound
+constexpr double kSmallGap = 1.01;               // gaps up to 1 % end the attempts
+constexpr uint64_t kVisitsOfSweep = 5;           // visits that cost as much as one in greedy orders
 
-// In time order: O(n log n), and better while there is work left for it.
+// In time order: best fit in O(n log n), then place_by_deaths while work is left.
 void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placement& best) {
   std::vector<int64_t> offsets;
   const auto take = [&](int64_t height, const char* method) {
@@ -39,8 +39,8 @@ void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placeme
   *work = visits / kVisitsOfSweep;
 }
 
-// Parts that are too large to search: a core and the rest around it, or a greedy order; then ejections. Where so many live at a
-// time that not even one order ends within the budget, they are placed in time order.
+// Parts too large to search: core search with greedy placement of the rest, or a greedy order, then ejection. If so many items
+// are live at once that no greedy order fits the budget, items are placed in time order.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
   const uint64_t n = part.items.size();
   uint64_t work = options.greedy_work + options.greedy_work_per_item * n, lived = 0;
@@ -132,7 +132,7 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   for (const Instance& part : parts) bound = std::max(bound, part.bound);
   out.lower_bound = static_cast<uint64_t>(bound) * unit;
   const bool must_fit = problem.capacity > 0 && !options.minimise;
-  // No part has to be lower than the highest one, so the most loaded comes first.
+  // No part needs to be lower than the highest one, so the part of the largest bound comes first.
   int64_t enough = bound;
   if (must_fit) enough = std::max(enough, static_cast<int64_t>(problem.capacity) / unit);
   std::vector<uint32_t> order(parts.size());

@@ -27,7 +27,7 @@ void check_clean(const Problem& p, const Solution& s) {
   CHECK(s.height >= s.lower_bound);
 }
 
-// Every offset of every buffer, up to `height`.
+// Exhaustive search over all offsets up to `height`.
 bool brute_force(const Problem& p, uint64_t height, std::vector<uint64_t>& offsets) {
   const size_t i = offsets.size();
   if (i == p.buffers.size()) return true;
@@ -46,7 +46,7 @@ bool brute_force(const Problem& p, uint64_t height, std::vector<uint64_t>& offse
   return false;
 }
 
-// A rectangle of 64 steps by 64 bytes cut into at most `n` buffers: the best height is 64, and nothing may be wasted.
+// A rectangle of 64 steps by 64 bytes cut into at most `n` buffers. The best height is 64, without free space.
 void cut(Random& random, int64_t start, int64_t end, uint64_t size, size_t n, Problem& p) {
   const bool wide = end - start > 1, tall = size > 1;
   if (n <= 1 || (!wide && !tall)) {
@@ -155,7 +155,7 @@ TEST_CASE("28,000 short lives end within 3 % of the bound, 100,000 end at all, i
   const Solution s = solve(p);
   check_clean(p, s);
   CHECK(static_cast<double>(s.height) <= 1.03 * static_cast<double>(s.lower_bound));
-  const Problem q = random_problem(random, 100'000, 3'000, 40, 1000, 64);  // more than a thousand live at once
+  const Problem q = random_problem(random, 100'000, 3'000, 40, 1000, 64);  // more than a thousand are live at once
   check_clean(q, solve(q));
 }
 

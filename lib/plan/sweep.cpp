@@ -8,7 +8,7 @@
 namespace rlxc::plan {
 namespace {
 
-// The free ranges below `top`, by offset and by size.
+// Free ranges below `top`, indexed by offset and by size.
 class Gaps {
  public:
   int64_t take(int64_t size, int64_t align) {
@@ -100,7 +100,7 @@ int64_t place_by_deaths(const Instance& in, int64_t ceiling, uint64_t* work, std
     const Item& item = in.items[k];
     if (*work <= live.size()) return *work = 0, INT64_MAX;
     *work -= live.size() + 1;
-    // The best gap so far: by the difference of deaths, then by the room that is left.
+    // The best gap so far: least difference of ends, then least free space left.
     int64_t at = -1, least = kNever, least_left = 0;
     size_t place = 0, kept = 0;
     Live below{0, 0, kNever};

@@ -26,7 +26,7 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
     return findings;
   }
 
-  // (step, 0 = dies | 1 = is born, buffer): deaths come first, so a byte may change hands between two steps.
+  // (step, 0 = end | 1 = begin, buffer). Ends come first, so a byte may be reused at the same step.
   std::vector<std::array<int64_t, 3>> events;
   for (uint32_t i = 0; i < n; ++i) {
     const Buffer& b = p.buffers[i];
@@ -44,8 +44,8 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
   }
   std::sort(events.begin(), events.end());
 
-  // Live buffers by offset. Those that were found to overlap stay out, so the kept ones are disjoint and a new buffer can only
-  // overlap its neighbours: the one below it, and those that begin within it.
+  // Live buffers by offset. Buffers found to overlap are left out, so the rest is disjoint and a new buffer can overlap only the
+  // one below it and those that begin within it.
   std::set<std::pair<uint64_t, uint32_t>> live;
   for (const auto& [step, born, index] : events) {
     const uint32_t i = static_cast<uint32_t>(index);

@@ -1,4 +1,4 @@
-// Checks a plan against the problem from first principles. It shares no code with the solver.
+// Checks a placement from first principles. Shares no code with the solver.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,12 +13,12 @@ enum class FindingKind : uint8_t { Missing, Misaligned, Moved, OutsideArena, Ove
 struct Finding {
   FindingKind kind;
   uint32_t buffer;
-  uint32_t other;    // the second buffer of an overlap; otherwise the same as `buffer`
-  std::string text;  // one line with offsets, sizes and lives
+  uint32_t other;    // second buffer of an overlap, otherwise equal to `buffer`
+  std::string text;  // one line with offsets, sizes and live ranges
 };
 
-// Every offset present, aligned, equal to the fixed one, offset + size within `arena` bytes, and no byte that two live buffers
-// share. Stops after `limit` findings. O(n log n) for a clean plan; each overlapping pair that is reported costs one step more.
+// Checks that every offset is present, aligned and equal to the fixed one, that slots end within `arena` bytes, and that no two
+// live buffers overlap. Stops after `limit` findings. O(n log n), plus a step per reported pair.
 std::vector<Finding> validate(const Problem&, const std::vector<uint64_t>& offsets, uint64_t arena, size_t limit = 100);
 
 }  // namespace rlxc::plan

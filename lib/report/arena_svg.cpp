@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kPlotLeft = 84, kPlotTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kRight = 24, kBottom = 56;
 constexpr size_t kMostAlone = 6000;
-constexpr double kCell = 8;  // pixels of a square that small slots share
+constexpr double kCell = 8;  // pixels per side of a grid cell; small slots are aggregated per cell
 constexpr int64_t kSymbolHint = 128;
-constexpr double kAdvance = 6.8;  // of a wide character in labels
+constexpr double kAdvance = 6.8;  // width of a wide character in labels
 constexpr double kBordered = 3;   // narrower rectangles have no border, which would hide their colour
 constexpr double kCurveStep = 3;  // pixels
 
 struct Block {
-  ValueId root;  // invalid: the bodies of `node`
+  ValueId root;  // invalid: the arena of the bodies of `node`
   NodeId node;
   uint64_t offset = 0, size = 0;
   uint32_t first = 0, last = 0;  // columns, inclusive
@@ -78,7 +78,7 @@ class ArenaPicture {
     return n && *n >= 0 ? std::optional(static_cast<uint64_t>(*n)) : std::nullopt;
   }
 
-  // Steps of weights and constants do nothing; they take no room in the picture.
+  // Steps of weights and constants get no column.
   void make_columns() {
     column_.resize(plan_.schedule.size() + 1);
     for (size_t s = 0; s < plan_.schedule.size(); ++s) {
@@ -86,7 +86,7 @@ class ArenaPicture {
       if (!has_trait(graph_.op(plan_.schedule[s]), kLeaf)) step_of_.push_back(static_cast<uint32_t>(s));
     }
     column_.back() = static_cast<uint32_t>(step_of_.size());
-    step_of_.push_back(static_cast<uint32_t>(plan_.schedule.size()));  // the outputs
+    step_of_.push_back(static_cast<uint32_t>(plan_.schedule.size()));  // column of the outputs
   }
 
   uint32_t column(uint32_t step) const { return column_[std::min<size_t>(step, column_.size() - 1)]; }
@@ -116,7 +116,7 @@ class ArenaPicture {
   }
 
   void make_curve() {
-    std::vector<uint64_t> change(step_of_.size() + 1);  // differences wrap around, their sums do not
+    std::vector<uint64_t> change(step_of_.size() + 1);  // differences wrap around, sums do not
     for (const Block& b : blocks_) change[b.first] += b.size, change[b.last + 1] -= b.size;
     uint64_t live = 0;
     for (size_t i = 0; i < step_of_.size(); ++i) {
@@ -155,7 +155,7 @@ class ArenaPicture {
     op_class_legend(svg, kPlotLeft, 68);
   }
 
-  // A step of 1, 2 or 5 times a power of ten (of two for bytes) that makes at most ten marks.
+  // A tick distance of 1, 2 or 5 times a power of ten (a power of two for bytes) with at most ten ticks.
   static uint64_t tick(uint64_t range, bool bytes) {
     for (uint64_t unit = 1;; unit *= bytes ? 2 : 10)
       for (uint64_t factor : {1, 2, 5})
@@ -218,7 +218,7 @@ class ArenaPicture {
           .close(grouped(cell.count) + (cell.count == 1 ? " small slot, " : " small slots, ") + human_bytes(cell.bytes));
   }
 
-  // Live bytes at each step; where many steps share some pixels, the largest counts.
+  // Live bytes by step; if several steps share a pixel range, the maximum.
   void curve(Svg& svg) const {
     svg.raw("<path class=\"live\" pointer-events=\"none\" d=\"");
     const size_t parts = std::min<size_t>(live_.size(), static_cast<size_t>(kPlotWidth / kCurveStep));
@@ -261,9 +261,9 @@ class ArenaPicture {
   const GraphPlan& plan_;
   const Graph& graph_;
   DimBindings bindings_;
-  std::vector<uint32_t> column_, step_of_;  // step -> column and back
+  std::vector<uint32_t> column_, step_of_;  // step -> column, and the inverse
   std::vector<Block> blocks_;
-  std::vector<Label> labels_;   // drawn over the curve
+  std::vector<Label> labels_;   // drawn on top of the curve
   std::vector<uint64_t> live_;  // by column
   uint64_t top_ = 0, height_ = 1, live_peak_ = 0, bound_ = 0;
   uint32_t peak_column_ = 0;

@@ -1,4 +1,4 @@
-// arena.svg: the activation arena as a picture, steps from left to right, offsets from bottom to top.
+// arena.svg: the activation arena; steps from left to right, offsets from bottom to top.
 #pragma once
 #include <string>
 
@@ -6,9 +6,9 @@
 
 namespace rlxc::report {
 
-// One rectangle for each slot of the main graph, with name, type, bytes and life as its tooltip; the live bytes as a curve; lines
-// at the height of the arena, at the lower bound and at the peak step. The 6,000 largest slots are drawn one by one, the others
-// together by place, so the file stays below 4 MB. A symbolic plan is drawn for all symbols = 128 and says so. O(values).
+// Draws a rectangle per slot of the main graph, with name, type, bytes and live range as tooltip; a curve of live bytes; lines at
+// the arena size, the lower bound and the peak step. The 6,000 largest slots are drawn individually, others aggregated, so the
+// file stays below 4 MB. A symbolic plan is drawn with all symbols = 128 and labelled accordingly. O(values).
 std::string arena_svg(const LirModule&);
 
 }  // namespace rlxc::report

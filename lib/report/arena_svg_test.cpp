@@ -29,7 +29,7 @@ TEST_CASE("an arena of very many tensors stays small") {
   CHECK(is_well_formed(svg));
   CHECK(svg.size() < 4'000'000);
   CHECK(svg.find("small slots") != svg.npos);
-  // The label of the last step, centred, lies on the page.
+  // The centred label of the last step is inside the page.
   const std::string step = "class=\"step\" x=\"";
   const size_t last = svg.rfind(step) + step.size();
   CHECK(std::stod(svg.substr(last, 8)) + 24 <= 1308);

@@ -1,5 +1,5 @@
-// What every artefact says about where it comes from. Nothing here may differ between two compiles of the same file with the same
-// options: no times, no absolute paths.
+// Provenance recorded in every artefact. It must not differ between two compiles of the same file with the same options: no
+// times, no absolute paths.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,20 +9,21 @@
 namespace rlxc::report {
 
 struct ReportContext {
-  std::string input_name;      // base name of the input file
-  std::string input_sha256;    // 64 hex digits; empty if the bytes were not hashed
-  bool input_sampled = false;  // the hash is of the size (8 bytes, little-endian), the first and the last MiB of a large file
+  std::string input_name;      // base name
+  std::string input_sha256;    // 64 hex digits; empty if not hashed
+  bool input_sampled = false;  // hash of the size (8 bytes, little-endian) and the first and last MiB of a large file
   std::string target;
   std::string version;  // of the tool
 };
 
-// The version of the formats that do not say another: a minor step adds members, a major one changes or removes some.
+// Format version of artefacts without one of their own. A minor version adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
 inline constexpr std::string_view kPlanVersion = "2.0";    // 2.0: savings.without_reuse, by_concat_alias; prepacked
 inline constexpr std::string_view kFusionVersion = "2.0";  // 2.0: intermediate_values
 inline constexpr std::string_view kLirVersion = "1.1";     // 1.1: layouts of values
 
-// The first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input, target.
+// Writes the first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input,
+// target.
 void write_header(JsonWriter&, std::string_view kind, const ReportContext&, std::string_view version = kFormatVersion);
 
 }  // namespace rlxc::report

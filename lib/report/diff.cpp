@@ -38,7 +38,7 @@ double percent(double before, double after) {
                      : 100 * (after - before) / std::abs(before);
 }
 
-// The part of a name before the first dot or space behind a possible "target/".
+// The part of a name before the first dot or space, after an optional "target/".
 std::string section(const std::string& name) {
   const size_t from = name.find('/') == name.npos ? 0 : name.find('/') + 1;
   return name.substr(0, name.find_first_of(". ", from));

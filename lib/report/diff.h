@@ -1,4 +1,4 @@
-// What changed between two compiles, and conditions on it.
+// Differences between two compiles, and conditions on them.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rlxc::report {
 
-// NAME COMPARISON NUMBER, where a number with a sign is compared with the change and one with "%" with the relative change:
+// NAME COMPARISON NUMBER. A signed number is compared with the change, a number with "%" with the relative change:
 // "plan.arena>+2%", "fusion.launches>+0", "dispatch.unsupported>0".
 struct Condition {
   enum class Compare : uint8_t { Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual };
@@ -24,7 +24,7 @@ std::optional<Condition> parse_condition(std::string_view, std::string* message)
 struct Change {
   std::string name;
   Fact before, after;
-  bool added = false, removed = false;  // of items and texts
+  bool added = false, removed = false;  // for items and texts
 };
 
 struct Diff {
@@ -35,14 +35,14 @@ struct Diff {
     bool failed = false;
   };
   std::vector<Check> checks;
-  // A check failed; without conditions, anything changed.
+  // Returns whether a check failed or, without conditions, whether anything changed.
   bool finding() const;
 };
 
-// Conditions on names that neither snapshot has, or that are texts (symbolic sizes), are errors: false with a message. O(facts).
+// Returns false with a message for a condition on a name that neither snapshot has, or on a text (symbolic sizes). O(facts).
 bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Condition>&, Diff*, std::string* message);
 
-// Numbers first, then what came and went; at most `limit` lines of each kind of item.
+// Numbers first, then added and removed items; at most `limit` lines per kind of item.
 std::string diff_text(const Diff&, size_t limit = 20);
 void write_diff(const Diff&, JsonWriter&, const std::string& version);
 

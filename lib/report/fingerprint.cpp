@@ -86,7 +86,7 @@ class Walk {
     return made;
   }
 
-  // Values are numbered in execution order, so that dead and renumbered nodes leave no trace.
+  // Numbers values in execution order, so that dead nodes and renumbering do not change the hash.
   void graph(const Graph& g, const GraphPlan& plan) {
     std::vector<uint32_t> number(g.value_capacity());
     uint32_t next = 0;

@@ -1,12 +1,12 @@
-// One number for what a compiled module computes and where it keeps its bytes.
+// Fingerprint of a compiled module.
 #pragma once
 #include "ir/lir.h"
 
 namespace rlxc::report {
 
-// A 128-bit hash of operations, operands, attributes, types, symbols, contents of constants (by bytes when they were made in
-// memory, by file, offset and size when they lie on disk), schedule, phases and slots. Names of nodes and values, where nodes
-// came from, and the numbers of ids do not count. Weights are not read. O(nodes + operands + inline bytes).
+// A 128-bit hash of ops, operands, attributes, types, symbols, constants (by bytes if in memory; by file, offset and size if on
+// disk), schedule, phases and slots. Excludes names, provenance and ids. Does not read weights. O(nodes + operands + inline
+// bytes).
 Digest128 fingerprint(const LirModule&);
 
 }  // namespace rlxc::report

@@ -12,10 +12,10 @@
 namespace rlxc::report {
 namespace {
 
-constexpr size_t kNamesTried = 8;  // of the sources of a node
+constexpr size_t kNamesTried = 8;  // limit on visited sources of a node
 constexpr size_t kMostReasons = 4;
 
-// Refusals by the node that they are about.
+// Declined fusions by node.
 class MissIndex {
  public:
   MissIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
@@ -24,14 +24,14 @@ class MissIndex {
   }
   bool empty() const { return misses_.empty(); }
 
-  // Those about one of the two nodes which name the other, or no other.
+  // Appends the misses about one of the two nodes whose members include the other or are empty.
   void find(const Graph& g, NodeId a, NodeId b, std::vector<const Decision*>* out) const {
     about(g, a, b, out);
     about(g, b, a, out);
   }
 
  private:
-  // The nodes that n is, or was made of.
+  // Calls f for the name of n and its sources.
   template <class F>
   void each_name(const Graph& g, NodeId n, F f) const {
     if (g.node_name(n).valid()) f(g.node_name(n));
@@ -121,7 +121,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
 }
 
 std::vector<Decision> settled(std::vector<Decision> decisions) {
-  // The last fusion that took a node in, plus one: of any pattern, and of each pattern. Only nodes that were refused count.
+  // Index of the last fusion that took a node, plus one: of any pattern, and of each pattern. Only for nodes of misses.
   using Node = std::pair<uint32_t, uint32_t>;  // graph, label
   using NodeAndPattern = std::pair<Node, std::string_view>;
   std::map<Node, size_t> any;

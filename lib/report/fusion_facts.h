@@ -1,5 +1,4 @@
-// What the two forms of the fusion report both need: sums over the decisions, and the unfused neighbours of the result with what
-// passes recorded about them.
+// Shared by both forms of the fusion report: totals over decisions, and intermediate values with the decisions about them.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,21 +24,21 @@ struct DecisionSummary {
   explicit DecisionSummary(std::span<const Decision>);
 };
 
-// A value that one launch writes and others read: traffic that a fusion of the two would save.
+// A value that one launch writes and others read. Fusing them would save this traffic.
 struct IntermediateValue {
   GraphId graph;
   ValueId value;
-  NodeId from;                             // the launch; `value` is its result
-  std::vector<NodeId> to;                  // launches that read it, also through views, in order
-  int64_t bytes = 0;                       // of the value; 0 where symbolic
-  std::vector<const Decision*> decisions;  // what passes recorded about these neighbours; empty: no pass considered them
+  NodeId from;                             // the launch that computes `value`
+  std::vector<NodeId> to;                  // launches that read it, directly or through views, in order
+  int64_t bytes = 0;                       // of the value; 0 if symbolic
+  std::vector<const Decision*> decisions;  // decisions about these nodes; empty: not considered by any pass
 };
 
-// Launches of the module in execution order, and the intermediate values between them.
+// Launches in execution order, and the intermediate values between them.
 struct LaunchFacts {
   struct Launch {
     GraphId graph;
-    std::vector<NodeId> nodes;  // that it runs, in order
+    std::vector<NodeId> nodes;  // in execution order
   };
   std::vector<Launch> launches;
   std::vector<IntermediateValue> intermediates;

@@ -89,7 +89,7 @@ void write_groups(const FusionReport& report, std::string* out) {
 
 std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + g.label(n).line(); }
 
-// The most bytes first: where another fusion would pay.
+// Largest values first.
 void write_intermediates(const FusionReport& report, std::string* out) {
   const LaunchFacts facts(report.result, report.decisions);
   std::vector<const IntermediateValue*> order;

@@ -9,18 +9,18 @@
 namespace rlxc::report {
 namespace {
 
-constexpr size_t kFewestParts = 20;  // fewer say nothing
+constexpr size_t kFewestParts = 20;  // fewer parts are not informative
 constexpr size_t kStepParts = 600;
 constexpr size_t kDeepest = 16;
 
-// The scope of a name: what comes before its last component. Components end at '/' and '.'.
+// The scope of a name: the part before its last component. Components end at '/' and '.'.
 std::string_view scope_of(std::string_view name) {
   size_t end = name.rfind('/');
   if (end == name.npos) end = name.rfind('.');
   return end == name.npos ? std::string_view() : name.substr(0, end);
 }
 
-// The ends of the components of a scope, at most kDeepest.
+// The ends of the first kDeepest components of a scope.
 size_t component_ends(std::string_view scope, std::array<size_t, kDeepest>* ends) {
   size_t count = 0;
   for (size_t i = 1; i <= scope.size() && count < kDeepest; ++i)
@@ -113,8 +113,8 @@ class BoxMaker {
     return symbols.size() > 12 ? s + " and " + std::to_string(symbols.size() - 12) + " more" : s;
   }
 
-  // How many runs of nodes with one scope prefix there are at each level: a boundary between neighbours that share c components
-  // shows at every level above c.
+  // The deepest level with fewer than kMostBoxes runs of nodes that share a scope prefix; 0 if the runs are too few. Neighbours
+  // with c common components have a boundary at every level above c.
   size_t best_level() const {
     std::array<size_t, kDeepest + 1> boundaries{};
     std::array<size_t, kDeepest> a{}, b{};
@@ -122,7 +122,7 @@ class BoxMaker {
     bool first = true;
     for (NodeId n : shown_) {
       const std::string_view name = name_of(n);
-      if (name.empty()) continue;  // belongs to the run it stands in
+      if (name.empty()) continue;  // belongs to the surrounding run
       const std::string_view scope = scope_of(name);
       if (!first && scope != last) {
         const size_t x = component_ends(last, &a), y = component_ends(scope, &b);
@@ -172,7 +172,7 @@ class BoxMaker {
     std::vector<OpKind> kinds;
     for (int k = 0; k < kOpCount; ++k)
       if (count[static_cast<size_t>(k)]) kinds.push_back(static_cast<OpKind>(k));
-    // Heavy operations give a part its colour, else the most frequent one.
+    // The colour of a part is that of its heavy ops, else of the most frequent op.
     std::stable_sort(kinds.begin(), kinds.end(), [&](OpKind a, OpKind b) {
       if (has_trait(a, kBlas) != has_trait(b, kBlas)) return has_trait(a, kBlas);
       return count[static_cast<size_t>(a)] > count[static_cast<size_t>(b)];

@@ -1,4 +1,4 @@
-// What a picture of a graph shows: a box for each node, or for parts of a large graph that belong together.
+// Content of a graph drawing: a box per node, or per part of a large graph.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,21 +8,21 @@
 namespace rlxc::report {
 
 struct GraphBox {
-  OpKind op{};                                             // that of the node, or the most frequent one of a part
-  bool is_part = false, small = false, is_output = false;  // small: an input or a view
+  OpKind op{};                                             // op of the node, or the most frequent op of a part
+  bool is_part = false, small = false, is_output = false;  // small: input or view
   std::string head, label, type, tooltip;
 };
 
 struct GraphBoxes {
   std::vector<GraphBox> boxes;                       // in execution order
-  std::vector<std::pair<uint32_t, uint32_t>> edges;  // each once, sorted, from < to
-  std::string grouping;                              // how parts were made; empty if each node has its box
+  std::vector<std::pair<uint32_t, uint32_t>> edges;  // without repetition, sorted, from < to
+  std::string grouping;                              // how parts were formed; empty if each node has a box
 };
 
 inline constexpr size_t kMostBoxes = 2000;
 
-// The main graph without weights and constants. Above kMostBoxes nodes, runs of nodes of one name scope ("/encoder/layer.3")
-// become one box, with the deepest scopes that give few enough boxes; failing that, runs of equally many steps. O(nodes log).
+// Boxes of the main graph without weights and constants. Above kMostBoxes nodes, a box is a run of nodes of one name scope
+// ("/encoder/layer.3"), at the deepest level with few enough boxes, or else a run of equally many steps. O(nodes log nodes).
 GraphBoxes graph_boxes(const LirModule&);
 
 }  // namespace rlxc::report

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kBoxWidth = 168, kBoxHeight = 46, kSmallWidth = 124, kSmallHeight = 20;
 constexpr double kRow = 74, kGap = 14, kMargin = 24, kTop = 90, kLeastWidth = 900, kColumnGap = 48;
-constexpr double kAspect = 0.7;  // height / width of the page that columns aim at
+constexpr double kAspect = 0.7;  // intended height / width of the page
 constexpr size_t kMostEdges = 12000;
-constexpr uint32_t kMostStubs = 3;  // that fit above a box
+constexpr uint32_t kMostStubs = 3;  // limit on stubs above a box
 constexpr size_t kTooltipBytes = 400;
 
 class GraphPicture {
@@ -59,7 +59,7 @@ class GraphPicture {
     return s;
   }
 
-  // Many layers are wrapped into columns, like text.
+  // Layers are wrapped into columns, like text.
   uint32_t column(size_t box) const { return layout_.nodes[box].layer / rows_; }
   double x(size_t box) const { return left_ + column(box) * (layout_.width + kColumnGap) + layout_.nodes[box].x; }
   double height(size_t box) const { return content_.boxes[box].small ? kSmallHeight : kBoxHeight; }
@@ -67,7 +67,7 @@ class GraphPicture {
   double top(size_t box) const { return middle(layout_.nodes[box].layer) - height(box) / 2; }
   double bottom(size_t box) const { return middle(layout_.nodes[box].layer) + height(box) / 2; }
 
-  // A vertical start and end, and a smooth path through the bends.
+  // A smooth path that starts and ends vertically.
   void curve(Svg& svg, double x1, double y1, double x2, double y2) const {
     const double half = (y1 + y2) / 2;
     svg.raw("C").number(x1).raw(" ").number(half).raw(" ").number(x2).raw(" ").number(half).raw(" ").number(x2).raw(" ").number(
@@ -99,7 +99,7 @@ class GraphPicture {
 
   bool is_stub(const LayoutEdge& e) const { return e.is_stub || column(e.from) != column(e.to); }
 
-  // The end of an edge that is too long to draw: an arrow at its target that names the source.
+  // Draws an edge that is not routed as an arrow at its target, labelled with the source.
   void stub(Svg& svg, const LayoutEdge& e) {
     const uint32_t already = stubs_[e.to]++;
     if (already >= kMostStubs) return;
@@ -133,9 +133,9 @@ class GraphPicture {
   const LirModule& lir_;
   GraphBoxes content_;
   Layout layout_;
-  std::vector<uint32_t> stubs_;  // by box: how many are drawn
+  std::vector<uint32_t> stubs_;  // by box: number drawn
   double left_ = 0;
-  uint32_t rows_ = 1;  // layers in a column
+  uint32_t rows_ = 1;  // layers per column
   size_t hidden_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// graph.svg: the compiled graph as a picture, from inputs at the top to outputs at the bottom.
+// graph.svg: the compiled graph, from inputs at the top to outputs at the bottom.
 #pragma once
 #include <string>
 
@@ -6,10 +6,9 @@
 
 namespace rlxc::report {
 
-// A box for each node or group with operation, name and type, and details as its tooltip; weights and constants are left out,
-// views are drawn small, layers are wrapped into columns, edges that
-// cross many layers or columns are marks at their target that name the source. Above 2,000 nodes boxes
-// stand for parts of the graph (graph_boxes.h). The file stays below 3 MB. O(nodes log nodes).
+// Draws a box per node or group with op, name and type, and details as tooltip. Omits weights and constants; views are small;
+// layers wrap into columns; edges across many layers or columns are labelled arrows at their target. Above 2,000 nodes boxes are
+// parts of the graph (graph_boxes.h). The file stays below 3 MB. O(nodes log nodes).
 std::string graph_svg(const LirModule&);
 
 }  // namespace rlxc::report

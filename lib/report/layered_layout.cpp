@@ -9,7 +9,7 @@ constexpr double kBendWidth = 10;
 constexpr int kSweeps = 6;
 constexpr size_t kDriftRows = 8;
 
-// A node or the bend of an edge.
+// A node, or a bend of an edge.
 struct Item {
   double width = 0, x = 0;
   uint32_t layer = 0;
@@ -35,7 +35,7 @@ class Arranger {
   }
 
  private:
-  // The longest path from a source; then sources move down to the layer above their first use.
+  // Layers by the longest path from a source; then moves sources down to the layer above their first use.
   void assign_layers() {
     std::vector<std::pair<uint32_t, uint32_t>> order;  // (to, from)
     for (const LayoutEdge& e : layout_.edges) order.emplace_back(e.to, e.from);
@@ -81,7 +81,7 @@ class Arranger {
     for (std::vector<uint32_t>& row : rows_) spread(row);
   }
 
-  // Orders a row by where its items want to be, and puts each as near to that as those before it allow.
+  // Orders a row by the items' preferred positions and places each as close to it as its predecessors allow.
   void place(std::vector<uint32_t>& row, std::vector<uint32_t> Item::*side, bool reorder) {
     for (uint32_t i : row) {
       const std::vector<uint32_t>& near = items_[i].*side;
@@ -94,8 +94,8 @@ class Arranger {
     spread(row);
   }
 
-  // Least squares without overlap and in the given order: neighbours that would overlap become one block around the mean of
-  // their wishes (pool adjacent violators).
+  // Least squares in the given order without overlap: overlapping neighbours are merged into blocks at their mean preferred
+  // position (pool adjacent violators).
   void spread(const std::vector<uint32_t>& row) {
     struct Block {
       double wish, count, width;
@@ -109,7 +109,7 @@ class Arranger {
         const Block b = blocks.back();
         Block& a = blocks[blocks.size() - 2];
         if (a.left() + a.width <= b.left()) break;
-        // Wishes of the centres, as if each block stood at its own place within the joined one.
+        // Preferred centre of each block, relative to the merged block.
         const double shift_a = -b.width / 2, shift_b = a.width / 2;
         a.wish = (a.count * (a.wish - shift_a) + b.count * (b.wish - shift_b)) / (a.count + b.count);
         a.count += b.count, a.width += b.width, a.end = b.end;
@@ -127,8 +127,8 @@ class Arranger {
     }
   }
 
-  // Rows of a deep graph drift sideways, each a little beside the last. Shifting whole rows by the mean of the centres around
-  // them takes the drift out and leaves the shape of each place as it is.
+  // Rows of a deep graph drift sideways. Shifts whole rows by the mean of the neighbouring centres, which removes the drift and
+  // preserves local shapes.
   void straighten() {
     std::vector<double> sum(rows_.size() + 1);
     for (size_t l = 0; l < rows_.size(); ++l) {

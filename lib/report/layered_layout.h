@@ -1,5 +1,5 @@
-// Drawing of an acyclic graph in layers (Sugiyama, Tagawa and Toda 1981): every edge runs downward, nodes of a layer are ordered
-// by the barycentre of their neighbours, edges over several layers bend around nodes.
+// Layered drawing of an acyclic graph (Sugiyama, Tagawa and Toda 1981): edges run downwards, nodes of a layer are ordered by the
+// barycentre of their neighbours, edges across several layers bend around nodes.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -15,20 +15,20 @@ struct LayoutNode {
 
 struct LayoutEdge {
   uint32_t from = 0, to = 0;  // from < to
-  std::vector<double> bends;  // x in each layer between; empty for a long edge (`is_stub`) and between neighbours
+  std::vector<double> bends;  // x in each layer in between; empty for stubs and between adjacent layers
   bool is_stub = false;       // spans more than kLongestRoute layers: not routed
 };
 
 struct Layout {
-  std::vector<LayoutNode> nodes;  // set `width`; indices are a topological order
-  std::vector<LayoutEdge> edges;  // set `from`, `to`
+  std::vector<LayoutNode> nodes;  // in: `width`; indices are a topological order
+  std::vector<LayoutEdge> edges;  // in: `from`, `to`
   uint32_t layers = 0;
   double width = 0;
 };
 
 inline constexpr uint32_t kLongestRoute = 12;
 
-// Fills layers and positions. O((nodes + kLongestRoute * edges) log).
+// Computes layers and positions. O((nodes + kLongestRoute * edges) log).
 void arrange(Layout&, double gap);
 
 }  // namespace rlxc::report

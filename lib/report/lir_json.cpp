@@ -27,7 +27,7 @@ class LirWriter {
   }
 
  private:
-  // Data-dependent dims: the node that defines each, and the largest it can be.
+  // Data-dependent dims with their defining nodes and bounds.
   void extents() {
     out_.key("extents").begin_array();
     for (const DataDependentDim& e : lir_.extents) {
@@ -39,7 +39,7 @@ class LirWriter {
     out_.end_array();
   }
 
-  // What the caller of the compiled model gives and gets.
+  // Inputs and outputs of the compiled model.
   void io() {
     const Graph& g = module_.main();
     const GraphPlan& plan = lir_.plans[0];
@@ -112,7 +112,7 @@ class LirWriter {
     out_.end_object();
   }
 
-  // Not of row-major values.
+  // Only for values that are not row-major.
   void value_layout(const Layout& l) {
     out_.key("layout").begin_array(JsonLayout::Line);
     for (const auto& axis : l.axes) {

@@ -46,8 +46,8 @@ TEST_CASE("lir.json of a static and of a symbolic module") {
     const std::string text = lir_text(lir_of(example_module(symbolic)));
     check_schema("lir", text);
     check_golden(symbolic ? "report/lir_symbolic.json" : "report/lir.json", text);
-    CHECK(lines_with(text, "\"op\": ") == 9);      // one node a line
-    CHECK(lines_with(text, "\"region\": ") == 9);  // one buffer a line
+    CHECK(lines_with(text, "\"op\": ") == 9);      // one node per line
+    CHECK(lines_with(text, "\"region\": ") == 9);  // one buffer per line
   }
 }
 

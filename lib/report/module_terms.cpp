@@ -9,7 +9,7 @@ namespace rlxc::report {
 namespace {
 
 constexpr int64_t kMostValues = 16;
-constexpr int64_t kExact = int64_t{1} << 53;  // integers beyond are not exact in many readers of JSON
+constexpr int64_t kExact = int64_t{1} << 53;  // larger integers are not exact in many JSON readers
 
 struct AttrValueWriter {
   JsonWriter& out;
@@ -25,7 +25,7 @@ struct AttrValueWriter {
   }
 };
 
-// Can every element be written as a JSON number (or "inf", "-inf") and read back bit for bit?
+// Returns whether every element can be written as a JSON number (or "inf", "-inf") and read back bit for bit.
 bool exact_numbers(const TensorData& d, int64_t count) {
   const DType t = d.dtype;
   if (is_complex(t) || t == DType::String) return false;
@@ -37,7 +37,7 @@ bool exact_numbers(const TensorData& d, int64_t count) {
       const int64_t v = element_as_int(d, i);
       if (v >= kExact || v <= -kExact) return false;
     } else if (std::isnan(element_as_double(d, i))) {
-      return false;  // a NaN has many bit patterns
+      return false;  // NaN has many bit patterns
     }
   }
   return true;

@@ -1,5 +1,5 @@
-// The parts of a module as JSON values: types, sizes, attributes, names, constants. Texts of interned things are made once, so a
-// graph of a million nodes costs no string per node.
+// Writes parts of a module as JSON values: types, dims, attributes, names, constants. Texts of interned items are cached, so a
+// graph of a million nodes needs no string per node.
 #pragma once
 #include <string>
 #include <string_view>
@@ -19,25 +19,25 @@ class ModuleTerms {
   JsonWriter& out() { return out_; }
   const Module& module() const { return module_; }
 
-  void size(Dim);              // an integer, or the text of an expression
+  void size(Dim);              // an integer, or an expression as text
   void type(TypeId);           // "f32[batch,4]"
-  void attrs(AttrId, OpKind);  // an object of all attributes; data as "data": id
+  void attrs(AttrId, OpKind);  // object of all attributes; data as "data": id
   bool has_attrs(AttrId) const;
   void name(Symbol s) { out_.string(module_.text(s)); }
   void names(const std::vector<Symbol>&);
   void value(ValueId);  // the id, or null
   void values(PoolRange<ValueId>);
   void symbols();                    // members "symbols" and "equalities"
-  void ranges(const SymbolRanges&);  // member "ranges", if there are any
+  void ranges(const SymbolRanges&);  // member "ranges", unless empty
 
-  // Members "id", "op", "name", "operands", "attrs", "results" and "bodies" of a node, as far as it has them.
+  // Writes the members "id", "op", "name", "operands", "attrs", "results" and "bodies" of a node that are not empty.
   void node(const Graph&, NodeId);
-  // Members "sources" and "passes"; sources that are only the name of the node are left out if `brief`.
+  // Writes the members "sources" and "passes". `brief` omits sources that are only the node's name.
   void provenance(const Graph&, NodeId, bool brief);
-  void constants();  // member "constants": the data that nodes refer to
+  void constants();  // member "constants": data referenced by nodes
 
-  // The members that tell what a constant holds: "file", "offset" and "bytes", or "values" (up to 16 exact numbers), "splat" (one
-  // number), "strings", or "base64".
+  // Writes the contents of a constant: "file", "offset" and "bytes", or "values" (up to 16 exact numbers), "splat" (one number),
+  // "strings", or "base64".
   void contents(const TensorData&);
 
  private:
@@ -49,11 +49,11 @@ class ModuleTerms {
   JsonWriter& out_;
   std::string text_;
   JsonWriter scratch_;
-  std::vector<std::string> types_, attrs_;  // by id; empty if not made yet
+  std::vector<std::string> types_, attrs_;  // by id; empty until first used
   std::unordered_map<int64_t, std::string> sizes_;
 };
 
-// The name of a value: its own, that of its node or of the node's first source, or "%id".
+// The name of a value, else of its node or of the node's first source, else "%id".
 ForeignText value_label(const Graph&, ValueId);
 
 }  // namespace rlxc::report

@@ -62,7 +62,7 @@ class PlanWriter {
     out_.end_array();
   }
 
-  // What nodes keep in the order in which their kernels read it, and those that read weights where they lie for a limit.
+  // Prepacked buffers, and nodes that read weights unpacked because of a limit.
   void packing() {
     DimTable& dims = lir_.module->dims;
     Dim bytes(0), unpacked(0);
@@ -96,7 +96,7 @@ class PlanWriter {
     out_.end_object();
   }
 
-  // The tensors that live at the step where most memory is live, the largest first.
+  // The tensors live at the peak step, largest first.
   void peak(const Graph& g, const GraphPlan& plan) {
     std::vector<ValueId> values = plan.peak_values;
     const auto bytes = [&](ValueId v) {

@@ -1,4 +1,4 @@
-// plan.json: how much memory a compiled module takes, where, at which step, and because of which tensors. Format:
+// plan.json: memory of a compiled module: sizes, offsets, the peak step and the tensors live there. Format:
 // schemas/plan.schema.json.
 #pragma once
 #include "ir/lir.h"
@@ -6,8 +6,8 @@
 
 namespace rlxc::report {
 
-// The members before "graphs" speak of the main graph, whose arena contains those of its bodies. Sizes are integers of bytes, or
-// expressions as text where they depend on symbols; then there is no lower bound and no peak. O(nodes + operands).
+// The members before "graphs" refer to the main graph, whose arena contains those of its bodies. Sizes are bytes, or expressions
+// as text if they depend on symbols; then lower bound and peak are omitted. O(nodes + operands).
 void write_plan(const LirModule&, JsonWriter&, const ReportContext&);
 
 }  // namespace rlxc::report

@@ -25,7 +25,7 @@ TEST_CASE("plan.json of a static and of a symbolic module") {
 TEST_CASE("views and in-place results belong to the slot of their root") {
   LirModule lir = bump_lir(example_module());
   GraphPlan& plan = lir.plans[0];
-  // %8 overwrites what %7 is a view of: %6.
+  // %8 overwrites %6, the root of the view %7.
   plan.slot[8].root = ValueId(6), plan.slot[8].in_place = true, plan.slot[8].offset = plan.slot[6].offset;
   const auto slots = report::root_slots(lir.module->main(), plan);
   REQUIRE(slots.size() == 7);

@@ -20,7 +20,7 @@ bool is_quantised(const PrecisionNote& n) {
   return t && is_integer(*t);
 }
 
-// How often each conversion happens.
+// Counts of each conversion.
 void write_summary(const PrecisionReport& report, bool quantised, JsonWriter& out) {
   std::map<std::pair<std::string_view, std::string_view>, int64_t> counts;
   for (const PrecisionNote& n : report.notes)
@@ -47,7 +47,7 @@ void write_list(std::string_view key, const std::vector<T>& list, JsonWriter& ou
   out.end_array();
 }
 
-// What the module computes with: results and weights by element type. Symbolic sizes count 0 bytes.
+// Results and weights by element type. Symbolic sizes count as 0 bytes.
 void write_types(const Module& m, JsonWriter& out) {
   struct Count {
     int64_t values = 0, bytes = 0;
@@ -79,14 +79,14 @@ void write_types(const Module& m, JsonWriter& out) {
 constexpr OpKind kQuantised[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,      OpKind::QConv,
                                  OpKind::FusedQMatMul, OpKind::FusedQConv, OpKind::DequantMatMul};
 
-// The quantised operations of the result: what the model brought and what passes made.
+// The quantised ops of the result, from the model or created by passes.
 void write_operations(const Module& m, JsonWriter& out) {
   out.key("operations").begin_array();
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       const OpKind op = g.op(n);
-      const bool coded = op == OpKind::DequantMatMul;  // it is the weight that is quantised
+      const bool coded = op == OpKind::DequantMatMul;  // the weight is quantised
       if (std::ranges::find(kQuantised, op) == std::end(kQuantised)) continue;
       out.begin_object(JsonLayout::Line).key("node").unsigned_integer(n.raw);
       if (id.raw) out.key("graph").unsigned_integer(id.raw);

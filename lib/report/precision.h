@@ -1,5 +1,5 @@
-// precision.json: each cast that the precision policy placed, and why. quant.json: each quantised tensor, and where its scale
-// comes from.
+// precision.json: each cast inserted by the precision policy, with its reason. quant.json: each quantised tensor, with the source
+// of its scale.
 #pragma once
 #include <span>
 #include <string_view>
@@ -12,12 +12,12 @@ namespace rlxc::report {
 std::string_view name(PrecisionPolicy);  // as in --precision: "automixed-bf16"
 std::optional<PrecisionPolicy> precision_policy_from_name(std::string_view);
 
-// Notes of casts and notes of quantisation come in one list, in execution order; each report takes its own: a note to an integer
-// type is a pair of Quantize and Dequantize, its reason the source of the scale. `result` is the module after all passes.
+// Input of both reports. Notes are in execution order; a note with an integer type is a Quantize/Dequantize pair, with the source
+// of the scale as reason. `result`: the module after all passes.
 struct PrecisionReport {
   PrecisionPolicy policy = PrecisionPolicy::F32;
   std::span<const PrecisionNote> notes;
-  const CalibrationRecord* calibration = nullptr;  // null if there was none
+  const CalibrationRecord* calibration = nullptr;  // null if there is none
   const Module& result;
 };
 

@@ -1,4 +1,4 @@
-// The memory plan by owner of bytes: values that share bytes (views, in-place results) are one slot.
+// The memory plan by slot: values that share bytes (views, in-place results) are one slot.
 #pragma once
 #include <vector>
 
@@ -10,11 +10,11 @@ struct RootSlot {
   ValueId root;
   Region region = Region::None;
   Dim offset, size;
-  uint32_t first_step = 0, last_step = 0;  // over all values in it
-  uint32_t values = 0;                     // that share it
+  uint32_t first_step = 0, last_step = 0;  // over all values in the slot
+  uint32_t values = 0;                     // number of values in the slot
 };
 
-// Ordered by root. O(values).
+// Sorted by root. O(values).
 std::vector<RootSlot> root_slots(const Graph&, const GraphPlan&);
 
 }  // namespace rlxc::report

@@ -30,10 +30,10 @@ constexpr ScalarRule kScalars[] = {
     {"manifest.json", "fingerprint", "fingerprint"},
 };
 
-// Each object of a list: a number, a text or (value empty) an item, named by the members `keys`.
+// One fact per object of a list: a number, a text, or (empty `value`) an item, named by the members `keys`.
 struct ListRule {
   std::string_view artefact, path, name;
-  std::string_view keys[3];  // the later ones may be empty
+  std::string_view keys[3];  // trailing ones may be empty
   std::string_view value;
 };
 constexpr ListRule kLists[] = {
@@ -109,7 +109,7 @@ class FactReader {
       std::map<std::string, Fact, std::less<>> row;
       if (!in_.begin_object()) return;
       for (std::string_view key; in_.next_key(&key);) {
-        const std::string name(key);  // the view ends with the next string
+        const std::string name(key);  // a copy, because the next string invalidates the view
         row[name] = scalar();
       }
       for (const ListRule& r : kLists)

@@ -1,5 +1,5 @@
-// The facts of a compile that two compiles can be compared by: numbers and items, read back from the JSON artefacts by one table
-// (snapshot.cpp). A name is dotted: "plan.arena", "ops.MatMul", "fusion.miss attention @ node_3 (layout)".
+// Facts of a compile, for comparison with another: numbers and items read from the JSON artefacts by a table (snapshot.cpp).
+// Names are dotted: "plan.arena", "ops.MatMul", "fusion.miss attention @ node_3 (layout)".
 #pragma once
 #include <map>
 #include <string>
@@ -10,17 +10,17 @@ namespace rlxc::report {
 
 struct Fact {
   double number = 0;
-  std::string text;   // of facts that are texts (hashes); then `number` is 0
-  bool item = false;  // it is there or not; else a number whose absence is 0
+  std::string text;   // for facts that are texts (hashes); `number` is 0 then
+  bool item = false;  // present or absent; otherwise a number that defaults to 0
   bool operator==(const Fact&) const = default;
 };
 using Snapshot = std::map<std::string, Fact, std::less<>>;
 
-// Adds the facts of one artefact ("plan.json") under names that begin with `prefix`. False with a message when the text is no
-// JSON or not of the artefact's form. O(bytes log facts).
+// Adds the facts of one artefact ("plan.json"), with `prefix` before their names. Returns false with a message if the text is not
+// JSON of the artefact's format. O(bytes log facts).
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot*, std::string* message);
 
-// The artefacts that have facts.
+// The artefacts that contain facts.
 std::vector<std::string_view> artefacts_with_facts();
 
 }  // namespace rlxc::report

@@ -105,7 +105,7 @@ std::string fitting(std::string_view name, double width, double advance) {
   if (name.size() <= room) return std::string(name);
   if (room < 3) return {};
   size_t start = name.size() - (room - 1);
-  while (start < name.size() && (static_cast<unsigned char>(name[start]) & 0xC0) == 0x80) ++start;  // not inside a character
+  while (start < name.size() && (static_cast<unsigned char>(name[start]) & 0xC0) == 0x80) ++start;  // to the next character
   return "\xE2\x80\xA6" + std::string(name.substr(start));
 }
 

@@ -1,4 +1,4 @@
-// SVG text: coordinates with two decimals (the same on every machine), text escaped, no scripts, fonts or links.
+// SVG writer: coordinates with two decimals (equal on every machine), escaped text, no scripts, fonts or links.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@ namespace rlxc::report {
 
 class Svg {
  public:
-  // Opens the document; `title` and `description` are what screen readers and browsers show of it. `style` is CSS.
+  // Opens the document. Screen readers and browsers show `title` and `description`. `style` is CSS.
   Svg(double width, double height, std::string_view title, std::string_view description, std::string_view style);
 
   Svg& raw(std::string_view s) { return out_ += s, *this; }
@@ -29,16 +29,16 @@ class Svg {
   std::string out_;
 };
 
-// Colours by what an operation does, told apart with every kind of colour vision (after Okabe and Ito).
+// Colour classes of ops, distinguishable with colour vision deficiencies (after Okabe and Ito).
 struct OpClass {
   std::string_view css, label;
 };
 OpClass op_class(OpKind);
-std::string_view op_class_style();  // the CSS of all classes
+std::string_view op_class_style();  // CSS of all classes
 void op_class_legend(Svg&, double x, double y);
 
 std::string grouped(uint64_t);  // 1,234,567
-// The end of a name that fits in `width` pixels of text with characters of `advance` pixels; empty below three characters.
+// The end of a name that fits into `width` pixels at `advance` pixels per character; empty if below three characters.
 std::string fitting(std::string_view name, double width, double advance);
 
 }  // namespace rlxc::report

@@ -1,15 +1,15 @@
-// Plain text for people: tables with aligned columns.
+// Text tables with aligned columns.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace rlxc::report {
 
-// The first column is flush left, the others flush right.
+// The first column is left-aligned, the others right-aligned.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { add(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }  // as many cells as the head
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }  // one cell per column of the head
   void print(std::string* out) const;
 
  private:

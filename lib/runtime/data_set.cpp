@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Old files keep bfloat16 as uint16. An empty map does not say of which types it is. nullopt if a map has no value, or several,
-// for a key.
+// Old files store bfloat16 as uint16. An empty map takes its types from `type`. Returns nullopt if a map has a key without
+// exactly one value.
 std::optional<eval::HostValue> to_host(onnx_import::FileValue v, const Type& type) {
   if (v.kind == TypeKind::Map && v.items[0].tensor.elements() == 0) return eval::empty_map(type);
   if (v.kind == TypeKind::Map) return eval::map_of(v.items[0].tensor, v.items[1].tensor);
@@ -69,7 +69,7 @@ std::vector<fs::path> set_folders(const std::string& folder) {
 std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind kind) {
   const auto folders = set_folders(folder);
   if (folders.size() != 1) return std::nullopt;
-  Diagnostics quiet;  // a file that cannot be read is reported when it is read as an input
+  Diagnostics quiet;  // an unreadable file is reported when it is read as an input
   auto value = onnx_import::read_value_file((folders[0] / ("input_" + std::to_string(i) + ".pb")).string(), kind, quiet);
   return value ? std::optional(std::move(value->tensor)) : std::nullopt;
 }

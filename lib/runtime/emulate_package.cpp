@@ -125,7 +125,7 @@ class EmulatedRunner : public KernelRunner {
     return false;
   }
 
-  // A line "output_<i>.bin [sizes]" for each output, or nothing.
+  // Parses a line "output_<i>.bin [sizes]" per output. Accepts an empty log.
   static bool read_shapes(const std::string& log, Call* call) {
     std::istringstream lines(log);
     size_t i = 0;

@@ -19,7 +19,7 @@ struct TooManyOperations : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Memory of the host as that of a device. A run ends with TooManyOperations where its commands count for more than it may.
+// Host memory as device memory. A run throws TooManyOperations if its commands exceed the limit.
 class InterpretedDevice : public Device {
  public:
   InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits, uint64_t max_operations)
@@ -62,7 +62,7 @@ class InterpretedDevice : public Device {
 
  private:
   void count_command(const std::string& what) {
-    constexpr uint64_t kCommand = 1000;  // operations on elements that take as long
+    constexpr uint64_t kCommand = 1000;  // element operations that take as long
     operations_ += kCommand;
     if (max_operations_ && operations_ > max_operations_)
       throw TooManyOperations(what + ": the run takes more than " + std::to_string(max_operations_) + " operations on elements");
@@ -118,7 +118,7 @@ class InterpretingRunner : public KernelRunner {
 
  private:
   template <class F>
-  bool guarded(Diagnostics& d, F f) {  // the host of device packages throws
+  bool guarded(Diagnostics& d, F f) {  // the device host throws
     try {
       f();
       return true;

@@ -1,5 +1,5 @@
-// Runs a package with the interpreter of the kernel language in the place of a device: slow, but every access out of bounds, race
-// and read of memory that nothing was stored to is an error that names the kernel.
+// Runs a package with the kernel interpreter as its device. Slow, but out-of-bounds accesses, races and reads of uninitialised
+// memory are errors that name the kernel.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rlxc {
 
-// For targets that kernels are written for. Null with Code::UnsupportedOnTarget. The module must outlive it. A run
-// whose launches take more than max_operations ends with Code::TooLarge; 0: no limit.
+// For kernel targets. Returns null with Code::UnsupportedOnTarget. The module must outlive the runner. A run fails with
+// Code::TooLarge if its launches take more than max_operations; 0: no limit.
 std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule&, const std::string& target, Diagnostics&,
                                                        uint64_t max_operations = 0);
 

@@ -12,10 +12,10 @@ struct Axis {
   GraphId graph;
   ValueId value;
   size_t axis;
-  int64_t largest = -1;  // not seen
+  int64_t largest = -1;  // -1: not observed
 };
 
-// A result of the node that has the extent.
+// Returns a result axis of the node whose dim is the extent.
 Axis axis_of(const Module& m, const DataDependentDim& e) {
   const Graph& g = m.graph(e.graph);
   for (size_t r = 0; r < g.result_count(e.node); ++r) {
@@ -40,7 +40,7 @@ DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets,
     for (auto& [extent, axis] : open)
       if (axis.graph == g.id() && axis.value == v) axis.largest = std::max(axis.largest, value.tensor.dims[axis.axis]);
   };
-  Diagnostics quiet;  // sizes behind what fails here, or takes too long, stay without a bound
+  Diagnostics quiet;  // extents after a failure or limit stay unbounded
   for (const DataSet& set : sets) eval::evaluate(m, set.inputs, quiet, options);
   for (const auto& [extent, axis] : open) {
     if (axis.largest < 0) continue;

@@ -1,4 +1,4 @@
-// Bounds of unbounded data-dependent dims, observed by the reference evaluator on given data.
+// Bounds of unbounded data-dependent dims, observed by the reference evaluator on sample data.
 #pragma once
 #include <span>
 
@@ -7,8 +7,8 @@
 
 namespace rlxc {
 
-// A bound for each extent without one, the largest of all sets, with a warning each; none where the evaluator fails, or has done
-// its most, before. Nothing runs where all have bounds.
+// Returns, for each extent without a bound, its maximum over all sets, with a warning. Omits extents that the evaluator does not
+// reach before it fails or exceeds `limits`. Evaluates nothing if all extents have bounds.
 DimBindings observed_bounds(const LirModule&, std::span<const DataSet>, const eval::Options& limits, Diagnostics&);
 
 }  // namespace rlxc

@@ -9,13 +9,13 @@
 namespace rlxc {
 namespace {
 
-constexpr uintptr_t kAlignment = alignof(std::max_align_t);  // which suffices for buffers of a package
+constexpr uintptr_t kAlignment = alignof(std::max_align_t);  // sufficient for all buffers of a package
 
 const Type& type_of(const codegen::Package& p, const codegen::Port& port) {
   return p.lir->module->graph(port.graph).type(port.value);
 }
 
-// What nothing reads may have any type.
+// An input without users may have any type.
 bool is_read(const codegen::Package& p, const codegen::Port& input) {
   return p.lir->module->graph(input.graph).use_count(input.value) > 0;
 }

@@ -1,4 +1,4 @@
-// One run of a package from the host's side: its inputs checked, the sizes that follow from them, and room for its outputs.
+// One call of a package from the host: checked inputs, the sizes that follow, and memory for outputs.
 #pragma once
 #include <optional>
 #include <span>
@@ -10,20 +10,20 @@
 namespace rlxc {
 
 struct Call {
-  std::vector<int64_t> sizes;  // of the package's symbols
+  std::vector<int64_t> sizes;  // by symbol of the package
   std::vector<const void*> in;
-  std::vector<void*> out;                      // the bytes of `results`, with 64 more behind
-  std::vector<eval::HostValue> results;        // data-dependent dims are 0; the bytes have room for their bounds
-  std::vector<std::vector<std::byte>> copies;  // of inputs given as one repeated element, and of misaligned ones
+  std::vector<void*> out;                      // the bytes of `results`, padded by 64
+  std::vector<eval::HostValue> results;        // data-dependent dims are 0; memory is sized for their bounds
+  std::vector<std::vector<std::byte>> copies;  // of inputs given as one repeated element, and of misaligned inputs
 
-  void set_shape(size_t result, std::vector<int64_t> dims);  // after the run
+  void set_shape(size_t result, std::vector<int64_t> dims);  // call after the run
 };
 
-// Puts the sizes of these inputs, in the order of the main graph, in the place of the symbols that they are.
+// Replaces symbols by the sizes of these inputs, given in the order of the main graph.
 void bind_input_sizes(Module&, std::span<const eval::HostValue> inputs);
 
-// Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive
-// it.
+// `inputs` are in the order of the graph and must outlive the call. Errors: Code::BadShape or BadType if they do not fit,
+// UnboundDim.
 std::optional<Call> bind_call(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&);
 
 }  // namespace rlxc

@@ -52,14 +52,19 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t child = 0;
-  int failed = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environ), status = -1;
+  int failed = 0, status = -1;
+  std::optional<ChildProcess> running;
+  {
+    const SignalDelay delay;  // the child is known before a signal comes
+    failed = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environ);
+    if (!failed) running.emplace(child);
+  }
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed) {
     *output = "can't run " + command[0];
     return false;
   }
-  const ChildProcess running(child);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   *output = read_file(log);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -1,4 +1,4 @@
-// Running a compiler or an interpreter of another language, in a folder that goes away.
+// Runs a compiler or interpreter in a work folder.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace rlxc::target {
 
-// A folder that is removed afterwards; or, with a name, that folder, made where it is missing and kept.
+// A temporary folder, removed by the destructor; or, given a name, a permanent one, created if it is missing.
 class WorkFolder {
  public:
-  explicit WorkFolder(const std::string& kept = {});  // path() is empty where it can't be made
+  explicit WorkFolder(const std::string& kept = {});  // path() is empty on failure
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
 
@@ -25,8 +25,8 @@ class WorkFolder {
   std::string path_;
 };
 
-// Runs a command (found on PATH), in a process group that ends with this process, with its output and errors written to the file
-// `log`, and read back into *output. True where it ends with status 0.
+// Runs a command (found on PATH) in a process group that ends with this process. Its output and errors go to the file `log` and
+// to *output. Returns whether it exits with status 0.
 bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output);
 
 }  // namespace rlxc::target

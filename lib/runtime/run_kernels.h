@@ -1,4 +1,4 @@
-// Builds the generated cpu package with the C compiler of this machine, loads it and runs it: the kernels engine of `rlxc run`.
+// Builds the cpu package with the C compiler of this machine, loads it and runs it: the kernels engine of `rlxc run`.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,8 +15,8 @@ class KernelRunner {
   virtual std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics&) = 0;
 };
 
-// Null when a node has no kernel (Code::UnsupportedOnTarget, all of them listed) or the compiler fails (Code::ToolFailed). A run
-// whose loops take more than max_operations ends with Code::TooLarge; 0: no limit.
+// Returns null with Code::UnsupportedOnTarget (for every node without a kernel) or Code::ToolFailed. A run fails with
+// Code::TooLarge if its loops take more than max_operations; 0: no limit.
 std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule&, Diagnostics&, uint64_t max_operations = 0);
 
 }  // namespace rlxc

@@ -58,7 +58,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
-  // Threads that wait for work outlive the package.
+  // Idle pool threads outlive the package.
   loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find(loaded->library_, p.name + "_strerror", &api->strerror) ||

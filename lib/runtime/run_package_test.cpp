@@ -1,4 +1,4 @@
-// Packages against the reference evaluator: every op with kernels, random graphs, control flow, and the package as a whole.
+// Packages against the reference evaluator: every op with kernels, random graphs, control flow, and whole packages.
 #include "runtime/run_package.h"
 
 #include <fstream>
@@ -39,10 +39,10 @@ Spec absent() {
   return s.present = false, s;
 }
 
-// Many operations beside each other in one module, so that one run of the compiler serves all of them.
+// Many independent ops in one module, compiled together.
 class Cases {
  public:
-  // With `symbolic`, sizes of inputs become symbols: size n is the symbol `d / n`: any text names a size.
+  // With `symbolic`, input dims become symbols: dim n is named `d / n`, because any text names a dim.
   explicit Cases(bool symbolic = false) : symbolic_(symbolic), b_(m_->main(), &d_) { m_->name = ForeignText("cases"); }
 
   void add(OpKind op, Attrs attrs, const std::vector<Spec>& specs) {
@@ -60,7 +60,7 @@ class Cases {
 
   std::optional<uint64_t> max_packed;  // of the plan
 
-  // Sums of many products are compared with a tolerance that follows from their length.
+  // Long sums are compared with a tolerance derived from their length.
   void check(double rtol = 1e-4, double atol = 2e-5, const RunOptions& options = {}) {
     Diagnostics d;
     const auto expected = eval::evaluate(*m_, inputs_, d);
@@ -78,7 +78,7 @@ class Cases {
   }
 
  private:
-  // From one number of a narrow type to the next: sums that differ little may be rounded to either.
+  // The distance to the next number of a low-precision type: nearly equal sums may round to either.
   static double step(DType t) { return t == DType::F16 ? 0x1p-10 : t == DType::BF16 ? 0x1p-7 : 0; }
 
   ValueId value(const Spec& s) {
@@ -218,7 +218,7 @@ TEST_CASE("kernels of movement and indexing compute what the evaluator does") {
   c.add(Trilu, TriluAttrs{true, 1}, {f32({2, 4, 5})});
   c.add(Trilu, TriluAttrs{false, -1}, {f32({4, 5})});
   c.add(Range, DimsAttrs{{7}}, {i64({}, 2, 2), i64({}, 3, 3)});
-  for (const int64_t n : {0, 1, 7, 1300})  // the generator makes 624 words at a time
+  for (const int64_t n : {0, 1, 7, 1300})  // the generator computes 624 words at a time
     for (const bool normal : {false, true}) c.add(Random, RandomAttrs{{Dim(n)}, DType::F32, normal, -2, 0.5, 77 + n}, {});
   c.add(OneHot, OneHotAttrs{1, 4}, {i64({3}, -4, 3), f32({2})});
   c.check();
@@ -360,7 +360,7 @@ TEST_CASE("regions around reductions of rows, and what becomes of the rows, comp
 
 namespace {
 
-// With all packed weights, or a limit of their bytes.
+// With all packed weights, or with a limit on their bytes.
 void check_products(std::optional<uint64_t> max_packed) {
   Cases c;
   c.max_packed = max_packed;

@@ -15,18 +15,18 @@ using Bytes = std::span<const uint8_t>;
 using Values = std::span<const float>;
 
 float f16_at(Bytes b, size_t i) { return f16_to_float(static_cast<uint16_t>(b[i] | b[i + 1] << 8)); }
-// Stores the nearest half and answers its value.
+// Stores v as f16 and returns the rounded value.
 float put_f16(std::span<uint8_t> b, size_t i, float v) {
   const uint16_t h = float_to_f16(v);
   b[i] = static_cast<uint8_t>(h), b[i + 1] = static_cast<uint8_t>(h >> 8);
   return f16_to_float(h);
 }
 int nearest(float v, int low, int high) { return std::clamp(saturating_cast<int>(std::nearbyint(v)), low, high); }
-// The quant of x for a step; 0 where the step is.
+// The quant of x for a step; 0, clamped, if the step is 0.
 int quant(float x, float step, int low, int high) { return step == 0 ? std::clamp(0, low, high) : nearest(x / step, low, high); }
 
 struct Extremes {
-  float low = 0, high = 0, largest = 0;  // largest: of the greatest magnitude, with its sign
+  float low = 0, high = 0, largest = 0;  // largest: element of the greatest magnitude, with its sign
 };
 Extremes extremes(Values v) {
   Extremes e{v[0], v[0], v[0]};
@@ -37,7 +37,7 @@ Extremes extremes(Values v) {
   return e;
 }
 
-// 32 elements, d [, m], then the fifth bits, then 16 bytes of two quants: element j in the low half, j+16 in the high half.
+// 32 elements: d [, m], then the fifth bits, then 16 bytes of two quants: element j in the low half, j+16 in the high half.
 template <int kBits, bool kMin>
 struct Small {
   static constexpr size_t kHigh = kMin ? 4 : 2, kQuants = kHigh + (kBits == 5 ? 4 : 0);
@@ -101,7 +101,7 @@ void put_six_bits(std::span<uint8_t> s, size_t j, SixBits v) {
   add(j - 4, v.scale >> 4 << 6), add(j, v.min >> 4 << 6);
 }
 
-// d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two quants: x = d*scale*q - dmin*min in runs of 32.
+// d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two quants: x = d*scale*q - dmin*min in blocks of 32.
 template <int kBits>
 struct Medium {
   static constexpr size_t kHigh = 16, kQuants = kBits == 5 ? 48 : 16;
@@ -139,14 +139,14 @@ struct Medium {
   }
 };
 
-// Where element i of 256 has its quant of 2 bits: two halves of 128, in each four runs of 32 one above the other.
+// Position of the 2-bit quant of element i of 256: two halves of 128, each with four groups of 32 at different shifts.
 struct TwoBits {
   size_t byte;
   int shift;
   explicit TwoBits(size_t i) : byte(i / 128 * 32 + i % 32), shift(static_cast<int>(i % 128 / 32 * 2)) {}
 };
 
-// 16 bytes of scale and minimum (4 bits each, of runs of 16), 64 bytes of quants, d, dmin.
+// 16 bytes of scale and minimum (4 bits each, per 16 elements), 64 bytes of quants, d, dmin.
 struct TwoK {
   static void decode(Bytes b, std::span<float> out) {
     const float d = f16_at(b, 80), dmin = f16_at(b, 82);
@@ -176,8 +176,8 @@ struct TwoK {
   }
 };
 
-// 32 bytes of third bits, 64 bytes of quants, 12 bytes of scales (6 bits, less 32, of runs of 16), d. A third bit of 0 takes 4
-// away.
+// 32 bytes of third bits, 64 bytes of quants, 12 bytes of scales (6 bits minus 32, per 16 elements), d. A third bit of 0
+// subtracts 4.
 struct ThreeK {
   static int scale_of(Bytes s, size_t j) {
     const int low = j < 8 ? s[j] & 15 : s[j - 8] >> 4;
@@ -210,7 +210,7 @@ struct ThreeK {
   }
 };
 
-// 128 bytes of low halves, 64 bytes of upper bits, 16 scales (i8, of runs of 16), d: x = d*scale*(q-32).
+// 128 bytes of low halves, 64 bytes of upper bits, 16 scales (i8, per 16 elements), d: x = d*scale*(q-32).
 struct SixK {
   static void decode(Bytes b, std::span<float> out) {
     const float d = f16_at(b, 208);
@@ -245,7 +245,7 @@ size_t nearest_entry(std::span<const float> table, float v, float d) {
   return best;
 }
 
-// A scale and 16 bytes of two quants into a table of 16 numbers.
+// A scale and 16 bytes of two indices into a table of 16 numbers.
 template <bool kPowerOfTwo>
 struct Table {
   static constexpr size_t kQuants = kPowerOfTwo ? 1 : 2;
@@ -258,7 +258,7 @@ struct Table {
     const float largest = extremes(v).largest;
     std::fill(b.begin(), b.end(), uint8_t{0});
     if (!kPowerOfTwo) put_f16(b, 0, largest / table()[0]);
-    // The greatest exponent of fp4 is 2: the scale brings the largest element there.
+    // The largest exponent of fp4 is 2: the scale maps the largest element to it.
     else b[0] = static_cast<uint8_t>(largest == 0 ? 0 : std::clamp(std::ilogb(largest) - 2 + 127, 0, 254));
     const float d = scale(b);
     for (size_t j = 0; j < 32; ++j) {
@@ -268,8 +268,8 @@ struct Table {
   }
 };
 
-// d, the upper 2 bits and then the lower 4 of eight scales (6 bits, less 32, of runs of 32), 128 bytes of two quants into the
-// table: of each run its first half in the low halves of 16 bytes.
+// d, the upper 2 bits and then the lower 4 of eight scales (6 bits minus 32, per 32 elements), 128 bytes of two table indices:
+// the first half of each 32 elements is in the low halves of 16 bytes.
 struct FourXS {
   static int scale_of(Bytes b, size_t run) {
     return ((b[4 + run / 2] >> (run % 2 * 4) & 15) | (b[2 + run / 4] >> (run % 4 * 2) & 3) << 4) - 32;
@@ -298,7 +298,7 @@ struct FourXS {
   }
 };
 
-// -d, 0 or d: 64 bytes of quants of 2 bits, d.
+// Elements -d, 0 or d: 64 bytes of 2-bit quants, d.
 struct TernaryTwo {
   static void decode(Bytes b, std::span<float> out) {
     for (size_t i = 0; i < 256; ++i) {
@@ -316,8 +316,8 @@ struct TernaryTwo {
   }
 };
 
-// The same with five quants a byte: the byte is a fraction of 256 whose digits to the base 3 they are, rounded up. 32 bytes hold
-// five runs of 32, 16 bytes five of 16, 4 bytes four of 4; d.
+// Five ternary quants per byte: the byte / 256 is a fraction whose base-3 digits are the quants, rounded up. 32 bytes hold five
+// groups of 32, 16 bytes five of 16, 4 bytes four of 4; then d.
 struct TernaryOne {
   struct Place {
     size_t byte, digit;

@@ -1,5 +1,5 @@
-// Quantised formats of weights: blocks of a fixed number of elements in a fixed number of bytes, scales among them. GGUF: the
-// layouts of ggml (ggml-common.h, ggml-quants.c). mxfp4: OCP Microscaling Formats 1.0.
+// Block-quantised weight formats: fixed numbers of elements in fixed numbers of bytes, including scales. GGUF: the layouts of
+// ggml (ggml-common.h, ggml-quants.c). mxfp4: OCP Microscaling Formats 1.0.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -33,12 +33,12 @@ int block_elements(BlockFormat);     // 32 or 256
 int block_bytes(BlockFormat);
 std::optional<BlockFormat> block_format_from_name(std::string_view);
 
-// One block; the spans have the sizes above. Encoding rounds each element to the nearest quant of scales that are chosen from the
-// extremes of the (sub-)block.
+// Convert one block; the spans have the sizes above. Encoding rounds each element to the nearest quant, with scales chosen from
+// the extremes of the (sub-)block.
 void decode_block(BlockFormat, std::span<const uint8_t> block, std::span<float> out);
 void encode_block(BlockFormat, std::span<const float> values, std::span<uint8_t> out);
 
-// The 16 numbers that quants of 4 bits stand for, in order: FP4 E2M1, and ggml's non-linear table.
+// The 16 values of 4-bit quants, in order: FP4 E2M1, and the non-linear table of ggml.
 std::span<const float> fp4_values();
 std::span<const float> iq4_nl_values();
 

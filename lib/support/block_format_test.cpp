@@ -170,7 +170,7 @@ TEST_CASE("blocks decode by the formulas of their layouts") {
 }
 
 TEST_CASE("encoding errs by about a step") {
-  // The step of a run of the block is its range over the number of quants; scales of few bits add to it.
+  // A quant step is the range of a group over the number of quants; low-precision scales add to the error.
   const std::pair<BlockFormat, double> steps[] = {
       {BlockFormat::Q4_0, 0.13},  {BlockFormat::Q4_1, 0.07},   {BlockFormat::Q5_0, 0.065}, {BlockFormat::Q5_1, 0.035},
       {BlockFormat::Q8_0, 0.005}, {BlockFormat::Q2_K, 0.37},   {BlockFormat::Q3_K, 0.3},   {BlockFormat::Q4_K, 0.075},

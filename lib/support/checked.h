@@ -1,4 +1,4 @@
-// Sizes come from hostile files: arithmetic on them answers nullopt instead of wrapping around.
+// Overflow-checked arithmetic: returns nullopt instead of wrapping around. Sizes may come from hostile files.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -29,8 +29,7 @@ constexpr std::optional<T> checked_mul(T a, std::type_identity_t<T> b) {
   return r;
 }
 
-// The number of elements of a shape: 1 for rank 0, 0 if any dim is 0 (whatever the others are), nullopt if a dim is
-// negative or the product exceeds int64.
+// The number of elements of a shape: 1 for rank 0, 0 if any dim is 0. Nullopt if a dim is negative or the product exceeds int64.
 constexpr std::optional<int64_t> checked_product(std::span<const int64_t> dims) {
   bool zero = false;
   for (int64_t d : dims) {
@@ -43,13 +42,13 @@ constexpr std::optional<int64_t> checked_product(std::span<const int64_t> dims) 
   return product;
 }
 
-// The smallest multiple of `alignment` (> 0, any integer) that is >= `n`.
+// The smallest multiple of `alignment` (> 0, not necessarily a power of two) that is >= `n`. Nullopt on overflow.
 constexpr std::optional<uint64_t> align_up(uint64_t n, uint64_t alignment) {
   const uint64_t rest = n % alignment;
   return rest == 0 ? std::optional<uint64_t>(n) : checked_add(n, alignment - rest);
 }
 
-// Whether [offset, offset + length) lies within `size` bytes.
+// Returns whether [offset, offset + length) is within `size` bytes.
 constexpr bool in_bounds(uint64_t offset, uint64_t length, uint64_t size) { return offset <= size && length <= size - offset; }
 
 }  // namespace rlxc

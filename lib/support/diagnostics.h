@@ -1,5 +1,5 @@
-// Errors as values: everything that is wrong with an input is collected and shown in one run, each with a stable code,
-// the place it concerns and what to do. The table of codes is diagnostics.def.
+// Errors as values: all problems of an input are collected and reported in one run, each with a stable code, its location and
+// advice. The codes are in diagnostics.def.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -33,17 +33,17 @@ struct Diagnostic {
   Code code = Code::Internal;
   std::string where;    // `node "/encoder/conv_3" (Conv, opset 11)`, `line 3 column 7`, or empty
   std::string message;  // `strides[0] is 0, must be >= 1`
-  std::string help;     // what to do, or empty
+  std::string help;     // advice, or empty
 };
 
-std::string_view explain(Code);  // the text of the table
+std::string_view explain(Code);  // from the table
 ExitCode exit_code(Code);
 std::string code_text(Code);                   // "RLX0214"
 bool code_from_text(std::string_view, Code*);  // accepts "RLX0214" and "214"
 const std::vector<Code>& all_codes();
 
-// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` errors or warnings of one code only a count is
-// kept; a warning that was said is not repeated.
+// Collects the diagnostics of one input file. Not thread-safe. Stores at most `kMaxKept` errors or warnings per code and counts
+// the rest. Drops repeated warnings.
 class Diagnostics {
  public:
   static constexpr size_t kMaxKept = 100;
@@ -56,11 +56,11 @@ class Diagnostics {
 
   bool ok() const { return errors_ == 0; }
   size_t errors() const { return errors_; }
-  ExitCode exit() const;  // that of the first error; Ok without errors
+  ExitCode exit() const;  // exit code of the first error, or Ok
   const std::vector<Diagnostic>& items() const { return items_; }
   const std::string& file() const { return file_; }
-  // `model.onnx: error[RLX0214]: node ...: message` and `help:` lines, one diagnostic after another; at most so many warnings of
-  // one code, of 0 none.
+  // One diagnostic after another: `model.onnx: error[RLX0214]: node ...: message` and `help:` lines. Prints at most `warnings`
+  // warnings per code, or none for 0.
   std::string text(size_t warnings = kMaxKept) const;
 
  private:

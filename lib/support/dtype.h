@@ -1,4 +1,4 @@
-// Element types of tensors. The table is dtype.def; 2-bit and 4-bit types are packed, low bits first.
+// Element types of tensors, declared in dtype.def. 2-bit and 4-bit types are packed, low bits first.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -32,11 +32,11 @@ inline bool is_integer(DType t) { return dtype_class(t) == DTypeClass::Int || dt
 inline bool is_signed(DType t) { return dtype_class(t) == DTypeClass::Int || is_float(t); }
 inline bool is_complex(DType t) { return dtype_class(t) == DTypeClass::Complex; }
 
-// Types that the kernel language does not hold: 8-bit floats, and those of 2 and 4 bits, several to a byte.
+// Types that the kernel language lacks: 8-bit floats and sub-byte types.
 inline bool is_narrow(DType t) { return t != DType::String && (bits(t) < 8 || (bits(t) == 8 && is_float(t))); }
-inline DType storage_dtype(DType t) { return is_narrow(t) ? DType::U8 : t; }  // as kernels see it in memory
+inline DType storage_dtype(DType t) { return is_narrow(t) ? DType::U8 : t; }  // type of the bytes in kernels
 
-// Bytes that `elements` packed elements take; nullopt on overflow or for strings, which have no fixed size.
+// Bytes of `elements` packed elements. Nullopt on overflow and for strings, which have no fixed size.
 std::optional<uint64_t> byte_size(DType, uint64_t elements);
 
 }  // namespace rlxc

@@ -26,7 +26,7 @@ uint32_t code_point(std::string_view c) {
   return v;
 }
 
-// `plain` gets each printable character, `other` each control character and each ill-formed sequence with length false.
+// Calls `plain` for each printable character and `other` for each control character (length true) or ill-formed sequence (false).
 template <class Plain, class Other>
 void each_character(std::string_view s, Plain plain, Other other) {
   while (!s.empty()) {
@@ -37,7 +37,7 @@ void each_character(std::string_view s, Plain plain, Other other) {
   }
 }
 
-// A compiler joins a line that ends with a backslash, or its trigraph, with the next; gcc skips spaces after it.
+// C compilers join a line that ends with a backslash or its trigraph with the next; gcc ignores spaces after it.
 bool continues_line(std::string_view s) {
   s = s.substr(0, s.find_last_not_of(' ') + 1);
   return s.ends_with('\\') || s.ends_with("?\?/");
@@ -59,10 +59,10 @@ std::string ForeignText::quoted() const { return quote(bytes_); }
 std::string ForeignText::c_string() const {
   std::string out = "\"";
   const auto plain = [&](std::string_view c) {
-    if (c == "\"" || c == "\\" || (c == "?" && out.ends_with('?'))) out += '\\';  // no trigraphs
+    if (c == "\"" || c == "\\" || (c == "?" && out.ends_with('?'))) out += '\\';  // prevents trigraphs
     out += c;
   };
-  // Of three octal digits, so that no digit behind them is taken for one more.
+  // Always three octal digits, so that a following digit is not part of the escape.
   const auto other = [&](std::string_view c, bool) {
     for (char byte : c) {
       out += '\\';

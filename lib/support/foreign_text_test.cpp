@@ -48,7 +48,7 @@ TEST_CASE("a line has no break and no continuation") {
 
 TEST_CASE("strings of C have the same bytes") {
   CHECK(c("\x01"
-          "2") == "\"\\0012\"");  // a digit behind is no digit of the escape
+          "2") == "\"\\0012\"");  // a following digit is not part of the escape
   CHECK(c("a\"\\\n") == "\"a\\\"\\\\\\n\"");
   CHECK(c("?\?/") == "\"?\\?/\"");
   CHECK(c("?\?\?") == "\"?\\?\\?\"");

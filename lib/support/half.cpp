@@ -9,7 +9,7 @@ namespace {
 
 enum class Special : uint8_t { None, NanAtOnes, Ieee, NanAtMinusZero };
 
-// A sign bit, then exponent and mantissa; `max` is the code of the largest finite value.
+// A sign bit, then exponent and mantissa. `max`: bit pattern of the largest finite value.
 struct Format {
   int mantissa, bias, bits;
   uint32_t max;
@@ -46,11 +46,11 @@ uint32_t encode_narrow(const Format& f, double value, Saturate saturate) {
   const uint32_t sign = std::signbit(value) ? 1u << (f.bits - 1) : 0;
   const double magnitude = std::fabs(value);
   uint32_t code = f.max + 1;
-  // Any finite format here ends below 2^17, so larger values need no rounding.
+  // All formats here end below 2^17; larger values need no rounding.
   if (magnitude < 0x1p17) {
     const int lowest = 1 - f.bias;
     const int exponent = magnitude == 0 ? lowest : std::max(std::ilogb(magnitude), lowest);
-    // A carry out of the mantissa moves into the exponent by itself.
+    // A carry out of the mantissa increments the exponent.
     const auto mantissa = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, f.mantissa - exponent)));
     code = (static_cast<uint32_t>(exponent - lowest) << f.mantissa) + mantissa;
   }

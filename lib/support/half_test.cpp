@@ -13,7 +13,7 @@ static constexpr double kInf = std::numeric_limits<double>::infinity();
 static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 static constexpr DType kNarrow[] = {DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1};
 
-// The nearest code by search over all finite values of the type, ties to the even code: slow and obvious.
+// Nearest bit pattern by search over all finite values, ties to the even pattern.
 static uint32_t nearest_code(DType t, double magnitude, uint32_t max_code) {
   uint32_t best = 0;
   for (uint32_t c = 1; c <= max_code; ++c) {

@@ -1,4 +1,4 @@
-// Typed 32-bit ids: an index into one particular vector, that cannot be mixed up with an index into another.
+// Typed 32-bit ids: indices of one vector that cannot be mixed up with those of another.
 #pragma once
 #include <compare>
 #include <cstdint>

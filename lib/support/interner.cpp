@@ -36,7 +36,7 @@ Interner::Interner() : table_(64) {
   if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
 }
 
-// The index of the slot that holds the name, or the free one where it belongs.
+// Index of the slot with this name, or of the free slot for it.
 size_t Interner::slot(std::string_view s, uint32_t hash) const {
   const size_t mask = table_.size() - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
@@ -84,7 +84,7 @@ void Interner::grow() {
 std::string_view Interner::store(std::string_view s) {
   if (s.empty()) return {};
   if (s.size() > free_size_) {
-    const bool own_chunk = s.size() >= kChunk / 4;  // so that the current chunk goes on being filled
+    const bool own_chunk = s.size() >= kChunk / 4;  // keeps the current chunk for small names
     chunks_.push_back(std::make_unique_for_overwrite<char[]>(own_chunk ? s.size() : kChunk));
     if (own_chunk) {
       std::memcpy(chunks_.back().get(), s.data(), s.size());

@@ -1,4 +1,4 @@
-// Each distinct name is stored once and is a 32-bit Symbol afterwards: comparing names is comparing integers.
+// String interning: each distinct name is stored once and represented by a 32-bit Symbol.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -10,16 +10,16 @@ namespace rlxc {
 
 using Symbol = Id<struct SymbolTag>;
 
-// Symbols number the names from 0 in the order in which they were first seen, so results never depend on the hash.
-// Views stay valid as long as the interner (also after it is moved). Not thread-safe. The hash is seeded at random, so that
-// names in a hostile file cannot be chosen to collide.
+// Symbols are numbered from 0 in order of first occurrence, independent of the hash. Views remain valid while the interner
+// exists, also after a move. Not thread-safe. The hash seed is random, so that names in a hostile file cannot be chosen to
+// collide.
 class Interner {
  public:
   Interner();
 
   Symbol intern(std::string_view);                                 // O(length) expected
-  Symbol append(std::string_view);                                 // a symbol of its own, which neither intern nor find answers
-  Symbol find(std::string_view) const;                             // invalid if never interned
+  Symbol append(std::string_view);                                 // a new symbol that intern and find never return
+  Symbol find(std::string_view) const;                             // invalid if not interned
   std::string_view view(Symbol s) const { return names_[s.raw]; }  // `s` must come from this interner
   size_t size() const { return names_.size(); }
 
@@ -34,7 +34,7 @@ class Interner {
 
   std::vector<std::string_view> names_;
   std::vector<Slot> table_;  // open addressing, power-of-two size
-  size_t used_ = 0;          // slots
+  size_t used_ = 0;          // number of used slots
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* free_ = nullptr;
   size_t free_size_ = 0;

@@ -17,7 +17,7 @@ constexpr size_t kFewKeys = 24;
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Bytes that a string may hold as they are, in ASCII.
+// ASCII bytes that need no escape in a string.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
@@ -149,7 +149,7 @@ bool JsonReader::new_key(Level& level, std::string_view key, size_t at) {
   return true;
 }
 
-// From the opening quote to behind the closing one.
+// Scans from the opening to behind the closing quote.
 bool JsonReader::scan_string(std::string_view* inside, bool* escaped) {
   const size_t begin = ++at_;
   *escaped = false;
@@ -268,7 +268,7 @@ bool JsonReader::number(double* out) {
   if (word && s != "inf" && s != "-inf" && s != "nan")
     return fail("expected a number, \"inf\", \"-inf\" or \"nan\"", at_ - s.size() - 2);
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), *out);
-  // from_chars leaves *out alone when the number is too large or too small for a double.
+  // from_chars does not set *out if the number is out of the range of double.
   if (error == std::errc::result_out_of_range) return fail("the number is beyond the range of doubles", at_ - s.size());
   return true;
 }
@@ -305,7 +305,7 @@ bool JsonReader::skip() {
       case Kind::Null: null(); break;
       case Kind::Bad: return expected("a value");
     }
-    // On to the next value within what was opened here; ends of containers on the way are left.
+    // Proceeds to the next value inside the skipped container, leaving finished inner containers.
     while (ok() && depth_ > outer) {
       if (levels_[depth_ - 1].object ? next_key(&ignored) : next_item()) break;
     }

@@ -1,5 +1,5 @@
-// JSON read as it stands in memory, value by value, without building a tree: graphs of a million nodes and hostile files alike.
-// The caller asks for what it expects; the first fault stops everything and is kept with its place.
+// Streaming JSON reader over memory, without a tree, for graphs of a million nodes and hostile files. The caller requests the
+// value types it expects; the first error stops reading and is stored with its position.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rlxc {
 
-// Strict RFC 8259: one value, nothing after it, no comments, UTF-8 checked, no key twice in one object. Integers are exact or
-// refused; a fraction is never cut off. Nesting is at most kMaxDepth, also in values that are skipped. O(bytes).
+// Strict RFC 8259: one value, nothing after it, no comments, checked UTF-8, no duplicate keys. Integers are exact or rejected.
+// Nesting is at most kMaxDepth, also in skipped values. O(bytes).
 //
 //   if (r.begin_object())
 //     for (std::string_view key; r.next_key(&key);)
@@ -25,12 +25,12 @@ class JsonReader {
 
   explicit JsonReader(std::string_view text) : text_(text) {}
 
-  Kind peek();  // of the next value, which stays
+  Kind peek();  // kind of the next value, without consuming it
 
   bool begin_object();
-  bool next_key(std::string_view* key);  // false at the end of the object, which is then left, and on faults
+  bool next_key(std::string_view* key);  // false at the end of the object, which it consumes, and on errors
   bool begin_array();
-  bool next_item();  // false at the end of the array, which is then left, and on faults
+  bool next_item();  // false at the end of the array, which it consumes, and on errors
 
   // Views are valid until the next string is read.
   bool string(std::string_view*);
@@ -46,22 +46,22 @@ class JsonReader {
   bool number(double*);  // also "inf", "-inf" and "nan" as strings
   bool boolean(bool*);
   bool null();
-  bool skip();                  // any value
-  bool raw(std::string_view*);  // any value, as it is written
-  bool finish();                // nothing follows
+  bool skip();                  // skips any value
+  bool raw(std::string_view*);  // text of any value
+  bool finish();                // requires the end of the text
 
   bool ok() const { return error_.empty(); }
-  bool fail(std::string message) { return fail(std::move(message), at_); }  // always false; the first fault stays
+  bool fail(std::string message) { return fail(std::move(message), at_); }  // returns false; keeps the first error
   bool fail(std::string message, size_t at);
   const std::string& error() const { return error_; }
   size_t error_at() const { return error_at_; }  // byte offset
-  size_t at() { return space(), at_; }           // where the next value begins
+  size_t at() { return space(), at_; }           // start of the next value
 
  private:
   struct Level {
     bool object = false, first = true;
-    std::vector<std::string_view> keys;  // as they are written
-    std::vector<uint32_t> table;         // of keys, once there are many
+    std::vector<std::string_view> keys;  // as written, with escapes
+    std::vector<uint32_t> table;         // hash table of keys, once there are many
   };
 
   void space();
@@ -76,12 +76,12 @@ class JsonReader {
 
   std::string_view text_;
   size_t at_ = 0, depth_ = 0;
-  std::vector<Level> levels_;  // kept for their memory; depth_ of them are open
+  std::vector<Level> levels_;  // never shrinks; the first depth_ are open
   std::string scratch_, error_;
   size_t error_at_ = 0;
 };
 
-// Line and column, both from 1, of byte offsets of one text. Lines are found once. O(log lines) a question.
+// Line and column, both from 1, of byte offsets. Finds line starts once; O(log lines) per query.
 class LineIndex {
  public:
   explicit LineIndex(std::string_view text) : text_(text) {}

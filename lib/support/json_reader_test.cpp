@@ -93,7 +93,7 @@ TEST_CASE("what the writer wrote reads back") {
     CHECK(second.finish());
     w.flush();
     CHECK(compact == again);
-    // Every cut of it is at fault, unless it is a number that was cut within its digits.
+    // Every truncation is an error, unless it cuts a number between digits.
     for (size_t cut = 0; cut < text.size() && text.front() != '-' && (text.front() < '0' || text.front() > '9');
          cut += 1 + text.size() / 50)
       CHECK_FALSE(fault(std::string_view(text).substr(0, cut)).empty());

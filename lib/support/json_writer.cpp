@@ -13,8 +13,8 @@
 namespace rlxc {
 namespace {
 
-// The length of the start of `s` that a JSON string holds as it is: ASCII without control characters, quotes and backslashes.
-// Eight bytes at a time: a high bit appears where a byte is one of the others (or, harmlessly, after such a byte).
+// Length of the prefix of `s` that needs no escape: ASCII without control characters, quotes and backslashes. Tests eight bytes
+// at a time: a high bit is set for each other byte (and possibly, harmlessly, for bytes after it).
 size_t plain_prefix(std::string_view s) {
   constexpr uint64_t kEach = 0x0101010101010101u;
   size_t i = 0;

@@ -1,4 +1,4 @@
-// JSON written as it is produced: the artefacts of a large graph never exist as a tree in memory.
+// Streaming JSON writer: artefacts of large graphs never exist as a tree in memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,14 +12,13 @@ namespace rlxc {
 
 class OutputFile;
 
-// Block: each member or item on its own line, indented by one space a level. Line: the container and everything in it on one
-// line. "One item a line" (an array in Block, its items in Line) makes files that diff and grep well.
+// Block: one member or item per line, indented by one space per level. Line: the container and its contents on one line. Arrays
+// in Block with items in Line diff and grep well.
 enum class JsonLayout : uint8_t { Block, Line };
 
-// Members and items are written in call order. The caller keeps the structure right (a key before each member value, ends that
-// match); debug builds assert it. Text that is not UTF-8 has its ill-formed parts replaced by U+FFFD, so the output is always
-// valid. Numbers are the shortest that read back; infinities and NaN are the strings "inf", "-inf", "nan".
-// Failures of the file are the file's to report (OutputFile::ok).
+// Writes members and items in call order. The caller ensures a valid structure (a key before each member value, matching ends);
+// debug builds assert it. Ill-formed UTF-8 becomes U+FFFD, so the output is always valid. Numbers are the shortest that read
+// back; infinities and NaN are the strings "inf", "-inf", "nan". OutputFile::ok reports write failures.
 class JsonWriter {
  public:
   explicit JsonWriter(std::string& out);
@@ -42,9 +41,9 @@ class JsonWriter {
   JsonWriter& number(float);
   JsonWriter& boolean(bool);
   JsonWriter& null();
-  JsonWriter& raw(std::string_view json);  // one value, written as it is
+  JsonWriter& raw(std::string_view json);  // one value, written verbatim
 
-  // Ends the document with a line feed and flushes. Not called for an unfinished document.
+  // Ends the document with a newline and flushes. Not called for incomplete documents.
   void finish();
   void flush();
 
@@ -56,13 +55,13 @@ class JsonWriter {
 
   JsonWriter& begin(char open, JsonLayout);
   JsonWriter& end(char close);
-  void separate();  // what stands between the last thing and the next
+  void separate();  // writes commas and line breaks between values
   void new_line(size_t indent);
   void put(char c) { *room(1) = c, ++used_; }
   void put(std::string_view);
   void quoted(std::string_view);
   void escaped(char);
-  char* room(size_t n) {  // a place for n bytes, n <= kBuffer
+  char* room(size_t n) {  // space for n bytes, n <= kBuffer
     if (kBuffer - used_ < n) flush();
     return buffer_.get() + used_;
   }

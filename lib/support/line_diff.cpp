@@ -10,7 +10,7 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kContext = 3;
-constexpr size_t kFullCells = 1 << 20;  // of the table of a full comparison
+constexpr size_t kFullCells = 1 << 20;  // limit on table cells of a full comparison
 
 class LineDiff {
  public:
@@ -74,7 +74,7 @@ class LineDiff {
 
   void keep(size_t i, size_t j) { keep_[i] = j; }
 
-  // Ranges that are waiting are kept in a list: texts may be long.
+  // Explicit work list, because texts may be long.
   void compare(size_t a, size_t a_end, size_t b, size_t b_end) {
     std::vector<Hunk> work{{a, a_end, b, b_end}};
     while (!work.empty()) {
@@ -121,7 +121,7 @@ class LineDiff {
     return out;
   }
 
-  // The longest common subsequence by its table.
+  // Longest common subsequence by dynamic programming.
   void full(const Hunk& h) {
     const size_t n = h.a_end - h.a, m = h.b_end - h.b;
     if (n > kFullCells / m) return;
@@ -143,7 +143,7 @@ class LineDiff {
   };
   std::vector<std::string_view> a_, b_;
   std::vector<uint32_t> x_, y_;  // lines as numbers
-  std::vector<size_t> keep_;     // by line of a: the line of b that it is
+  std::vector<size_t> keep_;     // by line of a: its line of b
   std::vector<Count> count_;
   size_t kinds_ = 0;
 };

@@ -1,13 +1,13 @@
-// What changed between two texts, line by line.
+// Line-by-line diff of two texts.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace rlxc {
 
-// The unified format of diff(1), with three lines around each change; empty when the texts are equal. Lines that occur once in
-// both texts are anchors (Cohen's patience diff); what lies between anchors is compared in full where that is small, and replaced
-// as a whole where it is not. O(n log n) for n lines beside that.
+// Unified format with three lines of context; empty if the texts are equal. Lines unique in both texts are anchors (Cohen's
+// patience diff). Small ranges between anchors are compared in full, large ones replaced as a whole. O(n log n) for n lines
+// outside full comparisons.
 std::string unified_diff(std::string_view before, std::string_view after, std::string_view before_name,
                          std::string_view after_name);
 

@@ -10,7 +10,7 @@ using namespace rlxc;
 
 namespace {
 
-// Applies a unified diff: the result must be the text behind the change.
+// Applies a unified diff: the result must equal the new text.
 std::string patched(const std::string& before, const std::string& diff) {
   std::vector<std::string_view> from;
   if (!before.empty()) from = split(std::string_view(before).substr(0, before.size() - 1), '\n');

@@ -17,7 +17,7 @@
 namespace rlxc {
 namespace {
 
-// What mapped_file_at searches. `begin` is set last and cleared first.
+// Entry searched by mapped_file_at. `begin` is set last and cleared first.
 struct Mapping {
   std::atomic<const std::byte*> begin = nullptr;
   uint64_t size = 0;
@@ -60,10 +60,10 @@ class Descriptor {
   int fd_;
 };
 
-// O_NONBLOCK: opening a pipe must not wait for a writer. It changes nothing for regular files.
+// O_NONBLOCK: opening a pipe must not wait for a writer. No effect on regular files.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-// What is wrong with a relative path by its text alone, or null.
+// Reason why the text of a relative path is unsafe, or null.
 const char* unsafe_text(std::string_view path, const std::vector<std::string_view>& names) {
   if (path.empty()) return "it is empty";
   if (path.find('\0') != path.npos) return "it contains a NUL byte";

@@ -1,4 +1,4 @@
-// Files as read-only memory: models are never read into buffers, and weights stay on disk until something looks at them.
+// Memory-mapped files: models are not read into buffers, and weights stay on disk until accessed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace rlxc {
 
-// A whole file mapped read-only. Moving keeps the address. Reading a page that another process has cut off raises SIGBUS;
-// mapped_file_at tells a handler which file that was.
+// A whole file mapped read-only. Moving keeps the address. Accessing a page that another process has truncated raises SIGBUS;
+// mapped_file_at returns the file to a handler.
 class MappedFile {
  public:
   MappedFile() = default;  // empty
@@ -25,8 +25,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Gives the pages that lie wholly within the range back to the system; they are read again from disk when touched. This keeps
-  // peak memory low after a pass over large weights. Ranges beyond the end are cut off.
+  // Returns pages entirely in the range to the system; they are read again when accessed. Lowers peak memory after a pass over
+  // large weights. Clips the range to the file.
   void release(uint64_t offset, uint64_t length) const;
 
  private:
@@ -37,18 +37,17 @@ class MappedFile {
   std::string path_;
 };
 
-// The path of the mapped file that holds the address, or null. For signal handlers: neither locks nor allocates. Knows the first
-// 256 files that are mapped at a time, by the first 1023 bytes of their paths.
+// The path of the mapped file at the address, or null. Async-signal-safe: no locks, no allocation. Knows the first 256 concurrent
+// mappings and the first 1023 bytes of their paths.
 const char* mapped_file_at(const void* address);
 
-// A file that the user named. Only regular files (links to them too); everything else, and every failure, is
-// Code::UnreadableFile.
+// Maps a file named by the user. Accepts regular files and links to them; any other failure is Code::UnreadableFile.
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics&);
 
-// A file that a model names, such as the `location` of ONNX external data. The name is hostile: only a relative path of plain
-// names below `model_dir` is opened (no "..", backslash or NUL byte; '/' separates), no component may be a symbolic link, and a
-// file with several hard links is refused, since it may belong to somebody else. Those are Code::UnsafePath; a file that does not
-// exist or cannot be read is Code::MissingWeights. `model_dir` itself is the user's and may be a link; empty means ".".
+// Maps a file named by a model, such as the `location` of ONNX external data. The name is untrusted: it must be a relative path
+// below `model_dir` ('/' separates; no "..", backslash or NUL byte) without symbolic links, and the file must not have several
+// hard links (Code::UnsafePath). Missing or unreadable files are Code::MissingWeights. `model_dir` may be a link; empty means
+// ".".
 std::optional<MappedFile> resolve_external(const std::string& model_dir, std::string_view relative_path, Diagnostics&);
 
 }  // namespace rlxc

@@ -36,7 +36,7 @@ std::string human_bytes(uint64_t n) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (n < 1024) return std::to_string(n) + " B";
   int unit = 0;
-  uint64_t whole = n, rest = 0;  // n = (whole + rest / 1024) units, up to what lower units hold
+  uint64_t whole = n, rest = 0;  // n = (whole + rest / 1024) units, without smaller remainders
   for (; unit < 6 && whole >= 1024; ++unit) {
     rest = whole % 1024;
     whole /= 1024;

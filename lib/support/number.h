@@ -1,4 +1,4 @@
-// Numbers as text: the same on every machine and in every locale.
+// Numbers as text, independent of machine and locale.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace rlxc {
 
-// The shortest decimal that reads back as the same value ("1", "0.1", "1e-05"). Every finite result is a JSON number and a C
-// double literal up to a missing point; infinities and NaN give "inf", "-inf", "nan": callers that need a number check first.
+// The shortest decimal that reads back as the same value ("1", "0.1", "1e-05"). Finite results are valid JSON numbers, and C
+// double literals up to a missing point. Infinities and NaN give "inf", "-inf", "nan".
 std::string shortest(double);
 std::string shortest(float);
 
-// Writes the same to `out`, which has room for kNumberChars; returns the end.
+// Writes the same to `out`, which has space for kNumberChars, and returns the end.
 inline constexpr int kNumberChars = 32;
 char* write_shortest(char* out, double);
 char* write_shortest(char* out, float);

@@ -6,7 +6,7 @@
 
 namespace rlxc {
 
-// Positions of the keys in ascending order; equal ones keep theirs. O(n log n).
+// Indices of the keys in ascending order (stable). O(n log n).
 template <class T>
 std::vector<int64_t> ascending(const std::vector<T>& keys) {
   std::vector<int64_t> order(keys.size());

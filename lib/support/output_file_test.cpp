@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -52,6 +54,23 @@ TEST_CASE("without commit the old file stays and nothing else is left") {
   CHECK(files_in(dir.path()) == 1);
   CHECK(write_file(path, "new", d));
   CHECK(content(path) == "new");
+}
+
+TEST_CASE("what a process left that was killed goes with the next file of that name") {
+  test::TempDir dir;
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  REQUIRE(::waitpid(dead, nullptr, 0) == dead);
+  const fs::path stale = dir / ("a.tmp-" + std::to_string(dead)), live = dir / ("a.tmp-" + std::to_string(::getppid())),
+                 other = dir / ("b.tmp-" + std::to_string(dead)), foreign = dir / "a.tmp-1x";
+  for (const fs::path& p : {stale, live, other, foreign}) {
+    std::ofstream(p) << "old";
+    fs::last_write_time(p, fs::file_time_type::clock::now() - std::chrono::minutes(5));
+  }
+  Diagnostics d;
+  CHECK(write_file(dir / "a", "new", d));
+  CHECK_FALSE(fs::exists(stale));
+  for (const fs::path& p : {live, other, foreign}) CHECK(fs::exists(p));
 }
 
 TEST_CASE("a link is followed, a device is written in place") {

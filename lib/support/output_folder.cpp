@@ -20,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "manifest.json";
-constexpr size_t kMostForeign = 10000;  // files that an exchange carries over
+constexpr size_t kMostForeign = 10000;  // limit on foreign files carried over in an exchange
 
 struct ManifestEntry {
   std::string path;
   uint64_t bytes = 0;
 };
 
-// False where there is no readable manifest.
+// Returns false if there is no readable manifest.
 bool read_manifest(const fs::path& folder, std::vector<ManifestEntry>* entries) {
   std::ifstream in(folder / kManifest, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -58,8 +58,8 @@ bool fail(Diagnostics& d, const std::string& path, const std::string& reason) {
   return false;
 }
 
-// Makes the files of `from` that are neither in `replaced` nor in `to` appear in `to`, by hard links. O(files). False where one
-// cannot be linked or there are too many.
+// Hard-links the files of `from` that are neither in `replaced` nor in `to` into `to`. Returns false if a file cannot be linked
+// or there are too many. O(files).
 bool carry_over(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced) {
   std::error_code error;
   size_t count = 0;
@@ -81,7 +81,7 @@ bool carry_over(const fs::path& from, const fs::path& to, const std::set<std::st
   return !error;
 }
 
-// Folders that held only replaced files are empty now.
+// Removes folders that are empty without the replaced files.
 void remove_empty_folders(const fs::path& folder, const std::set<std::string>& replaced) {
   std::set<fs::path> parents;
   for (const std::string& file : replaced)
@@ -98,7 +98,7 @@ bool contains_working_directory(const fs::path& folder) {
   return error || end == folder.end();
 }
 
-// Atomic. False where the file system has no such exchange.
+// Atomic. Returns false if the file system does not support it.
 bool exchange(const fs::path& a, const fs::path& b) {
 #ifdef RENAME_EXCHANGE
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
@@ -107,7 +107,7 @@ bool exchange(const fs::path& a, const fs::path& b) {
 #endif
 }
 
-// Paths of a manifest are relative and stay in the folder; others in a manifest that somebody edited are left alone.
+// Paths of a manifest must be relative and inside of the folder; others, from an edited manifest, are ignored.
 bool is_inside(const std::string& name) {
   const fs::path p(name);
   if (name.empty() || p.is_absolute()) return false;
@@ -157,7 +157,7 @@ std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagno
     return std::nullopt;
   }
   out.path_ = full.string();
-  // The root folder has no parent to write beside.
+  // The root folder has no parent for the staging folder.
   const fs::path parent = full.has_relative_path() ? full.parent_path() : full;
   out.staging_ = std::make_unique<TemporaryFolder>(parent.string(), "." + full.filename().string() + ".rlxc-");
   if (out.staging().empty()) {
@@ -183,7 +183,7 @@ bool OutputFolder::commit(Diagnostics& d) {
         return fail(d, path_ + "/" + e.path, "the file is not as it was written");
     }
   }
-  // One commit at a time; the lock is that of the parent folder and goes with the process.
+  // Serialises commits by a lock on the parent folder, which ends with the process.
   const int lock = ::open(to.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock >= 0) ::flock(lock, LOCK_EX);
   const SignalDelay delay;
@@ -203,7 +203,7 @@ bool OutputFolder::commit(Diagnostics& d) {
     done = as_unit && carry_over(to, from, replaced);
     if (done) {
       remove_empty_folders(from, replaced);
-      done = exchange(from, to);  // the old artefacts are in the staging folder now, which goes
+      done = exchange(from, to);  // the staging folder, removed later, has the old artefacts now
     }
     if (!done) done = move_files(from, to, replaced, &reason);
   }

@@ -1,5 +1,5 @@
-// A folder of artefacts that is replaced as a unit: written beside its final place and exchanged at once, so that a reader, or an
-// interruption at any point, finds the old artefacts or the new ones, never both.
+// A folder of artefacts replaced as a unit: written to a staging folder and exchanged atomically, so that readers and
+// interruptions see the old or the new artefacts, never a mix.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,22 +10,20 @@
 
 namespace rlxc {
 
-// Artefacts are the files that manifest.json of the folder lists ("files": [{"path", "bytes"}]), and that file itself. Files of
-// an older manifest that are not written again go; all other files in the folder stay.
-//
-// The folder is exchanged where it is new, or has a manifest and is no parent of the working directory. Otherwise (a folder of
-// other things, the working directory itself, file systems without an atomic exchange) files are renamed into it one by one,
-// the old manifest first out, the new one last in.
+// Artefacts are the files listed in the folder's manifest.json ("files": [{"path", "bytes"}]) and the manifest. A commit removes
+// artefacts of the old manifest that are not written again; other files stay.
+// The folder is exchanged if it is new, or has a manifest and does not contain the working directory. Otherwise, or without
+// atomic exchange, files are renamed one by one; the old manifest is removed first and the new one added last.
 class OutputFolder {
  public:
-  // Errors: Code::NotWritable. Makes missing parents.
+  // Error: Code::NotWritable. Creates missing parents.
   static std::optional<OutputFolder> create(const std::string& path, Diagnostics&);
 
-  const std::string& staging() const { return staging_->path(); }  // where to write
+  const std::string& staging() const { return staging_->path(); }  // folder to write to
   const std::string& path() const { return path_; }
 
-  // Checks the files against the manifest, if there is one, and puts them in place. Concurrent commits to one folder take turns.
-  // Errors: Code::NotWritable; the old artefacts are then whole.
+  // Checks the files against the manifest, if any, and moves them into place. Concurrent commits to one folder are serialised.
+  // Error: Code::NotWritable, with the old artefacts unchanged.
   bool commit(Diagnostics&);
 
  private:

@@ -1,4 +1,4 @@
-// A part of a vector by position. It stays valid while the vector grows, where a span or an iterator would dangle.
+// A range of a vector by position. Unlike a span or an iterator, it stays valid while the vector grows.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace rlxc {
 
-// Elements are answered by value: not even a reference to one outlives its vector's memory. O(1) for each step.
-// Requires that the vector is not destroyed or shortened while the range is in use.
+// Returns elements by value, since references would dangle. O(1) per step. The vector must not be destroyed or shortened while
+// the range is in use.
 template <class T>
 class PoolRange {
  public:

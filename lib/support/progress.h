@@ -1,15 +1,15 @@
-// What the process is doing, for the message of whatever ends it: a crash, or a limit of time or memory.
+// The current stage of the process, for the message of a crash or of an exceeded limit.
 #pragma once
 #include <string_view>
 
 namespace rlxc {
 
-// The first bytes are kept. Cheap: a copy of at most 96 bytes. Of one thread.
-void note_stage(std::string_view);  // forgets the node
+// Copies at most the first 96 bytes. Call from one thread only.
+void note_stage(std::string_view);  // clears the node
 void note_node(std::string_view);
 
-// `stage constant_folding, node "conv_3"`, with a null at the end; bytes that are not printable ASCII become '?'. Does not
-// allocate, and may be called from any thread and from a signal handler.
+// `stage constant_folding, node "conv_3"`, null-terminated; bytes that are not printable ASCII become '?'. Does not allocate;
+// callable from any thread and from signal handlers.
 struct ProgressText {
   char text[256];
 };

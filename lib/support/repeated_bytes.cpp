@@ -12,7 +12,7 @@ std::shared_ptr<const RepeatedBytes> RepeatedBytes::make(std::span<const std::by
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
-  const std::unique_ptr<std::FILE, Close> file(std::tmpfile());  // has no name, and is gone when nothing maps it
+  const std::unique_ptr<std::FILE, Close> file(std::tmpfile());  // unnamed, freed with the last mapping
   if (!file || std::fwrite(block.data(), 1, block.size(), file.get()) != block.size() || std::fflush(file.get()) != 0)
     return nullptr;
   void* at = ::mmap(nullptr, times * block.size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

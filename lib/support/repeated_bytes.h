@@ -1,5 +1,5 @@
-// A block of bytes that is read again and again along a long range of addresses, and lies in memory once: stands in for weights
-// of many gigabytes where only their order of magnitude matters.
+// A block of bytes mapped repeatedly over a long address range, present in memory once. Replaces weights of many gigabytes where
+// only their magnitude matters.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace rlxc {
 
-constexpr uint64_t kRepeatGranule = 64 << 10;  // a multiple of the page size of every machine
+constexpr uint64_t kRepeatGranule = 64 << 10;  // a multiple of the page size of all machines
 
-// At least `size` bytes that repeat `block`, whose size is a multiple of kRepeatGranule, read-only. Null if the system has no
-// addresses left, or if `block` is empty.
+// At least `size` read-only bytes that repeat `block`, whose size must be a multiple of kRepeatGranule. Null if the address space
+// is exhausted or `block` is empty.
 class RepeatedBytes {
  public:
   static std::shared_ptr<const RepeatedBytes> make(std::span<const std::byte> block, uint64_t size);

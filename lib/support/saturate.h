@@ -1,4 +1,4 @@
-// Numbers from files brought into the range of a type: conversions and negations that have no undefined cases.
+// Saturating conversions and negation without undefined behaviour, for numbers from files.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rlxc {
 
-// `v` truncated toward zero; the nearest limit of T where it is out of range; 0 for NaN.
+// Truncates `v` toward zero and saturates to the range of T; NaN gives 0.
 template <std::integral T>
 constexpr T saturating_cast(double v) {
   using L = std::numeric_limits<T>;

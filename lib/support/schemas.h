@@ -1,4 +1,4 @@
-// The JSON Schemas of the artefacts, compiled into the tool from schemas/*.schema.json.
+// JSON Schemas of the artefacts, embedded from schemas/*.schema.json.
 #pragma once
 #include <span>
 #include <string_view>
@@ -9,7 +9,7 @@ struct EmbeddedSchema {
   std::string_view name, text;
 };
 
-std::span<const EmbeddedSchema> embedded_schemas();  // by name
+std::span<const EmbeddedSchema> embedded_schemas();  // sorted by name
 std::string_view version();
 
 }  // namespace rlxc

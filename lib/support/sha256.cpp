@@ -34,7 +34,7 @@ bool has_sha_instructions() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
 }
 
-// Intel SHA Extensions (Gulley et al. 2013): two rounds an instruction, the state held as ABEF and CDGH.
+// Intel SHA Extensions (Gulley et al. 2013): two rounds per instruction, with the state as ABEF and CDGH.
 __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(uint32_t* state, const std::byte* data, size_t blocks) {
   const __m128i byte_swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   auto* words = reinterpret_cast<__m128i*>(state);

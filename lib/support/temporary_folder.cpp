@@ -20,17 +20,17 @@ namespace fs = std::filesystem;
 
 struct Registry {
   std::recursive_mutex mutex;
-  std::set<std::string> folders;
+  std::set<std::string> paths;  // of folders and files
   std::set<pid_t> groups;
 };
 Registry& registry() {
-  static Registry& all = *new Registry;  // the signal thread may outlive static objects
+  static Registry& all = *new Registry;  // never destroyed: the signal thread may outlive static objects
   return all;
 }
 
 int signal_pipe[2] = {-1, -1};
 
-// What the cleaning thread is told: the number of a signal to end by, or kExit and an exit code.
+// Message to the cleaning thread: a signal number to end by, or kExit plus an exit code.
 constexpr int kExit = 128;
 
 void on_signal(int number) {
@@ -38,8 +38,8 @@ void on_signal(int number) {
   [[maybe_unused]] const ssize_t written = ::write(signal_pipe[1], &byte, 1);
 }
 
-// Again where another thread made files in the meantime.
-void remove_folder(const std::string& path) {
+// Retries if another thread creates files meanwhile.
+void remove_path(const std::string& path) {
   for (int i = 0; i < 10; ++i) {
     std::error_code error;
     fs::remove_all(path, error);
@@ -47,7 +47,7 @@ void remove_folder(const std::string& path) {
   }
 }
 
-// Compilers remove their own temporary files on SIGTERM, so they get a moment.
+// Gives compilers time to remove their temporary files on SIGTERM before SIGKILL.
 void end_children(const std::set<pid_t>& groups) {
   for (pid_t g : groups) kill(-g, SIGTERM);
   for (int i = 0; i < 50; ++i) {
@@ -57,10 +57,10 @@ void end_children(const std::set<pid_t>& groups) {
   for (pid_t g : groups) kill(-g, SIGKILL);
 }
 
-// Requires the lock of the registry, kept for good: nothing is registered any more.
+// The caller holds the registry lock and never releases it, so nothing can register any more.
 void clean_up() {
   end_children(registry().groups);
-  for (const std::string& folder : registry().folders) remove_folder(folder);
+  for (const std::string& path : registry().paths) remove_path(path);
 }
 
 void wait_for_signal() {
@@ -82,7 +82,7 @@ struct flock whole_folder(int type) {
   return lock;
 }
 
-// Folders of dead processes: nobody holds their lock. Young ones may belong to a process that has not locked them yet.
+// Removes folders whose owner, which holds a lock, is gone. Skips young folders, whose owner may not hold the lock yet.
 void remove_stale(const std::string& parent, std::string_view prefix) {
   constexpr time_t kYoung = 60;
   std::error_code error;
@@ -95,7 +95,7 @@ void remove_stale(const std::string& parent, std::string_view prefix) {
     const int fd = open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
     struct flock owner = whole_folder(F_WRLCK);
-    if (fcntl(fd, F_OFD_GETLK, &owner) == 0 && owner.l_type == F_UNLCK) remove_folder(it->path().string());
+    if (fcntl(fd, F_OFD_GETLK, &owner) == 0 && owner.l_type == F_UNLCK) remove_path(it->path().string());
     close(fd);
   }
 }
@@ -111,21 +111,31 @@ TemporaryFolder::TemporaryFolder(const std::string& parent, std::string_view pre
   struct flock owner = whole_folder(F_RDLCK);
   if (lock_ >= 0) fcntl(lock_, F_OFD_SETLK, &owner);
   path_ = std::move(path);
-  registry().folders.insert(path_);
+  registry().paths.insert(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   const std::lock_guard lock(registry().mutex);
-  if (!path_.empty()) remove_folder(path_);
+  if (!path_.empty()) remove_path(path_);
   release();
 }
 
 void TemporaryFolder::release() {
   const std::lock_guard lock(registry().mutex);
-  registry().folders.erase(path_);
+  registry().paths.erase(path_);
   path_.clear();
   if (lock_ >= 0) close(lock_);
   lock_ = -1;
+}
+
+TemporaryFile::TemporaryFile(const std::string& path) : path_(path) {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.insert(path_);
+}
+
+TemporaryFile::~TemporaryFile() {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.erase(path_);
 }
 
 ChildProcess::ChildProcess(pid_t group) : group_(group) {
@@ -152,7 +162,7 @@ void clean_up_on_signals() {
 
 void end_from_signal(int exit_code) {
   on_signal(kExit + exit_code);
-  // The cleaning thread ends the process, unless the signal came while this thread held the list of folders.
+  // The cleaning thread ends the process, unless the signal interrupted a thread that holds the registry lock.
   struct timespec moment = {2, 0};
   nanosleep(&moment, nullptr);
   _exit(exit_code);

@@ -1,5 +1,5 @@
-// Folders and child processes that end with this process: when they go out of scope, and on SIGINT, SIGTERM and SIGHUP. After
-// SIGKILL, the next process that makes a folder with the same prefix removes what is left.
+// Folders, files and child processes that end with this process: at the end of their scope and on SIGINT, SIGTERM and SIGHUP.
+// After SIGKILL, the next process that creates a folder with the same prefix removes the rest.
 #pragma once
 #include <sys/types.h>
 
@@ -10,7 +10,7 @@ namespace rlxc {
 
 class TemporaryFolder {
  public:
-  // Makes PARENT/PREFIXxxxxxx with mode 0700. path() is empty where that fails; errno says why.
+  // Creates PARENT/PREFIXxxxxxx with mode 0700. On failure path() is empty and errno is set.
   TemporaryFolder(const std::string& parent, std::string_view prefix);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -18,15 +18,29 @@ class TemporaryFolder {
 
   const std::string& path() const { return path_; }
 
-  // Keeps the folder, which has another name now.
+  // Stops owning the folder, which has been renamed.
   void release();
 
  private:
   std::string path_;
-  int lock_ = -1;  // held while the owner lives
+  int lock_ = -1;  // held during the owner's lifetime
 };
 
-// A child in a process group of its own that is ended with this process. In scope until the child has been waited for.
+// A file that is about to be created. It is removed with this process unless it is renamed before. Keep it in scope until then.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A child in a process group of its own that is killed with this process. Keep it in scope until the child has been waited for.
 class ChildProcess {
  public:
   explicit ChildProcess(pid_t group);
@@ -38,16 +52,16 @@ class ChildProcess {
   pid_t group_;
 };
 
-// Call once, at the start. Signals that the process ignores stay ignored. The process then ends by the signal itself.
+// Call once at the start. Ignored signals stay ignored. The process then ends by the signal itself.
 void clean_up_on_signals();
 
-// Removes and ends the same, then ends the process with this exit code. For signal handlers; does not return.
+// Cleans up the same way and exits with this code. For signal handlers; does not return.
 [[noreturn]] void end_from_signal(int exit_code);
 
 // The same, from a thread.
 [[noreturn]] void end_process(int exit_code);
 
-// Signals wait while one is in scope, for steps that must not be left half done.
+// Blocks signals during its lifetime, for steps that must not be interrupted.
 class SignalDelay {
  public:
   SignalDelay();

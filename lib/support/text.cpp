@@ -53,7 +53,7 @@ int utf8_step(std::string_view s) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2 || lead > 0xF4) return -1;
   const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // The second byte is restricted where it would give an overlong form, a surrogate or a code point above U+10FFFF.
+  // The second byte is restricted to exclude overlong forms, surrogates and code points above U+10FFFF.
   const int low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const int high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   if (byte(1) < low || byte(1) > high) return -1;

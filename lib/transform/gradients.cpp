@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transform/expansion.h"
+#include "transform/paths.h"
 #include "transform/rules.h"
 
 namespace rlxc::transform {
@@ -10,7 +12,7 @@ Rule find_rule(OpKind op) {
   static const auto table = [] {
     std::vector<Rule> rules(kOpCount);
     for (std::span<const RuleEntry> entries : {movement_rules(), reduction_rules(), linear_rules(), attention_rules(),
-                                               control_rules(), recurrent_rules(), selection_rules()})
+                                               control_rules(), recurrent_rules(), quantised_rules(), selection_rules()})
       for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = e.rule;
     return rules;
   }();
@@ -20,45 +22,10 @@ Rule find_rule(OpKind op) {
 Term Adjoint::g(size_t result) {
   if (gradients_[result].valid()) return {&b, gradients_[result]};
   const Term y = out(result);
-  return zeros(b, y.dtype(), y.dims());
+  return zeros(b, derivative_dtype(graph, y.v), y.dims());
 }
 
 namespace {
-
-bool carries_gradient(const Graph& g, ValueId v) { return g.type(v).kind == TypeKind::Tensor && is_float(g.dtype(v)); }
-
-// The nodes between `sources` and y, in order: those that depend on a source and on which y depends. `reached`: their values and
-// the sources themselves. Nothing is looked up beyond a source or a value of `fixed`.
-std::vector<NodeId> nodes_between(const Graph& g, ValueId y, std::span<const ValueId> sources, std::span<const ValueId> fixed,
-                                  bool floats_only, std::vector<bool>* reached) {
-  std::vector<bool> stops(g.value_capacity()), needed(g.value_capacity());
-  reached->assign(g.value_capacity(), false);
-  for (ValueId v : fixed) stops[v.raw] = true;
-  for (ValueId v : sources) stops[v.raw] = (*reached)[v.raw] = true;
-  std::vector<NodeId> order;
-  for (NodeId n : g.nodes()) order.push_back(n);
-  needed[y.raw] = true;
-  for (auto n = order.rbegin(); n != order.rend(); ++n) {
-    bool wanted = false;
-    for (size_t r = 0; r < g.result_count(*n); ++r) wanted |= needed[g.result(*n, r).raw] && !stops[g.result(*n, r).raw];
-    if (wanted)
-      for (ValueId v : g.operands(*n))
-        if (v.valid()) needed[v.raw] = true;
-  }
-  std::vector<NodeId> between;
-  for (NodeId n : order) {
-    const auto from = [&](ValueId v) { return v.valid() && (*reached)[v.raw]; };
-    if (std::ranges::none_of(g.operands(n), from)) continue;
-    bool joins = false;
-    for (size_t r = 0; r < g.result_count(n); ++r) {
-      const ValueId v = g.result(n, r);
-      if (!needed[v.raw] || stops[v.raw] || (floats_only && !carries_gradient(g, v))) continue;
-      (*reached)[v.raw] = joins = true;
-    }
-    if (joins) between.push_back(n);
-  }
-  return between;
-}
 
 // Sums over the axes along which `part` is larger than `to`.
 Term unbroadcast(Term part, const std::vector<Dim>& to) {
@@ -83,26 +50,51 @@ ValueId total(Builder& b, std::vector<ValueId> parts) {  // in pairs, so that th
 
 bool elementwise_back(Adjoint& a) {
   double alpha = 0, beta = 0;
-  const Attrs& attrs = a.b.module().attrs[a.graph.attr_id(a.node)];
-  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) alpha = ab->alpha, beta = ab->beta;
-  if (const auto* c = std::get_if<ClampAttrs>(&attrs)) alpha = c->min, beta = c->max;
+  slope_parameters(a.b.module().attrs[a.graph.attr_id(a.node)], &alpha, &beta);
   return a.give(0, a.g() * slope(a.graph.op(a.node), alpha, beta, a.in(0), a.out())), true;
+}
+
+// The gradient of what the node consists of.
+bool back_by_expansion(Adjoint& a) {
+  a.parts.clear();
+  const Graph& g = a.graph;
+  const std::vector<ValueId> operands(g.operands(a.node).begin(), g.operands(a.node).end());
+  const std::vector<ValueId> results = expanded(a.b, g, a.node, operands, a.expand);
+  std::vector<ValueId> ys, seeds, wrt, fixed;
+  for (size_t r = 0; r < results.size(); ++r)
+    if (a.has_gradient(r)) ys.push_back(results[r]), seeds.push_back(a.g(r).v);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (a.has(i)) fixed.push_back(operands[i]);
+    if (a.wants(i) && std::ranges::find(wrt, operands[i]) == wrt.end()) wrt.push_back(operands[i]);
+  }
+  if (ys.empty()) return false;
+  Diagnostics said;
+  const auto made = gradients(a.b, ys, seeds, wrt, fixed, said, a.expand);
+  if (!made) return a.inside = said.items()[0].message, false;
+  for (size_t i = 0; i < wrt.size(); ++i) a.parts.push_back({wrt[i], {&a.b, (*made)[i]}});
+  return true;
 }
 
 }  // namespace
 
-std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId seed, std::span<const ValueId> wrt,
-                                              std::span<const ValueId> fixed, Diagnostics& diagnostics) {
+std::optional<std::vector<ValueId>> gradients(Builder& b, std::span<const ValueId> ys, std::span<const ValueId> seeds,
+                                              std::span<const ValueId> wrt, std::span<const ValueId> fixed,
+                                              Diagnostics& diagnostics, Expand expand) {
   const Graph& g = b.graph();
   const size_t errors = diagnostics.errors();
   const auto dims_of = [&](ValueId v) { return std::vector<Dim>(g.dims(v).begin(), g.dims(v).end()); };
-  if (!carries_gradient(g, y))
-    return diagnostics.error(Code::BadType, "a value of type " + text(g.type(y), b.dims()) + " has no gradient"), std::nullopt;
-  std::vector<bool> active;
-  const std::vector<NodeId> between = nodes_between(g, y, wrt, fixed, true, &active);
+  const auto no_gradient = [&](ValueId v) {
+    diagnostics.error(Code::BadType, "a value of type " + text(g.type(v), b.dims()) + " has no gradient");
+  };
+  const Between way = between(g, ys, wrt, fixed, Follow::Derivatives);
+  const std::vector<bool>& active = way.reached;
   std::vector<std::vector<ValueId>> parts(active.size());
-  parts[y.raw].push_back(seed.valid() ? seed : b.expand(b.scalar(g.dtype(y), 1), dims_of(y)));
-  for (auto n = between.rbegin(); n != between.rend(); ++n) {
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (!is_float_tensor(g, ys[i]) && !active[ys[i].raw]) return no_gradient(ys[i]), std::nullopt;
+    parts[ys[i].raw].push_back(
+        i < seeds.size() && seeds[i].valid() ? seeds[i] : b.expand(b.scalar(derivative_dtype(g, ys[i]), 1), dims_of(ys[i])));
+  }
+  for (auto n = way.nodes.rbegin(); n != way.nodes.rend(); ++n) {
     std::vector<ValueId> given;
     for (size_t r = 0; r < g.result_count(*n); ++r) {
       const ValueId v = g.result(*n, r);
@@ -110,8 +102,8 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
     }
     if (std::ranges::none_of(given, [](ValueId v) { return v.valid(); })) continue;
     const Rule rule = has_slope(g.op(*n)) ? elementwise_back : find_rule(g.op(*n));
-    Adjoint a(b, *n, given, active);
-    if (!rule || !rule(a)) {
+    Adjoint a(b, *n, given, active, expand);
+    if ((!rule || !rule(a)) && !back_by_expansion(a)) {
       diagnostics.error(Code::UnsupportedOp, "the gradient of " + g.label(*n).quoted() + " (" + std::string(name(g.op(*n))) +
                                                  (!rule              ? ") is not known"
                                                   : a.inside.empty() ? ") is not known for its attributes or sizes"
@@ -119,10 +111,10 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
       // Its operands get something, so that those before it that lack a rule are named as well.
       a.parts.clear();
       for (size_t i = 0; i < g.operands(*n).size(); ++i)
-        if (a.wants(i)) a.give(i, zeros(b, a.in(i).dtype(), a.in(i).dims()));
+        if (a.wants(i)) a.give(i, zeros(b, derivative_dtype(g, a.in(i).v), a.in(i).dims()));
     }
     for (const auto& [of, value] : a.parts) {
-      const Term own = value.valid() ? Term{&b, b.cast(value.v, g.dtype(of))} : value;
+      const Term own = value.valid() ? Term{&b, b.cast(value.v, derivative_dtype(g, of))} : value;
       if (const Term part = own.valid() ? unbroadcast(own, dims_of(of)) : own; part.valid()) parts[of.raw].push_back(part.v);
       else diagnostics.error(Code::Internal, "the gradient of " + g.label(*n).quoted() + " could not be built");
     }
@@ -130,8 +122,7 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
   if (diagnostics.errors() != errors) return std::nullopt;
   std::vector<ValueId> out;
   for (ValueId x : wrt) {
-    if (!carries_gradient(g, x))
-      return diagnostics.error(Code::BadType, "a value of type " + text(g.type(x), b.dims()) + " has no gradient"), std::nullopt;
+    if (!is_float_tensor(g, x) && parts[x.raw].empty()) return no_gradient(x), std::nullopt;
     const ValueId d = total(b, std::move(parts[x.raw]));
     out.push_back(d.valid() ? d : zeros(b, g.dtype(x), dims_of(x)).v);
     parts[x.raw].assign(1, out.back());
@@ -144,9 +135,8 @@ ValueId substitute(Builder& b, ValueId y, std::span<const ValueId> from, std::sp
   std::vector<ValueId> sources, map(g.value_capacity());
   for (size_t i = 0; i < from.size(); ++i)
     if (from[i] != to[i]) sources.push_back(from[i]), map[from[i].raw] = to[i];
-  std::vector<bool> reached;
   const auto mapped = [&](ValueId v) { return v.valid() && v.raw < map.size() && map[v.raw].valid() ? map[v.raw] : v; };
-  for (NodeId n : nodes_between(g, y, sources, from, false, &reached)) {
+  for (NodeId n : between(g, std::array{y}, sources, from, Follow::Everything).nodes) {
     if (!g.bodies(n).empty()) {
       diagnostics.error(Code::UnsupportedOp,
                         g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ") cannot be computed again with other inputs");
@@ -162,9 +152,7 @@ ValueId substitute(Builder& b, ValueId y, std::span<const ValueId> from, std::sp
 }
 
 bool depends_on(const Graph& g, ValueId y, ValueId x) {
-  std::vector<bool> reached;
-  nodes_between(g, y, std::span(&x, 1), {}, false, &reached);
-  return reached[y.raw];
+  return between(g, std::array{y}, std::array{x}, {}, Follow::Everything).reached[y.raw];
 }
 
 }  // namespace rlxc::transform

@@ -1,6 +1,7 @@
-// Reverse-mode differentiation: the gradient of one value by others, as nodes of the same graph.
+// Reverse-mode differentiation: the gradient of values by others, as nodes of the same graph.
 // Source: Griewank and Walther, Evaluating Derivatives, chapter 3. Rules of operations: rules.h.
 #pragma once
+#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -9,12 +10,22 @@
 
 namespace rlxc::transform {
 
-// The gradients of sum(seed * y) by each of `wrt`, in their types; an invalid seed stands for ones. Values of `wrt` and of
-// `fixed` count as independent, whatever made them; only floats carry gradients. New nodes go where the builder places them,
-// which must be after y. A value on which y does not depend gets zeros. nullopt after errors: operations on the way that have
-// no rule are each named. O(nodes of the graph + nodes made).
-std::optional<std::vector<ValueId>> gradients(Builder&, ValueId y, ValueId seed, std::span<const ValueId> wrt,
-                                              std::span<const ValueId> fixed, Diagnostics&);
+// The results of a node, written with simpler operations before it; empty if there is no such form. What has no rule is
+// differentiated and batched in that form.
+using Expand = std::vector<ValueId> (*)(Graph&, NodeId);
+
+// The gradients of sum(seeds[0] * ys[0]) + sum(seeds[1] * ys[1]) + .. by each of `wrt`, in their types; an invalid seed stands
+// for ones. Values of `wrt` and of `fixed` count as independent, whatever made them; only floats carry gradients, and quantized
+// values made from floats (paths.h). New nodes go where the builder places them, which must be after all ys. A value on which
+// none depends gets zeros. nullopt after errors: operations on the way that have no rule are each named.
+// O(nodes of the graph + nodes made).
+std::optional<std::vector<ValueId>> gradients(Builder&, std::span<const ValueId> ys, std::span<const ValueId> seeds,
+                                              std::span<const ValueId> wrt, std::span<const ValueId> fixed, Diagnostics&,
+                                              Expand = nullptr);
+inline std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId seed, std::span<const ValueId> wrt,
+                                                     std::span<const ValueId> fixed, Diagnostics& d, Expand expand = nullptr) {
+  return gradients(b, std::array{y}, std::array{seed}, wrt, fixed, d, expand);
+}
 
 // What y would be if each of `from` were the value at the same place of `to`: the nodes between are made again, the others
 // shared. y itself if nothing differs. Invalid after errors.

@@ -1,5 +1,6 @@
 #include "transform/nn_gradients.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -32,18 +33,35 @@ std::vector<int64_t> all_but(int64_t axis, int rank) {
   return axes;
 }
 
+std::vector<int64_t> axes_between(int64_t from, int64_t to) {
+  std::vector<int64_t> axes;
+  for (int64_t i = from; i < to; ++i) axes.push_back(i);
+  return axes;
+}
+
+Term along(Term v, int64_t axis, Term x) {
+  std::vector<Dim> d(static_cast<size_t>(x.rank()), Dim(1));
+  if (v.valid()) d[static_cast<size_t>(axis)] = v.dims()[0];
+  return reshape(v, d);
+}
+
 Term conv_input_gradient(Term dy, Term w, ConvAttrs a, const std::vector<Dim>& dx) {
   const std::vector<Dim> out = dy.dims(), kernel = w.dims();
   DimTable& t = dy.b->dims();
   if (out.size() != dx.size() || kernel.size() != dx.size() || a.strides.size() + 2 != dx.size()) return dy.with({});
   a.output_padding.assign(a.strides.size(), 0);
   for (size_t i = 0; i < a.strides.size(); ++i) {
-    const auto o = t.constant_value(out[i + 2]), k = t.constant_value(kernel[i + 2]), want = t.constant_value(dx[i + 2]);
-    if (!o || !k || !want) return dy.with({});
-    a.output_padding[i] = *want - ((*o - 1) * a.strides[i] - a.pads_begin[i] - a.pads_end[i] + a.dilations[i] * (*k - 1) + 1);
-    if (a.output_padding[i] < 0) return dy.with({});
+    const Dim reach =
+        t.add(t.mul(t.sub(out[i + 2], Dim(1)), Dim(a.strides[i])), t.mul(t.sub(kernel[i + 2], Dim(1)), Dim(a.dilations[i])));
+    const Dim made = t.add(t.sub(reach, t.constant(a.pads_begin[i] + a.pads_end[i])), Dim(1));
+    // Where it is not known how much the last window left over, as much as it may be is made.
+    const int64_t left = t.constant_value(t.sub(dx[i + 2], made)).value_or(a.strides[i] - 1);
+    a.output_padding[i] = std::max<int64_t>(left, 0);
   }
-  return make(OpKind::ConvTranspose, {dy, w}, std::move(a));
+  Term x = make(OpKind::ConvTranspose, {dy, w}, std::move(a));
+  for (size_t i = 2; i < dx.size() && x.valid(); ++i)
+    if (!t.equal(x.dims()[i], dx[i])) x = narrow(x, static_cast<int64_t>(i), Dim(0), dx[i]);
+  return x;
 }
 
 // The batch takes the place of the channels, dy that of the kernel.
@@ -69,6 +87,44 @@ Term max_pool_gradient(Term x, Term dy, PoolAttrs a) {
   if (!x.valid() || !dy.valid()) return x.with({});
   const NodeId made = x.b->create_node(OpKind::MaxPoolIndices, std::array{x.v}, std::move(a));
   return made.valid() ? added_at(x.dims(), x.with(x.b->graph().result(made, 1)), dy) : x.with({});
+}
+
+Term sum_pool_gradient(Term dy, const PoolAttrs& p, const std::vector<Dim>& dx) {
+  if (!dy.valid()) return dy;
+  DimTable& t = dy.b->dims();
+  const auto alone = [&](std::vector<Dim> d) {
+    std::vector<Dim> out{t.mul(d[0], d[1]), Dim(1)};
+    out.insert(out.end(), d.begin() + 2, d.end());
+    return out;
+  };
+  ConvAttrs c;
+  c.strides = p.strides, c.pads_begin = p.pads_begin, c.pads_end = p.pads_end, c.dilations = p.dilations;
+  std::vector<Dim> kernel{Dim(1), Dim(1)};
+  kernel.insert(kernel.end(), p.kernel.begin(), p.kernel.end());
+  return reshape(conv_input_gradient(reshape(dy, alone(dy.dims())), expand(dy.number(1), kernel), c, alone(dx)), dx);
+}
+
+namespace {
+
+struct PowerPool {
+  PoolAttrs sums;
+  Term of_x, of_y;  // the slope is of_x summed over the window, times of_y
+};
+PowerPool power_pool(Term x, Term y, const PoolAttrs& p) {
+  PowerPool out{p, p.p == 2 ? x : sign(x) * pow(abs(x), p.p - 1), select(equal(y, 0.0), 0.0, pow(y, 1 - p.p))};
+  out.sums.op = ReduceOp::Sum;
+  return out;
+}
+
+}  // namespace
+
+Term power_pool_tangent(Term x, Term y, Term dx, const PoolAttrs& p) {
+  const PowerPool w = power_pool(x, y, p);
+  return make(OpKind::Pool, {w.of_x * dx}, w.sums) * w.of_y;
+}
+Term power_pool_gradient(Term x, Term y, Term dy, const PoolAttrs& p) {
+  const PowerPool w = power_pool(x, y, p);
+  return sum_pool_gradient(dy * w.of_y, w.sums, x.dims()) * w.of_x;
 }
 
 Term added_at(std::vector<Dim> dims, Term positions, Term updates) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/term.h"
+#include "transform/gradients.h"
 
 namespace rlxc::transform {
 
@@ -13,9 +14,10 @@ class Adjoint {
   Builder& b;
   const Graph& graph;
   const NodeId node;
+  const Expand expand;
 
-  Adjoint(Builder& builder, NodeId n, std::span<const ValueId> gradients, const std::vector<bool>& active)
-      : b(builder), graph(builder.graph()), node(n), gradients_(gradients), active_(active) {}
+  Adjoint(Builder& builder, NodeId n, std::span<const ValueId> gradients, const std::vector<bool>& active, Expand e)
+      : b(builder), graph(builder.graph()), node(n), expand(e), gradients_(gradients), active_(active) {}
 
   template <class A>
   const A& attrs() const {
@@ -58,11 +60,13 @@ std::span<const RuleEntry> linear_rules();
 std::span<const RuleEntry> attention_rules();
 std::span<const RuleEntry> control_rules();
 std::span<const RuleEntry> recurrent_rules();
+std::span<const RuleEntry> quantised_rules();
 std::span<const RuleEntry> selection_rules();  // of several operands, element by element
 
 // The derivative of an elementwise operation of one operand at x, where it is y; invalid if it has none. What is constant in
 // steps has the derivative 0, except round, which lets gradients pass.
 Term slope(OpKind, double alpha, double beta, Term x, Term y);
 bool has_slope(OpKind);
+void slope_parameters(const Attrs&, double* alpha, double* beta);
 
 }  // namespace rlxc::transform

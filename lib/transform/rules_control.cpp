@@ -4,48 +4,13 @@
 #include <algorithm>
 #include <array>
 
+#include "transform/copy.h"
 #include "transform/gradients.h"
+#include "transform/paths.h"
 #include "transform/rules.h"
 
 namespace rlxc::transform {
 namespace {
-
-// What the body gives for these inputs, as nodes of the builder's graph; none after errors.
-std::vector<ValueId> inlined(Builder& b, GraphId body, std::span<const ValueId> inputs);
-
-GraphId cloned(Module& m, GraphId id) {
-  const GraphId copy = m.make_graph(m.graph(id).name() + "_again" + std::to_string(m.graph_count()));
-  Builder b(m.graph(copy));
-  std::vector<ValueId> inputs;
-  for (NodeId n : m.graph(id).inputs()) {
-    const ValueId v = m.graph(id).result(n);
-    inputs.push_back(b.input(std::string(m.text(m.graph(id).value_name(v))), m.graph(id).type(v)));
-  }
-  m.graph(copy).set_outputs(inlined(b, id, inputs));
-  return copy;
-}
-
-std::vector<ValueId> inlined(Builder& b, GraphId body, std::span<const ValueId> inputs) {
-  const Graph& g = b.module().graph(body);
-  std::vector<ValueId> map(g.value_capacity()), out;
-  for (size_t i = 0; i < inputs.size(); ++i) map[g.result(g.inputs()[i]).raw] = inputs[i];
-  for (NodeId n : g.nodes()) {
-    if (g.op(n) == OpKind::Input) continue;
-    std::vector<ValueId> operands;
-    for (ValueId v : g.operands(n)) operands.push_back(v.valid() ? map[v.raw] : v);
-    std::vector<GraphId> bodies;
-    for (GraphId inner : g.bodies(n)) bodies.push_back(cloned(b.module(), inner));
-    b.set_node_name(g.node_name(n));
-    const NodeId copy = b.create_node(g.op(n), operands, b.module().attrs[g.attr_id(n)], bodies);
-    if (!copy.valid()) return {};
-    for (size_t r = 0; r < g.result_count(n); ++r) map[g.result(n, r).raw] = b.graph().result(copy, r);
-  }
-  b.set_node_name({});
-  for (ValueId v : g.outputs()) out.push_back(map[v.raw]);
-  return out;
-}
-
-bool carries(const Graph& g, ValueId v) { return g.type(v).kind == TypeKind::Tensor && is_float(g.dtype(v)); }
 
 // A walk over the iterations of a node with one body. Operands of the node: `fixed` of them without gradients, then carried
 // values, slices, captures. Inputs of the body: `counters` ones, then those. Outputs of the body: `controls` ones, then the next
@@ -69,7 +34,7 @@ struct Walk {
     ScanAttrs s;
     std::vector<size_t> moving, summed, sliced, stacked;  // carried values, captures, slices, stacks that have gradients
     for (size_t i = 0; i < carried; ++i)
-      if (carries(a.graph, a.graph.result(a.node, i))) moving.push_back(i), states.push_back(a.g(i).v);
+      if (is_float_tensor(a.graph, a.graph.result(a.node, i))) moving.push_back(i), states.push_back(a.g(i).v);
     for (size_t i = 0; i < captures; ++i)
       if (const size_t at = fixed + carried + slices + i; a.wants(at))
         summed.push_back(i), states.push_back(zeros(a.b, a.in(at).dtype(), a.in(at).dims()).v);
@@ -127,7 +92,7 @@ struct Walk {
     for (size_t i : summed) wrt.push_back(captured[i]);
     for (size_t i : sliced) wrt.push_back(given[shift + carried + i]);
     Diagnostics said;
-    const auto grads = gradients(b, total.v, {}, wrt, {}, said);
+    const auto grads = gradients(b, total.v, {}, wrt, {}, said, a.expand);
     if (!grads) a.inside = said.items()[0].message;
     if (!grads || first) return false;
     std::vector<ValueId> results = *grads;
@@ -189,10 +154,46 @@ bool loop_back(Adjoint& a) {
   return Walk{a, 2, carried, 0, 1, {}, {}, none, none, saved, count}.run();
 }
 
+// Each body becomes the gradient of what it gives, by the captured values.
+bool if_back(Adjoint& a) {
+  Module& m = a.b.module();
+  const size_t captures = a.graph.operands(a.node).size() - 1;
+  std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
+  std::vector<size_t> given, wanted;
+  for (size_t r = 0; r < a.graph.result_count(a.node); ++r)
+    if (a.has_gradient(r)) given.push_back(r), operands.push_back(a.g(r).v);
+  for (size_t i = 0; i < captures; ++i)
+    if (a.wants(1 + i)) wanted.push_back(i);
+  std::vector<GraphId> bodies;
+  for (size_t k = 0; k < 2; ++k) {
+    const GraphId of = a.graph.bodies(a.node)[k];
+    Graph& back = m.graph(m.make_graph(m.graph(of).name() + "_back" + std::to_string(m.graph_count())));
+    Builder b(back);
+    std::vector<ValueId> inputs, ys, seeds, wrt;
+    for (size_t i = 1; i < operands.size(); ++i) inputs.push_back(b.input("v" + std::to_string(i), a.graph.type(operands[i])));
+    const std::vector<ValueId> out = inlined(b, of, std::span(inputs).first(captures));
+    if (out.empty()) return false;
+    for (size_t i = 0; i < given.size(); ++i) ys.push_back(out[given[i]]), seeds.push_back(inputs[captures + i]);
+    for (size_t i : wanted) wrt.push_back(inputs[i]);
+    Diagnostics said;
+    const auto made = gradients(b, ys, seeds, wrt, {}, said, a.expand);
+    if (!made) return a.inside = said.items()[0].message, false;
+    back.set_outputs(*made);
+    bodies.push_back(back.id());
+  }
+  const NodeId made = a.b.create_node(OpKind::If, operands, a.attrs<IfAttrs>(), bodies);
+  if (!made.valid()) return false;
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    const ValueId part = a.graph.result(made, k), of = operands[1 + wanted[k]];
+    a.give(1 + wanted[k], {&a.b, a.b.reshape(part, {a.graph.dims(of).begin(), a.graph.dims(of).end()})});
+  }
+  return true;
+}
+
 }  // namespace
 
 std::span<const RuleEntry> control_rules() {
-  static constexpr RuleEntry kTable[] = {{OpKind::Scan, scan_back}, {OpKind::Loop, loop_back}};
+  static constexpr RuleEntry kTable[] = {{OpKind::Scan, scan_back}, {OpKind::Loop, loop_back}, {OpKind::If, if_back}};
   return kTable;
 }
 

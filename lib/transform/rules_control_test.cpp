@@ -179,8 +179,8 @@ TEST_CASE("what has no rule in a body is named") {
   Builder in(body);
   const Term s = input(in, "s", {2, 2}), x = input(in, "x", {2, 2});
   in.set_node_name(m.symbol("deep"));
-  const ValueId det = in.create(OpKind::Det, {x.v});
-  body.set_outputs(std::array{(s * Term{&in, det}).v});
+  const ValueId lrn = in.create(OpKind::Lrn, {x.v});
+  body.set_outputs(std::array{(s * Term{&in, lrn}).v});
   const ValueId start = b.input("start", real_type({2, 2})), all = b.input("all", real_type({3, 2, 2}));
   ScanAttrs a;
   a.states = a.scan_inputs = 1, a.input_axes = a.input_reverse = {0};
@@ -188,5 +188,5 @@ TEST_CASE("what has no rule in a body is named") {
   REQUIRE_MESSAGE(scan.valid(), d.text());
   const ValueId y = m.main().result(scan);
   CHECK_FALSE(transform::gradients(b, y, {}, std::array{all}, {}, d));
-  CHECK_MESSAGE(d.text().find("\"deep\" (det) is not known") != std::string::npos, d.text());
+  CHECK_MESSAGE(d.text().find("\"deep\" (lrn) is not known") != std::string::npos, d.text());
 }

@@ -117,6 +117,10 @@ RULE(cast, a.give(0, {g.b, g.b->cast(g.v, x.dtype())});)
 
 }  // namespace
 
+void slope_parameters(const Attrs& attrs, double* alpha, double* beta) {
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) *alpha = ab->alpha, *beta = ab->beta;
+  if (const auto* c = std::get_if<ClampAttrs>(&attrs)) *alpha = c->min, *beta = c->max;
+}
 bool has_slope(OpKind op) { return find_slope(op) != nullptr; }
 Term slope(OpKind op, double alpha, double beta, Term x, Term y) {
   const SlopeRow* row = find_slope(op);

@@ -91,6 +91,7 @@ bool pool_back(Adjoint& a) {
   const PoolAttrs p = a.attrs<PoolAttrs>();
   const Term x = a.in(0);
   if (p.op == ReduceOp::Max) return a.give(0, max_pool_gradient(x, a.g(), p)), all_valid(a);
+  if (p.op == ReduceOp::L2) return a.give(0, power_pool_gradient(x, a.out(), a.g(), p)), all_valid(a);
   if (p.op != ReduceOp::Sum && p.op != ReduceOp::Mean) return false;
   Term g = a.g();
   if (p.op == ReduceOp::Mean) {
@@ -99,18 +100,29 @@ bool pool_back(Adjoint& a) {
     const Term ones = expand(x.number(1), x.dims());
     g = g * make(OpKind::Pool, {ones}, p) / make(OpKind::Pool, {ones}, total);
   }
-  DimTable& t = a.b.dims();
-  const auto alone = [&](std::vector<Dim> d) {
-    std::vector<Dim> out{t.mul(d[0], d[1]), Dim(1)};
-    out.insert(out.end(), d.begin() + 2, d.end());
-    return out;
-  };
-  ConvAttrs c;
-  c.strides = p.strides, c.pads_begin = p.pads_begin, c.pads_end = p.pads_end, c.dilations = p.dilations;
-  std::vector<Dim> kernel{Dim(1), Dim(1)};
-  kernel.insert(kernel.end(), p.kernel.begin(), p.kernel.end());
-  const Term w = expand(x.number(1), kernel);
-  a.give(0, reshape(conv_input_gradient(reshape(g, alone(g.dims())), w, c, alone(x.dims())), x.dims()));
+  a.give(0, sum_pool_gradient(g, p, x.dims()));
+  return all_valid(a);
+}
+
+bool max_pool_indices_back(Adjoint& a) {
+  if (a.attrs<PoolAttrs>().column_major) return false;
+  return a.give(0, added_at(a.in(0).dims(), a.out(1), a.g())), all_valid(a);
+}
+
+// Of each row the product with its own matrix; the gradient of a matrix adds up over its rows.
+bool grouped_matmul_back(Adjoint& a) {
+  const MatMulAttrs m = a.attrs<MatMulAttrs>();
+  const Term x = a.in(0), w = a.in(1), index = a.in(2), g = a.g();
+  if (a.wants(0)) a.give(0, make(OpKind::GroupedMatMul, {g, w, index}, MatMulAttrs{false, !m.trans_b}));
+  if (a.wants(1)) {
+    const auto column = [](Term v) { return reshape(v, {v.dims()[0], v.dims()[1], Dim(1)}); };
+    const Term each = m.trans_b ? matmul(column(g), column(x), false, true) : matmul(column(x), column(g), false, true);
+    const std::vector<Dim> d = w.dims();
+    const Dim rows = x.dims()[0], size = a.b.dims().mul(d[1], d[2]);
+    const Term into = zeros(a.b, g.dtype(), {d[0], size});
+    const Term at = reshape(index.with(a.b.cast(index.v, DType::I64)), {rows, Dim(1)});
+    a.give(1, reshape(make(OpKind::ScatterNd, {into, at, reshape(each, {rows, size})}, ScatterAttrs{0, Reduction::Add}), d));
+  }
   return all_valid(a);
 }
 
@@ -124,9 +136,14 @@ bool rope_back(Adjoint& a) {
 
 std::span<const RuleEntry> linear_rules() {
   static constexpr RuleEntry kTable[] = {
-      {OpKind::MatMul, matmul_back}, {OpKind::DotGeneral, dot_general_back},
-      {OpKind::Conv, conv_back},     {OpKind::ConvTranspose, conv_transpose_back},
-      {OpKind::Pool, pool_back},     {OpKind::Rope, rope_back},
+      {OpKind::MatMul, matmul_back},
+      {OpKind::DotGeneral, dot_general_back},
+      {OpKind::Conv, conv_back},
+      {OpKind::ConvTranspose, conv_transpose_back},
+      {OpKind::Pool, pool_back},
+      {OpKind::Rope, rope_back},
+      {OpKind::MaxPoolIndices, max_pool_indices_back},
+      {OpKind::GroupedMatMul, grouped_matmul_back},
   };
   return kTable;
 }

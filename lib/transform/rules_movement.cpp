@@ -1,6 +1,7 @@
 // Gradients of operations that move elements: what moved goes back, and adds up where one element went to several places.
 #include "transform/nn_gradients.h"
 #include "transform/rules.h"
+#include "transform/selection.h"
 
 namespace rlxc::transform {
 namespace {
@@ -82,21 +83,41 @@ bool tile_back(Adjoint& a) {
   return a.give(0, sum(reshape(a.g(), split), axes, false)), true;
 }
 
-// Of several updates of one element the gradient of each is that of the element.
-template <OpKind kGather>
 bool scatter_back(Adjoint& a) {
   const ScatterAttrs s = a.attrs<ScatterAttrs>();
-  if (s.reduction != Reduction::None && s.reduction != Reduction::Add) return false;
-  const Term g = a.g(), index = a.in(1);
-  if (a.wants(0)) {
-    const Term none = a.in(2).number(0);
-    a.give(0, s.reduction == Reduction::Add ? g : make(a.graph.op(a.node), {g, index, expand(none, a.in(2).dims())}, s));
-  }
-  if (a.wants(2)) {
-    if constexpr (kGather == OpKind::GatherElements) a.give(2, make(kGather, {g, index}, AxisAttrs{s.axis}));
-    else a.give(2, make(kGather, {g, index}));
-  }
+  const OpKind op = a.graph.op(a.node);
+  const ScatterSlopes slopes = scatter_slopes(op, s, a.in(0), a.in(1), a.in(2), a.out());
+  if (a.wants(0)) a.give(0, s.reduction == Reduction::Add ? a.g() : a.g() * slopes.data);
+  if (a.wants(2)) a.give(2, gathered(op, s, a.g(), a.in(1)) * slopes.updates);
   return true;
+}
+
+// Values are [off, on].
+bool one_hot_back(Adjoint& a) {
+  if (!a.wants(1)) return true;
+  const Term g = a.g(), ends = concat({reshape(g.number(0), {Dim(1)}), reshape(g.number(1), {Dim(1)})}, 0);
+  const Term hot = make(OpKind::OneHot, {a.in(0), ends}, a.attrs<OneHotAttrs>());
+  const std::vector<int64_t> all = all_but(-1, g.rank());
+  const Term on = reshape(sum(g * hot, all), {Dim(1)}), off = reshape(sum(g, all), {Dim(1)}) - on;
+  return a.give(1, reshape(concat({off, on}, 0), a.in(1).dims())), true;
+}
+
+bool range_back(Adjoint& a) {
+  const Term g = a.g(), at = count_up(a.b, g.dims()[0]);
+  a.give(0, reshape(sum(g, {0}), a.in(0).dims()));
+  return a.give(1, reshape(sum(g * g.with(a.b.cast(at.v, g.dtype())), {0}), a.in(1).dims())), true;
+}
+
+// Values come from their first places.
+bool unique_back(Adjoint& a) {
+  const UniqueAttrs u = a.attrs<UniqueAttrs>();
+  if (!a.has_gradient(0)) return true;
+  const Term x = a.in(0);
+  Term positions = a.out(1);
+  if (!u.flat)
+    positions =
+        make(OpKind::Gather, {reshape(count_up(a.b, a.b.dims().product(x.dims())), x.dims()), positions}, AxisAttrs{u.axis});
+  return a.give(0, added_at(x.dims(), positions, a.g())), true;
 }
 
 bool topk_back(Adjoint& a) {
@@ -108,6 +129,8 @@ bool topk_back(Adjoint& a) {
 
 bool nearest_back(Adjoint& a) {
   const auto& r = a.attrs<ResizeAttrs>();
+  const bool is_static = a.graph.type(a.in(0).v).is_static() && a.graph.type(a.out().v).is_static();
+  if (a.expand && is_static) return false;  // its gathers are cheaper than an image of positions
   return r.mode == ResizeMode::Nearest && r.coord != CoordMode::TfCropAndResize && by_positions(a);
 }
 
@@ -127,8 +150,11 @@ std::span<const RuleEntry> movement_rules() {
       {OpKind::Gather, by_positions},
       {OpKind::GatherElements, by_positions},
       {OpKind::GatherNd, by_positions},
-      {OpKind::ScatterElements, scatter_back<OpKind::GatherElements>},
-      {OpKind::ScatterNd, scatter_back<OpKind::GatherNd>},
+      {OpKind::ScatterElements, scatter_back},
+      {OpKind::ScatterNd, scatter_back},
+      {OpKind::OneHot, one_hot_back},
+      {OpKind::Range, range_back},
+      {OpKind::Unique, unique_back},
       {OpKind::Pad, pad_back},
       {OpKind::Reverse, same_again},
       {OpKind::Trilu, same_again},

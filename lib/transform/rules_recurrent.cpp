@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/scan.h"
 #include "transform/gradients.h"
 #include "transform/rules.h"
 
@@ -33,39 +34,15 @@ struct Cell {
   }
 };
 
-// What a Scan along `axis` gives: the states of all steps along that axis, then the last ones.
+// The states of all steps along `axis`, then the last ones.
 std::vector<Term> scanned(const Cell& cell, int64_t axis, bool reverse, Term x, std::vector<Term> states,
                           const std::vector<Term>& weights) {
-  Builder& b = *x.b;
-  Module& m = b.module();
-  Graph& body = m.graph(m.make_graph("cell" + std::to_string(m.graph_count())));
-  Builder in(body);
-  std::vector<ValueId> operands, results;
-  std::vector<Term> v;
-  const auto input = [&](Term t, int64_t without) {
-    Type type = b.graph().type(t.v);
-    if (without >= 0) type.dims.erase(type.dims.begin() + without);
-    operands.push_back(t.v);
-    v.push_back({&in, in.input("v" + std::to_string(v.size()), std::move(type))});
-  };
-  const bool lstm = states.size() == 2;
-  for (const Term& s : states) input(s, -1);
-  input(x, axis);
-  for (const Term& w : weights) input(w, -1);
-  const size_t at = states.size();
-  for (const Term& t : cell.step(v[0], lstm ? v[1] : v[0], v[at], v[at + 1], v[at + 2], v[at + 3], v[at + 4])) {
-    if (!t.valid()) return {};
-    results.push_back(t.v);
-  }
-  results.push_back(results[0]);
-  body.set_outputs(results);
-  ScanAttrs s;
-  s.states = static_cast<int64_t>(states.size()), s.scan_inputs = 1;
-  s.input_axes = s.output_axes = {axis}, s.input_reverse = s.output_reverse = {reverse};
-  const NodeId n = b.create_node(OpKind::Scan, operands, s, std::array{body.id()});
-  if (!n.valid()) return {};
-  std::vector<Term> out{{&b, b.graph().result(n, states.size())}};
-  for (size_t i = 0; i < states.size(); ++i) out.push_back({&b, b.graph().result(n, i)});
+  auto out = scan(*x.b, states, std::array{x}, weights, axis, reverse, [&](auto s, auto now, auto w) {
+    std::vector<Term> next = cell.step(s[0], s.back(), now[0], w[0], w[1], w[2], w[3]);
+    next.push_back(next[0]);
+    return next;
+  });
+  if (!out.empty()) std::rotate(out.begin(), out.end() - 1, out.end());
   return out;
 }
 
@@ -119,7 +96,7 @@ bool recurrent_back(Adjoint& a) {
       if (a.has_gradient(1 + i)) add(y[1 + i], part(a.g(1 + i), axis, state));
   }
   Diagnostics said;
-  const auto grads = gradients(a.b, total.v, {}, wrt, {}, said);
+  const auto grads = gradients(a.b, total.v, {}, wrt, {}, said, a.expand);
   if (!grads) return a.inside = said.items()[0].message, false;
   for (size_t i = 0; i < wanted.size(); ++i) a.give(wanted[i], own[0].with((*grads)[i]));
   return true;

@@ -3,16 +3,10 @@
 
 #include "transform/nn_gradients.h"
 #include "transform/rules.h"
+#include "transform/selection.h"
 
 namespace rlxc::transform {
 namespace {
-
-// A result as broadcast over the axes that were reduced away.
-Term kept(Term reduced, Term x, const std::vector<int64_t>& axes) {
-  std::vector<Dim> d = x.dims();
-  for (int64_t axis : axes) d[static_cast<size_t>(axis)] = Dim(1);
-  return reshape(reduced, d);
-}
 
 // How many elements the axes have, as a number beside x.
 Term count_of(Term x, const std::vector<int64_t>& axes) {
@@ -42,28 +36,43 @@ Term product_of_others(Term x, const std::vector<int64_t>& axes) {
   return transpose(reshape(before * after, d), inverse_permutation(order));
 }
 
-Term evenly(Term chosen, Term g, const std::vector<int64_t>& axes) {
-  const Term ones = g.with(g.b->cast(chosen.v, g.dtype()));
-  return g * ones / sum(ones, axes);
+Term evenly(Term chosen, DType t, const std::vector<int64_t>& axes) {
+  const Term ones = chosen.with(chosen.b->cast(chosen.v, t));
+  return ones / sum(ones, axes);
 }
+
+}  // namespace
+
+// A result as broadcast over the axes that were reduced away.
+Term kept(Term reduced, Term x, const std::vector<int64_t>& axes) {
+  std::vector<Dim> d = x.dims();
+  for (int64_t axis : axes) d[static_cast<size_t>(axis)] = Dim(1);
+  return reshape(reduced, d);
+}
+
+Term reduction_slope(const ReduceAttrs& r, Term x, Term y) {
+  switch (r.op) {
+    case ReduceOp::Sum: return x.number(1);
+    case ReduceOp::Mean: return recip(count_of(x, r.axes));
+    case ReduceOp::Max:
+    case ReduceOp::Min: return evenly(equal(x, y), x.dtype(), r.axes);
+    case ReduceOp::Prod: return product_of_others(x, r.axes);
+    case ReduceOp::L1: return sign(x);
+    case ReduceOp::L2: return select(equal(y, 0.0), 0.0, x / select(equal(y, 0.0), 1.0, y));
+    case ReduceOp::LogSum: return exp(-y);
+    case ReduceOp::LogSumExp: return exp(x - y);
+    case ReduceOp::SumSquare: return x * 2;
+  }
+  return x.with({});
+}
+
+namespace {
 
 bool reduce_back(Adjoint& a) {
   const ReduceAttrs r = a.attrs<ReduceAttrs>();
-  const Term x = a.in(0), y = kept(a.out(), x, r.axes), g = kept(a.g(), x, r.axes);
-  const auto give = [&](Term part) { return a.give(0, expand(part, x.dims())), true; };
-  switch (r.op) {
-    case ReduceOp::Sum: return give(g);
-    case ReduceOp::Mean: return give(g / count_of(x, r.axes));
-    case ReduceOp::Max:
-    case ReduceOp::Min: return give(evenly(equal(x, y), g, r.axes));
-    case ReduceOp::Prod: return give(g * product_of_others(x, r.axes));
-    case ReduceOp::L1: return give(g * sign(x));
-    case ReduceOp::L2: return give(select(equal(y, 0.0), 0.0, g * x / y));
-    case ReduceOp::LogSum: return give(g * exp(-y));
-    case ReduceOp::LogSumExp: return give(g * exp(x - y));
-    case ReduceOp::SumSquare: return give(g * x * 2);
-  }
-  return false;
+  const Term x = a.in(0), g = kept(a.g(), x, r.axes);
+  if (r.op == ReduceOp::Sum) return a.give(0, expand(g, x.dims())), true;
+  return a.give(0, expand(g * reduction_slope(r, x, kept(a.out(), x, r.axes)), x.dims())), true;
 }
 
 bool cumsum_back(Adjoint& a) {
@@ -72,17 +81,20 @@ bool cumsum_back(Adjoint& a) {
   return a.give(0, make(OpKind::Cumsum, {a.g()}, c)), true;
 }
 
+bool det_back(Adjoint& a) {
+  const Term x = a.in(0), slopes = cofactors(x);
+  std::vector<Dim> d = a.g().dims();
+  d.insert(d.end(), {Dim(1), Dim(1)});
+  return a.give(0, reshape(a.g(), d) * slopes), slopes.valid();
+}
+
+bool fft_back(Adjoint& a) { return a.give(0, fft_transposed(a.attrs<FftAttrs>(), a.g(), a.in(0).dims())), true; }
+
 bool softmax_back(Adjoint& a) {
   const Term y = a.out(), g = a.g();
   return a.give(0, y * (g - sum(g * y, {a.attrs<AxisAttrs>().axis}))), true;
 }
 bool log_softmax_back(Adjoint& a) { return a.give(0, a.g() - exp(a.out()) * sum(a.g(), {a.attrs<AxisAttrs>().axis})), true; }
-
-std::vector<int64_t> axes_between(int64_t from, int64_t to) {
-  std::vector<int64_t> axes;
-  for (int64_t i = from; i < to; ++i) axes.push_back(i);
-  return axes;
-}
 
 // gamma and beta have the sizes of the axes that are normalised, so they add up as broadcast operands do.
 bool layer_norm_back(Adjoint& a) {
@@ -100,13 +112,6 @@ bool rms_norm_back(Adjoint& a) {
   if (a.wants(0)) a.give(0, rms_gradient(a.in(0), r, a.has(1) ? a.g() * a.in(1) : a.g(), rows));
   if (a.wants(1)) a.give(1, a.g() * (a.in(0) * r));
   return a.give(2, a.g()), true;
-}
-
-// A vector beside axis `axis` of x.
-Term along(Term v, int64_t axis, Term x) {
-  std::vector<Dim> d(static_cast<size_t>(x.rank()), Dim(1));
-  if (v.valid()) d[static_cast<size_t>(axis)] = v.dims()[0];
-  return reshape(v, d);
 }
 
 bool group_norm_back(Adjoint& a) {
@@ -139,10 +144,16 @@ bool batch_norm_back(Adjoint& a) {  // x, gamma, beta, mean, var
 
 std::span<const RuleEntry> reduction_rules() {
   static constexpr RuleEntry kTable[] = {
-      {OpKind::Reduce, reduce_back},        {OpKind::Cumsum, cumsum_back},
-      {OpKind::Softmax, softmax_back},      {OpKind::LogSoftmax, log_softmax_back},
-      {OpKind::LayerNorm, layer_norm_back}, {OpKind::RmsNorm, rms_norm_back},
-      {OpKind::GroupNorm, group_norm_back}, {OpKind::BatchNormInference, batch_norm_back},
+      {OpKind::Reduce, reduce_back},
+      {OpKind::Cumsum, cumsum_back},
+      {OpKind::Det, det_back},
+      {OpKind::Fft, fft_back},
+      {OpKind::Softmax, softmax_back},
+      {OpKind::LogSoftmax, log_softmax_back},
+      {OpKind::LayerNorm, layer_norm_back},
+      {OpKind::RmsNorm, rms_norm_back},
+      {OpKind::GroupNorm, group_norm_back},
+      {OpKind::BatchNormInference, batch_norm_back},
   };
   return kTable;
 }

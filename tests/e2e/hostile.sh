@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every file of tests/hostile through every command: an exit code of the documented ones within 60 seconds and 1 GB, and of a compile
-# for all targets the one that tests/hostile/expected.txt names.
+# for all targets the one that tests/hostile/expected.txt names. What is written in C compiles without a warning.
 set -uo pipefail
 fails=0
 limited() { (ulimit -d 1000000 && timeout 60 "$RLXC" "$@") >"$TMPDIR/log" 2>&1 </dev/null; }
@@ -11,8 +11,12 @@ for file in tests/hostile/*.onnx tests/hostile/*.json; do
   limited compile "$file" -q --target all -o "$TMPDIR/out"
   status=$?
   [ "$status" = "$expected" ] || { echo "compile of $name: exit code $status, expected ${expected:-none}"; tail -3 "$TMPDIR/log"; fails=1; }
+  if [ $status -eq 0 ]; then
+    cc -fsyntax-only -Wall -Wextra -Werror -I "$TMPDIR/out/cpu/kernels/cpu" "$TMPDIR"/out/cpu/kernels/cpu/*.c 2>"$TMPDIR/log" ||
+      { echo "the package of $name does not compile"; head -5 "$TMPDIR/log"; fails=1; }
+  fi
   for command in "check --target all" inspect "inspect --json" "run --random --engine reference" "run --random" \
-    "run --random --engine interpreter" "compile --emit lir -o -" "compile --verify --emit plan -o -"; do
+    "run --random --engine interpreter" "transform --jvp x -o -" "transform --vmap x --size 2 -o -" "simplify -o -" "compile --emit lir -o -" "compile --verify --emit plan -o -"; do
     read -ra arguments <<<"$command"
     limited "${arguments[0]}" "$file" "${arguments[@]:1}" --max-operations 100000000
     status=$?

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A compile that is interrupted leaves the old artefacts or the new ones, never both, and a signal leaves no temporary folder and no
-# child process. RLXC_TEST_KILLS sets how often (60).
+# A command that is interrupted leaves the old artefacts or the new ones, never both, and a signal leaves no temporary file or folder
+# and no child process. RLXC_TEST_KILLS sets how often a compile is (60); files that are saved and runs are a third as often.
 set -u
 kills=${RLXC_TEST_KILLS:-60}
 fail() { echo "$*"; exit 1; }
@@ -35,6 +35,49 @@ for ((i = 0; i < kills; ++i)); do
   left=$(find "$TMPDIR/place" -maxdepth 1 -name '.*rlxc*')
   [ -z "$left" ] || [ "$signal" = KILL ] || fail "after $signal number $i there is $left"
   rm -rf "$TMPDIR"/place/.*rlxc*
+done
+
+# Saved files are whole: the record of a calibration, and a configuration.
+interrupted() { # signal, longest pause in microseconds, command...
+  local signal=$1 pause=$((RANDOM * $2 / 32768))
+  shift 2
+  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=INT "$RLXC" "$@" >/dev/null 2>&1 &
+  pid=$!
+  sleep "$(printf '%d.%06d' $((pause / 1000000)) $((pause % 1000000)))"
+  kill -"$signal" "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+}
+mkdir "$TMPDIR/saves"
+record="$TMPDIR/saves/record.json" config="$TMPDIR/saves/config.json"
+for n in 1 2; do
+  "$RLXC" calibrate examples/mlp.json --random $n -o "$TMPDIR/record.$n" 2>/dev/null || fail "calibrate"
+  "$RLXC" compile examples/mlp.json --unroll $n --save-config "$TMPDIR/config.$n" --print-config >"$TMPDIR/log" || fail "--save-config"
+done
+cmp -s "$TMPDIR/record.1" "$TMPDIR/record.2" && fail "the two records are alike"
+cp "$TMPDIR/record.1" "$record" && cp "$TMPDIR/config.1" "$config"
+for ((i = 0; i < kills / 3; ++i)); do
+  signal=${signals[$((i % 4))]} n=$((RANDOM % 2 + 1))
+  interrupted "$signal" 60000 calibrate examples/mlp.json --random $n -o "$record"
+  cmp -s "$record" "$TMPDIR/record.1" || cmp -s "$record" "$TMPDIR/record.2" || fail "after $signal number $i the record is mixed"
+  interrupted "$signal" 20000 compile examples/mlp.json --unroll $n --save-config "$config" --print-config
+  cmp -s "$config" "$TMPDIR/config.1" || cmp -s "$config" "$TMPDIR/config.2" || fail "after $signal number $i the configuration is mixed"
+  left=$(find "$TMPDIR/saves" -name '*.tmp-*')
+  [ -z "$left" ] || [ "$signal" = KILL ] || fail "after $signal number $i there is $left"
+  rm -f "$TMPDIR"/saves/*.tmp-*
+done
+
+# Runs leave nothing, whatever they were at; a run that is killed leaves a folder that a later one removes.
+runs="$TMPDIR/runs"
+mkdir "$runs"
+for ((i = 0; i < kills / 3; ++i)); do
+  signal=${signals[$((i % 3))]}
+  TMPDIR=$runs interrupted "$signal" 1500000 run examples/mlp.json --random
+  for ((t = 0; t < 200; ++t)); do
+    [ -n "$(ps -o stat= -g "$pid" | grep -v Z)" ] || break
+    sleep 0.01
+  done
+  [ "$t" -lt 200 ] || fail "a process outlives $signal number $i"
+  [ -z "$(ls -A "$runs")" ] || fail "run leaves $(ls -A "$runs") after $signal number $i"
 done
 
 # `run` ends its compiler with itself.

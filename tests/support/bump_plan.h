@@ -1,4 +1,4 @@
-// A memory plan that shares nothing but views: what tests of later stages need when they are not about planning.
+// A memory plan without buffer reuse except for views, for tests of later stages.
 #pragma once
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-// How many launches a module takes, of all graphs.
+// Counts the launches of a module over all graphs.
 #pragma once
 #include "analysis/phases.h"
 #include "analysis/views.h"

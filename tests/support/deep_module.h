@@ -1,4 +1,4 @@
-// A chain of small residual blocks of any length, named like those that exporters make.
+// A chain of small residual blocks of any length, with exporter-style names.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// One operation, evaluated on given values: what the tests of the evaluator and of passes start from.
+// Evaluates one op on given values, for tests of the evaluator and of passes.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -16,8 +16,8 @@ inline HostValue i64(std::vector<int64_t> dims, const std::vector<double>& value
   return tensor_of(DType::I64, std::move(dims), values);
 }
 
-// Results of the operation; empty, with the message, when it cannot be built or evaluated. A default HostValue of no elements
-// with kind Optional stands for an absent operand.
+// Returns the results of the op; empty, with the message, if it cannot be built or evaluated. absent() stands for an absent
+// operand: a HostValue of kind Optional without elements.
 inline HostValue absent() { return {TypeKind::Optional, {}, {}}; }
 inline std::vector<HostValue> run_op(OpKind op, Attrs attrs, const std::vector<HostValue>& inputs,
                                      std::string* message = nullptr) {

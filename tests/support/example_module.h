@@ -1,4 +1,4 @@
-// Small modules for tests of reports: a block with a residual, a view, a constant and an unusual name; static or symbolic.
+// Small modules for tests of reports: a block with a residual, a view, a constant and an unusual name. Static or symbolic.
 #pragma once
 #include <doctest/doctest.h>
 

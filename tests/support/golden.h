@@ -1,4 +1,4 @@
-// Golden files: what the program wrote when somebody last looked at it and found it right. `scripts/bless` rewrites them.
+// Golden files: reviewed output of the program. `scripts/bless` rewrites them.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -25,8 +25,8 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// The differing middle of two texts (their common start and end left out but for three lines), as a unified diff of one hunk, cut
-// after 40 lines of each side.
+// Returns the differing middle of two texts, with three lines of context, as a unified diff of one hunk with at most 40 lines per
+// side.
 inline std::string small_diff(std::string_view expected, std::string_view actual) {
   constexpr size_t kContext = 3, kMost = 40;
   const std::vector<std::string_view> a = lines_of(expected), b = lines_of(actual);
@@ -52,8 +52,8 @@ inline std::string small_diff(std::string_view expected, std::string_view actual
   return out;
 }
 
-// Fails the test unless `text` is byte for byte the content of tests/golden/`path`. With RLXC_BLESS=1 in the environment the file
-// is rewritten instead.
+// Fails the test unless `text` equals the content of tests/golden/`path`. With RLXC_BLESS=1 in the environment, rewrites the file
+// instead.
 inline void check_golden(const std::string& path, std::string_view text) {
   const std::filesystem::path file = std::filesystem::path(source_dir()) / "tests/golden" / path;
   const char* bless = std::getenv("RLXC_BLESS");

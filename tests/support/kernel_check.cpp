@@ -21,7 +21,7 @@ namespace {
 
 using namespace kernel;
 
-// Guard bytes around each buffer show stores out of bounds in native code.
+// Guard bytes around each buffer detect out-of-bounds stores in native code.
 constexpr size_t kGuard = 256;
 constexpr unsigned char kGuardByte = 0xA5;
 
@@ -71,7 +71,7 @@ std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) 
 struct TestMapping {
   std::string name;
   Mapping mapping;
-  std::optional<Dialect> only;  // for kernels that use the matrix units of this dialect's target
+  std::optional<Dialect> only;  // set for kernels that use matrix units of this dialect's target
 };
 
 std::vector<TestMapping> test_mappings() {
@@ -133,7 +133,7 @@ bool fits_wgsl(const Built& b) {
   return true;
 }
 
-// On Dawn, where RLXC_WEBGPU names a folder with the npm package `webgpu`.
+// Runs on Dawn if RLXC_WEBGPU names a folder with the npm package `webgpu`.
 void run_wgsl(std::vector<Built> built, std::vector<std::string>* problems) {
   if (!std::getenv("RLXC_WEBGPU")) return;
   const auto& wgpu = static_cast<const GpuBackend&>(wgpu_backend());

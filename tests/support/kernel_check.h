@@ -1,4 +1,4 @@
-// For tests of kernels: the same kernel interpreted and built as C, on the same random inputs, against a scalar reference.
+// Kernel tests: interprets a kernel and runs it as native code on the same random inputs, and compares with a scalar reference.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rlxc::target {
 
-// One argument as doubles (exact for every dtype but large i64); outputs are given as what is expected.
+// An argument as doubles (exact for every dtype but large i64). Outputs have the expected values.
 struct CheckBuffer {
   DType dtype = DType::F32;
   std::vector<double> values;
@@ -22,17 +22,16 @@ struct KernelCase {
   std::vector<CheckBuffer> buffers;
   std::vector<int64_t> symbols;
   double rtol = 1e-4, atol = 1e-5;
-  // Elements at the end of each buffer that WGSL may treat as it likes (infinities, NaN, subnormals).
+  // Number of elements at the end of each buffer that WGSL does not define (infinities, NaN, subnormals).
   size_t special = 0;
 };
 
-// Builds every case for every mapping (scalar and vector loops on threads, grids of lanes with and without shuffles, with the
-// matrix units of a target), verifies and simplifies it, interprets it before and after, and where it is for threads also runs it
-// as C; where it is for a grid, as CUDA, HIP and MSL on fibers, and as WGSL where RLXC_WEBGPU is set (one call of each compiler
-// for all cases). Returns what went wrong, empty when nothing did.
+// Builds every case for every mapping (scalar and vector loops on CPU threads, grids with and without shuffles, matrix units),
+// verifies, simplifies, and interprets it before and after. Also runs CPU kernels as C, and grid kernels as CUDA, HIP and MSL on
+// fibers and, if RLXC_WEBGPU is set, as WGSL (one compiler call for all cases). Returns the failures.
 std::vector<std::string> check_kernels(const std::vector<KernelCase>&);
 
-// Uniform in [low, high) (integers: inclusive), the same on every machine for the same seed; rounded to the dtype.
+// Uniform in [low, high) (integers: inclusive), reproducible by seed on every machine, rounded to the dtype.
 std::vector<double> random_values(size_t n, DType, double low, double high, uint64_t seed);
 
 }  // namespace rlxc::target

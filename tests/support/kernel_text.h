@@ -1,4 +1,4 @@
-// Small kernels for tests of the kernel language: index expressions over two loops, and what a kernel stores.
+// Small kernels for tests of the kernel language: index expressions over two loops.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ inline kernel::Kernel index_kernel(const IndexFn& f) {
   return b.finish();
 }
 
-// What such a kernel stores.
+// Returns the values that an index kernel stores.
 inline std::vector<int64_t> stored(const kernel::Kernel& k, int64_t n) {
   std::vector<int64_t> y(kOuter * kInner, -1);
   void* arguments[] = {y.data()};
@@ -35,7 +35,7 @@ inline std::vector<int64_t> stored(const kernel::Kernel& k, int64_t n) {
   return y;
 }
 
-// A random expression over i, j and n with `depth` levels of operators; divisors are positive constants.
+// Returns a random expression over i, j and n with `depth` levels of operators. Divisors are positive constants.
 inline kernel::Expr random_index(Random& r, int depth, kernel::Expr i, kernel::Expr j, kernel::Expr n) {
   using namespace kernel;
   if (depth == 0) {
@@ -54,7 +54,7 @@ inline kernel::Expr random_index(Random& r, int depth, kernel::Expr i, kernel::E
   return op == 6 ? a - b : a + b;
 }
 
-// Statements of a kernel as lines without indentation.
+// Returns the statements of a kernel as lines without indentation.
 inline std::vector<std::string> lines(const kernel::Kernel& k) {
   std::vector<std::string> out;
   std::string line;

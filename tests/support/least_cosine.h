@@ -1,4 +1,4 @@
-// How alike two modules' results are, for tests of passes that round on purpose.
+// Similarity of two modules' results, for tests of passes that round on purpose.
 #pragma once
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace rlxc::testing {
 
-// Of the output that is least alike.
+// Returns the smallest cosine over all outputs.
 inline double least_cosine(const Module& before, const Module& after, uint64_t seed = 1) {
   const auto a = results_of(before, seed), b = results_of(after, seed);
   REQUIRE(a.size() == b.size());

@@ -1,5 +1,5 @@
-// Kernels rendered as C, built by the C compiler of this machine and loaded: how tests, `run` and calibration execute them.
-// Kernels rendered as CUDA, HIP or MSL run as C++, lanes by fibers: slow, but it is their own text that runs.
+// Builds rendered kernels with the C compiler of this machine and loads them. CUDA, HIP and MSL kernels run as C++ with threads
+// as fibers: slow, but their unmodified source.
 #pragma once
 #include <array>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace rlxc::target {
 
-enum class Dialect : uint8_t { C, Cuda, Hip, Metal };  // all but C run on the fibers of emulation.h
+enum class Dialect : uint8_t { C, Cuda, Hip, Metal };  // all but C use the fibers of runtime/emulation.h
 
 struct NativeOptions {
   Dialect dialect = Dialect::C;
@@ -22,14 +22,14 @@ struct NativeOptions {
 
 class NativeModule {
  public:
-  // One compiler call for all kernels. Null and `*error` (the compiler's messages) where that fails or says anything at all.
+  // Compiles all kernels in one call. Returns null and sets `*error` to the compiler's messages if there are any.
   static std::unique_ptr<NativeModule> build(const std::vector<const kernel::Kernel*>&, const NativeOptions&, std::string* error);
   ~NativeModule();
   NativeModule(const NativeModule&) = delete;
   NativeModule& operator=(const NativeModule&) = delete;
 
-  // Calls kernel number i with its buffers and symbols, in the order of its argument list. `grid` and `lanes` are the launch
-  // geometry of kernels for a device.
+  // Calls kernel number i with buffers and symbols in the order of its argument list. `grid` and `lanes`: the launch geometry of
+  // a device kernel.
   void call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
             std::array<int64_t, 3> grid = {1, 1, 1}, std::array<int64_t, 3> lanes = {1, 1, 1}) const;
 

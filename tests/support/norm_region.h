@@ -1,4 +1,4 @@
-// Attributes of regions by the text of their steps.
+// Builds region attributes from the text of their steps.
 #pragma once
 #include <doctest/doctest.h>
 

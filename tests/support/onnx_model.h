@@ -1,4 +1,4 @@
-// Small ONNX models for tests of the importer: written as protobuf bytes, imported, evaluated.
+// Small ONNX models for importer tests: written as protobuf bytes, imported, evaluated.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ std::string node(std::string_view op, const std::vector<std::string>& inputs, co
                  const std::vector<std::string>& attributes = {}, std::string_view domain = "");
 std::string value_info(std::string_view name, DType t, const std::vector<int64_t>& dims);
 
-// A model of one graph, and the values of its inputs.
+// A model with one graph, and the values of its inputs.
 class OnnxModel {
  public:
   explicit OnnxModel(int64_t opset = 24) { opsets_ = field(8, field(2, opset)); }
@@ -45,8 +45,8 @@ class OnnxModel {
   std::string bytes() const { return field(1, int64_t{10}) + field(7, graph_) + opsets_ + extra_; }
 
   std::unique_ptr<Module> load(Diagnostics& d, const onnx_import::ImportOptions& options = {}) const;
-  // The outputs by the reference evaluator; fails the test without them. RLXC_KEEP_CASES names a folder where the model is left
-  // as a case in ONNX's layout.
+  // Returns the outputs of the reference evaluator; fails the test on errors. RLXC_KEEP_CASES names a folder where the model is
+  // saved as a case in ONNX's layout.
   std::vector<std::vector<double>> run() const;
 
  private:
@@ -54,7 +54,7 @@ class OnnxModel {
   std::vector<eval::HostValue> inputs_;
 };
 
-// Numbers in [-1, 1) that differ with the seed.
+// Returns reproducible numbers in [-1, 1).
 std::vector<double> some(size_t n, uint64_t seed);
 
 void check_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-5);

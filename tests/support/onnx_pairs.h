@@ -1,5 +1,4 @@
-// Tests that an operator equals a composition of others: both are nodes of one model, read the same random inputs, and their
-// results are compared.
+// Tests that an operator equals a composition of others: both are nodes of one model with the same random inputs.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,14 +15,14 @@ class OnnxPair {
   }
 
   OnnxModel& model() { return model_; }
-  // An input of random numbers in [-1, 1).
+  // Adds an input of random numbers in [-1, 1).
   OnnxPair& real(std::string_view name, std::vector<int64_t> dims) {
     size_t n = 1;
     for (int64_t d : dims) n *= static_cast<size_t>(d);
     model_.input(name, DType::F32, std::move(dims), some(n, ++seed_));
     return *this;
   }
-  // An input of random integers in low..high.
+  // Adds an input of random integers in low..high.
   OnnxPair& integers(std::string_view name, DType t, std::vector<int64_t> dims, int low, int high) {
     size_t n = 1;
     for (int64_t d : dims) n *= static_cast<size_t>(d);
@@ -44,7 +43,7 @@ class OnnxPair {
     model_.add(node("Constant", {}, {std::string(name)}, {attribute("value_float", v)}));
     return *this;
   }
-  // A node of ai.onnx, or of another domain.
+  // Adds a node of ai.onnx, or of another domain.
   OnnxPair& node_of(std::string_view domain, std::string_view op, const std::vector<std::string>& in,
                     const std::vector<std::string>& out, const std::vector<std::string>& attributes = {}) {
     model_.add(node(op, in, out, attributes, domain));
@@ -58,7 +57,7 @@ class OnnxPair {
                const std::vector<std::string>& attributes = {}) {
     return node_of("", op, in, {out}, attributes);
   }
-  // Each pair of values must agree; `tolerance` 0 asks for equality.
+  // Checks that each pair of values agrees. `tolerance` 0 requires equality.
   void agree(const std::vector<std::pair<std::string, std::string>>& pairs, double tolerance = 1e-5) {
     std::vector<std::string> names;
     const auto place = [&](const std::string& name) {

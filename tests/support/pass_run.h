@@ -1,4 +1,4 @@
-// What every test of a pass needs: a context, the pass run under its name, and the graph as one line of op names.
+// Fixtures of pass tests: a context, running a pass by name, and the graph as one line of op names.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -14,10 +14,10 @@ struct PassRun {
   Diagnostics diagnostics;
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> notes;
-  std::shared_ptr<codegen::LoweringCache> lowerings;  // that `context` refers to, if it does
+  std::shared_ptr<codegen::LoweringCache> lowerings;  // set if `context` refers to it
   PassContext context{target, options, diagnostics, decisions, notes};
 
-  // Runs the pass, checks that the result is valid.
+  // Runs the pass and checks that the result is valid.
   PassResult operator()(Module& m, std::string_view name) {
     const PassInfo* pass = find_pass(name);
     REQUIRE(pass != nullptr);
@@ -30,7 +30,7 @@ struct PassRun {
   }
 };
 
-// What tests of one pass begin with.
+// The fixture of tests of one pass.
 struct PassFixture {
   Module m;
   Graph& g = m.main();
@@ -38,7 +38,7 @@ struct PassFixture {
   PassRun run;
 };
 
-// "input relu add": the nodes of a graph in order, without the terminator.
+// Returns "input relu add": the nodes of a graph in order, without the terminator.
 inline std::string ops(const Graph& g) {
   std::string s;
   for (NodeId n : g.nodes()) s += (s.empty() ? "" : " ") + std::string(name(g.op(n)));

@@ -1,4 +1,4 @@
-// Random inputs for tests that are the same on every machine: std::uniform_real_distribution and its like are not.
+// Portable random inputs for tests. std::uniform_real_distribution and similar differ between standard libraries.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -29,7 +29,7 @@ class Blocks {
 
  private:
   uint64_t below(uint64_t n) { return random_() % n; }
-  bool odd() { return below(12) == 0; }  // one detail is not as it should be
+  bool odd() { return below(12) == 0; }  // whether to change a detail
   double real() { return static_cast<double>(below(2001)) / 1000.0 - 1; }
 
   ValueId tapped(ValueId v) {
@@ -48,7 +48,7 @@ class Blocks {
       for (std::byte byte : element_bytes(t_, real())) values.push_back(byte);
     const std::string name = "w" + std::to_string(weights_++);
     const std::vector<Dim> sizes(dims.begin(), dims.end());
-    if (odd()) return b_.input(name, tensor_type(t_, sizes));  // known at run time only
+    if (odd()) return b_.input(name, tensor_type(t_, sizes));  // an input instead of a constant
     return b_.param(name, tensor_type(t_, sizes), m_.data.add(make_data(t_, std::move(dims), values)));
   }
   ValueId either(OpKind op, ValueId a, ValueId b) { return below(2) ? b_.create(op, {a, b}) : b_.create(op, {b, a}); }
@@ -82,7 +82,7 @@ class Blocks {
     return y;
   }
 
-  // A norm scaled and shifted by what belongs to each batch, and a residual through a gate.
+  // A norm with per-batch scale and shift, and a gated residual.
   ValueId modulated(ValueId x) {
     const ValueId given = b_.input("condition" + std::to_string(weights_++), tensor_type(t_, {kBatch, 1, kHidden}));
     const ValueId all = linear(given, kHidden, 3 * kHidden);

@@ -1,6 +1,6 @@
 // Random valid graphs of the idioms that passes recognise and fuse (norms, activations, attention, rotary embedding, gates,
-// products with bias, convolutions with batch norm), each written in one of the exporters' ways, and often with one detail that
-// is not as it should be: another axis, an operand that broadcasts, a second reader, an output in the middle. Passes must see it.
+// matmuls with bias, convolutions with batch norm) in exporters' variants. Some have one changed detail that passes must notice:
+// another axis, a broadcast operand, a second user, an output in the middle.
 #pragma once
 #include <cstdint>
 #include <memory>

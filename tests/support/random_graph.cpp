@@ -25,7 +25,7 @@ class Generator {
                               b.scalar(DType::F32, 1),
                               b.scalar(DType::F32, 0)};
     fill(b, pool, options_.nodes, 0);
-    // Everything that nothing reads, and a few that something reads, are outputs.
+    // Values without users, and some with users, become outputs.
     Graph& g = module_.main();
     std::vector<ValueId> outputs;
     for (size_t i = 0; i < pool.size(); ++i)
@@ -56,14 +56,14 @@ class Generator {
 
   ValueId choose(const Graph& g, const std::vector<ValueId>& pool, DType t) {
     for (int i = 0; i < 40; ++i)
-      // Recent values more often, so that graphs are deep.
+      // Prefers recent values, which makes graphs deep.
       if (const ValueId v = below(2) ? pick(pool) : pool[pool.size() - 1 - below(std::min<size_t>(pool.size(), 6))];
           g.dtype(v) == t)
         return v;
     return {};
   }
 
-  // A value that broadcasts with x as it stands: no equality of sizes needs to be assumed.
+  // Returns a value that provably broadcasts with x, without assuming equal sizes.
   ValueId partner(const Graph& g, const std::vector<ValueId>& pool, ValueId x, DType t) {
     for (int i = 0; i < 10; ++i) {
       const ValueId y = choose(g, pool, t);

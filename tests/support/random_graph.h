@@ -1,5 +1,5 @@
-// Random valid graphs for the tests of passes: equal options give equal graphs. Values are of f32, i64 and bool; ops are smooth
-// or exact, so that a rewrite which is right to rounding gives results that are equal to tolerance.
+// Random valid graphs for pass tests, reproducible by options. Values are f32, i64 and bool. Ops are smooth or exact: a correct
+// rewrite yields equal results within tolerance.
 #pragma once
 #include <memory>
 
@@ -10,7 +10,7 @@ namespace rlxc::testing {
 struct RandomGraphOptions {
   uint64_t seed = 1;
   int nodes = 40;
-  bool symbolic = false;     // the leading size of an input is the symbol `batch`
+  bool symbolic = false;     // the leading dim of inputs is the symbol `batch`
   bool control_flow = true;  // If nodes with bodies
 };
 

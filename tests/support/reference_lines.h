@@ -1,4 +1,4 @@
-// Documents of the reference JSON form, built line by line: op, inputs, sizes, element type.
+// Builds documents of the reference JSON format line by line: op, inputs, dims, element type.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@ namespace rlxc::test {
 struct ReferenceLines {
   std::string text;
   int count = 0;
-  // Sizes below 0 are symbols: -1 is symbol 0.
+  // Dims below 0 are symbols: -1 is symbol 0.
   ReferenceLines& add(const std::string& op, const std::vector<int>& inputs, const std::vector<int>& dims,
                       const std::string& dtype = "F32") {
     if (count) text += ",\n";
@@ -24,7 +24,7 @@ struct ReferenceLines {
   ReferenceLines& input(const std::string& name, const std::vector<int>& dims, const std::string& dtype = "F32") {
     return add(R"({"Input":{"name":")" + name + "\"}}", {}, dims, dtype);
   }
-  // The graph whose outputs are these nodes; the last one if none is named.
+  // Returns the graph with these nodes as outputs; by default the last one.
   std::string graph(const std::string& more = "", std::vector<int> outputs = {}) const {
     if (outputs.empty()) outputs.push_back(count - 1);
     std::string ids;

@@ -1,4 +1,4 @@
-// Documents of the reference JSON form, evaluated: one operation on given numbers.
+// Evaluates one op of the reference JSON format on given numbers.
 #pragma once
 #include <cmath>
 #include <string>
@@ -37,7 +37,7 @@ inline std::string reference_name(DType t) {
   s[0] = static_cast<char>(s[0] - 32);
   return s;
 }
-// One operation of inputs; `inputs` may have no values for the shapes alone.
+// Evaluates one op. Entries of `inputs` may have shapes without values.
 inline Reals one(const std::string& op, const std::vector<In>& inputs, const std::vector<int>& result,
                  const std::string& type = "F32") {
   ReferenceLines l;

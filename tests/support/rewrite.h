@@ -1,5 +1,5 @@
-// A test of a rewriting pass in one line: build a graph, run the pass on it, look at the ops that are left, and check on random
-// inputs that the results are the same.
+// Tests a rewriting pass in one line: builds a graph, runs the pass, compares the remaining ops, and checks equal results on
+// random inputs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ struct Rewrite {
   PassRun run;
   PassResult result;
 
-  // `build` makes nodes in the main graph and returns what the outputs are. `rtol` is the relative difference that is allowed.
+  // `build` creates nodes in the main graph and returns the outputs. `rtol`: allowed relative difference.
   using Build = std::function<std::vector<ValueId>(Builder&)>;
   Rewrite(std::string_view pass, const Build& build, const std::function<void(PassRun&)>& configure = {}, double rtol = 1e-4) {
     for (Module* m : {before.get(), after.get()}) {
@@ -30,14 +30,14 @@ struct Rewrite {
     CHECK_FALSE_MESSAGE(run(*after, pass).changed, "the pass changes its own result: " << ops(after->main()));
   }
 
-  // The ops that are left, without leaves.
+  // Returns the remaining ops, without leaves.
   std::string left() const {
     std::string s;
     for (NodeId n : after->main().nodes())
       if (!has_trait(after->main().op(n), kLeaf)) s += (s.empty() ? "" : " ") + std::string(name(after->main().op(n)));
     return s;
   }
-  // The first node of this kind in the result.
+  // Returns the first node of this kind in the result.
   NodeId find(OpKind op) const {
     for (NodeId n : after->main().nodes())
       if (after->main().op(n) == op) return n;
@@ -61,7 +61,7 @@ inline ValueId f32_param(Builder& b, std::string_view name, std::vector<int64_t>
   const DataId id = b.module().data.add(make_data(DType::F32, dims, values));
   return b.param(name, tensor_type(DType::F32, {dims.begin(), dims.end()}), id);
 }
-// A weight of sizes [k,n] ([n,k] if trans_b) as 4-bit codes with a scale for each `block` terms and column, times x.
+// x times a quantized weight [k,n] ([n,k] if trans_b) with one scale per `block` rows and column.
 struct CodesOf {
   int64_t n = 4, block = 4;
   bool trans_b = false, zero = false;

@@ -1,4 +1,4 @@
-// Do two modules with equal inputs compute the same on random values?
+// Checks that two modules with equal inputs compute the same on random values.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ struct Tolerance {
   double rtol = 1e-4, atol = 1e-5;
 };
 
-inline constexpr int64_t kTestSize = 3;  // of symbolic sizes
+inline constexpr int64_t kTestSize = 3;  // value of symbolic dims
 
 inline eval::EquivalenceOptions equivalence_options(const Module& m, uint64_t seed, Tolerance t = {}) {
   eval::EquivalenceOptions o;
@@ -36,8 +36,8 @@ inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
   return results_of(m, equivalence_options(m, seed));
 }
 
-// The largest absolute one of a float tensor, by which tolerances may be measured: norms of rows that hardly vary amplify what
-// rounding changes. 0 for other types.
+// Returns the largest absolute value of a float tensor, 0 for other types. Tolerances may be relative to it, because norms of
+// nearly constant rows amplify rounding errors.
 inline double largest_value(const TensorData& t) {
   double largest = 0;
   for (int64_t k = 0; is_float(t.dtype) && k < t.elements(); ++k)

@@ -1,4 +1,4 @@
-// Artefacts against schemas/, by scripts/validate-json.
+// Validates artefacts against schemas/ with scripts/validate-json.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -12,7 +12,8 @@
 
 namespace rlxc::test {
 
-// Fails the test unless `json` is valid by schemas/<kind>.schema.json. Without Python's jsonschema it says so and passes.
+// Fails the test unless `json` is valid under schemas/<kind>.schema.json. Passes with a message if Python's jsonschema is
+// missing.
 inline void check_schema(const std::string& kind, std::string_view json) {
   static const bool available = std::system("python3 -c 'import jsonschema' 2>/dev/null") == 0;
   if (!available) {

@@ -1,9 +1,9 @@
-// Where the files of the tests and the scripts are.
+// The location of test files and scripts.
 #pragma once
 #include <string>
 
 namespace rlxc::test {
 
-std::string source_dir();  // The top folder of the sources.
+std::string source_dir();  // the top folder of the sources
 
 }  // namespace rlxc::test

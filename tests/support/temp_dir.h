@@ -1,4 +1,4 @@
-// A folder of its own for one test, removed at the end of it.
+// A temporary folder for one test, removed at its end.
 #pragma once
 #include <string>
 

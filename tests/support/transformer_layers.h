@@ -1,4 +1,4 @@
-// Two layers of projections, attention, projection and a product, for tests of what is made of whole blocks.
+// Two layers of projections, attention, projection and a matmul, for tests of passes on whole blocks.
 #pragma once
 #include "codegen/lowering_cache.h"
 #include "support/rewrite.h"
@@ -7,7 +7,7 @@ namespace rlxc::testing {
 
 struct Layers {
   int64_t batch = 1, rows = 8, width = 8;  // batch -1: a symbol
-  int64_t inner = 0;                       // columns of a product before the last one; 0: there is none
+  int64_t inner = 0;                       // columns of an extra matmul before the last one; 0: none
   std::vector<ValueId> operator()(Builder& b) const {
     const Dim outer = batch < 0 ? b.dims().symbol("batch") : Dim(batch);
     ValueId x = f32_input(b, "x", {outer, rows, width});
@@ -26,9 +26,9 @@ struct Layers {
   }
 };
 
-// A target for which launches are dear, and whose kernels can be joined if they have at most so many arguments.
+// A target with expensive launches, whose kernels can be fused if the result has at most `max_arguments` arguments.
 struct JoiningTarget {
-  size_t max_arguments = 0;  // 0: any
+  size_t max_arguments = 0;  // 0: unlimited
   void operator()(PassRun& r) const {
     codegen::CapabilityRow row;
     row.mapping.workgroups = true, row.mapping.load_bytes = row.mapping.vector_bytes = 16, row.mapping.warp = 32;

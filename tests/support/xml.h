@@ -1,4 +1,4 @@
-// Is a text well-formed XML of the kind that the reports write: elements, attributes in double quotes, escaped text?
+// Checks that a text is well-formed XML of the kind that reports use: elements, double-quoted attributes, escaped text.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -9,7 +9,7 @@ inline bool is_well_formed(std::string_view s) {
   std::vector<std::string_view> open;
   bool had_root = false;
   for (size_t i = 0; i < s.size();) {
-    if (s[i] == '&') {  // only the entities of XML
+    if (s[i] == '&') {  // only XML's entities
       const std::string_view rest = s.substr(i, 6);
       if (!rest.starts_with("&amp;") && !rest.starts_with("&lt;") && !rest.starts_with("&gt;") && !rest.starts_with("&quot;"))
         return false;

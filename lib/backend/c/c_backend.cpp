@@ -14,7 +14,7 @@ class CBackend : public Backend {
   using Backend::Backend;
   std::optional<std::vector<TextFile>> write(const codegen::Package& p, const CpuPackageOptions& options,
                                              Diagnostics& d) const override {
-    // Code reaches its constants by offsets of 31 bits.
+    // Code addresses its constants with 31-bit offsets.
     const uint64_t embedded = options.embed_weights ? locate_weights(p, options).packed_bytes : 0;
     if (embedded > kMostEmbedded) {
       d.error(Code::TooLarge,

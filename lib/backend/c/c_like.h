@@ -1,5 +1,5 @@
-// C-like targets: one printer (render.cpp) walks a kernel; a target says how its language spells things. The defaults here
-// are what C, C++, CUDA, HIP and MSL have in common, so that a target overrides only where it differs.
+// C-like languages. One printer (render.cpp) walks a kernel; a target overrides the syntax that differs. The defaults are common
+// to C, C++, CUDA, HIP and MSL.
 #pragma once
 #include <set>
 #include <string>
@@ -15,10 +15,10 @@ using kernel::ExprOp;
 using kernel::Kernel;
 using kernel::Type;
 
-// Types and functions that the kernels of one source file need, in order of definition, each once.
+// Types and functions that the kernels of one source file need, each once, in order of definition.
 class Helpers {
  public:
-  // True the first time a name is asked for: then the caller adds its text (after that of what it depends on).
+  // Returns true on the first call for a name: the caller then adds its text, after that of its dependencies.
   bool needs(const std::string& name) { return names_.insert(name).second; }
   bool has(const std::string& name) const { return names_.count(name) > 0; }
   void add(std::string text) { texts_.push_back(std::move(text)); }
@@ -29,9 +29,9 @@ class Helpers {
   std::vector<std::string> texts_;
 };
 
-// "f32", "f32x16", "boolx4": the suffix that helper functions and vector types carry.
+// "f32", "f32x16", "boolx4": the suffix of helper functions and vector types.
 std::string suffix(Type);
-// `text` with every $key replaced.
+// Returns `text` with every $key replaced.
 std::string expand(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
 
 class CLike {
@@ -40,10 +40,10 @@ class CLike {
 
   virtual std::string_view prelude() const { return ""; }  // opens every source file
   virtual std::string type(Type, Helpers&) const = 0;      // of a value
-  virtual std::string element(DType, Helpers&) const = 0;  // as it lies in memory
+  virtual std::string element(DType, Helpers&) const = 0;  // in memory
   virtual std::string literal(const ExprNode&) const;      // of a scalar constant
 
-  // Operators written between their operands; everything else is a call of function().
+  // Whether the operator is printed infix; other operators are calls of function().
   virtual bool infix(ExprOp, Type operand) const;
   virtual bool scalar_operand(ExprOp, Type) const { return false; }  // vector + constant needs no broadcast
   virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
@@ -61,32 +61,32 @@ class CLike {
 
   virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }  // likewise
 
-  // Reads and writes of `buffer[index]`; a vector covers consecutive elements, or with `gather` one element per index lane.
+  // Loads and stores of `buffer[index]`. A vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;
-  // One element for each lane, of numbers index, index + stride, ...
+  // Loads elements index, index + stride, ..., one per lane.
   virtual std::string strided_load(Type t, const kernel::Buffer& b, const std::string& index, int64_t stride, Helpers& h) const {
     return load(t, b, ramp({DType::I64, t.lanes}, index, stride, h), true, h);
   }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 
-  // Declarations. open() is the text from the head of the function to its opening brace and the launch indices.
+  // Declarations. open() prints from the function's head to its opening brace and the launch indices.
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
   virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }
   virtual std::string loop_head(const std::string& variable, Type, const std::string& extent, Helpers&) const;
   virtual std::string open(const Kernel&, const kernel::Launch&, Helpers&) const = 0;
-  virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
+  virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // index of the workgroup or thread
   virtual std::string close(const Kernel&) const { return "}\n"; }
   virtual std::string_view shared_qualifier() const { return ""; }
   virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;  // declaration, at the top of the kernel
-  // An array; or, where the extent is 1, a variable, with its first value if that is known.
+  // Declares an array; if the extent is 1, a variable, with its first value if known.
   virtual std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const;
   virtual std::string_view barrier(bool /*global*/) const { return ""; }
   virtual std::string_view unroll() const { return ""; }
-  virtual bool threads() const { return false; }  // Parallel loops are shared out by rlxc_parallel_for
+  virtual bool threads() const { return false; }  // Parallel loops call rlxc_parallel_for
 };
 
-// The name of a function with the body that kernel/math.h gives; `head` spells "$R $F($P) {" with its qualifiers.
+// Adds a function with the body of kernel/math.h and returns its name. `head` is "$R $F($P) {" with the language's qualifiers.
 std::string defined_function(const CLike&, ExprOp, Type, std::string_view head, Helpers&);
 
 }  // namespace rlxc::target

@@ -84,7 +84,7 @@ class Cpu : public CLike {
 
   std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b,
                      Helpers& h) const override {
-    // Loads have a type of lower alignment, which `?:` does not take for the same.
+    // Loads have a less aligned type, which `?:` treats as a different type.
     if (condition.lanes == 1 && t.lanes > 1)
       return CLike::select(t, condition, c, "(" + type(t, h) + ")(" + a + ")", "(" + type(t, h) + ")(" + b + ")", h);
     if (condition.lanes == 1) return CLike::select(t, condition, c, a, b, h);

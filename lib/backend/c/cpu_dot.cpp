@@ -3,16 +3,16 @@
 namespace rlxc::target {
 namespace {
 
-// Instructions that compute c + a * b of u8, i8 and i32 on registers of so many bytes, exactly. `vpmaddubsw` is none: it
-// saturates sums of two products. An accumulator that is an asm operand stays in its register; gcc 12 copies those of its own
-// intrinsics. $A, $B and $C are the types of a, b and c, $H is $A in 16-bit elements.
+// Exact instructions for c + a * b of u8, i8 and i32, on registers of `bytes` bytes. Excludes `vpmaddubsw`, which saturates sums
+// of two products. An asm operand stays in its register, while gcc 12 copies the accumulators of its intrinsics. $A, $B and $C
+// are the types of a, b and c, $H is $A in 16-bit elements.
 struct Instructions {
   std::string_view condition;
   int bytes;
   std::string_view body;
 };
 
-// Even and odd bytes as 16-bit elements, whose products are added in pairs.
+// Widens even and odd bytes to 16-bit elements, whose products are added in pairs.
 constexpr std::string_view kPairs = R"(    const $H even = (const $H)(($U)a & 255), odd = (const $H)(($U)a >> 8);
     $C low = ($C)(($H)b << 8 >> 8), high = ($C)(($H)b >> 8);
     __asm__("vpmaddwd %1, %0, %0" : "+v"(low) : "v"(even));
@@ -27,14 +27,14 @@ constexpr Instructions kInstructions[] = {
     {"defined(__AVX2__)", 32, kPairs},
     {"defined(__ARM_FEATURE_MATMUL_INT8)", 16,
      "    __asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n    return c;\n"},
-    // a - 128 is signed; what it lacks depends on b alone.
+    // a - 128 is signed. The difference depends on b alone.
     {"defined(__ARM_FEATURE_DOTPROD)", 16,
      "    const $A flipped = a ^ 128, lowest = ($A){0} + 128;\n    $C lack = {0};\n"
      "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(flipped), \"w\"(b));\n"
      "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(lack) : \"w\"(lowest), \"w\"(b));\n    return c - lack;\n"},
 };
 
-// Sums of products, element by element.
+// Computes the sums of products element by element.
 std::string element_by_element(const CLike& t, Type a, Type b, Type c, const std::string& name, Helpers& h) {
   const int group = a.lanes / c.lanes;
   std::string terms;
@@ -55,7 +55,7 @@ bool has_instructions(Type a, Type b, Type c) {
   return a.dtype == DType::U8 && b.dtype == DType::I8 && c.dtype == DType::I32 && a.lanes == 4 * c.lanes && a.lanes >= 16;
 }
 
-// The function of one register of the instructions.
+// Returns a function for one register of the instruction.
 std::string piece(const CLike& t, const Instructions& i, const std::string& name, Helpers& h) {
   const Type a(DType::U8, i.bytes), b(DType::I8, i.bytes), c(DType::I32, i.bytes / 4);
   const std::string u16 = t.type({DType::U16, i.bytes / 2}, h);

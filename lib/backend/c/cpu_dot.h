@@ -1,11 +1,11 @@
-// Dot units in C: one function whose body the C compiler chooses by the instructions that the processor has.
+// Dot units in C: a function with one body per instruction set, selected by the preprocessor.
 #pragma once
 #include "backend/c/c_like.h"
 #include "kernel/mapping.h"
 
 namespace rlxc::target {
 
-// The units that every processor has, by one instruction or by several.
+// The units of every processor, with one instruction or several.
 inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32}};
 
 constexpr kernel::Mapping cpu_mapping() {
@@ -14,7 +14,7 @@ constexpr kernel::Mapping cpu_mapping() {
   return m;
 }
 
-// The name of a function of a, b and c.
+// Adds a function of a, b and c and returns its name.
 std::string cpu_dot(const CLike&, Type a, Type b, Type c, Helpers&);
 
 }  // namespace rlxc::target

@@ -1,4 +1,4 @@
-// Dot units in C, built for each of the instruction sets that this processor has, against sums of products.
+// Dot units in C, built for each instruction set of this processor, against plain sums of products.
 #include "backend/c/cpu_dot.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ using namespace rlxc::target;
 
 namespace {
 
-// y = c + sums of products of a and b, 16 sums at a time and one at a time.
+// y = c + sums of products of a and b, as a vector of 16 sums and one at a time.
 Kernel sums_of_products(int64_t n, int lanes) {
   kernel::Builder b("sums_" + std::to_string(lanes));
   const Buf x = b.input("a", DType::U8, n), w = b.input("b", DType::I8, n), c = b.input("c", DType::I32, n / 4),

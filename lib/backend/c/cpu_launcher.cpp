@@ -92,9 +92,14 @@ class Launcher {
     return "0";
   }
 
+  // Of a kernel, whose pointers are `restrict`: those to no bytes would be alike.
+  std::string argument(const BufferSlice& p) {
+    return p.memory == BufferSlice::Memory::Arena && p.slot_bytes == Dim(0) ? "0" : pointer(p);
+  }
+
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
-  // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
+  // Poisons all but the command's buffers. Bodies of control flow do this themselves.
   void guard(const Command& s) {
     if (s.is_control()) return line("rlxc_open_all(c);");
     line("rlxc_close_all(c);");
@@ -112,7 +117,7 @@ class Launcher {
     switch (s.kind) {
       case Command::Kind::Launch: {
         std::string call = p_.kernels[s.kernel].name + "(";
-        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
+        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + argument(s.places[i]);
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
         line(call + ");");
         for (const BufferSlice& p : s.places)
@@ -127,7 +132,7 @@ class Launcher {
     }
   }
 
-  // What follows has room for the bound.
+  // Memory was planned for the bound.
   void check_extent(size_t i, const std::string& indent = {}) {
     if (const auto& bound = p_.lir->extents[i].bound)
       line(indent + "if (" + at("x", i) + " < 0 || " + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
@@ -166,7 +171,7 @@ class Launcher {
     line("}");
   }
 
-  // Where output `i` of the body of a loop is kept, the first and the second buffer.
+  // Returns the double buffer of each output of a loop body.
   std::vector<std::string> carry_buffers(const Command& s, const Graph& body) {
     std::vector<std::string> places;
     DimTable& t = m_.dims;
@@ -178,11 +183,11 @@ class Launcher {
     return places;
   }
 
-  // Rows of stacked results: iteration `i` writes row `row`. What changes its shape while the loop runs is not known before the
-  // body has run: then the row is held and copied.
+  // Stacked results: iteration `i` writes row `row`. If extents of the body determine the row's shape, the row is written to a
+  // buffer and copied.
   struct Rows {
     const codegen::Stacked& stacked;
-    size_t output;                // of the body
+    size_t output;                // output number of the body
     std::string to, held, bytes;  // of a row
     std::string row;
   };
@@ -209,10 +214,10 @@ class Launcher {
     }
   }
 
-  // The cost of an iteration: its launches and copies, and the elements that they write as far as sizes are known.
+  // Emits the cost of an iteration: launches, copies, and bytes written, if sizes are static.
   void spend(const Command& s, const Graph& body) {
     if (!limited_) return;
-    constexpr double kStep = 100;  // operations on elements that take as long as a launch
+    constexpr double kStep = 100;  // bytes that take as long to write as a launch
     double operations = kStep * static_cast<double>(1 + p_.graphs[body.id().raw].run.size());
     for (NodeId n : body.nodes())
       for (size_t r = 0; r < body.result_count(n) && !has_trait(body.op(n), kLeaf); ++r)
@@ -344,7 +349,7 @@ std::string CSizes::operator()(Dim d) {
   return "n[" + std::to_string(it->second) + "]";
 }
 
-// Calls of the checked functions rlxc_*.
+// Calls the checked functions rlxc_*.
 std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
   std::vector<std::string> stack;
   for (const std::string& item : dim_postfix(dims_, d)) {

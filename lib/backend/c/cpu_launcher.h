@@ -1,4 +1,4 @@
-// The host side of a cpu package, in C: how a program of launches, copies and control flow is spelled.
+// The host side of a cpu package in C: a program of launches, copies and control flow.
 #pragma once
 #include <functional>
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace rlxc {
 
-// Sizes as C: literals, entries n[i] of the table that `<name>_set_sizes` fills from the symbols, or expressions over these and
-// over the extents x[i] that kernels and control flow store.
+// Prints sizes as C: literals, entries n[i] of the table that `<name>_set_sizes` computes from the symbols, or expressions over
+// these and the extents x[i] that kernels and control flow store.
 class CSizes {
  public:
   CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<DataDependentDim>& extents);
-  std::string operator()(Dim);  // as an operand
+  std::string operator()(Dim);  // as a C operand
   std::string table() const;    // statements that fill n[] from s[], and set `bad` on overflow
   size_t count() const { return entries_.size(); }
 
@@ -24,14 +24,14 @@ class CSizes {
   std::string expression(Dim, const SymbolText&) const;
   DimTable& dims_;
   std::vector<ForeignText> symbols_;
-  std::map<std::string, std::string, std::less<>> extents_;  // what stands for them
+  std::map<std::string, std::string, std::less<>> extents_;  // their C text, by symbol
   std::vector<Dim> entries_;
   std::map<int64_t, size_t> index_;  // by the Dim's representation
 };
 
-// Static functions `load` and `graph_<i>` (of the struct type <name>_ctx); sizes are entered into the table.
-// With `guard`, a kernel may touch only the buffers of its node: the rest of the arena is poisoned for AddressSanitizer. With
-// `laps`, each launch and copy is timed.
+// Returns the static functions `load` and `graph_<i>` (over the struct type <name>_ctx) and adds sizes to the table. With
+// `guard`, a kernel may access only its node's buffers: the rest of the arena is poisoned for AddressSanitizer. With `laps`, each
+// launch and copy is timed.
 std::string launcher_functions(const codegen::Package&, const CpuPackageOptions&, CSizes*);
 
 }  // namespace rlxc

@@ -11,7 +11,7 @@ namespace {
 
 using Values = std::vector<std::pair<std::string_view, std::string>>;
 
-// The name in math.h without the suffix of float.
+// Returns the name in math.h without the float suffix.
 std::string libm(ExprOp op) {
   switch (op) {
     case ExprOp::Abs: return "fabs";
@@ -37,7 +37,7 @@ DType mask_dtype(DType t) {
 
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h);
 
-// A reduction over lanes, by halves.
+// Reduces the lanes of a vector by halves.
 std::string reduction(const CLike& target, ExprOp op, Type t, const std::string& name, Helpers& h) {
   const Type half(t.dtype, t.lanes / 2);
   const ExprOp combine = op == ExprOp::ReduceMax ? ExprOp::Max : ExprOp::Min;
@@ -178,7 +178,7 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
 }  // namespace
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
-  // The others of kernel/math.h: lane by lane they are more precise (pow, sin of large arguments) or faster.
+  // Other functions of kernel/math.h are more precise (pow, sin of large arguments) or faster per lane.
   constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Log, ExprOp::Tanh, ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
@@ -188,7 +188,7 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
 
 namespace {
 
-// Integers of 8 bits become wider ones or floats in two steps: gcc takes vectors apart that grow fourfold at once.
+// 8-bit integers are widened in two steps, because gcc scalarises vectors that grow fourfold at once.
 std::optional<DType> step_between(DType from, DType to) {
   if (rlxc::bits(to) < 32 || to == DType::Bool) return {};
   if (from == DType::I8) return DType::I16;
@@ -197,7 +197,7 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
-// f32 to integers of at most 16 bits, by way of 32: gcc takes a loop of saturating casts apart.
+// Casts f32 to integers of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts.
 std::string saturated(const CLike& target, Type to, Type from, Helpers& h) {
   const int bits = rlxc::bits(to.dtype) - (is_signed(to.dtype) ? 1 : 0);
   const auto number = [](int v) { return std::to_string(v) + ".0f"; };

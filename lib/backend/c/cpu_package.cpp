@@ -25,9 +25,9 @@ namespace {
 using codegen::Package;
 
 constexpr size_t kKernelsInFile = 24;
-constexpr uint64_t kSampled = 32;  // bytes at each end of a weight in a file of the model
+constexpr uint64_t kSampled = 32;  // bytes hashed at each end of a weight in a file of the model
 
-// The text for $KEY in the text of host files; the longest key that fits counts.
+// Values of $KEY in host files. The longest matching key wins.
 using Values = std::map<std::string, std::string, std::greater<>>;
 
 std::string host_file(std::string_view name, const Values& values) {
@@ -37,7 +37,7 @@ std::string host_file(std::string_view name, const Values& values) {
   return {};
 }
 
-// FNV-1a of both ends of a weight: what the host recognises the model's files by without reading them.
+// FNV-1a of both ends of a weight. The host uses it to recognise the model's files without reading them.
 uint64_t sample_of(std::span<const std::byte> bytes) {
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](std::span<const std::byte> part) {
@@ -105,7 +105,7 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
   for (size_t i = 0; i < p.weights.size(); ++i) {
     const codegen::Weight& w = p.weights[i];
     const WeightFiles::Row& row = located.weights[i];
-    const bool given = !w.data.valid();  // by the caller
+    const bool given = !w.data.valid();  // the caller passes it
     rows += "    {" + w.name.c_string() + ", " + (given ? "-1" : std::to_string(row.file)) + ", " +
             std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + literal(given ? 0 : row.offset) + ", " +
             literal(given ? w.bytes : row.stored) + ", " + literal(w.bytes);

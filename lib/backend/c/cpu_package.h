@@ -1,4 +1,4 @@
-// The cpu package: C sources that a person can read and build, with a C API and the weights beside them.
+// The cpu package: readable C sources with a C API, and weights.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,23 +14,24 @@ struct TextFile {
 
 struct CpuPackageOptions {
   bool threads = true;
-  bool guard = false;          // poison what a step may not touch; to be built with -fsanitize=address
-  bool embed_weights = false;  // all weights are in <name>.weights; a cpu package links them into its library
-  bool laps = false;  // double <name>_lap_ms[]: what each step took, added up over runs, in the order of all graphs' programs
-  // A run ends with kLimitError where iterations of loops count for more operations; const char* <name>_limited is then the node.
-  // 0: no limit
+  bool guard = false;          // poison memory that a command must not access; build with -fsanitize=address
+  bool embed_weights = false;  // all weights are in <name>.weights, and the library links them
+  bool laps = false;  // double <name>_lap_ms[]: time of each command, summed over runs, in the order of all graphs' programs
+  // A run fails with kLimitError if loop iterations exceed so many operations; const char* <name>_limited then names the node. 0:
+  // no limit.
   uint64_t max_operations = 0;
-  // Up to so many bytes of weights are copied to <name>.weights. Beyond, those that lie in a file of the model are read from
-  // there (a file name relative to the folder of the model, offset and size), and only what was made in memory is copied.
+  // If the weights exceed this size, weights in a file of the model are read from there (file name relative to the model's
+  // folder, offset, size), and only weights made in memory are copied to <name>.weights.
   uint64_t max_packed_bytes = 16 << 20;
 };
 
-constexpr int kLimitError = 100;  // of <name>_run, beside the codes of <name>.h
+constexpr int kLimitError = 100;  // of <name>_run, in addition to the codes of <name>.h
 
-std::string upper(std::string);  // ASCII letters: the prefix of macros
+std::string upper(std::string);  // ASCII uppercase, the prefix of macros
 
-// All text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, levels.h, levels.c, parallel.c,
-// weights.c (embedded ones), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C identifier.
+// Returns all text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, levels.h, levels.c,
+// parallel.c, weights.c (embedded weights), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C
+// identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -13,9 +13,9 @@ namespace {
 
 using codegen::Package;
 
-constexpr size_t kListed = 6;  // tensors that an example names
+constexpr size_t kListed = 6;  // most tensors that an example names
 
-// The C type of elements, where C has one.
+// Returns the C type of an element, or "" if C has none.
 std::string c_type(DType t) {
   switch (t) {
     case DType::F32: return "float";
@@ -50,7 +50,7 @@ struct Example {
   const Package& p;
   std::vector<int64_t> sizes;
 
-  // A comment line for each of the first tensors.
+  // Returns a comment line for each of the first tensors.
   std::string comments(const std::vector<codegen::Port>& ports, const std::string& array) const {
     std::string s;
     for (size_t i = 0; i < std::min(ports.size(), kListed); ++i)

@@ -1,4 +1,4 @@
-// README.md of a cpu package: every file, and worked calls in each language with the names and sizes of the model.
+// README.md of a cpu package: every file, and example calls in each language with the model's names and sizes.
 #pragma once
 #include <string>
 

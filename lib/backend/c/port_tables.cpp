@@ -38,7 +38,7 @@ PortAlignments port_alignments(const Package& p) {
   };
   for (const Command& s : p.graphs[0].run)
     for (size_t i = 0; i < s.places.size(); ++i) {
-      // Bodies of control flow get the buffers of their node: they may read any type there.
+      // Bodies of control flow may read any type in their node's buffers.
       const uint64_t kernel = s.kind == Command::Kind::Launch ? element_bytes(p.kernels[s.kernel].buffers[i].type.dtype) : 8;
       if (s.kind != Command::Kind::Copy) raise(s.places[i], kernel);
     }

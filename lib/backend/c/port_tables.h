@@ -1,4 +1,4 @@
-// Inputs and outputs in a cpu package: tables and functions of its C sources, and lines for people.
+// Inputs and outputs of a cpu package: tables and functions of its C sources, and text.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace rlxc {
 
-// The alignment of each buffer in bytes: that of the widest element that a kernel reads or writes in it.
+// The alignment of each buffer in bytes: the widest element that a kernel accesses in it.
 struct PortAlignments {
   std::vector<uint64_t> inputs, outputs;
 };
-PortAlignments port_alignments(const codegen::Package&);  // O(places of all steps)
+PortAlignments port_alignments(const codegen::Package&);  // O(arguments of all commands)
 
 std::string tensor_rows(const codegen::Package&, const std::vector<codegen::Port>&, const std::vector<uint64_t>& alignments);
-// Cases of a switch over the number of the port: its bytes, and the size of an axis.
+// Return the cases of a switch over the port number: its bytes, and its dims.
 std::string bytes_cases(const codegen::Package&, const std::vector<codegen::Port>&, CSizes&);
 std::string dim_cases(const codegen::Package&, const std::vector<codegen::Port>&, CSizes&);
-// Statements that return an error where `s`, the sizes that are set, do not fit the model or its plan.
+// Returns statements that return `error` if the sizes in `s` do not fit the model or its plan.
 std::string size_conditions(const codegen::Package&, CSizes&, const std::string& error);
 
 }  // namespace rlxc

@@ -12,7 +12,7 @@ using namespace kernel;
 struct Infix {
   ExprOp op;
   std::string_view text;
-  int precedence;  // higher binds tighter; 0: always in parentheses as an operand
+  int precedence;  // higher binds tighter; 0: parenthesised as an operand
 };
 constexpr int kPrimary = 100;
 constexpr Infix kInfix[] = {{ExprOp::Mul, "*", 3},  {ExprOp::Add, "+", 2}, {ExprOp::Sub, "-", 2}, {ExprOp::Lt, "<", 1},
@@ -58,7 +58,7 @@ class Printer {
     return outlined_ + head + open + out_ + target_.close(k);
   }
 
-  // The statements of a function of kernel/math.h; its last store is what it returns.
+  // Prints the body of a function of kernel/math.h; its last store is the return value.
   std::string function_body(const Kernel& k) {
     k_ = &k, depth_ = 1;
     for (const Stmt& s : k.body) {
@@ -82,7 +82,7 @@ class Printer {
     }
   }
 
-  // Shared buffers are declared before all else: some languages want them outside of blocks.
+  // Declares Shared buffers first, because some languages require them outside of blocks.
   void shared(const std::vector<Stmt>& body) {
     for (const Stmt& s : body) {
       if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared)
@@ -112,7 +112,7 @@ class Printer {
     }
   }
 
-  // A store that gives a variable its first value.
+  // Returns whether the store initialises a variable.
   bool starts(const Stmt& s, BufferId b) const {
     return s.kind == StmtKind::Store && s.buffer == b && is_variable(k_->buffer(b));
   }
@@ -177,8 +177,8 @@ class Printer {
     line("}");
   }
 
-  // The body of a Parallel loop becomes a function of its own, that takes the arguments of the kernel by a pointer and
-  // computes the Lets it needs again.
+  // Prints the body of a Parallel loop as a separate function, which takes the kernel's arguments by pointer and recomputes the
+  // Lets that it needs.
   void parallel(const Stmt& s, const std::vector<Stmt>& siblings) {
     Uses used = uses(s.body);
     std::vector<const Stmt*> lets;
@@ -223,7 +223,6 @@ class Printer {
          "_a);");
   }
 
-  // Expressions.
   std::string value(ExprId id) { return print(id).text; }
 
   std::string operand(ExprId id, int parent, bool right) {
@@ -279,14 +278,14 @@ class Printer {
     return {call + ")"};
   }
 
-  // The scalar under a broadcast, where the target takes it as it is.
+  // Returns the scalar under a broadcast if the target accepts scalar operands there.
   ExprId bare_scalar(const ExprNode& e, int n) {
     const ExprNode& a = k_->expr(e.args[n]);
     bool bare = a.op == ExprOp::Broadcast && k_->expr(a.args[0]).op == ExprOp::Const && target_.scalar_operand(e.op, a.type);
     return bare ? a.args[0] : e.args[n];
   }
 
-  // Integer division (or a shift) that can't go wrong: the second operand is a fit constant.
+  // Returns whether an integer division or shift is safe without a helper: the second operand is a valid constant.
   bool plain_division(const ExprNode& e) {
     int64_t n = 0;
     if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) < 32) return false;

@@ -1,4 +1,4 @@
-// Kernels as source text. The renderer only spells: it makes no choice that a builder or the simplifier could have made.
+// Prints kernels as source text. The renderer makes no choice that a builder or the simplifier could make.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rlxc::target {
 
-// One self-contained source file with these kernels; or one kernel. Kernels must have passed kernel::simplify, which names
-// what is used more than once.
+// Returns one self-contained source file with these kernels, or one kernel. Run kernel::simplify first: it names shared
+// expressions.
 std::string render(const std::vector<const Kernel*>&, const CLike&);
 std::string render(const Kernel&, const CLike&);
 

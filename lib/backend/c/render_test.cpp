@@ -1,4 +1,4 @@
-// Kernels as each target spells them: golden files of small kernels of three builders.
+// Golden files of the text that each target renders for small kernels of three builders.
 #include "backend/c/render.h"
 
 #include <doctest/doctest.h>

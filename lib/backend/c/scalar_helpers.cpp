@@ -8,7 +8,7 @@
 namespace rlxc::target {
 namespace {
 
-// $T type, $U unsigned type to shift in, $W type to multiply in, $B bits - 1, $sqrt square root.
+// $T type, $U unsigned type for shifts, $W type for products, $B bits - 1, $sqrt square root.
 struct HelperRow {
   ExprOp op;
   const char* text;
@@ -96,7 +96,7 @@ std::string add_saturating_cast(const CLike& target, std::string_view qualifiers
   if (!h.needs(name)) return name;
   int bits = rlxc::bits(to);
   bool is_unsigned = dtype_class(to) == DTypeClass::UInt;
-  // Both bounds are powers of two (or 0), so they are exact as floats.
+  // Both bounds are powers of two (or 0), which floats represent exactly.
   auto number = [&](double v) {
     ExprNode e{ExprOp::Const, from, {}, 0};
     std::memcpy(&e.payload, &v, sizeof v);

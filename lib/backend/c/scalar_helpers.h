@@ -1,18 +1,18 @@
-// Small scalar functions that C, C++, CUDA, HIP and MSL all need and can share the text of: min and max that propagate NaN,
-// division that can't trap, shifts, arithmetic of narrow integers, casts that saturate.
+// Scalar functions with the same text in C, C++, CUDA, HIP and MSL: min and max that propagate NaN, division that cannot trap,
+// shifts, narrow integer arithmetic, saturating casts.
 #pragma once
 #include "backend/c/c_like.h"
 
 namespace rlxc::target {
 
-// "($T a, $T b) { return ...; }" with $T the type, or null where the language or its library has the operator.
+// Returns "($T a, $T b) { return ...; }" with $T the type; null if the language or its library has the operator.
 const char* scalar_definition(ExprOp, DType);
 
-// Adds a function "`qualifiers` result name(...)" with one of these definitions and returns its name.
+// Each adds a function "`qualifiers` result name(...)" with one of these definitions and returns its name.
 std::string add_scalar_function(const CLike&, std::string_view qualifiers, ExprOp, DType, Helpers&);
 std::string add_saturating_cast(const CLike&, std::string_view qualifiers, DType to, DType from, Helpers&);
 
-// The type that an operator gives for operands of type t.
+// Returns the result type of an operator on operands of type t.
 Type result_type(ExprOp, Type t);
 
 }  // namespace rlxc::target

@@ -14,14 +14,14 @@ using codegen::BufferSlice;
 using codegen::Command;
 using codegen::Package;
 
-constexpr uint64_t kUnit = 64;       // parts of memory begin at its multiples
+constexpr uint64_t kUnit = 64;       // alignment of the parts of memory
 constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
 constexpr size_t kMostBindings = 255;
 
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
 
-// Control flow hands places on to bodies; it must not hand on weights: they are copied.
+// Copies weights that control flow passes to bodies to packed memory, because bodies cannot bind weights.
 void copy_weights_of_control(Package* p) {
   DimTable& dims = p->lir->module->dims;
   for (codegen::GraphProgram& g : p->graphs)
@@ -42,7 +42,7 @@ void copy_weights_of_control(Package* p) {
     }
 }
 
-// The range of addresses, as the host lays it out: with the largest sizes, where symbols have ranges.
+// The address range as the host lays it out, with the maximum of each symbolic size.
 class Memory {
  public:
   explicit Memory(const Package& p) : p_(p), inputs_(p.inputs.size()), arena_(p.graphs.size()) {
@@ -62,8 +62,7 @@ class Memory {
   bool is_known() const { return is_known_; }
   uint64_t total() const { return total_; }
 
-  // A buffer ends where the next part would not fit; a part that is larger begins one and is cut at multiples of the limit,
-  // where the plan has nothing that could lie in one buffer.
+  // Splits the range between parts. A part larger than the limit starts a buffer and is split at multiples of the limit.
   std::vector<uint64_t> cuts(uint64_t limit) const {
     std::vector<uint64_t> cuts;
     uint64_t begin = 0;
@@ -73,8 +72,7 @@ class Memory {
     return cuts;
   }
 
-  // Of the buffer that the place of a kernel of this graph lies in, from the place on; all of it, where symbols say where that
-  // is.
+  // Returns the byte range from a kernel argument to the end of its buffer; the whole buffer if its offset is symbolic.
   std::pair<uint64_t, uint64_t> range(const BufferSlice& p, GraphId graph) const {
     const uint64_t base = p.memory == BufferSlice::Memory::Input    ? inputs_[p.index]
                           : p.memory == BufferSlice::Memory::Output ? outputs_[p.index]
@@ -96,7 +94,7 @@ class Memory {
     return at;
   }
 
-  // A body belongs to one node, and its arena lies in that of the node's graph.
+  // A body belongs to one node. Its arena is part of the arena of the node's graph.
   void place_bodies() {
     for (std::vector<GraphId> graphs{GraphId(0)}; !graphs.empty();) {
       const GraphId g = graphs.back();
@@ -112,13 +110,13 @@ class Memory {
   }
 
   const Package& p_;
-  bool is_known_;  // sizes, or largest ones
+  bool is_known_;  // whether all sizes have a constant maximum
   uint64_t total_ = 0, scratch_ = 0, cells_ = 0;
   std::vector<uint64_t> inputs_, outputs_, arena_;  // arenas by graph
   std::vector<std::pair<uint64_t, uint64_t>> parts_;
 };
 
-// The bindings of an argument: its memory, and the first and the number of the pieces of it.
+// The bindings of an argument: its memory, and its first buffer and their number.
 struct Pieces {
   bool separate = false;
   uint64_t first = 0, count = 1;
@@ -144,7 +142,7 @@ class KernelSplitter {
       return {true, 0, limit_ ? (end - 1) / limit_ - begin / limit_ + 1 : 1};
     }
     const Pieces all{false, 0, p_.cuts.size() + 1};
-    // A body works on whatever it is handed.
+    // A body may receive any buffer.
     if (graph.raw != 0 && (p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output)) return all;
     const auto piece = [&](uint64_t at) {
       return static_cast<uint64_t>(std::ranges::upper_bound(p_.cuts, at) - p_.cuts.begin());
@@ -155,7 +153,7 @@ class KernelSplitter {
     return count > 1 && !p.offset.is_static() ? all : Pieces{false, first, count};
   }
 
-  // Pieces of memory are numbered in their order, so that those of an argument follow each other; then come weights.
+  // Bindings of memory buffers are numbered in order, which makes those of an argument consecutive. Weights follow.
   uint32_t variant(const Command& s) {
     std::vector<Pieces> arguments;
     std::set<uint64_t> memories;
@@ -201,7 +199,7 @@ class KernelSplitter {
   const Memory& memory_;
   Diagnostics& diagnostics_;
   std::map<std::pair<uint32_t, std::vector<uint8_t>>, uint32_t> variants_;
-  std::map<uint32_t, uint32_t> counts_;  // of variants
+  std::map<uint32_t, uint32_t> counts_;  // number of variants, by kernel
   std::vector<kernel::Kernel> kernels_;
 };
 
@@ -209,7 +207,7 @@ class KernelSplitter {
 
 void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
   copy_weights_of_control(p);
-  // What is done at load time has its scratch memory in the same place, where that has one.
+  // Load-time commands reuse the scratch memory of runs.
   DimTable& dims = p->lir->module->dims;
   p->scratch_bytes = largest(dims, p->scratch_bytes, p->lir->ranges);
   if (p->scratch_bytes.is_static() && bytes(p->load_scratch_bytes) > bytes(p->scratch_bytes))

@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kLimit = 4096;
 
-// Rows of a weight, rows of an input, and sums of both, where the weight and the input take `rows` * 256 bytes. With `own_size`,
-// a further input has a symbolic size `n`.
+// A module with rows of a weight, rows of an input, and sums of both. Weight and input take `rows` * 256 bytes. With `own_size`,
+// another input has a symbolic size `n`.
 std::optional<LirModule> module_of(int64_t rows, bool own_size, SymbolRanges ranges = {}) {
   auto m = std::make_unique<Module>();
   Builder b(m->main());
@@ -46,7 +46,7 @@ TEST_CASE("memory that a device cannot bind at a time is bound in pieces") {
   const auto package = package_of(*lir, "wgpu", d);
   REQUIRE_MESSAGE(package.has_value(), d.text());
   CHECK_MESSAGE(d.text().empty(), d.text());
-  // outputs and `at`, then x from a cut on, then the arena.
+  // Outputs and `at`, then x from a cut on, then the arena.
   CHECK(package->cuts == std::vector<uint64_t>{1088, 1088 + kLimit, 1088 + 5120, 1088 + 5120 + kLimit});
   size_t weights = 0, memories = 0;
   for (const kernel::Kernel& k : package->kernels)
@@ -54,8 +54,8 @@ TEST_CASE("memory that a device cannot bind at a time is bound in pieces") {
       weights += k.buffers[i].separate && k.buffers[i].bindings == 2;
       memories += !k.buffers[i].separate && k.buffers[i].bindings == 2;
     }
-  CHECK(weights == 2);   // the table, in both kernels that read it
-  CHECK(memories == 3);  // x and the sum in one kernel, the sum in another
+  CHECK(weights == 2);   // the table, in both kernels that use it
+  CHECK(memories == 3);  // x and the sum in one kernel, the sum in the other
   Diagnostics said;
   const auto cuda = package_of(*lir, "cuda", said);
   REQUIRE(cuda.has_value());
@@ -82,7 +82,7 @@ TEST_CASE("what has to lie in one buffer and may be too large for it is named") 
 }
 
 TEST_CASE("where sizes have ranges, memory lies as for the largest") {
-  for (const int64_t most : {100, 2000}) {  // of `n`, which takes four bytes each as input and as output
+  for (const int64_t most : {100, 2000}) {  // the maximum of `n`, which takes four bytes each as input and as output
     const auto lir = module_of(2, true, {{"n", {Dim(1), Dim(most)}}});
     REQUIRE(lir.has_value());
     Diagnostics d;
@@ -96,7 +96,7 @@ TEST_CASE("where sizes have ranges, memory lies as for the largest") {
       CHECK(package->cuts.empty());
       CHECK(in_two == 0);
     } else {
-      // Two outputs; the third in two pieces, the second of them with `at`; x; n in two pieces; the arena.
+      // Two outputs; the third in two buffers, the second of them with `at`; x; n in two buffers; the arena.
       CHECK(package->cuts == std::vector<uint64_t>{1024, 1024 + kLimit, 9088, 9600, 9600 + kLimit, 17600});
       CHECK(in_two == 2);  // n and its negative
     }

@@ -16,7 +16,7 @@ struct DialectRow {
   std::string_view prelude;
   std::string_view bf16;
   std::string_view shuffle;   // $V value, $M mask
-  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W the elements that it takes
+  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W its operand words
   std::string_view bf16_instruction;
 };
 
@@ -107,7 +107,7 @@ class CudaLike : public GpuCxx {
     return std::string(kind == LoopKind::Grid ? "blockIdx." : "threadIdx.") + "xyz"[axis];
   }
 
-  // bool & bool is int in C++: vectors of bools and narrow integers go through helpers.
+  // bool & bool is int in C++: vectors of bools and narrow integers use helpers.
   bool infix(ExprOp op, Type t) const override {
     bool compares = op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne;
     return CLike::infix(op, t) && (compares || t.lanes == 1 || rlxc::bits(t.dtype) >= 32);
@@ -238,7 +238,7 @@ using kernel::columns;
 using kernel::MatrixUnit;
 using kernel::rows;
 
-// PTX ISA, mma.m16n8k16, with the steps of k in the order in which a lane of a quad holds them.
+// PTX ISA, mma.m16n8k16, with the steps of k permuted to the order of a quad's lanes.
 constexpr MatrixUnit tensor_core(DType t) {
   return {16,
           8,
@@ -252,7 +252,7 @@ constexpr MatrixUnit tensor_core(DType t) {
 }
 constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16)};
 
-// AMD's CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k a lane.
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k per lane.
 constexpr MatrixUnit matrix_core(DType t) {
   return {16,
           16,

@@ -1,4 +1,4 @@
-// Targets with a launch geometry: kernels in the target's language, launch.json with the program, and a host that carries it out.
+// Targets with a launch geometry: kernels in the target's language, the program as launch.json, and a host that runs it.
 #pragma once
 #include <array>
 
@@ -11,21 +11,21 @@ struct HostPart {
   std::string_view content;   // for the README
 };
 
-// The parts of a package beside its kernels.
+// The parts of a package other than its kernels.
 struct GpuPackaging {
-  size_t kernels_in_file = 64;             // 0: each in a file named after it
-  std::span<const HostPart> host;          // files that are the same for every model
-  std::string_view object_extension = {};  // of what a kernel source is compiled to
-  std::string_view makefile = {};          // $FILES: the compiled kernel sources; empty: nothing to build
-  std::string_view command;                // that runs the package, before its arguments
+  size_t kernels_in_file = 64;             // 0: one file per kernel, named after it
+  std::span<const HostPart> host;          // model-independent files
+  std::string_view object_extension = {};  // of compiled kernel sources
+  std::string_view makefile = {};          // $FILES: the compiled kernel sources; empty: no build step
+  std::string_view command;                // runs the package; arguments follow
   std::string_view how;                    // for the README: how to build and run
-  std::vector<TextFile> (*model_files)(const codegen::Package&) = nullptr;  // further ones, which name inputs and outputs
-  std::string (*example)(const codegen::Package&) = nullptr;                // for the README: a worked call, markdown
-  void (*prepare)(kernel::Kernel&) = nullptr;  // before it is rendered; null: 64-bit indices become 32-bit where proven
-  std::string (*refuses)(const kernel::Kernel&) = nullptr;  // why it cannot be written, or empty
+  std::vector<TextFile> (*model_files)(const codegen::Package&) = nullptr;  // further files, with the names of inputs and outputs
+  std::string (*example)(const codegen::Package&) = nullptr;                // for the README: an example call, markdown
+  void (*prepare)(kernel::Kernel&) = nullptr;               // applied before rendering; null: narrow_indices (kernel/simplify.h)
+  std::string (*refuses)(const kernel::Kernel&) = nullptr;  // the reason why a kernel cannot be emitted, or empty
 };
 
-// Host files of packages; `device` is the file of the device.
+// Host files of packages. `device`: the device's file.
 constexpr std::array<HostPart, 3> cxx_host(std::string_view device) {
   return {{{"program.hpp", "program.hpp", "carries out `launch.json`; its class `Program` is the API"},
            {device, "device.hpp", "allocates, copies and launches by the calls of the device's library"},
@@ -37,7 +37,7 @@ inline constexpr std::string_view kMakeRun =
     "little-endian, "
     "and writes output_<i>.bin.";
 
-// Groups of `workgroup_size` threads with shared memory, and vectors of 16 bytes.
+// Workgroups of `workgroup_size` threads with shared memory, and vectors of 16 bytes.
 constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_size, int warp, int64_t shared_bytes,
                                        int max_vector_lanes, std::span<const kernel::MatrixUnit> matrix_units = {}) {
   kernel::Mapping m;
@@ -57,7 +57,7 @@ class GpuBackend : public Backend {
  public:
   GpuBackend(const TargetInfo& i, const GpuPackaging& p) : Backend(i), packaging(p) {}
 
-  // Kernels take the target's integer types. Where it binds weights apart, a kernel used with and without them becomes two.
+  // Narrows kernels to the target's integer types, and assigns bindings on targets that bind weights separately (bind_memory.h).
   std::optional<codegen::Package> adapt(codegen::Package, Diagnostics&) const override;
   // kernels_*.<language>, launch.json, host sources, Makefile, README.md.
   std::optional<std::vector<TextFile>> write(const codegen::Package&, const CpuPackageOptions&, Diagnostics&) const override;

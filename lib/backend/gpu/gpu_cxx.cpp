@@ -9,7 +9,7 @@ using kernel::Buffer;
 
 std::string GpuCxx::type(Type t, Helpers& h) const { return t.lanes == 1 ? scalar(t.dtype) : vector(t, h); }
 
-// The library's function, one that kernel/math.h defines, or a small helper; on vectors lane by lane where there is no other.
+// Uses the library's function, a definition of kernel/math.h, or a helper; on vectors lane by lane if there is no vector form.
 std::string GpuCxx::function(ExprOp op, Type t, Helpers& h) const {
   std::string from_library = library(op, t.dtype);
   if (!from_library.empty() && (t.lanes == 1 || vector_functions())) return from_library;
@@ -46,7 +46,7 @@ std::string GpuCxx::function(ExprOp op, Type t, Helpers& h) const {
   return name;
 }
 
-// A choice between a half and a float would be ambiguous: both convert to the other.
+// Casts half literals: a conditional between a half and a float is ambiguous, because each converts to the other.
 std::string GpuCxx::literal(const ExprNode& e) const {
   const DType t = e.type.dtype;
   const std::string s = CLike::literal(e);

@@ -1,4 +1,4 @@
-// CUDA, HIP and MSL: C++ with a launch geometry. They differ by the rows of the table and by a few overrides in their files.
+// CUDA, HIP and MSL: C++ with a launch geometry. They differ in a table row and a few overrides.
 #pragma once
 #include "backend/c/c_like.h"
 
@@ -25,9 +25,9 @@ class GpuCxx : public CLike {
   virtual std::string_view function_qualifiers() const = 0;  // of helper functions
   virtual std::string scalar(DType) const = 0;               // type names
   virtual std::string vector(Type, Helpers&) const = 0;
-  virtual std::string library(ExprOp, DType) const = 0;  // a function of the language on scalars, or empty
+  virtual std::string library(ExprOp, DType) const = 0;  // the language's function on scalars, or empty
   virtual std::string pointer(const kernel::Buffer&, const std::string& to) const = 0;  // type of a pointer into the buffer
-  virtual bool vector_functions() const { return false; }  // the library's functions take vectors too
+  virtual bool vector_functions() const { return false; }                               // the library's functions accept vectors
 };
 
 }  // namespace rlxc::target

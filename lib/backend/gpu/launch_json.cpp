@@ -17,7 +17,7 @@ using codegen::BufferSlice;
 using codegen::Command;
 using codegen::Package;
 
-// An expression over the symbols of a kernel, for an evaluator with a stack.
+// Appends an expression over the symbols of a kernel in postfix form.
 void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string>* out) {
   using kernel::ExprOp;
   const kernel::ExprNode& e = k.expr(id);
@@ -32,10 +32,10 @@ void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string
   if (e.op == ExprOp::Const) return out->push_back(std::to_string(e.payload));
   if (e.op == ExprOp::Var) return out->push_back("$" + std::to_string(symbol()));
   for (int a = 0; a < kernel::operand_count(e.op); ++a) postfix(k, e.args[static_cast<size_t>(a)], out);
-  if (e.op == ExprOp::Cast) return;  // between integers: sizes are small
+  if (e.op == ExprOp::Cast) return;  // integer casts; sizes fit
   for (const auto& [op, text] : kOperators)
     if (op == e.op) return out->emplace_back(text), void();
-  out->emplace_back(kernel::name(e.op));  // none of a grid's operators: hosts refuse it
+  out->emplace_back(kernel::name(e.op));  // not an operator of grids: hosts reject it
 }
 
 class Writer {
@@ -251,7 +251,7 @@ class Writer {
     j_.end_array();
   }
 
-  // For each output of a loop's body its two places; the sizes of what is carried to the end, and of rows of stacked results.
+  // Writes the two held places of each body output, the final sizes of carried values, and the row sizes of stacked results.
   void held(const Command& s, const Graph& body, size_t first, size_t carries) {
     const Graph& g = m_.graph(s.graph);
     std::vector<Dim> carried, rows;

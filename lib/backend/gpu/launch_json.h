@@ -1,33 +1,29 @@
-// launch.json (schemas/launch.schema.json): the program of a package as data, which the host of every device target reads and
-// carries out.
+// launch.json (schemas/launch.schema.json): the program of a package as data, which the host of every device target runs.
 //
-// A size is an integer, or the text of an expression that "sizes" gives in postfix form (numbers, "$symbol", + * floordiv mod
-// min max). A place is an array: its memory, [the number of a weight, input or output,] and an offset in bytes. Memories are
-//   W weights   P packed: made when the weights are loaded   A arena: of the graph that is run   S scratch
-//   H held: what loops keep   C cells: counter and condition of a loop, 64 bytes each   I, O buffers of the graph
-// One allocation of a run holds arena, held, scratch and cells in this order. "load" runs once; "graphs" are run by number, 0
-// first.
+// A size is an integer, or an expression whose postfix form is in "sizes" (numbers, "$symbol", + * floordiv mod min max). A place
+// is an array: memory, [number of the weight, input or output,] and byte offset. Memories are
+//   W weights   P packed: written at load time   A arena of the running graph   S scratch
+//   H held: double buffers of loops   C cells: counter and condition of a loop, 64 bytes each   I, O buffers of the graph
+// One allocation per run has arena, held, scratch and cells in this order. "load" runs once; "graphs" run by number, 0 first.
 //
-// "extents" are symbols of data-dependent dims: {"name", "bound"}. Number i is an i64 at byte 8 i of the cells. The host
-// takes its value when a step says so, before it evaluates the sizes of what follows; less than 0 or more than the bound ends the
-// run.
+// "extents" are symbols of data-dependent dims: {"name", "bound"}. Number i is an i64 at byte 8 i of the cells. The host reads it
+// when a step lists it, before it evaluates later sizes. A negative value, or one above the bound, ends the run.
 //
 // "bytes" of an input or output are those of its value, "room" those of its largest value. The steps of a graph:
-//   {"kernel", "places", "sizes"[, "extents"]}   a launch; places and sizes are the arguments of the kernel, in order. The grid
-//   of
-//       a kernel is three sizes over "$0", "$1", ..., the sizes of the launch; nothing is launched where one is 0. Then the host
-//       waits, and reads the numbered extents
+//   {"kernel", "places", "sizes"[, "extents"]}   a launch; places and sizes are the kernel's arguments in order. The grid of a
+//       kernel is three sizes over "$0", "$1", ..., the launch's sizes; if one is 0, nothing is launched. Then the host waits and
+//       reads the listed extents
 //   {"copy": [to, from], "bytes"}
-//   {"if", "then", "else", "in", "out", "extents", "arena"}   "arena": where the arena of the body begins in that of the graph.
-//       Each extent is [number, size after "then", size after "else"]
-//   {"loop", "cells", "trips", "go", "in", "results", "carries", "extents", "held", "bytes", "row_bytes", "stacked", "arena"} as
-//       in ONNX: the body reads counter, condition, in..., writes condition, carried values (to one of two held places in turn),
-//       rows of stacked results. Each extent is [number, first size, size after an iteration]
+//   {"if", "then", "else", "in", "out", "extents", "arena"}   "arena": offset of the body's arena in the graph's arena. Each
+//       extent is [number, size after "then", size after "else"]
+//   {"loop", "cells", "trips", "go", "in", "results", "carries", "extents", "held", "bytes", "row_bytes", "stacked", "arena"}
+//       as in ONNX: the body reads counter, condition, in..., and writes condition, carried values (alternating between two held
+//       places) and rows of stacked results. Each extent is [number, first size, size after an iteration]
 //   {"scan", "states", "in", "in_bytes", "in_reverse", "results", "held", "bytes", "row_bytes", "stacked", "out_reverse",
 //       "length", "arena"}
-// "bytes" of a loop or scan are those of the carried values at its end. "stacked" has [rows, extent or null, [extents...]] for
-// each stacked result: how many rows it has, or at most has where an extent is their number; and extents that the shape of a row
-// depends on and that change while the loop runs: then a row is written to the held place and copied. All rows have one shape.
+// "bytes" of a loop or scan are those of the carried values at its end. "stacked" has [rows, extent or null, [extents...]] per
+// stacked result: its number of rows, an upper bound if an extent is the number; and the extents of the body that the shape of a
+// row depends on: if there are any, a row is written to the held place and copied. All rows have one shape.
 #pragma once
 #include <span>
 #include <string>
@@ -38,7 +34,7 @@ namespace rlxc {
 
 class JsonWriter;
 
-// `kernel_files`: the file of each kernel's source.
+// `kernel_files`: the source file of each kernel.
 void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files,
                        const CpuPackageOptions&, JsonWriter&);
 

@@ -1,4 +1,4 @@
-// Metal Shading Language 3.1 (bfloat, atomic_float). Compile with -fno-fast-math: NaN and infinities have their meaning.
+// Metal Shading Language 3.1 (bfloat, atomic_float). Compile with -fno-fast-math, to preserve NaN and infinities.
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
@@ -161,7 +161,7 @@ using kernel::FragmentLayout;
 using kernel::MatrixUnit;
 using kernel::rows;
 
-// simdgroup_matrix: the same two elements of a row in each operand, as MLX (steel/gemm/mma.h) relies on too.
+// simdgroup_matrix: each thread has two elements of a row per operand. MLX (steel/gemm/mma.h) relies on this layout, too.
 constexpr MatrixUnit simdgroup(DType t) {
   constexpr FragmentLayout layout = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
   return {8, 8, 8, 32, t, DType::F32, layout, layout, layout};

@@ -29,7 +29,7 @@ std::string array_type(DType t) {
   }
 }
 
-// A string literal of JavaScript: its escapes are those of Python.
+// Returns a JavaScript string literal, whose escapes equal Python's.
 std::string quoted(const ForeignText& text) { return text.python_string(); }
 
 std::string members(const Package& p, const std::vector<Port>& ports, const std::string& or_null) {

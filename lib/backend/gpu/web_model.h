@@ -1,4 +1,4 @@
-// The typed loader of a wgpu package: <name>_model.js, its types, and package.json.
+// The typed loader of a wgpu package: <name>_model.js, its type declarations, and package.json.
 #pragma once
 #include <vector>
 
@@ -7,6 +7,6 @@
 namespace rlxc {
 
 std::vector<TextFile> web_model(const codegen::Package&);
-std::string web_example(const codegen::Package&);  // markdown: a worked call
+std::string web_example(const codegen::Package&);  // markdown: an example call
 
 }  // namespace rlxc

@@ -1,11 +1,9 @@
-// WGSL. One kernel is one module. Binding 0 of group 0 is all memory that is written, as an array of words: WebGPU forbids to
-// bind parts of one buffer twice where one of them is written, and parts at odd offsets. Binding 1 is a uniform with the first
-// element of each argument (i32, counted in elements of the argument) and then the symbols (i32). Bindings 2, 3, ... are further
-// pieces of the memory, where a device cannot bind all of it at a time, and then the arguments that are `separate`, each in one
-// piece or several. See kernel::Buffer::binding.
-// The language has 32-bit numbers only: 8- and 16-bit elements are packed in words as on other targets (f16 and bf16 become
-// f32 when loaded), and stores of them are atomic, since lanes share words. 64-bit integers take 8 bytes in memory and are
-// computed with 32 bits. f64 is refused.
+// WGSL, one module per kernel. Binding 0 of group 0 is all written memory, as an array of words: WebGPU forbids binding parts of
+// a buffer twice if one is written, and unaligned offsets. Binding 1 is a uniform with the first element of each argument (i32)
+// and the symbols (i32). Bindings 2, 3, ... are further buffers of the memory, if a binding cannot cover it, then the `separate`
+// arguments, each in one or more buffers. See kernel::Buffer::binding. WGSL has 32-bit types only. 8- and 16-bit elements are
+// packed in words (f16 and bf16 load as f32); their stores are atomic, because threads share words. 64-bit integers take 8 bytes
+// in memory and are computed in 32 bits. f64 is rejected.
 #include <algorithm>
 #include <set>
 
@@ -29,7 +27,7 @@ bool packed(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) < 32
 bool wide(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) == 64; }
 bool writable(const Buffer& b) { return b.access != Access::Read; }
 
-// Helpers::needs of this says that the kernel's memory is an array of atomics.
+// Helpers::needs(kAtomicMemory): the kernel's memory is an array of atomics.
 const std::string kAtomicMemory = "atomic memory";
 
 std::string scalar(DType t) {
@@ -54,7 +52,7 @@ class Wgpu : public CLike {
     if (!is_float(t)) return std::to_string(e.payload) + (dtype_class(t) == DTypeClass::UInt ? "u" : "");
     double v = kernel::const_double(e);
     if (v != v) return "rlxc_float(0x7fc00000u)";
-    if (v >= 0x1.fffffep127 && v - v == 0) return "0x1.fffffep+127f";  // the shortest decimal lies beyond the range
+    if (v >= 0x1.fffffep127 && v - v == 0) return "0x1.fffffep+127f";  // the shortest decimal is out of range
     if (v <= -0x1.fffffep127 && v - v == 0) return "-0x1.fffffep+127f";
     if (v - v != 0) return v > 0 ? "rlxc_float(0x7f800000u)" : "rlxc_float(0xff800000u)";
     ExprNode f32 = e;
@@ -103,7 +101,7 @@ class Wgpu : public CLike {
   }
 
   std::string load_if(const std::string& load, const std::string& c, const std::string& otherwise, Helpers&) const override {
-    // An index out of bounds is clamped or gives zero in WGSL: reading it does no harm.
+    // WGSL clamps an out-of-bounds index or returns zero: the load is safe.
     return "select(" + otherwise + ", " + load + ", " + c + ")";
   }
 
@@ -208,10 +206,10 @@ class Wgpu : public CLike {
   }
 
  private:
-  // The element type of the array that holds a Shared buffer.
+  // Returns the element type of the array for a Shared buffer.
   static std::string word(const Buffer& b) { return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype); }
 
-  // Global memory is an array of words; arguments begin at some element of it.
+  // Global memory is an array of words. Each argument has its first element's index.
   static std::string element_at(const Buffer& b, const std::string& index) {
     return "rlxc_arguments." + b.name + "_at" +
            (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
@@ -221,7 +219,7 @@ class Wgpu : public CLike {
     return "rlxc_memory" + (binding == 0 ? "" : "_" + std::to_string(binding));
   }
 
-  // What is done to a word, as an expression or a statement of WGSL over $P, its place, and $V.
+  // An access to a word, as a WGSL expression or statement over $P, its place, and $V.
   enum class Touch : uint8_t { Load, Store, And, Or, Add, AddFloat };
   struct TouchText {
     std::string_view name, plain, atomic;
@@ -237,7 +235,7 @@ class Wgpu : public CLike {
        "bitcast<f32>($V)));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }"},
   };
 
-  // A function where several memories hold the buffer, or where more than a line is to be done.
+  // Emits a helper function if several bindings hold the buffer, or if the access takes more than a line.
   static std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) {
     const TouchText& row = kTouches[static_cast<size_t>(what)];
     const bool loads = what == Touch::Load;
@@ -291,7 +289,7 @@ class Wgpu : public CLike {
     }
   }
 
-  // Functions of one line; on vectors `select` and the operators work lane by lane.
+  // Emits one-line functions. On vectors, `select` and the operators apply per lane.
   std::string helper(ExprOp op, Type t, Helpers& h) const {
     std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t), v = type(t, h), r = type(result_type(op, t), h),
                 body;
@@ -347,7 +345,7 @@ class Wgpu : public CLike {
     return name;
   }
 
-  // Cuts a word to a narrow integer.
+  // Truncates a word to a narrow integer.
   std::string wrap(Type t, Helpers& h) const {
     std::string name = "rlxc_wrap_" + suffix(t), v = type(t, h),
                 shift = type({DType::U32, t.lanes}, h) + "(" + std::to_string(32 - rlxc::bits(t.dtype)) + "u)";
@@ -363,7 +361,7 @@ class Wgpu : public CLike {
     std::string top = std::to_string(((uint64_t{1} << (is_signed ? bits - 1 : bits)) - 1)),
                 bottom = is_signed ? "-" + std::to_string(uint64_t{1} << (bits - 1)) : "0";
     std::string u = is_signed ? "" : "u";
-    // i32() and u32() of a float saturate by themselves; the clamp serves narrower types.
+    // i32() and u32() of a float saturate; the clamp is for narrower types.
     std::string value = bits == 32 ? r + "(a)" : "clamp(" + r + "(a), " + r + "(" + bottom + u + "), " + r + "(" + top + u + "))";
     if (h.needs(name))
       h.add("fn " + name + "(a: " + v + ") -> " + r + " {\n  return select(" + value + ", " + r + "(), a != a);\n}\n");
@@ -441,7 +439,7 @@ static const CLike& wgpu() {
   return target;
 }
 
-// 32-bit integers everywhere but in the types of arguments. Constants saturate.
+// Narrows 64-bit integers to 32 bits, except in argument types. Constants saturate.
 static void wgpu_prepare(Kernel& k) {
   kernel::narrow_indices(k, true);
   auto narrow = [](Type& t) {

@@ -1,4 +1,4 @@
-// The Python module of the mlx target: a function for each graph whose lines are calls of rlxc_mlx.py, one for each node.
+// The Python module of the mlx target: one function per graph, with one call of rlxc_mlx.py per node.
 #include <algorithm>
 #include <bitset>
 #include <cmath>
@@ -22,7 +22,7 @@ std::string python_number(double v) {
   return shortest(v);
 }
 
-// Kinds whose names mean something else in Python have an underscore behind.
+// Kinds whose names are taken in Python get a trailing underscore.
 std::string function(OpKind op) {
   constexpr std::string_view kTaken[] = {"and", "or", "not", "abs", "max", "min", "pow", "round", "range", "slice"};
   std::string s(name(op));
@@ -31,7 +31,7 @@ std::string function(OpKind op) {
   return s;
 }
 
-// Parts of the host. They define a function for each kind of functions.def.
+// Files of the host. They define a function for each kind of functions.def.
 bool is_part(const HostFile& h) { return h.name.starts_with("rlxc_mlx"); }
 
 std::bitset<kOpCount> functions() {
@@ -54,7 +54,7 @@ constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DTy
                             DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool,
                             DType::C64, DType::I4,  DType::U4,   DType::I2,  DType::U2};
 
-// Types of inputs and weights that from_bytes of rlxc_mlx.py reads into wider ones.
+// Types of inputs and weights that from_bytes of rlxc_mlx.py widens.
 constexpr DType kRead[] = {DType::F64, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1};
 
 std::string parameters_of(OpKind op, double alpha, double beta) {
@@ -125,8 +125,7 @@ class MlxModule {
     for (NodeId n : g.inputs()) head += ", " + local(g.result(n));
     for (NodeId n : g.nodes()) {
       for (size_t r = 0; r < g.result_count(n); ++r) names_[g.result(n, r).raw] = local(g.result(n, r));
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant)
-        names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
+      if (is_weight(g.op(n))) names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
       if (!fits(g, n) || has_trait(g.op(n), kLeaf | kTerminator)) continue;
       body += "    " + node(g, n) + "  # " + g.label(n).line() + "\n";
       for (const auto& [symbol, size] : told(g, n)) body += "    n[" + symbol + "] = " + size + "\n";
@@ -177,7 +176,7 @@ class MlxModule {
     return results + " = ops." + function(g.op(n)) + "(" + all + ")";
   }
 
-  // Sizes that the node tells: names, and what they are after it.
+  // Returns the data-dependent dims that the node defines: symbol, and its value after the node.
   std::map<std::string, std::string> told(const Graph& g, NodeId n) const {
     std::map<std::string, std::string> sizes;
     for (uint32_t i = 0; const auto extent = extents_.of_node(g, n, i); ++i)
@@ -189,7 +188,7 @@ class MlxModule {
     return sizes;
   }
 
-  // Arguments of a loop or scan: extents that it carries, and what there is to know of the rows of stacked results.
+  // Returns the arguments of a loop or scan: carried extents, and the rows of stacked results.
   std::string iterated(const Graph& g, NodeId n) const {
     codegen::Command s;
     s.kind = g.op(n) == OpKind::Loop ? codegen::Command::Kind::Loop : codegen::Command::Kind::Scan, s.graph = g.id(), s.node = n;
@@ -232,7 +231,7 @@ class MlxModule {
     return "ops.scan(" + arguments + ", body=" + body(0) + keywords.take() + iterated(g, n) + ")";
   }
 
-  // A function that MLX compiles to one kernel; equal regions are one.
+  // Returns a function that MLX compiles to one kernel. Equal regions share one.
   std::string region(const Graph& g, NodeId n) {
     std::string body, head;
     const auto& steps = g.attrs<RegionAttrs>(n).steps;
@@ -309,7 +308,7 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
   return s + "]\n";
 }
 
-// Sizes of inputs that are neither numbers nor symbols.
+// Returns the input sizes that are neither numbers nor symbols.
 std::string formulas(const Module& m, const std::vector<codegen::Port>& inputs) {
   std::map<std::string, std::string> lines;
   for (const codegen::Port& port : inputs)
@@ -330,7 +329,7 @@ class MlxBackend : public Backend {
   std::optional<std::vector<TextFile>> write(const codegen::Package&, const CpuPackageOptions&, Diagnostics&) const override;
 };
 
-// model.py, rlxc_mlx*.py, model.json, README.md.
+// Writes model.py, rlxc_mlx*.py, model.json, README.md.
 std::optional<std::vector<TextFile>> MlxBackend::write(const codegen::Package& p, const CpuPackageOptions& options,
                                                        Diagnostics& d) const {
   const std::string graphs = MlxModule(p, d).run();

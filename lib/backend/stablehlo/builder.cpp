@@ -32,7 +32,7 @@ std::string join_ints(const std::vector<int64_t>& v) {
   return s;
 }
 
-// Floating constants as bits where decimals can't say them.
+// Prints floats as bits if they have no decimal form.
 std::string float_literal(DType t, double v) {
   if (std::isnan(v))
     return t == DType::F64 ? "0x7FF8000000000000" : t == DType::F16 ? "0x7E00" : t == DType::BF16 ? "0x7FC0" : "0x7FC00000";
@@ -45,7 +45,7 @@ std::string float_literal(DType t, double v) {
   }
   std::string s = t == DType::F64 ? shortest(v) : shortest(static_cast<float>(v));
   const size_t e = s.find('e');
-  if (s.find('.') == s.npos) s.insert(e == s.npos ? s.size() : e, ".0");  // MLIR's grammar wants the point
+  if (s.find('.') == s.npos) s.insert(e == s.npos ? s.size() : e, ".0");  // MLIR's grammar requires the point
   return s;
 }
 
@@ -183,7 +183,7 @@ Hlo HloBuilder::window(std::string_view combine, const Hlo& v, const Hlo& start,
 }
 Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
                     const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims) {
-  // Narrow floats are multiplied as they are and added in f32.
+  // Half floats are multiplied as they are and accumulated in f32.
   const bool narrow = a.dtype == DType::F16 || a.dtype == DType::BF16;
   const Hlo y = op("dot_general", {a, b}, narrow ? DType::F32 : a.dtype, std::move(dims),
                    "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + list(batch_a) +
@@ -197,7 +197,7 @@ void HloBuilder::comment(const ForeignText& name, std::string_view kind) {
   text_ += indent_ + "// " + name.line() + " (" + std::string(kind) + ")\n";
 }
 
-// Functions that StableHLO lacks, by those that it has.
+// Composes functions that StableHLO lacks.
 Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
   constexpr std::pair<ExprOp, std::string_view> kNames[] = {{ExprOp::Add, "add"},
                                                             {ExprOp::Sub, "subtract"},

@@ -1,4 +1,4 @@
-// StableHLO text, an operation at a time, in MLIR's generic form. Every shape is static.
+// Builds StableHLO text in MLIR's generic form, one operation at a time. Every shape is static.
 #pragma once
 #include <string>
 #include <string_view>
@@ -31,8 +31,8 @@ class HloBuilder {
          const std::string& attributes = "", const std::string& regions = "");
   std::vector<Hlo> ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
                        const std::string& attributes = "", const std::string& regions = "");
-  // The text of a region: what `body` writes on block arguments of these types, and the return of what it gives. Two regions of
-  // an operation are joined by kNextRegion.
+  // Returns the text of a region: the operations that `body` emits on block arguments of these types, and a return of its
+  // results. kNextRegion separates the regions of an operation.
   template <class Body>
   std::string region(std::vector<Hlo> arguments, Body body) {
     const std::string outside = open_region(arguments);
@@ -59,7 +59,7 @@ class HloBuilder {
   Hlo dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
           const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims);
 
-  // An expression of the kernel language whose parameters are these values (of one shape).
+  // Emits an expression of the kernel language with these parameters, all of one shape.
   Hlo expression(const kernel::Kernel&, kernel::ExprId, const std::vector<Hlo>& parameters, const std::vector<int64_t>& dims);
 
   void comment(const ForeignText& name, std::string_view kind);
@@ -68,7 +68,7 @@ class HloBuilder {
  private:
   Hlo function(kernel::ExprOp, const std::vector<Hlo>& operands);
   std::string combiner(std::string_view combine, DType);
-  std::string open_region(std::vector<Hlo>& arguments);  // names them; what was written before is kept by the caller
+  std::string open_region(std::vector<Hlo>& arguments);  // names the arguments; returns the text emitted before
   std::string close_region(std::string outside, const std::vector<Hlo>& results);
   std::string text_, indent_ = "    ";
   uint64_t next_ = 0;

@@ -1,4 +1,4 @@
-// Control flow. Bodies read their operands where they are, so only what changes from one iteration to the next is carried.
+// Control flow. StableHLO regions read outer values directly; only values that change per iteration are carried.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -22,7 +22,7 @@ class Control : public NodeTranslator {
     return set_all(b_.ops("if", {b_.reshape(in(0), {})}, results(), "", then + std::string(HloBuilder::kNextRegion) + otherwise));
   }
 
-  // Carried: iteration, condition, carries, rows of the stacked results.
+  // Carried values: iteration, condition, carries, rows of the stacked results.
   bool loop() {
     const auto carries = static_cast<size_t>(attrs<LoopAttrs>().carries);
     std::vector<Hlo> start = {b_.constant_int(DType::I64, 0), has(1) ? b_.reshape(in(1), {}) : b_.constant_int(DType::Bool, 1)};
@@ -53,7 +53,7 @@ class Control : public NodeTranslator {
     return set_all(end);
   }
 
-  // Carried: iteration, states, rows of the stacked results.
+  // Carried values: iteration, states, rows of the stacked results.
   bool scan() {
     const auto& a = attrs<ScanAttrs>();
     const auto states = static_cast<size_t>(a.states), inputs_read = static_cast<size_t>(a.scan_inputs);
@@ -98,7 +98,7 @@ class Control : public NodeTranslator {
     for (size_t r = 0; r < values.size(); ++r) set(values[r], r);
     return true;
   }
-  // Results of a body; *whole turns false when some node has no translation.
+  // Returns the results of a body. Sets *whole to false if a node has no translation.
   std::vector<Hlo> body(size_t i, const std::vector<Hlo>& inputs, bool* whole) {
     std::vector<Hlo> out = t_.run(m_.graph(g_.bodies(n_)[i]), inputs);
     for (const Hlo& v : out) *whole &= !v.name.empty();
@@ -110,7 +110,7 @@ class Control : public NodeTranslator {
     return b_.ops("while", start, start, "", condition + std::string(HloBuilder::kNextRegion) + step);
   }
 
-  std::vector<Hlo> at(const Hlo& v, const Hlo& place, size_t axis) {  // the start of row `place`
+  std::vector<Hlo> at(const Hlo& v, const Hlo& place, size_t axis) {  // start indices of row `place`
     std::vector<Hlo> start(v.dims.size(), b_.constant_int(DType::I64, 0));
     start[axis] = place;
     return start;

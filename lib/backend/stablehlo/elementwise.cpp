@@ -1,4 +1,4 @@
-// Elementwise operations by their meaning in the kernel language, and quantisation.
+// Elementwise ops through their meaning in the kernel language, and quantisation.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -38,7 +38,7 @@ class Elementwise : public NodeTranslator {
     return set(b_.convert(b_.expression(*k, y.id, parameters, dims), result_dtype()));
   }
 
-  // saturate(round(x / scale) + zero point), and back. Scales are one, one for each coordinate of an axis, or one for each block.
+  // saturate(round(x / scale) + zero point), and the inverse. Scales are per tensor, per axis coordinate or per block.
   bool quantize() {
     const auto& a = attrs<QuantAttrs>();
     const DType t = wide(in(1).dtype), to = result_dtype();

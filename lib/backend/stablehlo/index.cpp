@@ -1,4 +1,4 @@
-// Reads and writes at places that are computed. Index tuples become places in the axes that they name, taken as one axis.
+// Gather and scatter. Index tuples become linear indices into their axes, collapsed to one axis.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -33,14 +33,14 @@ class Indexed : public NodeTranslator {
  private:
   Hlo flat(const Hlo& v) { return b_.reshape(v, {volume(v)}); }
   size_t indexed(size_t batch) const { return batch + static_cast<size_t>(in(1).dims.back()); }
-  // The operand with the axes that index tuples name as one.
+  // Collapses the axes that index tuples address.
   Hlo rows(size_t batch) {
     const auto split = in(0).dims.begin() + static_cast<int64_t>(indexed(batch));
     Ints dims(split, in(0).dims.end());
     dims.insert(dims.begin(), volume(Ints(in(0).dims.begin(), split)));
     return b_.reshape(in(0), dims);
   }
-  // Where in the axes 0, 1, .. of the operand, as one axis, the parts point to.
+  // Linearises index tuples over axes 0, 1, .. of the operand. part(d) is the index along axis d.
   template <class Part>
   Hlo places(size_t axes, const Ints& points, Part part) {
     Hlo at = b_.constant_int(in(1).dtype, 0, points);
@@ -67,7 +67,7 @@ class Indexed : public NodeTranslator {
   int64_t element_axis() const {
     return g_.op(n_) == OpKind::GatherElements ? attrs<AxisAttrs>().axis : attrs<ScatterAttrs>().axis;
   }
-  // Rows of x, of which `places` names some, written or combined with updates; then as the result.
+  // Scatters updates to the rows of x at `places`, combining them if the op has a reduction, and reshapes to the result.
   bool scatter(const Hlo& x, const Hlo& places, const Hlo& updates) {
     constexpr std::string_view kCombine[] = {"", "add", "multiply", "maximum", "minimum"};
     const auto reduction = static_cast<size_t>(attrs<ScatterAttrs>().reduction);

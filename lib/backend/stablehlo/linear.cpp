@@ -50,7 +50,7 @@ class Linear : public NodeTranslator {
   bool conv_transpose() {
     const auto& a = attrs<ConvAttrs>();
     const size_t rank = a.strides.size();
-    Hlo w = in(1);  // [in, out / groups, ...] -> [out, in / groups, ...], turned
+    Hlo w = in(1);  // [in, out / groups, ...] -> [out, in / groups, ...], spatially reversed
     const int64_t per = w.dims[0] / a.groups, out = w.dims[1];
     Ints split = {a.groups, per, out}, perm = {0, 2, 1}, merged = {a.groups * out, per}, spatial;
     for (size_t i = 0; i < rank; ++i)
@@ -74,7 +74,7 @@ class Linear : public NodeTranslator {
     for (size_t i = 0; i < a.kernel.size(); ++i) {
       window.push_back(a.kernel[i]), strides.push_back(a.strides[i]), dilations.push_back(a.dilations[i]),
           low.push_back(a.pads_begin[i]);
-      // Exactly the windows of the result: those of ceil_mode may reach beyond the padding.
+      // Pads to exactly the windows of the result: ceil_mode windows may reach beyond the padding.
       high.push_back((y[2 + i] - 1) * a.strides[i] + (a.kernel[i] - 1) * a.dilations[i] + 1 - in(0).dims[2 + i] -
                      a.pads_begin[i]);
     }
@@ -88,7 +88,7 @@ class Linear : public NodeTranslator {
               total = b_.window("add", x, zero, attributes, y);
     if (a.op == ReduceOp::Sum) return set(b_.convert(total, result_dtype()));
     Hlo inside = b_.constant(x.dtype, 1, x.dims);
-    if (a.count_include_pad) {  // padding counts, what lies beyond it does not
+    if (a.count_include_pad) {  // padding counts, elements beyond it do not
       Ints before = {0, 0}, after = {0, 0};
       before.insert(before.end(), a.pads_begin.begin(), a.pads_begin.end()),
           after.insert(after.end(), a.pads_end.begin(), a.pads_end.end());

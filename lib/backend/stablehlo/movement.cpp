@@ -1,4 +1,4 @@
-// Copies with other places: reshapes, slices, padding, masks, rotary embedding; and what is made of sizes alone.
+// Layout ops: reshapes, slices, padding, masks, rotary embedding; and ops on sizes alone.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -38,7 +38,7 @@ class Movement : public NodeTranslator {
       wide_dims.push_back(repeats[i]), wide_dims.push_back(in(0).dims[i]), axes.push_back(static_cast<int64_t>(2 * i + 1));
     return set(b_.reshape(b_.broadcast(in(0), wide_dims, axes), result_dims()));
   }
-  // Padding that repeats the operand reads it at constant places.
+  // Reflecting and repeating modes gather at constant indices.
   bool pad() {
     const auto& a = attrs<PadAttrs>();
     Ints low, high;
@@ -60,7 +60,7 @@ class Movement : public NodeTranslator {
     }
     return set(x);
   }
-  // The place that position i of an axis of n elements repeats.
+  // Returns the source index of padded position i on an axis of n elements.
   static int64_t source(PadMode mode, int64_t i, int64_t n) {
     if (mode == PadMode::Edge || n <= 1) return std::clamp<int64_t>(i, 0, std::max<int64_t>(n - 1, 0));
     const int64_t period = mode == PadMode::Wrap ? n : 2 * (n - 1), at = (i % period + period) % period;

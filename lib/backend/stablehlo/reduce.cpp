@@ -1,4 +1,4 @@
-// What combines the elements of an axis: reductions, normalisations, scans, sorting, Fourier transforms.
+// Ops along an axis: reductions, normalisations, scans, sorting, Fourier transforms.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -10,7 +10,7 @@ class Reducing : public NodeTranslator {
 
   bool reduce() {
     const auto& a = attrs<ReduceAttrs>();
-    const DType given = in(0).dtype;  // counts and sums of narrow integers need more bits than they have
+    const DType given = in(0).dtype;  // narrow integers overflow in counts and sums
     Hlo x = b_.convert(in(0), is_integer(given) && rlxc::bits(given) < 32 ? DType::I32 : wide(given));
     int64_t count = 1;
     for (int64_t axis : a.axes) count *= x.dims[static_cast<size_t>(axis)];
@@ -73,7 +73,7 @@ class Reducing : public NodeTranslator {
     const Hlo y = bin("multiply", bin("subtract", x, channel(b_.convert(in(3), x.dtype))), channel(scale));
     return set(b_.convert(bin("add", y, channel(b_.convert(in(2), x.dtype))), result_dtype()));
   }
-  // Sums of the last 1, 2, 4, ... elements: log n shifted additions.
+  // Cumulative sum by doubling: log n shifted additions.
   bool cumsum() {
     const auto& a = attrs<CumAttrs>();
     const auto axis = static_cast<size_t>(a.axis);
@@ -100,7 +100,7 @@ class Reducing : public NodeTranslator {
     return set(b_.reduce(a.select_last ? "maximum" : "minimum", candidates,
                          a.select_last ? lowest(DType::I64) : highest(DType::I64), {a.axis}, a.keep_dim));
   }
-  // The first k of each line, sorted by value and then by place.
+  // Sorts by value, ties by index, and takes the first k.
   bool topk() {
     const auto& a = attrs<TopKAttrs>();
     const Hlo& x = in(0);
@@ -113,14 +113,14 @@ class Reducing : public NodeTranslator {
     const int64_t k = result_dims()[axis];
     return set(b_.slice(sorted[0], axis, 0, k), 0) && set(b_.slice(sorted[1], axis, 0, k), 1);
   }
-  // Real and imaginary parts lie in the last axis; XLA transforms the last axis of complex values.
+  // The last axis has real and imaginary parts. XLA transforms the last axis of complex values.
   bool fft() {
     const auto& a = attrs<FftAttrs>();
     const DType t = wide(in(0).dtype), complex = t == DType::F64 ? DType::C128 : DType::C64;
     const Ints y = result_dims();
     Hlo x = b_.convert(in(0), t);
     const size_t parts = x.dims.size() - 1, axis = static_cast<size_t>(a.axis);
-    const bool mirrored = a.onesided && a.inverse;  // the upper half follows from the lower one
+    const bool mirrored = a.onesided && a.inverse;  // the second half of the spectrum is the conjugate of the first
     const int64_t given = x.dims[axis], n = a.length == Dim(0) ? given : a.length.size(),
                   read = mirrored ? std::min(given, n / 2 + 1) : std::min(given, n);
     if (n < 1) return fail("a transform of no elements");
@@ -152,7 +152,7 @@ class Reducing : public NodeTranslator {
         "fft", {z}, complex, z.dims,
         "fft_type = #stablehlo<fft_type " + std::string(a.inverse ? "IFFT" : "FFT") + ">, fft_length = " + HloBuilder::ints({n}));
     z = b_.slice(b_.transpose(z, perm), axis, 0, y[axis]);
-    const double own = a.inverse ? 1.0 / static_cast<double>(n) : 1.0;  // the scale that XLA's transform applies
+    const double own = a.inverse ? 1.0 / static_cast<double>(n) : 1.0;  // the scale that XLA applies
     const double scale = a.norm == FftNorm::InverseN  ? 1.0 / static_cast<double>(n)
                          : a.norm == FftNorm::Unitary ? 1 / std::sqrt(static_cast<double>(n))
                                                       : 1;

@@ -1,4 +1,4 @@
-// The package of the tpu target: a StableHLO module and what its parameters are.
+// The package of the tpu target: a StableHLO module, and model.json with its parameters.
 #include <limits>
 
 #include "backend/graph_package.h"
@@ -16,7 +16,7 @@ class StableHloBackend : public Backend {
  public:
   using Backend::Backend;
 
-  // model.mlir, model.json, README.md.
+  // Writes model.mlir, model.json, README.md.
   std::optional<std::vector<TextFile>> write(const codegen::Package& p, const CpuPackageOptions& options,
                                              Diagnostics& d) const override {
     std::string module = stablehlo::translate(*p.lir->module, p.name, info.dtypes, d);

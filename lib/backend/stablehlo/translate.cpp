@@ -24,8 +24,6 @@ TranslateFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
-constexpr bool is_weight(OpKind op) { return op == OpKind::Param || op == OpKind::Constant; }
-
 }  // namespace
 
 bool has_translation(OpKind op) { return find(op) != nullptr; }
@@ -65,14 +63,14 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
     if (is_weight(g.op(n))) value_[g.result(n).raw] = weights_[weight_of_[g.id().raw][n.raw]];
     if (has_trait(g.op(n), kLeaf | kTerminator)) continue;
     std::string reason;
-    bool known = true;  // else it follows from another error, which is reported
+    bool known = true;  // false: an earlier error is already reported
     for (ValueId v : g.operands(n)) known &= !v.valid() || !value_[v.raw].name.empty();
     const std::string kind(kind_name(g.op(n)));
     b_.comment(g.label(n), kind);
     const TranslateFn translate = find(g.op(n));
     if (!translate) reason = "no translation of " + kind;
     else if (known && fits(g, n, &reason) && !translate(*this, g, n, &reason) && reason.empty())
-      known = false;  // an error within a body
+      known = false;  // the error is in a body
     if (!reason.empty())
       d_.error(Code::UnsupportedOnTarget, "the tpu target: " + reason, "node " + g.label(n).quoted() + " (" + kind + ")");
   }

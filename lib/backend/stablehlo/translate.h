@@ -1,4 +1,4 @@
-// StableHLO from a module. XLA fuses, so nodes are translated one by one. Every size must be known.
+// Translates a module to StableHLO, node by node. XLA does its own fusion. Every size must be static.
 #pragma once
 #include <span>
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace rlxc::stablehlo {
 
-bool has_translation(OpKind);  // of some of its forms
+bool has_translation(OpKind);  // whether the op has a translation in some form
 
-// "module @name { func.func public @main(...) }": the parameters are the inputs and then the weights (the Param and Constant
-// nodes of all graphs, in order). Errors (all of them, with the node): Code::UnsupportedOnTarget. O(nodes).
+// Returns "module @name { func.func public @main(...) }". The parameters are the inputs, then the weights (Param and Constant
+// nodes of all graphs, in order). Reports every unsupported node as Code::UnsupportedOnTarget. O(nodes).
 std::string translate(const Module&, std::string_view name, std::span<const DType> dtypes, Diagnostics&);
 
 }  // namespace rlxc::stablehlo

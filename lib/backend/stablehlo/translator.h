@@ -1,4 +1,4 @@
-// What the translations of nodes share: the node at hand, the values of its graph, and the operations that most of them write.
+// The state and helpers shared by the translations of nodes.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -13,13 +13,13 @@ namespace rlxc::stablehlo {
 
 using Ints = std::vector<int64_t>;
 
-// The module at hand. Bodies of control flow capture nothing, so a graph is translated with its own values.
+// Translates a module. Bodies of control flow capture nothing: each graph has its own values.
 class ModuleTranslator {
  public:
   ModuleTranslator(const Module&, std::span<const DType> dtypes, Diagnostics&);
 
   const std::vector<Hlo>& weights() const { return weights_; }  // Param and Constant nodes of all graphs, in order
-  // Writes the nodes of a graph on these inputs; gives its outputs, or nothing after an error.
+  // Emits the nodes of a graph on these inputs. Returns its outputs, without names after an error.
   std::vector<Hlo> run(const Graph&, const std::vector<Hlo>& inputs);
   std::string take() { return b_.take(); }
 
@@ -33,7 +33,7 @@ class ModuleTranslator {
   HloBuilder b_;
   std::vector<Hlo> weights_;
   std::vector<std::vector<size_t>> weight_of_;  // [graph][node]
-  std::vector<Hlo> value_;                      // of the graph at hand
+  std::vector<Hlo> value_;                      // of the current graph
 };
 
 class NodeTranslator {
@@ -92,13 +92,13 @@ class NodeTranslator {
     for (size_t i = 1; i < parts.size(); ++i) dims[static_cast<size_t>(axis)] += parts[i].dims[static_cast<size_t>(axis)];
     return b_.op("concatenate", parts, parts[0].dtype, std::move(dims), "dimension = " + std::to_string(axis) + " : i64");
   }
-  // Negative indices count from the end.
+  // Adds n to negative indices.
   Hlo wrapped(const Hlo& index, int64_t n) {
     const Hlo negative = b_.compare("LT", index, b_.constant_int(index.dtype, 0, index.dims));
     return b_.op("select", {negative, bin("add", index, b_.constant_int(index.dtype, n, index.dims)), index}, index.dtype,
                  index.dims);
   }
-  // Gather along an axis with indices that lie in it.
+  // Gathers along an axis. Indices must be in range.
   Hlo taken(const Hlo& x, const Hlo& index, size_t axis);
   Hlo sum(const Hlo& v, const Ints& axes, bool keep = true) { return b_.reduce("add", v, b_.constant(v.dtype, 0), axes, keep); }
   Hlo lowest(DType);
@@ -114,12 +114,12 @@ class NodeTranslator {
   std::string& reason_;
 };
 
-// One op kind. False: these attributes or types have no translation, for the reason given.
+// The translation of one op kind. Returns false and sets the reason if attributes or types are unsupported.
 struct Translation {
   OpKind op;
   bool (*translate)(ModuleTranslator&, const Graph&, NodeId, std::string* reason);
 };
-// A member function of a family (a class derived from NodeTranslator) as a row.
+// Makes a row of a member function of a family (a class derived from NodeTranslator).
 template <class Family, bool (Family::*function)()>
 bool call(ModuleTranslator& module, const Graph& g, NodeId n, std::string* reason) {
   return (Family(module, g, n, reason).*function)();

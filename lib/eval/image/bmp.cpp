@@ -1,4 +1,4 @@
-// stb_image, of which only the reader of BMP is compiled. It reads zeros behind the end of a file, so the end is checked here.
+// stb_image with the BMP reader only. It reads zeros beyond the end of a file, so the size is checked here.
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_BMP
@@ -13,7 +13,7 @@
 namespace rlxc::eval::codec {
 namespace {
 
-// Little-endian; 0 behind the end.
+// Little-endian; bytes beyond the end are 0.
 int64_t number_at(std::span<const uint8_t> file, size_t at, size_t bytes) {
   int64_t v = 0;
   for (size_t i = bytes; i-- > 0;) v = v << 8 | (at + i < file.size() ? file[at + i] : 0);

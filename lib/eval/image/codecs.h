@@ -1,4 +1,4 @@
-// The decoders, one a format. Each tells the size first, and writes rows of RGB when `start` allowed it.
+// Image decoders, one per format. Each calls `start` with the size and writes rows of RGB if that succeeds.
 #pragma once
 #include "eval/image/image.h"
 
@@ -14,7 +14,7 @@ struct Decoding {
     if (error.empty()) error = std::move(message);
     return false;
   }
-  // Room for the pixels; false beyond the limit.
+  // Allocates the pixels. Returns false beyond the limit.
   bool start(int64_t width, int64_t height);
   uint8_t* pixels() { return image.rgb.data(); }
 };

@@ -10,7 +10,7 @@ namespace {
 using namespace std::string_view_literals;
 
 struct Format {
-  std::string_view name, signature;  // at the start of a file; '?' is any byte
+  std::string_view name, signature;  // first bytes of a file; '?' matches any byte
   bool (*decode)(codec::Decoding&);
 };
 constexpr Format kFormats[] = {

@@ -1,6 +1,6 @@
-// Image files as pixels, what ImageDecoder of ONNX (operator set 20) reads: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP. The
-// content decides, not a name. Libraries decode; what they are told is how Pillow tells them, whose results ONNX's tests hold:
-// no correction of gamma or of orientation, an alpha channel is left out, grey is three equal numbers.
+// Decodes image files as ImageDecoder of ONNX (operator set 20) does: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP, detected by
+// content. The libraries are configured as in Pillow, the reference of ONNX's tests: no gamma or orientation correction, no alpha
+// channel, grey as three equal numbers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,8 +17,8 @@ struct Image {
   std::vector<uint8_t> rgb;  // [height,width,3]
 };
 
-// Nullopt with a message if the file is of no known format, damaged, cut off, or has more than `max_pixels`, which is decided
-// before there is memory for them. O(pixels + bytes).
+// Returns nullopt with a message if the format is unknown, the file is damaged or truncated, or it has more than `max_pixels`,
+// which is checked before allocation. O(pixels + bytes).
 std::optional<Image> decode_image(std::span<const uint8_t> file, int64_t max_pixels, std::string* message);
 
 }  // namespace rlxc::eval

@@ -1,4 +1,4 @@
-// tests/images holds files as Pillow 9.4 writes them, and the pixels that it reads from them (*.ppm).
+// tests/images has files written by Pillow 9.4, and the pixels that Pillow reads from them (*.ppm).
 #include "eval/image/image.h"
 
 #include <doctest/doctest.h>

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxTiles = 4096;
 constexpr int kMaxChannels = 4;
 
-// The file as OpenJPEG reads it.
+// Input stream for OpenJPEG.
 struct Jpeg2000Source {
   std::span<const uint8_t> file;
   size_t at = 0;
@@ -39,8 +39,8 @@ struct Jpeg2000Source {
   }
 };
 
-// The library reserves memory for all tiles as it reads a header. So the fields of every header that may be one (marker SIZ of
-// ISO 15444-1, A.5.1) are read before.
+// Checks all possible size headers (marker SIZ of ISO 15444-1, A.5.1) first, because OpenJPEG allocates memory for all tiles when
+// it reads a header.
 bool sizes_allowed(Decoding& d) {
   constexpr uint8_t kStart[] = {0xFF, 0x4F, 0xFF, 0x51};  // SOC, SIZ
   const auto end = d.file.end();

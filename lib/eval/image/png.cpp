@@ -7,7 +7,7 @@
 namespace rlxc::eval::codec {
 
 bool decode_png(Decoding& d) {
-  constexpr size_t kMaxText = size_t{1} << 24;  // bytes of what is no pixel
+  constexpr size_t kMaxText = size_t{1} << 24;  // limit on bytes of other chunks
   const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> decoder(spng_ctx_new(0), spng_ctx_free);
   if (!decoder) return d.fail("no memory");
   spng_ihdr header{};
@@ -17,7 +17,7 @@ bool decode_png(Decoding& d) {
   if (error) return d.fail(spng_strerror(error));
   if (!d.start(header.width, header.height)) return false;
   error = spng_decode_image(decoder.get(), d.pixels(), d.image.rgb.size(), SPNG_FMT_RGB8, 0);
-  if (!error) error = spng_decode_chunks(decoder.get());  // up to the end mark
+  if (!error) error = spng_decode_chunks(decoder.get());  // up to the end chunk
   return !error || d.fail(spng_strerror(error));
 }
 

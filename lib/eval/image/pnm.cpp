@@ -1,4 +1,4 @@
-// Netpbm's pbm, pgm and ppm, as text (P1..P3) and as bytes (P4..P6). No library: Netpbm's own ends the program on errors.
+// Netpbm's pbm, pgm and ppm, as text (P1..P3) and binary (P4..P6). Without a library: Netpbm's exits the process on errors.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
 
-  // The next number after white space and comments, with at most `digits` digits; -1 if there is none.
+  // The next number after white space and comments, with at most `digits` digits, or -1.
   int64_t number(int digits = 9) {
     while (at_ < bytes_.size() && (is_space(bytes_[at_]) || bytes_[at_] == '#')) {
       if (bytes_[at_] == '#')
@@ -35,7 +35,7 @@ class Reader {
 }  // namespace
 
 bool decode_pnm(Decoding& d) {
-  const int kind = (d.file[1] - '1') % 3;  // bits, grey, colour
+  const int kind = (d.file[1] - '1') % 3;  // bitmap, grey, colour
   const bool text = d.file[1] <= '3';
   Reader in(d.file);
   const int64_t width = in.number(), height = in.number(), most = kind == 0 ? 1 : in.number();

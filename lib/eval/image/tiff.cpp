@@ -9,7 +9,7 @@
 namespace rlxc::eval::codec {
 namespace {
 
-// The file as libtiff reads it.
+// Input stream for libtiff.
 struct TiffSource {
   Decoding& decoding;
   uint64_t at = 0;
@@ -57,7 +57,7 @@ bool decode_tiff(Decoding& d) {
   if (!tiff || !TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) || !TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height))
     return d.fail("its size is missing");
   if (!d.start(width, height)) return false;
-  // Colours are multiplied by an alpha channel unless it is said to be in them.
+  // Declares alpha as associated, so that libtiff does not multiply colours by it.
   uint16_t extra_count = 0, *extra = nullptr;
   TIFFGetFieldDefaulted(tiff.get(), TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
   if (extra_count > 0) {

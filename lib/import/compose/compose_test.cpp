@@ -38,7 +38,7 @@ TEST_CASE("blocks decode to the same by operations and by the scalar decoder") {
       for (float& v : values) v = static_cast<float>(random.uniform(-3, 3));
       const std::span<uint8_t> block(packed.data() + i * bytes, bytes);
       encode_block(f, values, block);
-      // Codes and small scales may be anything; what holds halves and exponents stays.
+      // Quantized values and small scales are arbitrary; bytes of halves and exponents are preserved.
       decode_block(f, block, decoded);
       for (float v : decoded) expected.push_back(static_cast<double>(v));
     }

@@ -14,12 +14,12 @@ Term row(Term v) { return reshape(v, {v.dims()[0], Dim(1), v.dims()[1]}); }
 Term identity(Term like, Dim n) { return like.with(identity_matrix(*like.b, like.dtype(), n)); }
 Term eye(Term like, Dim batch, Dim n) { return expand(identity(like, n), {batch, n, n}); }
 
-// ---- Jacobi: pairs of a round turn together. In each round of a sweep every index has another partner, as in a tournament.
+// Jacobi rotations. The pairs of a round rotate simultaneously. In each round of a sweep every index has another partner.
 
-constexpr int64_t kSweeps = 12;  // convergence is quadratic: six are enough for f32, ten for f64
+constexpr int64_t kSweeps = 12;  // convergence is quadratic: six suffice for f32, ten for f64
 struct Rounds {
   int64_t count = 0;
-  std::vector<int64_t> partner;  // [count, n]; itself: none
+  std::vector<int64_t> partner;  // [count, n]; an index without a partner has itself
 };
 Rounds tournament(int64_t n) {
   const int64_t players = n + n % 2;
@@ -27,7 +27,7 @@ Rounds tournament(int64_t n) {
   r.count = std::max<int64_t>(players - 1, 1);
   for (int64_t round = 0; round < r.count; ++round)
     for (int64_t i = 0; i < n; ++i) {
-      // Player players-1 stays, the others meet where their numbers add up to the round.
+      // Circle method: player players-1 is fixed, the others meet if their numbers add up to the round.
       int64_t j = i == players - 1 ? (round % 2 ? (round + players - 1) / 2 : round / 2)
                                    : ((round - i) % (players - 1) + players - 1) % (players - 1);
       if (j == i) j = players - 1;
@@ -36,8 +36,8 @@ Rounds tournament(int64_t n) {
   return r;
 }
 
-// The rotations of a round: [[c, s], [-s, c]] for each pair, so that the products `off` of a pair become 0; `own` are the
-// squares. `pairs` [n,n] has a 1 where two are partners, `first` is 1 for the lower index of a pair, -1 for the other.
+// Returns the rotations of a round: [[c, s], [-s, c]] per pair, which zero the inner products `off` of the pairs; `own` has the
+// squared norms. `pairs` [n,n] is 1 for partners. `first` is 1 for the lower index of a pair, -1 for the other.
 Term rotation(Term own, Term other, Term off, Term pairs, Term first, Term alone) {
   const Term theta = (other - own) / (select(transform::equal(off, 0.0), 1.0, off) * 2);
   const Term side = select(transform::equal(theta, 0.0), first + theta, sign(theta));
@@ -46,8 +46,8 @@ Term rotation(Term own, Term other, Term off, Term pairs, Term first, Term alone
   return identity(own, own.dims()[1]) * row(c) + pairs * column(c * t);
 }
 
-// Turns the columns of w until those of each pair are orthogonal under `products`: products(w, v) gives what the squares and the
-// products with the partner are. v collects the rotations.
+// One-sided Jacobi: rotates the columns of w until the pairs are orthogonal under `products`. products(w, v) returns squared
+// norms and inner products with the partner. v accumulates the rotations.
 template <class Products, class Apply>
 std::vector<Term> jacobi(Term start, int64_t n, Products products, Apply apply) {
   const Dim batch = start.dims()[0];
@@ -68,7 +68,7 @@ std::vector<Term> jacobi(Term start, int64_t n, Products products, Apply apply) 
       });
 }
 
-// Columns of `vectors` in the order of `values`.
+// Sorts the columns of `vectors` by `values`.
 void sort(Term* values, std::vector<Term*> vectors, bool largest) {
   const Dim n = values->dims()[1];
   const NodeId made = values->b->create_node(OpKind::TopK, std::array{values->v}, TopKAttrs{n, 1, largest, true});

@@ -1,5 +1,5 @@
-// Factorisations of matrices [batch, m, n] as loops of simple operations.
-// Sources: Golub and Van Loan, Matrix Computations, 4.2 (Cholesky), 5.2 (Householder), 8.5 and 8.6 (Jacobi).
+// Matrix factorisations [batch, m, n], composed as loops of IR ops. Sources: Golub and Van Loan, Matrix Computations, 4.2
+// (Cholesky), 5.2 (Householder), 8.5 and 8.6 (Jacobi).
 #pragma once
 #include "ir/term.h"
 
@@ -7,22 +7,22 @@ namespace rlxc::compose {
 
 using transform::Term;
 
-// The lower triangle l with l*lᵀ = a; of a the lower triangle is read. NaN where a is not positive definite.
+// Returns lower triangular l with l*lᵀ = a. Reads the lower triangle of a. NaN if a is not positive definite.
 Term cholesky(Term a);
 
-// q [batch,m,n] with orthonormal columns and r [batch,n,n], upper, of a with m >= n. Signs as LAPACK has them.
+// For a with m >= n: q [batch,m,n] with orthonormal columns and upper triangular r [batch,n,n]. Signs as in LAPACK.
 struct QrFactors {
   Term q, r;
 };
 QrFactors qr(Term a);
 
-// Eigenvalues [batch,n], rising, and eigenvectors, the columns of `vectors`, of a symmetric a of known size.
+// Ascending eigenvalues [batch,n], and eigenvectors as columns of `vectors`, of a symmetric a of static size.
 struct Eigen {
   Term values, vectors;
 };
 Eigen eigh(Term a);
 
-// u [batch,m,k], s [batch,k], falling, v [batch,n,k] with a = u*diag(s)*vᵀ, k = min(m,n); sizes of a are known.
+// For a of static size: u [batch,m,k], descending s [batch,k], v [batch,n,k] with a = u*diag(s)*vᵀ, k = min(m,n).
 struct Singular {
   Term u, s, v;
 };

@@ -9,7 +9,7 @@ constexpr DType kReal = DType::F32;
 
 std::vector<Dim> sizes(Builder& b, ValueId x) { return {b.graph().dims(x).begin(), b.graph().dims(x).end()}; }
 
-// Fields of blocks [n, bytes].
+// The fields of blocks [n, bytes].
 struct Block {
   Builder& b;
   ValueId x;
@@ -30,7 +30,7 @@ struct Block {
   ValueId joined(ValueId low, ValueId high, int by) {
     return b.create(OpKind::BitOr, {low, b.create(OpKind::Shl, {high, byte(by)})});
   }
-  // A factor for each of `runs` runs, times elements of all.
+  // Combines one factor per run with the elements of `runs` runs.
   ValueId by_run(ValueId factor, int64_t runs, ValueId q, int64_t count, OpKind how = OpKind::Mul) {
     const ValueId wide = b.reshape(q, {n, Dim(runs), Dim(count / runs)});
     return b.reshape(b.create(how, {wide, b.reshape(factor, {n, Dim(runs), Dim(1)})}), {n, Dim(count)});
@@ -87,7 +87,7 @@ ValueId decode_four_xs(Block k) {
   return k.by_run(k.b.mul(scale, k.half(0)), 8, look_up(k.b, iq4_nl_values(), k.spread(8, 128, 16, kHalves, 15)), 256);
 }
 
-// Digits to the base 3 of bytes that are fractions of 256: the first digits of all, then the second ones, ...
+// Base-3 digits of bytes that are fractions of 256: the first digits of all bytes, then the second ones, ...
 ValueId digits(Block k, int64_t from, int64_t count, const std::vector<int32_t>& powers) {
   const auto number = [&](int v) { return k.b.scalar(DType::I32, v); };
   const auto places = static_cast<int64_t>(powers.size());

@@ -1,4 +1,4 @@
-// A counted loop of a fixed number of carried values, its body made by a function.
+// A counted loop with carried values.
 #pragma once
 #include <array>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rlxc::compose {
 
-// step(i, carried) -> the next carried values, `trips` times; i is an i64 scalar of the body. The last values, none after errors.
+// Runs step(i, carried) -> next carried values `trips` times. i is an i64 scalar. Returns the last values, none after errors.
 template <class Step>
 std::vector<transform::Term> repeat(Builder& b, std::string_view name, Dim trips, const std::vector<transform::Term>& carried,
                                     Step step) {

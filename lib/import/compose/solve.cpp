@@ -11,7 +11,7 @@ ValueId range(Builder& b, Dim n) {
   return b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false});
 }
 
-// One step on the rows [a | b] [batch, n, width]: column i becomes that of the identity.
+// One elimination step on the rows [a | b] [batch, n, width]: column i becomes a unit vector.
 ValueId eliminate(Builder& b, ValueId m, ValueId i, Dim batch, Dim n, Dim width) {
   const DType t = b.graph().dtype(m);
   const auto pick = [&](ValueId x, int64_t axis) { return b.create(OpKind::Gather, {x, i}, AxisAttrs{axis}); };

@@ -1,4 +1,4 @@
-// The list "constants" of a JSON graph: dtype, dims, and where the elements are.
+// The list "constants" of a JSON graph: dtype, dims, and the location of the elements.
 #include <array>
 
 #include "import/json/document.h"
@@ -44,7 +44,7 @@ bool can_hold(DType t, int64_t v) {
   return v >= 0 && (width == 64 || v < int64_t{1} << width);
 }
 
-// One number (or boolean) as an element of the type, little-endian.
+// Appends one number (or boolean) as a little-endian element.
 void append_element(JsonReader& r, DType t, std::vector<std::byte>* out) {
   const size_t at = r.at();
   if (is_float(t)) {
@@ -71,7 +71,7 @@ struct ConstantReader::Fields {
   std::string file;
   uint64_t offset = 0;
   std::optional<uint64_t> bytes;
-  std::string_view contents;  // the value of the member `how`, as it is written
+  std::string_view contents;  // raw value of the member `how`
   std::string how;            // "values", "splat", "strings", "base64", "splat_base64" or "file"
   size_t at = 0, contents_at = 0;
 };

@@ -1,4 +1,4 @@
-// One JSON document while it is read: its reader, places for diagnostics, and what both forms of graphs share.
+// The state of reading one JSON document: its reader, diagnostic locations, and what both graph formats share.
 #pragma once
 #include <map>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace rlxc::import_json {
 
-// A value that a node of the file makes: known, or of a node that could not be made, so that later reads are not errors again.
+// A value that a node of the file defines. `bad`: its node failed, and uses of it report no further errors.
 struct ValueSlot {
   ValueId value;
   bool bad = false;
@@ -26,28 +26,28 @@ struct Document {
   JsonReader reader;
   LineIndex lines;
   Module& module;
-  size_t nodes = 0;                                       // read so far
-  std::unordered_map<int64_t, std::string> symbol_names;  // of the reference form, by number
+  size_t nodes = 0;                                       // nodes read
+  std::unordered_map<int64_t, std::string> symbol_names;  // of the reference format, by number
 
   Document(std::string_view t, std::string f, const ImportOptions& o, Diagnostics& d, Module& m)
       : text(t), folder(std::move(f)), options(o), diagnostics(d), reader(t), lines(t), module(m) {}
 
-  // Always false.
+  // Returns false.
   bool error(Code code, std::string message, size_t at, const std::string& node = {});
-  bool count_node();                                  // false with an error beyond the limit
+  bool count_node();                                  // false with an error if the limit is exceeded
   std::optional<TypeId> type(std::string_view text);  // "f32[batch,4]"; each text is parsed once
 
  private:
   std::unordered_map<std::string, TypeId> types_;
 };
 
-// Contents of constants: entries of the list "constants" by their ids.
+// Contents of constants: the entries of the list "constants", by id.
 class ConstantReader {
  public:
   explicit ConstantReader(Document& d) : doc_(d) {}
 
-  void read_list();  // the reader stands before the array
-  // Gives the node its data. False with an error if there is none of this id.
+  void read_list();  // the reader must be at the array
+  // Sets the data of a node. Returns false with an error if the id is unknown.
   bool attach(Graph&, NodeId, int64_t id, size_t at);
 
  private:
@@ -61,8 +61,8 @@ class ConstantReader {
   std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
 };
 
-// A list of nodes in the reference form: {"id", "op", "inputs", "shape", "name"}, and "outputs". Reads the members of one graph
-// object, whose "{" and first key were read.
+// Reads the members of a graph object in the reference format, after its "{" and first key: "outputs" and a list of nodes {"id",
+// "op", "inputs", "shape", "name"}.
 bool read_reference_graph(Document&, std::string_view first_key);
 
 }  // namespace rlxc::import_json

@@ -1,4 +1,4 @@
-// The form of schemas/graph.schema.json. Nodes are made as they are read; contents that a node refers to are settled at the end.
+// Reads schemas/graph.schema.json. Nodes are created as they are read; their constants are attached at the end.
 #include <array>
 
 #include "import/json/document.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kFewestGraphBytes = 16;  // no graph is shorter: bounds the number of graphs before they are read
 constexpr int64_t kAbsent = -1;
 
-// Attributes of a node as an AttrValue; lists are of one kind.
+// Reads an attribute value. Lists are homogeneous.
 bool read_attr_value(JsonReader& r, AttrValue* out) {
   const auto scalar = [&](AttrValue* v) {
     switch (r.peek()) {
@@ -52,7 +52,7 @@ class GraphReader {
  public:
   explicit GraphReader(Document& d) : doc_(d), r_(d.reader), module_(d.module), constants_(d) {}
 
-  // Members of the document after `key`, which was read.
+  // Reads a member of the document after its key.
   bool member(std::string_view key) {
     if (key == "format") return format();
     if (key == "format_version") return format_version();
@@ -81,7 +81,7 @@ class GraphReader {
       if (!output_names_[i].empty() && !module_.main().output_name(i).valid())
         module_.main().set_output_name(i, module_.symbol(output_names_[i]));
     if (!check_nesting()) return false;
-    for (size_t i = 0; i < module_.graph_count(); ++i) module_.graph(GraphId(i)).compact();  // ids count from 0
+    for (size_t i = 0; i < module_.graph_count(); ++i) module_.graph(GraphId(i)).compact();  // ids are numbered from 0
     return true;
   }
 
@@ -97,7 +97,7 @@ class GraphReader {
     TypeId type;
     std::string name;
   };
-  // Kept from node to node for its memory.
+  // Reused from node to node to reuse its memory.
   struct NodeText {
     std::string op, name;
     std::string_view attrs;
@@ -126,7 +126,7 @@ class GraphReader {
     const size_t at = r_.at();
     std::string_view s;
     if (!r_.string(&s)) return false;
-    // What was planned is planned anew.
+    // A planned module is planned again.
     if (s == "hir" || s == "mir" || s == "lir") return module_.stage = s == "hir" ? Stage::Hir : Stage::Mir, true;
     return doc_.error(Code::BadJson, "the stage is \"hir\" or \"mir\"", at);
   }
@@ -159,7 +159,7 @@ class GraphReader {
     }
     return r_.ok();
   }
-  // Of lir.json: names of the outputs.
+  // Reads the output names of lir.json.
   bool io() {
     r_.begin_object();
     for (std::string_view key; r_.next_key(&key);) {
@@ -176,7 +176,7 @@ class GraphReader {
     return r_.ok();
   }
 
-  // The graph number `index`, made when something first refers to it.
+  // Returns graph number `index`, creating it on first reference.
   Graph* graph_of(int64_t index, size_t at) {
     if (index < 0 || static_cast<uint64_t>(index) > doc_.text.size() / kFewestGraphBytes) {
       doc_.error(Code::BadJson, "there is no graph " + std::to_string(index), at);
@@ -190,8 +190,8 @@ class GraphReader {
     return &module_.graph(GraphId(static_cast<uint64_t>(index)));
   }
 
-  // A graph has its name from the start, but bodies are referred to before they are read. Only documents with bodies are read
-  // twice.
+  // Reads the names of graphs, which are needed on creation: bodies are referenced before they are read. Only documents with
+  // bodies are parsed twice.
   void find_graph_names() {
     JsonReader r(doc_.text);
     r.begin_object();
@@ -270,7 +270,7 @@ class GraphReader {
       doc_.error(Code::BadGraph, "\"inputs\" must list the Input nodes in the order of \"nodes\"", begin);
   }
 
-  // The members of one node, then the node.
+  // Reads the members of a node, then creates it.
   bool node(Graph& g) {
     NodeText& t = text_;
     t.op.clear(), t.name.clear(), t.attrs = {}, t.operands.clear(), t.bodies.clear(), t.sources.clear(), t.passes.clear();
@@ -305,7 +305,7 @@ class GraphReader {
     for (r_.begin_array(); r_.next_item();)
       if (r_.string(&s)) out->push_back(module_.symbol(s));
   }
-  // Each [id, type, name], or [id, type], [id] or id where the type is inferred.
+  // Each is [id, type, name], or [id, type], [id] or id with an inferred type.
   void results() {
     for (r_.begin_array(); r_.next_item();) {
       if (text_.result_count == text_.results.size()) text_.results.emplace_back();
@@ -352,7 +352,7 @@ class GraphReader {
     const auto it = far_values_.find(id);
     return it == far_values_.end() ? nullptr : &it->second;
   }
-  // Ids near those before are kept in a vector.
+  // Dense ids are stored in a vector, others in a map.
   void define(int64_t id, ValueSlot s) {
     if (slot(id)) return void(bad(Code::DuplicateName, "value " + std::to_string(id) + " is defined twice"));
     const auto index = static_cast<uint64_t>(id);
@@ -361,7 +361,7 @@ class GraphReader {
     if (index < values_.size()) values_[index] = s;
     else far_values_.emplace(id, s);
   }
-  // False after an error, also one of an earlier node.
+  // Returns false after an error, including one of the node that defines the value.
   bool value(int64_t id, size_t at, const std::string& node, ValueId* out) {
     if (id == kAbsent) return *out = ValueId(), true;
     const ValueSlot* s = slot(id);
@@ -453,7 +453,7 @@ class GraphReader {
     return true;
   }
 
-  // Bodies form a tree below the main graph, of bounded depth.
+  // Checks that bodies form a tree below the main graph, of bounded depth.
   bool check_nesting() {
     std::vector<bool> seen(module_.graph_count());
     std::vector<GraphId> level = {GraphId(0)}, next;
@@ -480,7 +480,7 @@ class GraphReader {
   Module& module_;
   ConstantReader constants_;
   NodeText text_;
-  std::vector<ValueSlot> values_;  // by id, of the graph that is read
+  std::vector<ValueSlot> values_;  // by id, of the current graph
   std::unordered_map<int64_t, ValueSlot> far_values_;
   std::vector<ValueId> operands_;
   std::vector<GraphId> bodies_;
@@ -509,7 +509,7 @@ std::unique_ptr<Module> parse_json(std::string_view text, const std::string& fol
   bool reference = false;
   r.begin_object();
   for (std::string_view key; !reference && r.next_key(&key);) {
-    // Members that only the reference form has.
+    // Members of the reference format only.
     reference = key == "nodes" || key == "outputs" || key == "mir" || key == "inner" || key == "fusion_policy";
     if (reference ? !read_reference_graph(doc, key) : !reader.member(key)) break;
   }

@@ -55,7 +55,7 @@ void check_round_trip(Module& m) {
   CHECK(to_json(*again) == json);
 }
 
-// Minimal document around nodes and outputs.
+// A minimal document with these nodes and outputs.
 std::string graph(const std::string& nodes, const std::string& outputs = "[1]") {
   return R"({"format": "rlxc-graph", "graphs": [{"nodes": [)" + nodes + R"(], "outputs": )" + outputs + "}]}";
 }
@@ -193,7 +193,7 @@ TEST_CASE("faults of JSON graphs") {
   CHECK(has(errors(R"({"format": "rlxc-plan"})"), "not \"rlxc-graph\""));
   CHECK(has(errors(R"({"format": "rlxc-graph", "format_version": "2.0", "graphs": []})"), "not 1.x"));
   CHECK(has(errors(R"({"format": "rlxc-graph", "graphs": []})"), "has no graph"));
-  // All unknown operations at once, and no error for what reads their results.
+  // Reports all unknown ops at once, without errors for users of their results.
   const std::string unknown =
       errors(graph(kInput + R"(, {"op": "Foo", "operands": [0], "results": [1]}, {"op": "Bar", "operands": [1], "results": [2]},
 {"op": "Baz", "name": "b", "operands": [2, 9], "results": [3]}, {"op": "Relu", "operands": [3], "results": [4]})",

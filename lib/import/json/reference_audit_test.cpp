@@ -10,7 +10,7 @@ using namespace rlxc;
 
 namespace {
 
-// The 92 operation kinds of version 0.2.2 of the reference vocabulary, in their order.
+// The 92 op kinds of version 0.2.2 of the reference vocabulary, in order.
 constexpr std::string_view kKinds[] = {"Input",
                                        "Param",
                                        "Constant",
@@ -104,7 +104,7 @@ constexpr std::string_view kKinds[] = {"Input",
                                        "CustomFn",
                                        "Fft"};
 
-// Those that version 0.2.17 has more.
+// The additional kinds of version 0.2.17.
 constexpr std::string_view kLater[] = {"StopGradient",
                                        "Fma",
                                        "TransformRegion",
@@ -200,7 +200,7 @@ constexpr std::string_view kLater[] = {"StopGradient",
                                        "AdaLayerNormBackward",
                                        "GatedResidual",
                                        "GatedResidualBackward"};
-// Known and not imported.
+// Known but not imported.
 const std::set<std::string_view> kRefused{"GaussianSplatRender", "GaussianSplatRenderBackward", "GaussianSplatPrepare",
                                           "GaussianSplatRasterize", "Custom"};
 

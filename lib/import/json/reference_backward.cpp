@@ -1,4 +1,4 @@
-// Gradients of the reference vocabulary, by the formulas of lib/transform.
+// Gradient ops of the reference vocabulary, with the formulas of lib/transform.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,7 +29,7 @@ ValueId activation_backward(Node& n) {
   return (term(n, 1) * transform::slope(*kind, alpha, beta, x, transform::make(*kind, {x}))).v;
 }
 
-// ---- Norms.
+// Norms.
 
 ValueId layer_norm_backward_input(Node& n) {
   if (!n.count(3, 3)) return {};
@@ -76,9 +76,9 @@ ValueId group_norm_backward_beta(Node& n) {
   return n.count(2, 2) ? sum(term(n, 1), transform::all_but(1, n.rank(0)), false).v : ValueId();
 }
 
-// ---- Movement.
+// Layout ops.
 
-ValueId rope_backward(Node& n) {  // the inverse rotation
+ValueId rope_backward(Node& n) {  // inverse rotation
   RopeAttrs a;
   if (!reference_rope_style(n, &a)) return {};
   a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
@@ -89,7 +89,7 @@ ValueId cumsum_backward(Node& n) {
   const CumAttrs a{n.axis(n.integer("axis"), n.rank(0)), n.flag("exclusive"), true};
   return n.good && n.count(1, 1) ? n.b.create(OpKind::Cumsum, n.in, a) : ValueId();
 }
-// Slices of dy [before, indices, after] added into zeros of the declared shape at axis `axis`.
+// Adds slices of dy [before, indices, after] into zeros of the declared shape at axis `axis`.
 ValueId added_at(Node& n, int64_t axis) {
   if (!n.count(2, 2) || axis < 0 || axis >= n.type.rank())
     return n.fail(Code::BadAttribute, "the axis is out of range"), ValueId();
@@ -105,7 +105,7 @@ ValueId added_at(Node& n, int64_t axis) {
 ValueId gather_backward(Node& n) { return added_at(n, n.axis(n.integer("axis"), n.type.rank())); }
 ValueId scatter_add(Node& n) { return added_at(n, n.axis(n.integer("axis", 0), n.type.rank())); }
 
-// ---- Losses: logits [N,C], labels [N].
+// Losses: logits [N,C], labels [N].
 
 ValueId labels_of(Node& n) { return n.b.reshape(n.b.cast(n.in[1], DType::I64), {sizes(n, n.in[0])[0], Dim(1)}); }
 ValueId cross_entropy(Node& n) {
@@ -121,7 +121,7 @@ ValueId cross_entropy_backward(Node& n) {
   return ((p - Term{&n.b, n.b.cast(here.v, x.dtype())}) * reshape(term(n, 2), {x.dims()[0], Dim(1)})).v;
 }
 
-// ---- Convolution and pooling.
+// Convolution and pooling.
 
 ValueId max_pool_backward(Node& n) {  // x, dy
   if (!n.count(2, 2)) return {};
@@ -143,9 +143,9 @@ ValueId conv_backward(Node& n) {  // dy, w or x, dy
   return v;
 }
 
-// ---- Attention.
+// Attention.
 
-// The gradients by q, k and v.
+// Returns the gradients by q, k and v.
 std::optional<std::array<ValueId, 3>> attention_gradients(Node& n) {  // q, k, v, dy [, mask]
   AttentionAttrs a;
   if (!n.count(4, 5) || !reference_mask_kind(n, "mask_kind", &a)) return std::nullopt;
@@ -169,7 +169,7 @@ ValueId attention_backward(Node& n) {
   const auto all = attention_gradients(n);
   return all ? (*all)[static_cast<size_t>(which - kNames)] : ValueId();
 }
-// The elements of all three, one after another.
+// Concatenates the elements of all three.
 ValueId attention_backward_all(Node& n) {
   const auto all = attention_gradients(n);
   return all ? reference_packed(n, *all) : ValueId();

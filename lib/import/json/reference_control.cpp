@@ -1,4 +1,4 @@
-// Control flow of the reference vocabulary. Bodies become part of the bodies that our operations have.
+// Control flow of the reference vocabulary. Bodies are inlined into the bodies of IR ops.
 #include <array>
 
 #include "import/json/reference_rows.h"
@@ -27,7 +27,7 @@ Graph& new_body(Node& n, std::string_view what) {
   return m.graph(m.make_graph(std::string(what) + std::to_string(m.graph_count())));
 }
 
-// Whether all numbers of a value are not 0.
+// Returns whether all elements of a value are nonzero.
 ValueId truth(Builder& b, ValueId v) {
   if (!v.valid()) return {};
   const DType t = b.graph().dtype(v);
@@ -39,7 +39,7 @@ ValueId truth(Builder& b, ValueId v) {
   return b.cast(b.reduce(ReduceOp::Min, b.cast(set, DType::I32), axes, false), DType::Bool);
 }
 
-// The condition is computed of the first carries, and at the end of each round of the next.
+// The condition is evaluated on the initial carries, and at the end of each iteration on the next ones.
 ValueId while_(Node& n) {
   if (!n.count(1, ~size_t{0})) return {};
   Builder& b = n.b;
@@ -72,12 +72,12 @@ ValueId while_(Node& n) {
   return made.valid() ? b.graph().result(made) : ValueId();
 }
 
-// A scan over `length` steps, or over them in reverse. The body is made by `step` of the state, the values that all steps see and
-// the slices of one.
+// A scan over `length` steps, forward or reverse. `step` builds the body from the state, the shared values and the slices of one
+// step.
 struct Steps {
   ValueId state;
   std::vector<ValueId> shared, sliced;
-  bool reverse = false, keep = false;  // keep: of each step one more result
+  bool reverse = false, keep = false;  // keep: each step has a second result
 };
 template <class Step>
 NodeId scan_of(Node& n, const Steps& s, Step step) {
@@ -113,11 +113,12 @@ std::optional<int64_t> length_of(Node& n) {
   if (n.good) n.fail(Code::BadAttribute, "\"length\" is out of range");
   return std::nullopt;
 }
-ValueId steps_of(Builder& b, int64_t length) {  // 0, 1, .. length-1: something to slice
+ValueId steps_of(Builder& b, int64_t length) {  // 0, 1, .. length-1, an input to slice
   return b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{Dim(length)}, false});
 }
 
-// init, values for all steps, sequences -> the last state, or all states (or `num_checkpoints` of them, the last among these).
+// Operands: init, shared values, sequences. Returns the last state, or all states (or `num_checkpoints` of them, including the
+// last).
 ValueId scan(Node& n) {
   const int64_t bcast = n.integer("num_bcast", 0), xs = n.integer("num_xs", 0), kept = n.integer("num_checkpoints", 0);
   const auto length = length_of(n);
@@ -143,7 +144,7 @@ ValueId scan(Node& n) {
   return n.b.create(OpKind::Gather, {all, n.b.ints(std::move(rows))}, AxisAttrs{0});
 }
 
-// init, the states after each step, the gradient of the result, sequences. The walk goes from the last step to the first;
+// Operands: init, the states after each step, the gradient of the result, sequences. Runs from the last step to the first.
 // `result` 0 is the gradient of init, 1 + i that of sequence i.
 ValueId scan_backward_result(Node& n, size_t result) {
   const int64_t xs = n.integer("num_xs", 0), kept = n.integer("num_checkpoints", 0);
@@ -187,14 +188,14 @@ ValueId scan_backward_xs(Node& n) {
                : scan_backward_result(n, static_cast<size_t>(i) + 1);
 }
 
-// A function with gradients of its own: here its value.
+// A function with a custom gradient; imports its value only.
 ValueId custom_fn(Node& n) {
   const auto out = read_reference_inline(n, "fwd_body", n.b, {n.in, {}});
   if (n.good && out.size() != 1) n.fail(Code::BadArity, "the body needs one output");
   return n.good ? out[0] : ValueId();
 }
 
-// What is known and cannot be imported.
+// Ops that are known but cannot be imported.
 ValueId refused(Node& n) {
   const bool splat = n.op.starts_with("GaussianSplat");
   return n.fail(Code::UnsupportedOp,

@@ -1,4 +1,4 @@
-// Blocks, solvers, sampling and complex numbers of the reference vocabulary.
+// Transformer blocks, solvers, sampling and complex numbers of the reference vocabulary.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 using Node = ReferenceNode;
 
-// ---- Transformer blocks.
+// Transformer blocks.
 
 struct Heads {
   int64_t count, width;
@@ -63,7 +63,7 @@ ValueId fused_attention_block(Node& n) {
   return attention_block(n, *h, n.in[0], w);
 }
 
-ValueId fused_transformer_layer(Node& n) {  // norms after the residual sums
+ValueId fused_transformer_layer(Node& n) {  // post-norm
   const auto h = heads_of(n);
   const bool bias = n.flag("has_bias");
   Epilogue act;
@@ -85,7 +85,7 @@ ValueId fused_transformer_layer(Node& n) {  // norms after the residual sums
   return norm(n.b.add(biased(n, f, fc2, bias2), h1), gamma2, beta2, "eps2");
 }
 
-// Positions on a grid as angles of adjacent pairs: the first half of a head turns by the column, the second by the row.
+// Rotary angles of 2-D grid positions for adjacent pairs: the column rotates the first half of a head, the row the second.
 ValueId axial_rope_2d(Node& n) {
   const int64_t columns = n.integer("end_x"), rows = n.integer("end_y"), width = n.integer("head_dim"),
                 repeat = std::max<int64_t>(n.integer("repeat_factor", 1), 1);
@@ -112,7 +112,7 @@ ValueId axial_rope_2d(Node& n) {
                     RopeAttrs{width, width, RopeStyle::GptJ, AttentionLayout::Packed});
 }
 
-// ---- Linear systems.
+// Linear systems.
 
 ValueId dense_solve(Node& n) {  // a [.., n, n], b [.., n] or [.., n, k]
   if (!n.count(2, 2)) return {};
@@ -124,9 +124,9 @@ ValueId dense_solve(Node& n) {  // a [.., n, n], b [.., n] or [.., n, k]
   return n.b.reshape(compose::solve(n.b, n.in[0], n.b.reshape(n.in[1], column)), d);
 }
 
-// ---- Sampling.
+// Sampling.
 
-// Philox 4x32-10 with the first multiplier of the reference vocabulary: words 0..3 of block 0, 1, ...
+// Philox 4x32-10 with the reference vocabulary's first multiplier. Returns word `index` of the blocks 0, 1, ...
 uint32_t philox_word(uint64_t seed, uint64_t index) {
   uint32_t s[4] = {static_cast<uint32_t>(index / 4), static_cast<uint32_t>(index / 4 >> 32), 0, 0};
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
@@ -140,7 +140,7 @@ uint32_t philox_word(uint64_t seed, uint64_t index) {
   return s[index % 4];
 }
 
-// A class of each row of logits [B,V], drawn by temperature, of the k largest, of the likeliest that have probability p together.
+// Samples a class for each row of logits [B,V] with temperature, top-k and top-p.
 ValueId sample(Node& n) {
   const int64_t k = n.integer("top_k", 0), seed = n.integer("seed", 0);
   const double p = n.number("top_p", 1), temperature = n.number("temperature", 1);
@@ -163,7 +163,7 @@ ValueId sample(Node& n) {
     z = b.create(OpKind::Where, {b.create(OpKind::Lt, {z, least}), b.scalar(t, -std::numeric_limits<double>::infinity()), z});
   }
   ValueId probability = b.create(OpKind::Softmax, {z}, AxisAttrs{1});
-  if (p < 1) {  // a class stays when those before it have less than p together
+  if (p < 1) {  // keeps a class if the more likely ones have less than p together
     const NodeId order = sorted(probability, *classes);
     if (!order.valid()) return {};
     const ValueId down = b.graph().result(order), before = b.create(OpKind::Cumsum, {down}, CumAttrs{1, true, false});
@@ -185,7 +185,7 @@ ValueId sample(Node& n) {
   return b.cast(b.create(OpKind::Where, {any, first, last}), n.type.dtype);
 }
 
-// ---- Complex numbers: their parts as a last axis of two.
+// Complex numbers, as pairs along a last axis.
 
 ValueId parts(Node& n, ValueId z) { return n.b.create(OpKind::BitCast, {z}, CastAttrs{DType::F32, true}); }
 ValueId whole(Node& n, ValueId p) { return n.b.create(OpKind::BitCast, {p}, CastAttrs{DType::C64, true}); }
@@ -206,7 +206,7 @@ ValueId conjugate(Node& n) {
   return whole(n, n.b.mul(parts(n, n.in[0]), n.b.constant(make_data(DType::F32, {2}, std::vector<float>{1, -1}))));
 }
 
-// The last axis: complex numbers, or all real parts and then all imaginary ones.
+// The last axis has complex numbers, or all real parts followed by all imaginary parts.
 ValueId fft(Node& n) {
   FftAttrs a;
   a.inverse = n.flag("inverse");

@@ -1,4 +1,4 @@
-// Backward operations of the reference form against differences of their forward ones.
+// Backward ops of the reference format against finite differences of their forward ops.
 #include <array>
 
 #include "support/reference_run.h"
@@ -15,7 +15,7 @@ In real(std::vector<int> dims, uint64_t seed, double low = -1, double high = 1) 
 }
 Reals of(const std::string& op, const std::vector<In>& in, const std::vector<int>& result) { return one(op, in, result, "F64"); }
 
-// The change of sum(dy * op(in)) along each direction of operand `which`: one element, or a pair of a symmetric matrix at once.
+// Returns the change of sum(dy * op(in)) along each direction of operand `which`: one element, or a symmetric pair.
 struct Differences {
   std::string op;
   std::vector<In> in;
@@ -38,7 +38,7 @@ struct Differences {
     for (size_t i = 0; i < g.size(); ++i) g[i] = at(which, i, i);
     return g;
   }
-  // `g` is the gradient by symmetric matrices [.., n, n].
+  // `g`: the gradient by symmetric matrices [.., n, n].
   void check_symmetric(size_t which, const Reals& g) const {
     const auto n = static_cast<size_t>(in[which].dims.back());
     REQUIRE(g.size() == in[which].values.size());
@@ -132,7 +132,7 @@ TEST_CASE("the gradient of powers by filter") {
   const In x = real({2, 16}, 20), filters = real({3, 5}, 21, 0.1, 1);
   In dy = real({2, 3}, 22);
   const Differences d{R"("LogMel")", {x, filters}, {2, 3}, dy};
-  // The largest of a row is held constant, which matters only for what it cuts off: nothing here.
+  // The row maximum is treated as a constant, which affects only clipped values: none here.
   close(of(R"("LogMelBackward")", {x, filters, dy}, {2, 16}), d.by(0));
   In quiet = filters;  // without energy, far below the others
   for (size_t i = 0; i < 5; ++i) quiet.values[i] = 0;
@@ -189,7 +189,7 @@ TEST_CASE("gradients of maps between positive definite matrices") {
     const Reals g = of(op + "Backward\"", {p, x, dy}, {2, 3, 3});
     for (size_t i = 0; i < 2; ++i) d.check_symmetric(i, part(g, i * 9, 9));
   }
-  close(of(R"("SpdParallelTransport")", {p, q, p}, {3, 3}), q.values);  // the point itself goes to the other point
+  close(of(R"("SpdParallelTransport")", {p, q, p}, {3, 3}), q.values);  // moving the point itself yields the other point
   const Differences d{R"("SpdParallelTransport")", {p, q, v}, {3, 3}, dy};
   const Reals g = of(R"("SpdParallelTransportBackward")", {p, q, v, dy}, {3, 3, 3});
   for (size_t i = 0; i < 3; ++i) d.check_symmetric(i, part(g, i * 9, 9));

@@ -1,5 +1,5 @@
-// The form of graphs that the reference tools write: nodes in a flat list with externally tagged operations, shapes as
-// {"dims": [{"Static": 4}, {"Dynamic": 0}], "dtype": "F32"}, sub-graphs inline.
+// The graph format of the reference tools: a flat list of nodes with externally tagged ops, shapes as {"dims": [{"Static": 4},
+// {"Dynamic": 0}], "dtype": "F32"}, inline subgraphs.
 #include "import/json/reference.h"
 #include "support/text.h"
 
@@ -13,11 +13,11 @@ class ReferenceGraph {
   ReferenceGraph(Document& d, const std::vector<std::string>& output_names, Graph& g, size_t base, size_t depth)
       : doc_(d), output_names_(output_names), graph_(g), builder_(g, nullptr), base_(base), depth_(depth) {}
 
-  // Inputs stand for these values; outputs are not made outputs of the graph but listed in `results`.
+  // Binds the inputs to these values. Outputs go to `results` instead of becoming graph outputs.
   void bind(const BoundInputs& inputs) { bound_ = &inputs; }
   std::vector<ValueId> results;
 
-  // Members after the opening brace; `key` was read.
+  // Reads a member of the graph object after its key.
   bool member(JsonReader& r, std::string_view key) {
     if (key == "nodes") {
       for (r.begin_array(); r.next_item();)
@@ -109,7 +109,7 @@ class ReferenceGraph {
     return n.fail(Code::BadArity, "the body has more inputs than it is given"), ValueId();
   }
 
-  // The declared shape must be what was made; sizes that differ in writing only are recorded as equal.
+  // Checks the declared shape against the inferred one. Records symbolically different dims as equal.
   bool agree(ReferenceNode& n, ValueId v) {
     const Type& made = graph_.type(v);
     DimTable& dims = doc_.module.dims;
@@ -125,7 +125,7 @@ class ReferenceGraph {
     std::string_view key;
     if (!r.next_key(&key)) return void(r.ok() && r.fail("an operation is a name or an object with one member"));
     n.op = key;
-    if (n.op == "Mir") {  // an operation of the MIR within a HIR
+    if (n.op == "Mir") {  // a MIR op within the HIR
       operation(r, n);
     } else {
       r.peek();
@@ -205,7 +205,7 @@ class ReferenceGraph {
   size_t outputs_at_ = 0;
 };
 
-// Names that the file gives to symbols and outputs, before the nodes are read.
+// Reads the names of symbols and outputs, before the nodes are read.
 std::vector<std::string> find_names(Document& d) {
   std::vector<std::string> outputs;
   JsonReader r(d.text);

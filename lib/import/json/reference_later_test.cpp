@@ -1,4 +1,4 @@
-// Later operations of the reference form against their formulas: recurrences, scaled numbers, factorisations, signals.
+// Later ops of the reference format against their formulas: recurrences, scaled types, factorisations, signals.
 #include <algorithm>
 
 #include "import/json/reference.h"
@@ -12,7 +12,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// a [m,k] times b [k,n], or with their sizes swapped.
+// a [m,k] times b [k,n], or with their dims swapped.
 Reals product(const Reals& a, const Reals& b, size_t m, size_t k, size_t n, bool trans_a = false, bool trans_b = false) {
   Reals y(m * n);
   for (size_t i = 0; i < m; ++i)
@@ -38,7 +38,7 @@ In definite(int n, uint64_t seed) {
   return x;
 }
 
-// The cells of one layer and direction: gates of pre-activations of a step are combined by `combine`.
+// The cells of one layer and direction. `combine` combines a step's gates from their pre-activations.
 template <class Combine>
 Reals cells(const Reals& x, size_t steps, size_t in, size_t h, size_t gates, const Reals& w, const Reals& r, const Reals& bw,
             const Reals& br, bool backwards, Reals state, Combine combine) {
@@ -144,7 +144,7 @@ TEST_CASE("codes of few bits beside scales") {
     return std::string(R"("format":)") + f + R"(,"layout":)" + layout + "}}";
   };
   const std::string mx = R"({"BlockMxE8M0":{"block":4}})", nv = R"({"Nvfp4":{"group":4}})";
-  // All codes of a format of 6 bits: exponent 0 is subnormal.
+  // All bit patterns of a 6-bit format. Exponent 0 is subnormal.
   Reals codes, values;
   for (int i = 0; i < 64; ++i) {
     const int e = i >> 2 & 7, m = i & 3;
@@ -155,7 +155,7 @@ TEST_CASE("codes of few bits beside scales") {
   const Reals back = one("{\"ScaledQuantize\":{" + format(R"({"Custom":{"exp":3,"mant":2,"bias":3}})", "\"PerTensor\""),
                          {{{64}, values}, two}, {64}, "U8");
   for (size_t i = 0; i < 64; ++i) CHECK(back[i] == (i == 32 ? 0 : codes[i]));  // there is one zero
-  // Ties go to even codes, larger numbers to the largest.
+  // Ties round to even bit patterns; larger numbers saturate.
   CHECK(one("{\"ScaledQuantize\":{" + format("\"F4E2M1\"", "\"PerTensor\""),
             {{{6}, {0.25, 0.75, 1.25, -5, 100, -1.75}}, {{1}, {1}}}, {6}, "U8") == Reals{0, 2, 2, 8 + 6, 7, 8 + 4});
   const In x{{2, 4}, {0.5, -1, 3, 11, 0.01, 0.02, -0.07, 0}};
@@ -163,7 +163,7 @@ TEST_CASE("codes of few bits beside scales") {
   close(one("{\"ScaledQuantScale\":{" + format("\"F8E4M3\"", "\"PerTensor\""), {x}, {1}), {11.0 / 448});
   const Reals scales = one("{\"ScaledQuantScale\":{" + format("\"F4E2M1\"", nv.c_str()), {x}, {2, 1}, "U8");
   close({decode_float(DType::F8E4M3FN, static_cast<uint32_t>(scales[0]))}, {1.875});  // the nearest to 11/6
-  // A product of codes.
+  // A matmul of quantized values.
   Random random(30);
   const auto draw = [&](size_t count, int64_t low, int64_t high) {
     Reals v;
@@ -212,8 +212,8 @@ TEST_CASE("factorisations give back what they factor") {
     close(product(scaled, u, k, k, k, false, true), a.values);
   }
   for (const auto& [m, n] : {std::pair{5, 3}, {3, 3}, {3, 5}}) {
-    INFO("m, n = ", m, ", ", n);
     const auto rows = static_cast<size_t>(m), columns = static_cast<size_t>(n), k = std::min(rows, columns);
+    INFO("m, n = ", rows, ", ", columns);
     const int rank = std::min(m, n);
     const In a = random_in({m, n}, 41);
     Reals u = one(R"({"Svd":{"part":"U"}})", {a}, {m, rank});
@@ -249,7 +249,7 @@ TEST_CASE("functions of symmetric matrices") {
   close(part(call(R"({"ReEig":{"eps":1e-6}})", {a}, 21), 0, 9), a.values);
   const Reals tangent = call("\"SpdLogMap\"", {a, b});
   close(call("\"SpdExpMap\"", {a, {{3, 3}, tangent}}), b.values, 1e-3);
-  // The mean of two is where they meet half way.
+  // The mean of two matrices is the midpoint of the geodesic between them.
   Reals half = tangent, both = a.values;
   for (double& v : half) v /= 2;
   both.insert(both.end(), b.values.begin(), b.values.end());

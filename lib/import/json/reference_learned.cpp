@@ -1,5 +1,5 @@
-// Learned parts of layers of the reference vocabulary, with their gradients: modulated norms, norms by known statistics, weights
-// from code books, activations that are sums of bells.
+// Learned layers of the reference vocabulary and their gradients: modulated norms, norms with given statistics, codebook weights,
+// radial basis activations.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ namespace {
 using Node = ReferenceNode;
 using transform::make, transform::Term;
 
-// ---- Modulation broadcasts on all but the last axis.
+// Modulated norms. Modulation broadcasts over all but the last axis.
 
 // norm(x) (1 + scale) + shift.
 ValueId modulated(Node& n) {
@@ -28,11 +28,11 @@ ValueId of_three(Node& n) {
   return n.count(3, 3) ? kForward(n) : ValueId();
 }
 template <Forward kForward>
-ValueId backward_of_three(Node& n) {  // and dy: the three gradients in one
+ValueId backward_of_three(Node& n) {  // plus dy; returns the three gradients packed
   return n.count(4, 4) ? reference_packed(n, reference_gradients(n, kForward(n), n.in[3], std::span(n.in).first(3))) : ValueId();
 }
 
-// ---- Norms by given statistics, along the last axis.
+// Norms with given statistics, along the last axis.
 
 Term inverse_deviation(Node& n, Term variance) { return rsqrt(variance + n.number("eps", 1e-5)); }
 Term summed_rows(Term x) { return sum(x, transform::all_but(x.rank() - 1, x.rank()), false); }
@@ -46,7 +46,7 @@ ValueId batch_norm_backward_gamma(Node& n) {  // x, mean, var, dy
 }
 ValueId batch_norm_backward_beta(Node& n) { return n.count(1, 1) ? summed_rows(term(n, 0)).v : ValueId(); }
 
-// ---- Weights [n,k] put together from entries [d] of a code book by indices [n, k/d].
+// Weights [n,k] assembled from codebook entries [d] by indices [n, k/d].
 
 Term from_codebook(Term index, Term book) {
   const Term rows = make(OpKind::Gather, {book, index.with(index.b->cast(index.v, DType::I64))}, AxisAttrs{0});
@@ -70,11 +70,11 @@ ValueId synth_matmul_backward(Node& n) {  // x, indices, code book, dy
   return make(OpKind::ScatterElements, {transform::zeros(n.b, dw.dtype(), book), index, dw}, ScatterAttrs{0, Reduction::Add}).v;
 }
 
-// ---- y = sum over i of coefficient[c,i] * exp(-((x - center i) / h)^2) for x [.., c]; the centers divide grid_min..grid_max
-// into equal parts of width h.
+// y = sum over i of coefficient[c,i] * exp(-((x - center i) / h)^2) for x [.., c], with centers at spacing h from grid_min to
+// grid_max.
 
 struct Bells {
-  Term away, basis;  // (x - center) / h and the bell, [.., c, num_basis]
+  Term away, basis;  // (x - center) / h and the Gaussian, [.., c, num_basis]
   double width = 1;
 };
 std::optional<Bells> bells_of(Node& n) {

@@ -1,6 +1,6 @@
-// Layers of the reference vocabulary on symmetric positive definite matrices, with their gradients: functions of the eigenvalues,
-// and maps between points and tangent vectors by the affine-invariant metric (Pennec, Fillard, Ayache, A Riemannian Framework for
-// Tensor Computing, 2006). Gradients of functions of a symmetric matrix: Daleckii and Krein's formula.
+// Layers of the reference vocabulary on symmetric positive definite matrices and their gradients: functions of the eigenvalues,
+// and exponential, logarithm and transport under the affine-invariant metric (Pennec, Fillard, Ayache, A Riemannian Framework for
+// Tensor Computing, 2006). Gradients of functions of a symmetric matrix use the Daleckii-Krein formula.
 #include <algorithm>
 
 #include "import/json/reference_matrix.h"
@@ -11,7 +11,7 @@ namespace {
 using Node = ReferenceNode;
 using transform::concat, transform::Term;
 
-// A function of eigenvalues, and its derivative. What lies below `least` counts as `least`.
+// A function of eigenvalues and its derivative. Eigenvalues below `least` are clamped to it.
 struct Spectral {
   Term (*f)(Term);
   Term (*slope)(Term);
@@ -31,7 +31,7 @@ Spectral above(Spectral s, double least) { return s.least = least, s; }
 
 Term symmetric(Term x) { return (x + transposed(x)) * 0.5; }
 
-// A symmetric matrix [batch,n,n] by its eigenvalues.
+// The eigendecomposition of a symmetric matrix [batch,n,n].
 struct Decomposed {
   compose::Eigen e;
 
@@ -40,8 +40,8 @@ struct Decomposed {
   bool valid() const { return e.values.valid() && e.vectors.valid(); }
   Term of(const Spectral& s) const { return valid() ? restored(e.vectors, s.value(e.values)) : e.vectors.with({}); }
 
-  // By the matrix, from g by a function of it: g in the basis of the vectors, times differences of the function over differences
-  // of the values; of values that are nearly equal the slope.
+  // Daleckii-Krein: returns the gradient by the matrix, given the gradient g by f(matrix). Multiplies g in the eigenbasis by the
+  // divided differences of f, or by its slope for nearly equal eigenvalues.
   Term back(const Spectral& s, Term g) const {
     if (!valid()) return g.with({});
     const auto d = e.values.dims();
@@ -57,9 +57,9 @@ struct Decomposed {
   }
 };
 
-// ---- Functions of one matrix.
+// Functions of one matrix.
 
-// f of the matrix, the values and the vectors, one after another.
+// Packs f(matrix), the eigenvalues and the eigenvectors.
 ValueId with_factors(Node& n, const Spectral& s) {
   const auto a = n.count(1, 1) ? reference_matrices(n, 0, true, true) : std::nullopt;
   if (!a) return {};
@@ -73,7 +73,7 @@ ValueId layer(Node& n) {
   return with_factors(n, kFunction(n));
 }
 
-// From the matrix, or from its values [n] and vectors, and the gradient by the result.
+// Operands: the matrix, or its eigenvalues [n] and vectors, and the gradient of the result.
 template <Spectral (*kFunction)(Node&)>
 ValueId layer_backward(Node& n) {
   const bool factors = n.in.size() == 3;
@@ -106,11 +106,11 @@ ValueId matrix_function_backward(Node& n) {  // x, dy
   return g ? a->whole(Decomposed(a->x).back(*f, g->x)).v : ValueId();
 }
 
-// ---- Tangent vectors at a point.
+// Tangent vectors at a point.
 
 Term product(Term a, Term b, Term c) { return matmul(matmul(a, b), c); }
 
-// A point with its roots.
+// A point with its square root and inverse square root.
 struct Point {
   Decomposed e;
   Term root, inverse;
@@ -130,10 +130,10 @@ std::optional<std::vector<Matrices>> all_matrices(Node& n, size_t count) {
   }
   return out;
 }
-// Gradients of one shape [1,n,n] as [count,n,n].
+// Stacks gradients [1,n,n] to [count,n,n].
 ValueId stacked(Node& n, const std::vector<Term>& parts) { return reshape(concat(parts, 0), n.type.dims).v; }
 
-// p^1/2 f(p^-1/2 x p^-1/2) p^1/2 of the point p and x.
+// p^1/2 f(p^-1/2 x p^-1/2) p^1/2 for point p and x.
 template <const Spectral& kFunction>
 ValueId spd_map(Node& n) {
   const auto in = all_matrices(n, 2);
@@ -154,7 +154,7 @@ ValueId spd_map_backward(Node& n) {  // p, x, dy
   return stacked(n, {p.back(gaf + transposed(gaf), half + transposed(half)), product(p.inverse, by_inner, p.inverse)});
 }
 
-// e v eᵀ with e = (to from^-1)^1/2 = a s w: a and w the roots of `from`, s that of w to w.
+// e v eᵀ with e = (to from^-1)^1/2 = a s w, where a = from^1/2, w = from^-1/2, s = (w to w)^1/2.
 struct Transport {
   Point from;
   Decomposed inner;
@@ -183,10 +183,10 @@ ValueId spd_transport_backward(Node& n) {  // from, to, v, dy
   return stacked(n, {by_from, product(w, by_inner, w), product(transposed(t.e), g, t.e)});
 }
 
-// ---- Batches.
+// Batches.
 
-// The mean of matrices [B,n,n] that makes the (weighted) sum of their tangent vectors 0: steps of gradient descent from the
-// arithmetic mean.
+// The (weighted) Karcher mean of matrices [B,n,n], where the sum of tangent vectors is 0: gradient descent from the arithmetic
+// mean.
 template <bool kWeighted>
 ValueId karcher_mean(Node& n) {
   const int64_t steps = n.integer("iters", 10);
@@ -201,10 +201,10 @@ ValueId karcher_mean(Node& n) {
   return reshape(p, {a->m, a->n}).v;
 }
 
-// g^1/2 m^-1/2 x m^-1/2 g^1/2 for each x of a batch, a mean m and a bias g.
+// g^1/2 m^-1/2 x m^-1/2 g^1/2 for each x of a batch, with mean m and bias g.
 struct BatchNorm {
   Decomposed bias;
-  Term root, inverse;  // of g, of m
+  Term root, inverse;  // of g; of m
 
   BatchNorm(Node& n, Term m, Term g)
       : bias(g), root(bias.of(limited(n, kRoot))), inverse(Decomposed(m).of(limited(n, kInverseRoot))) {}
@@ -230,7 +230,7 @@ ValueId spd_batch_norm_backward_bias(Node& n) {  // x, m, g, dy
   return (*in)[2].whole(b.bias.back(BatchNorm::limited(n, kRoot), sum(half + transposed(half), {0}))).v;
 }
 
-// w x wᵀ; which operand is w, their sizes must say.
+// w x wᵀ. The dims determine which operand is w.
 ValueId bi_map(Node& n) {
   if (!n.count(2, 2) || n.rank(0) < 2 || n.rank(1) < 2) return {};
   const auto fits = [&](size_t wide, size_t inner) {  // w [m,n] and x [n,n] give [m,m]
@@ -240,7 +240,7 @@ ValueId bi_map(Node& n) {
   };
   const bool first = fits(0, 1), second = fits(1, 0);
   if (!first && !second) return n.fail(Code::BadShape, "the sizes do not fit"), ValueId();
-  const Term w{&n.b, n.in[first ? 0 : 1]}, x{&n.b, n.in[first ? 1 : 0]};  // of square ones, w comes first
+  const Term w{&n.b, n.in[first ? 0 : 1]}, x{&n.b, n.in[first ? 1 : 0]};  // w is first if both are square
   return matmul(matmul(w, x), w, false, true).v;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Node = ReferenceNode;
 using transform::concat, transform::make, transform::Term;
-constexpr int64_t kLargest = 1 << 10;  // of matrices whose sizes must be known
+constexpr int64_t kLargest = 1 << 10;  // largest matrix of constant dims
 
 ValueId cholesky(Node& n) {
   const auto a = n.count(1, 1) ? reference_matrices(n, 0, true, false) : std::nullopt;
@@ -34,15 +34,15 @@ ValueId svd(Node& n) {
   return a->whole(part == "U" ? f.u : part == "S" ? f.s : transposed(f.v)).v;
 }
 
-ValueId eigh(Node& n) {  // the values, then the vectors row by row
+ValueId eigh(Node& n) {  // returns the eigenvalues, then the eigenvectors row by row
   const auto a = n.count(1, 1) ? reference_matrices(n, 0, true, true) : std::nullopt;
   if (!a) return {};
   const auto e = compose::eigh(a->x);
   return e.vectors.valid() ? a->whole(concat({e.values, flat_rows(e.vectors)}, 1)).v : ValueId();
 }
 
-// By a symmetric matrix from those by its values and vectors, each packed as above. Equal values have no say in the vectors.
-ValueId eigh_backward(Node& n) {  // what eigh gave, the gradients by it
+// Gradient of eigh with packed eigenvalues and vectors. Pairs of equal eigenvalues contribute nothing.
+ValueId eigh_backward(Node& n) {  // eigh's result, and the gradients by it
   if (!n.count(2, 2) || n.rank(0) < 1 || n.type.rank() < 2) return n.fail(Code::BadShape, "needs packed eigenvalues"), ValueId();
   const Dim size = n.type.dims.back(), rows = n.b.dims().product(std::span(n.type.dims).first(n.type.dims.size() - 2));
   const auto unpacked = [&](size_t i) {

@@ -1,5 +1,5 @@
-// Packed weights as MLX has them: rows [n,k] of codes, one after another from the low bits up, with a scale for each group of a
-// row. Affine: code * scale + bias. MXFP4 and MXFP8: a number of 4 or 8 bits times a power of two (OCP Microscaling Formats).
+// Packed weights in MLX's format: rows [n,k] of quantized values, packed from the low bits up, with a scale per group of a row.
+// Affine: value * scale + bias. MXFP4 and MXFP8: a 4- or 8-bit float times a power of two (OCP Microscaling Formats).
 #include "import/compose/packed.h"
 #include "import/json/reference_rows.h"
 #include "ir/term.h"
@@ -26,7 +26,7 @@ std::optional<MlxScheme> mlx_scheme_of(Node& n) {
   return n.fail(Code::BadAttribute, "bits or the size of a group are out of range"), std::nullopt;
 }
 
-// The codes as numbers, in one row.
+// Unpacks the quantized values to one row of numbers.
 Term codes(Node& n, const MlxScheme& s, ValueId packed) {
   Builder& b = n.b;
   const auto real = [&](ValueId v) { return Term{&b, b.cast(v, kReal)}; };
@@ -42,7 +42,7 @@ Term codes(Node& n, const MlxScheme& s, ValueId packed) {
   return sum(bits * bits.with(b.constant(make_data(kReal, {s.bits}, powers))), {1}, false);
 }
 
-// f32 [rows, k].
+// Returns f32 [rows, k].
 Term weights(Node& n, const MlxScheme& s, Dim rows, Dim k) {
   DimTable& t = n.b.dims();
   if (!t.divides(Dim(s.group), k) || n.b.graph().dtype(n.in[1]) != DType::U8)
@@ -57,7 +57,7 @@ Term weights(Node& n, const MlxScheme& s, Dim rows, Dim k) {
   return reshape(s.kind == MlxScheme::Affine ? scaled + of_group(3) : scaled, {rows, k});
 }
 
-// x [M,K], codes of experts [E,out,K], scales and biases [E,out,groups], the expert of each row.
+// x [M,K], quantized experts [E,out,K], scales and biases [E,out,groups], the expert of each row.
 ValueId mlx_grouped_matmul(Node& n) {
   const auto s = n.count(5, 5) ? mlx_scheme_of(n) : std::nullopt;
   if (!s) return {};

@@ -3,7 +3,7 @@
 namespace rlxc::import_json {
 namespace {
 
-// Reads the value of a field with `read`; what does not fit is an error of the node.
+// Reads the value of a field with `read`. A mismatch is an error of the node.
 template <class Read>
 void read_field(ReferenceNode& n, const Field& f, Read read) {
   JsonReader r(f.value);

@@ -1,4 +1,4 @@
-// Operations of the reference form that become several of ours, against their formulas.
+// Ops of the reference format that decompose into several IR ops, against their formulas.
 #include <cmath>
 #include <functional>
 
@@ -46,7 +46,8 @@ TEST_CASE("weights in blocks of ggml, by every format") {
                                      {"GgufIQ4XS", BlockFormat::IQ4_XS},
                                      {"GgufTQ1_0", BlockFormat::TQ1_0},
                                      {"GgufTQ2_0", BlockFormat::TQ2_0}}) {
-    INFO(reference);
+    const std::string name = reference;
+    INFO(name);
     constexpr size_t kK = 256, kN = 3;
     const auto per = static_cast<size_t>(block_elements(f)), bytes = static_cast<size_t>(block_bytes(f)), blocks = kK * kN / per;
     Random r(3);
@@ -159,7 +160,7 @@ TEST_CASE("gradients agree with differences of the forward operation") {
     std::vector<In> inputs;
     std::vector<int> result;
     size_t which;
-    std::vector<size_t> given;  // inputs of the backward operation: of the forward ones, or 99 for dy
+    std::vector<size_t> given;  // inputs of the backward op: indices of forward inputs, or 99 for dy
     double tolerance = 5e-3;
   };
   const std::string conv = R"({"kernel_size":[3,2],"stride":[2,1],"padding":[1,0],"dilation":[1,2],"groups":2}})";
@@ -346,7 +347,7 @@ TEST_CASE("recurrences, grids, systems, complex numbers, transforms") {
   close(one(R"({"TriangularSolve":{"lower":true,"transpose":false}})", {{{2, 2}, {2, 9, 1, 4}}, {{2, 1}, {2, 9}}}, {2, 1}),
         {1, 2});
 
-  // Complex: made of real parts by casting, read through their squares.
+  // Complex numbers: created from real parts by a cast, read through their squared norms.
   ReferenceLines c;
   c.input("x", {3})
       .input("g", {3})
@@ -380,7 +381,7 @@ TEST_CASE("sampling follows its distribution") {
     const double two = draw(seed, R"("top_k":2,"top_p":1.0,"temperature":1.0)"),
                  most = draw(seed, R"("top_k":0,"top_p":0.5,"temperature":1.0)");
     CHECK((two == 4 || two == 2));
-    CHECK(most == 4);  // it has more than half alone
+    CHECK(most == 4);  // its probability alone exceeds one half
     CHECK(draw(seed, R"("top_k":0,"top_p":1.0,"temperature":0.01)") == 4);
   }
   for (size_t i = 0; i < 6; ++i) CHECK(std::abs(seen[i] / 400 - std::exp(logits[i]) / total) < 0.08);

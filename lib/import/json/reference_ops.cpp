@@ -1,4 +1,4 @@
-// The operations of the reference vocabulary, by name. Each handler makes nodes that compute the same and answers their value.
+// The ops of the reference vocabulary, by name. Each handler creates equivalent nodes and returns their value.
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,10 +9,10 @@ namespace {
 
 using Node = ReferenceNode;
 
-// Members of an enumeration that are written as our operations are named.
+// Enumerators with the names of IR ops.
 ValueId elementwise(Node& n, uint32_t trait, size_t operands) {
   const std::string word = n.payload_word();
-  const auto op = word == "Mod" ? OpKind::Fmod : op_from_name(word);  // their remainder has the sign of the dividend
+  const auto op = word == "Mod" ? OpKind::Fmod : op_from_name(word);  // the remainder has the sign of the dividend
   if (!n.good || !n.count(operands, operands)) return {};
   if (!op || !(has_trait(*op, trait) || (trait == kBinary && *op == OpKind::Pow)))
     return n.fail(Code::UnsupportedOp, "\"" + word + "\" is unknown"), ValueId();
@@ -22,7 +22,7 @@ ValueId activation(Node& n) { return elementwise(n, kActivation, 1); }
 ValueId binary(Node& n) { return elementwise(n, kBinary, 2); }
 ValueId compare(Node& n) { return elementwise(n, kCompare, 2); }
 
-// Without attributes of its own: same operands, same order.
+// Ops without attributes: same operands, same order.
 template <OpKind kOp>
 ValueId plain(Node& n) {
   const auto low = static_cast<size_t>(min_inputs(kOp));
@@ -55,7 +55,7 @@ ValueId cast(Node& n) {
   if (!to) return n.fail(Code::BadAttribute, "\"to\" is no element type"), ValueId();
   return n.b.create(OpKind::Cast, {n.operand(0)}, CastAttrs{*to, true});
 }
-// The declared shape says what -1 stands for.
+// The declared shape resolves -1.
 ValueId reshape(Node& n) { return n.count(1, 1) ? n.b.create(OpKind::Reshape, n.in, DimsAttrs{n.type.dims, false}) : ValueId(); }
 ValueId expand(Node& n) { return n.count(1, 1) ? n.b.create(OpKind::Expand, n.in, DimsAttrs{n.type.dims, false}) : ValueId(); }
 ValueId transpose(Node& n) { return n.b.create(OpKind::Transpose, {n.operand(0)}, PermAttrs{n.integers("perm")}); }
@@ -69,7 +69,7 @@ ValueId with_axis(Node& n) {
   const AxisAttrs a{n.axis(n.integer("axis"), n.rank(0))};
   return n.good ? n.b.create(kOp, n.in, a) : ValueId();
 }
-ValueId gather(Node& n) {  // indices may be written as floats
+ValueId gather(Node& n) {  // indices may be floats
   if (!n.count(2, 2)) return {};
   const AxisAttrs a{n.axis(n.integer("axis"), n.rank(0))};
   const ValueId index = is_float(n.b.graph().dtype(n.in[1])) ? n.b.cast(n.in[1], DType::I64) : n.in[1];
@@ -96,7 +96,7 @@ ValueId reduce(Node& n) {
   a.keep_dim = n.flag("keep_dim");
   return n.good ? n.b.create(OpKind::Reduce, {n.operand(0)}, std::move(a)) : ValueId();
 }
-// Indices only, as floats.
+// Returns indices only, as floats.
 ValueId topk(Node& n) {
   TopKAttrs a;
   a.k = Dim(n.integer("k")), a.axis = n.rank(0) - 1;
@@ -131,7 +131,7 @@ ValueId layer_norm_2d(Node& n) {
 ValueId group_norm(Node& n) {
   return n.b.create(OpKind::GroupNorm, n.in, GroupNormAttrs{n.integer("num_groups"), n.number("eps", 1e-5)});
 }
-// x, residual, [bias], gamma, beta. The second result, the sum, is not read.
+// x, residual, [bias], gamma, beta. The second result, the sum, is unused.
 template <OpKind kOp>
 ValueId residual_norm(Node& n) {
   const bool has_bias = n.flag("has_bias");
@@ -215,7 +215,7 @@ ValueId decoder(Node& n) {
   return n.b.create(OpKind::LlamaDecoderBlock, n.in, a);
 }
 
-// Scales are attributes here, operands there.
+// Scales are attributes here and operands in the IR.
 template <OpKind kOp>
 ValueId quantise(Node& n) {
   const std::vector<double> scales = n.numbers("scales");
@@ -335,7 +335,7 @@ ConvAttrs reference_conv_attrs(ReferenceNode& n) {
   a.groups = n.integer("groups", 1);
   return a;
 }
-// Heads packed in the last axis, or an axis of their own.
+// Heads are packed in the last axis, or are a separate axis.
 std::optional<AttentionLayout> reference_head_layout(ReferenceNode& n, int64_t heads) {
   const auto d = n.b.graph().dims(n.in[0]);
   if (d.size() == 3) return AttentionLayout::Packed;

@@ -1,4 +1,4 @@
-// Quantisation of the reference vocabulary: packed weights, integer matmuls, fake quantisation.
+// Quantisation in the reference vocabulary: packed weights, integer matmuls, fake quantisation.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,7 +11,7 @@ namespace {
 
 using Node = ReferenceNode;
 
-// ---- Packed weights.
+// Packed weights.
 
 struct Scheme {
   std::string name;  // "Int8Block", "GgufQ4K"
@@ -19,7 +19,7 @@ struct Scheme {
   std::optional<BlockFormat> gguf;
 };
 
-// Why a format of ggml is not read.
+// Returns why a ggml format is unsupported.
 std::string_view unsupported_reason(std::string_view format) {
   static constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
       {"iq1", "is not supported: its codes stand for entries of code books, which no formula gives"},
@@ -56,7 +56,7 @@ std::optional<Scheme> scheme_of(Node& n) {
   return s;
 }
 
-// A row per block of `block` rows of w [k, n], repeated for each of them.
+// Repeats each row `block` times, for the blocks of rows of w [k, n].
 ValueId spread_rows(Node& n, ValueId rows, Dim k, Dim columns, int64_t block) {
   DimTable& t = n.b.dims();
   const Dim groups = t.ceil_div(k, Dim(block)), whole = t.mul(groups, Dim(block));
@@ -65,7 +65,7 @@ ValueId spread_rows(Node& n, ValueId rows, Dim k, Dim columns, int64_t block) {
   return t.equal(whole, k) ? all : n.b.narrow(all, 0, Dim(0), k);
 }
 
-// Codes of 4 bits in the order of a row-major matrix, low half first.
+// Unpacks 4-bit values of a row-major matrix, low half first.
 ValueId nibbles(Node& n, ValueId packed, Dim k, Dim columns) {
   DimTable& t = n.b.dims();
   const Dim bytes = t.product(sizes(n, packed)), count = t.mul(k, columns);
@@ -73,7 +73,7 @@ ValueId nibbles(Node& n, ValueId packed, Dim k, Dim columns) {
   return n.b.reshape(t.equal(t.mul(bytes, Dim(2)), count) ? all : n.b.narrow(all, 0, Dim(0), count), {k, columns});
 }
 
-// f32 [rows, k] of blocks that lie one after another.
+// Decodes consecutive blocks to f32 [rows, k].
 ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
   DimTable& t = n.b.dims();
   if (!packed.valid()) return {};
@@ -83,7 +83,7 @@ ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
   return n.b.reshape(compose::decode_blocks(n.b, f, n.b.reshape(packed, {blocks, Dim(block_bytes(f))})), {rows, k});
 }
 
-// x [..., k], the packed weights, scales, zero points (or the scale of the whole).
+// x [..., k], packed weights, scales, zero points (or the global scale).
 ValueId dequant_matmul(Node& n) {
   if (reference_tag(n, "scheme").name.starts_with("Mlx")) return reference_mlx_matmul(n);
   const auto s = scheme_of(n);
@@ -114,7 +114,7 @@ ValueId dequant_matmul(Node& n) {
   return b.matmul(x, w);
 }
 
-// [E,K,N] of experts whose rows [N,K] are packed one after another.
+// Decodes expert weights [E,K,N] from consecutive packed rows [N,K].
 ValueId expert_weights(Node& n, BlockFormat f, ValueId packed, Dim experts, Dim k, Dim columns) {
   const ValueId rows = gguf_rows(n, f, packed, n.b.dims().mul(experts, columns), k);
   return n.b.transpose(n.b.reshape(rows, {experts, columns, k}), {0, 2, 1});
@@ -141,7 +141,7 @@ ValueId dequant_grouped_matmul(Node& n) {
   return reference_by_expert(n, n.in[0], expert_weights(n, *s->gguf, n.in[1], experts, k, columns), n.in[2]);
 }
 
-// ---- Integer matmuls.
+// Integer matmuls.
 
 ValueId round_away(Builder& b, ValueId v) {  // halves away from 0
   const ValueId up = b.unary(OpKind::Floor, b.add(b.unary(OpKind::Abs, v), b.scalar(b.graph().dtype(v), 0.5)));
@@ -150,7 +150,7 @@ ValueId round_away(Builder& b, ValueId v) {  // halves away from 0
 
 ValueId zero_point(Node& n, std::string_view field) { return n.b.scalar(DType::I8, static_cast<double>(n.integer(field, 0))); }
 
-// i8 of the accumulator plus a bias, times `mult`, plus `out_zp`.
+// Returns i8 of (accumulator + bias) * mult + out_zp.
 ValueId requantised(Node& n, ValueId accumulator, ValueId bias) {
   Builder& b = n.b;
   const ValueId scaled = b.mul(b.cast(b.add(accumulator, bias), kReal), b.scalar(kReal, n.number("mult", 1)));
@@ -171,11 +171,11 @@ ValueId q_conv2d(Node& n) {
   return requantised(n, sum, n.b.reshape(n.in[2], {n.b.dims().product(sizes(n, n.in[2])), Dim(1), Dim(1)}));
 }
 
-// ---- Fake quantisation: codes -qm..qm of a scale per channel, or of one.
+// Fake quantisation: values -qm..qm with a scale per channel, or one scale.
 
 struct Channels {
-  std::vector<int64_t> axes;  // to be reduced over
-  std::vector<Dim> shape;     // of a scale, with ones
+  std::vector<int64_t> axes;  // reduced axes
+  std::vector<Dim> shape;     // shape of a scale, with ones
 };
 
 std::optional<Channels> channels_of(Node& n, ValueId x) {
@@ -228,7 +228,7 @@ ValueId fake_quantize_lsq(Node& n) {
   return c ? quantised_with(n, n.in[0], n.b.reshape(n.in[1], c->shape), *qm) : ValueId();
 }
 
-// How the gradient passes the rounding.
+// The gradient through the rounding.
 ValueId fake_quantize_backward(Node& n) {
   const auto qm = largest_code(n);
   const auto c = qm && n.count(2, 2) ? channels_of(n, n.in[0]) : std::nullopt;

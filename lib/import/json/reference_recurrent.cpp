@@ -1,4 +1,4 @@
-// Recurrences of the reference vocabulary: states that are carried along the length of a sequence.
+// Recurrences of the reference vocabulary: states carried along a sequence.
 #include <array>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 using Node = ReferenceNode;
 using transform::concat, transform::make, transform::Term;
 
-// A scan over axis 1 of `sequences`: step(state, slices) -> {next state, result of the step}. The results along axis 1.
+// Scans axis 1 of `sequences`: step(state, slices) -> {next state, result of the step}. Returns the results along axis 1.
 template <class Step>
 Term scanned(Node& n, std::string_view what, Term state, const std::vector<Term>& sequences, Step step) {
   Module& m = n.doc.module;
@@ -38,15 +38,15 @@ Term scanned(Node& n, std::string_view what, Term state, const std::vector<Term>
   return {&n.b, scan.valid() ? n.b.graph().result(scan, 1) : ValueId()};
 }
 
-// An operand [b,s,h,..] with the last two axes of a state.
+// Reshapes an operand [b,s,h,..] to the last two axes of a state.
 Term as_matrix(Term x, Dim rows, Dim columns) {
   auto d = x.dims();
   if (d.size() < 3) return x.with({});
   return reshape(x, {d[0], d[1], d[2], rows, columns});
 }
 
-// q, k, v [b,s,h,n], decay [b,s,h] or one of each row, step [b,s,h], state [b,h,n,n]: the state decays, and takes in k times what
-// v differs from its own answer to k.
+// q, k, v [b,s,h,n], decay [b,s,h] or per row, step [b,s,h], state [b,h,n,n]. The delta rule: the state decays, then adds the
+// outer product of k and step * (v - state applied to k).
 ValueId delta_net(Node& n, bool has_state) {
   const int64_t width = n.integer("state_size");
   const auto d = sizes(n, n.in[0]);
@@ -70,15 +70,15 @@ ValueId gated_delta_net(Node& n) {
   if (n.flag("carry_state")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
   return delta_net(n, n.in.size() > 5);
 }
-// And dy; the gradients by the other operands, one after another.
+// Also takes dy; packs the gradients by the other operands.
 ValueId gated_delta_net_backward(Node& n) {
   const size_t count = n.flag("carry_state") ? 6 : 5;
   if (!n.count(count + 1, count + 1)) return {};
   return reference_packed(n, reference_gradients(n, delta_net(n, count == 6), n.in.back(), std::span(n.in).first(count)));
 }
 
-// x [b,s,h,p], dt [b,s,h], a [h], b and c [b,s,h,n]: the state [p,n] of each head decays by exp(dt a) and takes in dt x b; it
-// answers to c.
+// x [b,s,h,p], dt [b,s,h], a [h], b and c [b,s,h,n]. The state [p,n] of each head decays by exp(dt a) and adds dt x b; the result
+// is the state times c.
 ValueId mamba2(Node& n) {
   if (!n.count(5, 5)) return {};
   const auto d = sizes(n, n.in[0]), wide = sizes(n, n.in[3]);
@@ -98,13 +98,13 @@ ValueId mamba2(Node& n) {
       .v;
 }
 
-// Pieces of weights that lie one after another.
+// Consecutive packed weights.
 struct Packed {
   Term flat;
   int64_t at = 0;
   Packed(Node& n, size_t operand) : flat{&n.b, n.in[operand]} { flat = reshape(flat, {n.b.dims().product(flat.dims())}); }
 
-  // [gates*rows, columns] with the gates in another order, as [1, gates*rows, columns].
+  // Takes [gates*rows, columns] with the gates reordered, as [1, gates*rows, columns].
   Term take(const std::vector<int64_t>& order, int64_t rows, int64_t columns) {
     const auto gates = static_cast<int64_t>(order.size()), count = gates * rows * columns;
     const Term block = reshape(narrow(flat, 0, Dim(at), Dim(count)), {Dim(gates), Dim(rows), Dim(columns)});
@@ -116,8 +116,8 @@ struct Packed {
   bool used_up() const { return !flat.valid() || flat.b->dims().equal(flat.dims()[0], Dim(at)); }
 };
 
-// x [B,S,I], weights of each layer and direction one after another, in the order of gates of this vocabulary: i,f,g,o of lstm,
-// r,z,n of gru. Layers are ONNX cells one above the other.
+// x [B,S,I], and packed weights per layer and direction, with gates in the order i,f,g,o (lstm) or r,z,n (gru). Layers become
+// stacked ONNX cells.
 template <OpKind kOp>
 ValueId recurrent(Node& n) {
   constexpr bool kLstm = kOp == OpKind::Lstm, kGru = kOp == OpKind::Gru;

@@ -6,7 +6,7 @@ namespace {
 
 using Node = ReferenceNode;
 
-// Operands of a step: {"Input": i} or {"Step": i}.
+// Step operands: {"Input": i} or {"Step": i}.
 struct StepReader {
   Node& n;
   std::span<const ValueId> operands;
@@ -58,7 +58,7 @@ struct StepReader {
     return !r.next_key(&kind) && r.ok();
   }
 };
-// The program on these operands, of which one may be made twice as large before.
+// Builds the program on these operands. A prologue may upsample one of them.
 ValueId program(Node& n, std::vector<ValueId> operands) {
   const std::string prologue = n.find("prologue") ? n.word("prologue") : "None";
   const int64_t first = n.integer("prologue_input", 0);
@@ -80,7 +80,7 @@ ValueId program(Node& n, std::vector<ValueId> operands) {
 }
 ValueId region(Node& n) { return program(n, n.in); }
 
-// The same program on each operand; the results one after another along axis 0.
+// Runs the program on each operand and concatenates the results along axis 0.
 ValueId batch_region(Node& n) {
   const auto count = static_cast<size_t>(std::max<int64_t>(n.integer("num_batch_inputs", 1), 1));
   if (!n.good || !n.count(count, count)) return {};
@@ -92,7 +92,7 @@ ValueId batch_region(Node& n) {
   return n.b.concat(parts, 0);
 }
 
-// Steps [{"ResizeNearest2x": {"Input": 0}}, ..]; the result is that of the last.
+// Steps [{"ResizeNearest2x": {"Input": 0}}, ..]. Returns the result of the last one.
 ValueId transform_region(Node& n) {
   const Field* f = n.find("steps");
   if (!f || n.in.empty()) return n.fail(Code::BadAttribute, "needs \"steps\" and an input"), ValueId();

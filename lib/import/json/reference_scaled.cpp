@@ -1,5 +1,5 @@
-// Numbers of 8 bits and fewer beside scales, in the reference vocabulary: one byte holds one code, and a scale belongs to the
-// whole tensor or to each block of the last axis.
+// Scaled low-precision types of the reference vocabulary: one quantized value per byte, with a scale per tensor or per block of
+// the last axis.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -16,11 +16,11 @@ namespace {
 using Node = ReferenceNode;
 using transform::make, transform::Term;
 
-// Codes of sign, exponent and mantissa, from the top bit down.
+// A format with sign, exponent and mantissa, from the top bit down.
 struct Format {
   int bits = 8;
-  std::vector<float> values;  // of each code
-  std::optional<DType> own;   // an element type that has these codes
+  std::vector<float> values;  // of each bit pattern
+  std::optional<DType> own;   // the element type with this format, if there is one
   float largest() const {
     float top = 0;
     for (float v : values)
@@ -29,7 +29,7 @@ struct Format {
   }
 };
 
-// Without infinities and NaN, subnormal numbers at exponent 0.
+// No infinities or NaN; subnormal numbers at exponent 0.
 Format small_float(int exponent, int mantissa, int bias) {
   Format f;
   f.bits = 1 + exponent + mantissa;
@@ -83,7 +83,7 @@ std::optional<Layout> layout_of(Node& n) {
   return n.good ? std::optional(l) : std::nullopt;
 }
 
-// [.., k] as [.., k/block, block].
+// Reshapes [.., k] to [.., k/block, block].
 Term in_blocks(Node& n, Term x, const Layout& l) {
   auto d = x.dims();
   if (!x.valid() || d.empty() || !n.b.dims().divides(Dim(l.block), d.back()))
@@ -98,7 +98,7 @@ Term real_scale(Term s, const Layout& l) {
   if (l.type == ScaleType::Fp8) return s.with(compose::decode_scale_bytes(b, s.v));
   return s.with(b.cast(b.create(OpKind::BitCast, {s.v}, CastAttrs{DType::F8E8M0, true}), kReal));
 }
-// x times its scale, or the inverse.
+// Multiplies x by its scale, or divides.
 Term scaled(Node& n, Term x, Term s, const Layout& l, OpKind how) {
   const Term scale = real_scale(s, l);
   if (l.type == ScaleType::Real) return make(how, {x, scale});
@@ -118,12 +118,12 @@ ValueId scaled_dequantize(Node& n) {  // codes, scale
   return l ? decoded(n, 0, 1, *f, *l).v : ValueId();
 }
 
-// The code of the nearest number; of two as near the even one. Larger numbers become the largest.
+// Returns the nearest bit pattern, ties to even. Larger values saturate.
 ValueId nearest_code(Node& n, Term x, const Format& f) {
   Builder& b = n.b;
   if (f.own)
     return b.create(OpKind::BitCast, {b.create(OpKind::Cast, {x.v}, CastAttrs{*f.own, true})}, CastAttrs{DType::U8, true});
-  // Codes of positive numbers rise with them: as many middles between neighbours are below as the code says.
+  // Positive bit patterns are ordered by value: the bit pattern is the number of midpoints below the value.
   std::vector<float> even, odd;
   for (size_t i = 0; i + 1 < f.values.size() / 2; ++i) (i % 2 ? odd : even).push_back((f.values[i] + f.values[i + 1]) / 2);
   auto column = x.dims();
@@ -147,8 +147,8 @@ ValueId scaled_quantize(Node& n) {  // x, scale
   return x.valid() ? nearest_code(n, x, *f) : ValueId();
 }
 
-// The scale that brings the largest element of the tensor or block to the largest number of the format, or, of powers of two,
-// the exponent of the one to that of the other.
+// Returns the scale that maps the largest element of the tensor or block to the format's largest value; power-of-two scales map
+// its exponent to the largest exponent.
 ValueId scaled_quant_scale(Node& n) {
   const auto f = n.count(1, 1) ? format_of(n, "format") : std::nullopt;
   const auto l = f ? layout_of(n) : std::nullopt;
@@ -172,7 +172,7 @@ ValueId scaled_quant_scale(Node& n) {
   return b.create(OpKind::BitCast, {narrow}, CastAttrs{DType::U8, true});
 }
 
-// Codes [m,k] and [n,k] (of experts [E,n,k]), their scales, [the expert of each row,] [bias].
+// Quantized values [m,k] and [n,k] (experts: [E,n,k]), their scales, [the expert of each row,] [bias].
 template <bool kExperts>
 ValueId scaled_matmul(Node& n) {
   const size_t count = (kExperts ? 5 : 4) + n.flag("has_bias");

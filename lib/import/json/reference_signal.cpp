@@ -1,4 +1,4 @@
-// Later operations of the reference vocabulary on images, signals and caches.
+// Image, signal and cache ops of the reference vocabulary.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@ Term gathered(Term x, const std::vector<int64_t>& index, std::vector<int64_t> di
   return make(OpKind::Gather, {x, x.with(x.b->constant(make_data(DType::I64, std::move(dims), index)))}, AxisAttrs{axis});
 }
 
-// x [N,C,H,W] -> [N*Ho*Wo, C*kH*kW]: the windows as rows.
+// x [N,C,H,W] -> [N*Ho*Wo, C*kH*kW]: windows as rows.
 ValueId im2col(Node& n) {
   if (!n.count(1, 1) || n.rank(0) != 4) return n.fail(Code::BadShape, "needs one input of rank 4"), ValueId();
   const ConvAttrs a = reference_conv_attrs(n);
@@ -53,7 +53,7 @@ ValueId im2col(Node& n) {
       .v;
 }
 
-// The nearest element below, by the ratio of sizes.
+// Nearest neighbour, rounding down, by the ratio of sizes.
 ValueId interpolate_3d(Node& n) {
   const auto size = n.integers("size");
   if (!n.count(1, 1) || n.rank(0) != 5 || size.size() != 3)
@@ -71,7 +71,7 @@ ValueId interpolate_3d(Node& n) {
   return x.v;
 }
 
-// The rows of the cache before `pos`, and the new one. The cache itself stays as it is: whoever calls the model keeps the result.
+// Concatenates the cache rows before `pos` and the new row. Does not modify the cache: the caller stores the result.
 ValueId kv_append(Node& n) {
   const int64_t pos = n.integer("pos"), axis = n.count(2, 2) ? n.axis(n.integer("axis"), n.rank(0)) : 0;
   if (!n.good) return {};
@@ -83,7 +83,7 @@ ValueId kv_append(Node& n) {
   return n.b.concat(std::array{narrow(cache, axis, Dim(0), Dim(pos)).v, row.v}, axis);
 }
 
-// Running maxima in a logarithm of steps: each takes in what lies twice as far back as the one before.
+// Cumulative maximum by doubling, in log n steps.
 ValueId cummax(Node& n) {
   const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0));
   if (!n.good || !n.count(1, 1)) return {};
@@ -112,7 +112,7 @@ ValueId random(Node& n) {
   return n.good && n.count(0, 1) ? n.b.create(OpKind::Random, {}, std::move(a)) : ValueId();
 }
 
-// The convolution of x [.., L] with h [M], L+M-1 long. The blocks in which another engine computes it change nothing.
+// Full convolution of x [.., L] with h [M], length L+M-1. The partitioning of other engines does not affect the result.
 ValueId partitioned_conv(Node& n) {
   if (!n.count(2, 2) || n.rank(0) < 1 || n.rank(1) != 1) return n.fail(Code::BadShape, "needs x [.., L] and h [M]"), ValueId();
   const auto d = term(n, 0).dims();

@@ -1,4 +1,4 @@
-// Spectra of the reference vocabulary: transforms of integers, single stages, powers by filter, peaks.
+// Spectral ops of the reference vocabulary: integer FFTs, single stages, mel filters, peaks.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,8 +18,8 @@ Term integers(Node& n, const std::vector<int64_t>& v) {
 }
 Term casted(Term x, DType t) { return x.valid() ? x.with(x.b->cast(x.v, t)) : x; }
 
-// ---- FftQ: i32 [.., 2n], real parts before imaginary ones, n a power of two; radix 2 with factors of 30 fractional bits. Every
-// step rounds to an integer, halves upwards. Numbers are held in 64 bits, and brought back to 32 after each sum.
+// FftQ: i32 [.., 2n], real parts before imaginary parts, n a power of two; radix 2 with factors of 30 fractional bits. Every step
+// rounds to an integer, halves up. Values are i64 and wrap to 32 bits after each sum.
 
 constexpr int kFraction = 30;
 
@@ -92,8 +92,8 @@ ValueId fft_q(Node& n) {
   return reshape(casted(y, DType::I32), d).v;
 }
 
-// ---- One radix-2 stage with pairs that may be left out: state [batch, n, 2]; gate (0: as it was), rev (1: swapped), and the
-// real and imaginary parts of the factors, [n/2] each.
+// One radix-2 stage with optional pairs: state [batch, n, 2]; gate (0: unchanged), rev (1: swapped), and the real and imaginary
+// parts of the factors, [n/2] each.
 ValueId butterfly(Node& n) {
   const int64_t stage = n.integer("stage"), points = n.integer("n_fft");
   if (!n.good || !n.count(5, 5)) return {};
@@ -113,11 +113,11 @@ ValueId butterfly(Node& n) {
   return reshape(select(equal(gate, 0.0), state, turned), d).v;
 }
 
-// ---- Powers by filter, as Whisper takes them: a spectrum [.., 2n], real parts before imaginary ones, and filters [m, n/2+1].
+// Whisper's log-mel: a spectrum [.., 2n], real parts before imaginary parts, and filters [m, n/2+1].
 
 struct Mel {
   Term re, im;               // [rows, bins]
-  Term energy, logs, floor;  // [rows, m], and 8 below the largest of a row
+  Term energy, logs, floor;  // [rows, m]; floor: 8 below the largest of a row
 };
 std::optional<Mel> mel_of(Node& n) {
   if (n.rank(0) < 1 || n.rank(1) != 2) return n.fail(Code::BadShape, "needs a spectrum and filters"), std::nullopt;
@@ -137,7 +137,7 @@ ValueId log_mel(Node& n) {
   out.back() = term(n, 1).dims()[0];
   return reshape((max(m->logs, m->floor) + 4) / 4, out).v;
 }
-// By the spectrum; the largest of a row counts as a constant, and so do what it cuts off and bins without energy.
+// Gradient by the spectrum. The row maximum is treated as a constant; clipped values and bins without energy have no gradient.
 ValueId log_mel_backward(Node& n) {
   const auto m = n.count(3, 3) ? mel_of(n) : std::nullopt;
   if (!m) return {};
@@ -153,8 +153,8 @@ ValueId log_mel_backward(Node& n) {
   return reshape(concat({padded(power * m->re), padded(power * m->im)}, 1), d).v;
 }
 
-// The k largest powers of the mean spectrum of segments [batch*segments, 2n], each as its bin and its power: [batch, 2k]. All
-// bins but the first and the last stand for two frequencies.
+// The k largest powers of the mean spectrum of segments [batch*segments, 2n], as bins and powers: [batch, 2k]. All bins but the
+// first and the last count twice.
 ValueId welch_peaks(Node& n) {
   const int64_t k = n.integer("k"), segments = n.integer("n_segments");
   if (!n.good || !n.count(1, 1)) return {};

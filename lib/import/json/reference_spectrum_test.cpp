@@ -1,4 +1,4 @@
-// Regions, spectra and packed weights of the reference form against their formulas.
+// Regions, spectra and packed weights of the reference format against their formulas.
 #include <algorithm>
 #include <bit>
 #include <numbers>
@@ -23,7 +23,7 @@ In integers(std::vector<int> dims, uint64_t seed, int64_t low, int64_t high, DTy
 int64_t rounded_shift(int64_t v, int bits) { return bits == 0 ? v : (v + (int64_t{1} << (bits - 1))) >> bits; }
 int64_t wrapped(int64_t v) { return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(v))); }
 
-// One row of the transform of integers, in place.
+// The integer transform of one row, in place.
 void fft_row(std::vector<int64_t>& re, std::vector<int64_t>& im, bool inverse, const std::string& scale,
              const std::string& norm) {
   const size_t n = re.size();

@@ -1,5 +1,4 @@
-// Later operations of the reference vocabulary that ours have nearly as they are: movement, selection, convolution in three
-// dimensions.
+// Ops of the reference vocabulary with a close IR counterpart: layout, selection, 3-D convolution.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +12,7 @@ using Node = ReferenceNode;
 
 int64_t axis_of(Node& n) { return n.axis(n.integer("axis", -1), n.rank(0)); }
 
-// The operation itself, with attributes of its own.
+// The IR op with attributes from kAttrs.
 template <OpKind kOp, auto kAttrs>
 ValueId same(Node& n) {
   auto a = kAttrs(n);
@@ -62,7 +61,7 @@ ScatterAttrs scatter(Node& n) {
   if (n.op == "ScatterElements") a.axis = axis_of(n);
   return a;
 }
-// Pads as pairs [before, after] of each axis.
+// Pads are pairs [before, after] per axis.
 PadAttrs pad_attrs(Node& n) {
   PadAttrs a;
   const Field* f = n.find("pads");
@@ -96,7 +95,7 @@ ValueId pad(Node& n) {
 
 ValueId identity(Node& n) { return n.count(1, 1) ? n.in[0] : ValueId(); }
 
-// The last `shift` elements come first.
+// Rotates: the last `shift` elements become the first.
 ValueId roll(Node& n) {
   const auto shifts = n.integers("shifts"), axes = n.integers("dims");
   if (!n.count(1, 1) || shifts.size() != axes.size()) return n.fail(Code::BadAttribute, "needs a shift for each axis"), ValueId();
@@ -147,7 +146,7 @@ ValueId dense_cross_entropy(Node& n) {  // logits, targets [N,C] -> [N]
 ValueId log_det(Node& n) {
   return n.count(1, 1) ? n.b.unary(OpKind::Log, n.b.unary(OpKind::Abs, n.b.create(OpKind::Det, n.in, NoAttrs{}))) : ValueId();
 }
-ValueId triangular_solve(Node& n) {  // the other triangle does not count
+ValueId triangular_solve(Node& n) {  // ignores the other triangle
   if (!n.count(2, 2)) return {};
   ValueId a = n.b.create(OpKind::Trilu, {n.in[0]}, TriluAttrs{!n.flag("lower"), 0});
   if (n.flag("transpose")) {
@@ -159,7 +158,7 @@ ValueId triangular_solve(Node& n) {  // the other triangle does not count
   return compose::solve(n.b, a, n.in[1]);
 }
 
-// The elements from min to max in `bins` equal parts, the last of which has its end.
+// Counts elements in `bins` equal bins from min to max. The last bin includes its end.
 ValueId histogram(Node& n) {
   const int64_t bins = n.integer("bins");
   const double low = n.number("min", 0), high = n.number("max", 1);

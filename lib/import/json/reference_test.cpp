@@ -22,7 +22,7 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 using Lines = test::ReferenceLines;
 
-// The operations that a document becomes, without leaves; the module must be valid.
+// Returns the ops that a document becomes, without leaves. The module must be valid.
 std::string ops(const std::string& text) {
   Diagnostics d;
   const auto m = read(text, d);
@@ -66,7 +66,7 @@ graph @main {
 }
 }
 )";
-  // The same with the wrappings of MIR and LIR files.
+  // The same graph wrapped as in MIR and LIR files.
   for (const std::string& form :
        {text, "{\"inner\":" + text + "}", "{\"mir\":{\"inner\":" + text + "},\"buffers\":{\"arena_size\":64}}"}) {
     Diagnostics d;

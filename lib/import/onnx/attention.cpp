@@ -1,4 +1,4 @@
-// Attention of ai.onnx and what goes with it: rotary embedding, caches, linear attention.
+// Attention operators of ai.onnx, with rotary embedding, caches and linear attention.
 #include "import/onnx/attention.h"
 
 #include <array>
@@ -89,7 +89,7 @@ ValueId attend(Op& op, ValueId q, ValueId k, ValueId v, const Masks& m, double s
 
 namespace {
 
-// Scores of all heads [B,H,Sq,Sk]; heads of q share those of k in groups.
+// Returns the scores of all heads [B,H,Sq,Sk]. Groups of q heads share a k head.
 ValueId scores(Op& op, ValueId q, ValueId k, double scale) {
   if (!q.valid() || !k.valid()) return {};
   const std::vector<Dim> dq(op.graph().dims(q).begin(), op.graph().dims(q).end()),
@@ -100,7 +100,7 @@ ValueId scores(Op& op, ValueId q, ValueId k, double scale) {
   return op.b.mul(s, op.b.scalar(op.graph().dtype(q), scale));
 }
 
-// The inverse: probabilities [B,H,Sq,Sk] times the values of the shared heads.
+// Returns probabilities [B,H,Sq,Sk] times the values of the shared heads.
 ValueId weigh(Op& op, ValueId p, ValueId v) {
   if (!p.valid() || !v.valid()) return {};
   const std::vector<Dim> dp(op.graph().dims(p).begin(), op.graph().dims(p).end()),
@@ -142,7 +142,7 @@ ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& 
   return weigh(op, op.b.narrow(p, 3, Dim(0), d[3]), v);
 }
 
-// q, k, v, mask, past key, past value, lengths of k without padding -> y, present key, present value, scores
+// Operands: q, k, v, mask, past key, past value, unpadded lengths of k. Results: y, present key, present value, scores.
 void attention(Op& op) {
   const int64_t q_heads = op.i("q_num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   const ValueId q = heads_first(op, op.in(0), q_heads);
@@ -163,7 +163,7 @@ void attention(Op& op) {
   if (op.has(3)) {
     ValueId mask = op.in(3);
     if (op.rank(3) < 1) return (void)op.fail(Code::BadShape, "the mask needs axes");
-    if (const Dim have = op.sizes(3).back(); !op.dims().equal(have, keys) && !(have == Dim(1))) {  // hidden beyond its end
+    if (const Dim have = op.sizes(3).back(); !op.dims().equal(have, keys) && !(have == Dim(1))) {  // hides keys beyond its end
       PadAttrs p;
       p.before.assign(op.sizes(3).size(), Dim(0));
       p.after = p.before;
@@ -174,7 +174,7 @@ void attention(Op& op) {
           {mask, keep ? op.b.scalar(DType::Bool, 0) : op.b.scalar(op.dtype(3), -std::numeric_limits<double>::infinity())},
           std::move(p));
     }
-    // A mask [B,Sq,Sk] of masks per batch gets the axis of the heads, where it cannot be one of heads.
+    // Inserts a head axis in a mask [B,Sq,Sk], unless axis 0 may be the heads.
     const std::vector<Dim> d(op.graph().dims(mask).begin(), op.graph().dims(mask).end());
     const Dim heads = op.graph().dims(q)[1];
     if (d.size() == 3 && op.dims().equal(d[0], batch) && (op.has(6) || !op.dims().equal(d[0], heads)))
@@ -182,7 +182,7 @@ void attention(Op& op) {
     if (op.dtype(3) == DType::Bool) m.keep(mask);
     else m.add(op.b.cast(mask, t));
   }
-  if (op.has(6)) {  // of keys without padding: the queries are the last of them, unless the node keeps the past itself
+  if (op.has(6)) {  // keys without padding: the queries are the last ones, unless the node has a past
     const ValueId lengths = per_batch(op, op.in(6), batch);
     m.keep(op.b.create(OpKind::Lt, {positions(op, keys), lengths}));
     if (!offset.valid()) offset = op.b.sub(lengths, size_of(op, queries));
@@ -191,7 +191,7 @@ void attention(Op& op) {
   const int64_t right = op.i("right_window_size", -1), window = op.i("local_window_size", -1);
   if (left < -1 || right < -1 || window < -1 || window == 0)
     return (void)op.fail(Code::BadAttribute, "a window size is out of range");
-  if (window > 0) left = window - 1;  // of keys, the last of which is the query's own
+  if (window > 0) left = window - 1;  // counts keys, including the query's own
   const bool causal = op.i("is_causal", 0) != 0 || window > 0;
   if (causal || left >= 0 || right >= 0) m.keep(window_mask(op, queries, keys, offset, left, causal ? 0 : right));
   const ValueId y = attend(op, q, k, v, m, scale, softcap);
@@ -199,7 +199,7 @@ void attention(Op& op) {
   if (op.wants(1)) op.set(1, k);
   if (op.wants(2)) op.set(2, v);
   if (!op.wants(3)) return;
-  // Modes follow the order of the computation: the matmul, then the cap, then the masks, then softmax.
+  // The modes in order of computation: matmul, softcap, masks, softmax.
   const int64_t mode = op.i("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) return (void)op.fail(Code::BadAttribute, "qk_matmul_output_mode must be 0 to 3");
   ValueId s = scores(op, q, k, scale);
@@ -207,7 +207,7 @@ void attention(Op& op) {
   const ValueId bias = mode > 1 ? m.combined(t) : ValueId();
   if (bias.valid()) s = op.b.add(s, bias);
   if (mode == 3) s = op.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
-  if (mode == 3 && bias.valid()) {  // a query that sees no key
+  if (mode == 3 && bias.valid()) {  // a query without a visible key
     const ValueId most = op.b.reduce(ReduceOp::Max, bias, {op.graph().rank(bias) - 1}, true);
     const ValueId none = op.b.create(OpKind::Eq, {most, op.b.scalar(t, -std::numeric_limits<double>::infinity())});
     s = op.b.create(OpKind::Where, {none, op.b.scalar(t, 0), s});
@@ -215,7 +215,7 @@ void attention(Op& op) {
   op.set(3, s);
 }
 
-// Scores and probabilities pass through bodies that the node has.
+// Applies the node's bodies to scores and probabilities.
 void flex_attention(Op& op) {
   if (op.rank(0) != 4 || op.rank(1) != 4 || op.rank(2) != 4) return (void)op.fail(Code::BadShape, "q, k and v need four axes");
   const ValueId q = op.in(0), k = op.in(1), v = op.in(2);
@@ -235,7 +235,7 @@ void flex_attention(Op& op) {
   op.set(0, weigh(op, p, v));
 }
 
-// x, tables of cosines and sines, positions (of ai.onnx; com.microsoft has the positions second).
+// x, tables of cosines and sines, positions (ai.onnx; com.microsoft has the positions second).
 void rotary(Op& op, size_t cos, size_t sin, size_t position) {
   RopeAttrs a;
   a.style = op.i("interleaved", 0) != 0 ? RopeStyle::GptJ : RopeStyle::NeoX;
@@ -265,7 +265,7 @@ void rotary(Op& op, size_t cos, size_t sin, size_t position) {
 
 void rotary_embedding(Op& op) { rotary(op, 1, 2, 3); }
 
-// The update written into each entry of a cache from its own position on, around its end when circular.
+// Writes the update into each cache entry from the entry's position on, wrapping around if circular.
 void tensor_scatter(Op& op) {
   const auto axis = op.axis(op.i("axis", -2), op.rank(0));
   const std::string_view mode = op.s("mode", "linear");
@@ -322,7 +322,7 @@ void linear_attention(Op& op) {
             dv = dims.floor_div(op.sizes(2)[2], h), group(q_heads / heads);
   const auto width = dims.constant_value(dk);
   if (!width || *width < 1) return (void)op.unsupported("the head size must be known");
-  // [B,T,...] split so that every slice of a step has four axes.
+  // Splits [B,T,...] to give every slice of a step four axes.
   std::vector<ValueId> operands;
   const auto scanned = [&](size_t i, std::vector<Dim> split) {
     split.insert(split.begin(), {batch, steps});

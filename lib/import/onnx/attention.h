@@ -1,4 +1,4 @@
-// Parts that the attention operators of several domains share. Tensors of heads are [batch, heads, length, size].
+// Helpers shared by the attention operators of several domains. Tensors of heads are [batch, heads, length, size].
 #pragma once
 #include "import/onnx/op.h"
 
@@ -6,15 +6,15 @@ namespace rlxc::onnx_import {
 
 ValueId positions(Op&, Dim n);                       // 0..n-1, i64
 ValueId size_of(Op&, Dim);                           // as an i64 scalar
-ValueId heads_first(Op&, ValueId x, int64_t heads);  // from [batch, length, heads*size]; four axes stay
+ValueId heads_first(Op&, ValueId x, int64_t heads);  // from [batch, length, heads*size]; a rank-4 x is returned unchanged
 ValueId heads_last(Op&, ValueId x);                  // the inverse
-// bool [queries, keys]: key j is visible to query i when j <= i + offset (absent: 0).
+// Returns bool [queries, keys]: query i sees key j if j <= i + offset (absent: 0).
 ValueId causal_mask(Op&, Dim queries, Dim keys, ValueId offset);
-// bool, as that: key j is visible to query i when i + offset - left <= j <= i + offset + right; a bound of -1 is none.
+// Returns bool [queries, keys]: query i sees key j if i + offset - left <= j <= i + offset + right; -1 means unbounded.
 ValueId window_mask(Op&, Dim queries, Dim keys, ValueId offset, int64_t left, int64_t right);
 ValueId per_batch(Op&, ValueId numbers, Dim batch);  // i64 [batch,1,1,1]
 
-// Masks of one attention: `kept` is true where a key is visible, `bias` is added to the scores; both broadcast to the scores.
+// The masks of one attention: `kept` is true for visible keys, `bias` is added to the scores. Both broadcast to the scores.
 struct Masks {
   Op& op;
   ValueId kept, bias;
@@ -25,14 +25,14 @@ struct Masks {
   ValueId combined(DType) const;                  // as one bias; invalid without masks
 };
 ValueId attend(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double scale, double softcap);
-// The same where each head has one more score, its sink [heads], that takes part in softmax and leads to no value. The scale is
-// that of the node's attribute.
+// Attention with one extra score per head, its sink [heads], which takes part in softmax but has no value. The scale comes from
+// the node's attribute.
 ValueId attend_with_sinks(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double softcap, ValueId sinks);
 
-// The scores [B,H,Sq,Sk] with what the masks add to them.
+// Returns the scores [B,H,Sq,Sk] with the masks applied.
 ValueId masked_scores(Op&, ValueId q, ValueId k, const Masks&);
 
-// Rotary embedding of input 0 by the tables and positions at these inputs.
+// Emits a rotary embedding of input 0. Arguments are input numbers of tables and positions.
 void rotary(Op&, size_t cos, size_t sin, size_t position);
 
 }  // namespace rlxc::onnx_import

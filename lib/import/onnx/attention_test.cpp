@@ -11,7 +11,7 @@ struct Shape {
   int64_t batch, q_heads, kv_heads, queries, keys, size;
 };
 
-// softmax(scale * q k^T + bias) v, as the definition says; bias(b, h, i, j) is -inf where a key is hidden.
+// softmax(scale * q k^T + bias) v by its definition; bias(b, h, i, j) is -inf for a hidden key.
 template <class Bias>
 std::vector<double> expected(const Shape& s, const std::vector<double>& q, const std::vector<double>& k,
                              const std::vector<double>& v, double softcap, Bias bias) {
@@ -88,7 +88,7 @@ TEST_CASE("attention: shared heads, masks, caps") {
 }
 
 TEST_CASE("attention: windows, and causal masks at the end of a cache") {
-  // Of batch 0 four keys are there, of batch 1 all five: the three queries are the last of them.
+  // Batch 0 has four keys, batch 1 all five; the three queries are the last ones.
   const std::vector<int64_t> lengths{4, 5};
   const auto run = [&](const std::vector<std::string>& attributes) {
     auto m = heads_model();
@@ -120,7 +120,7 @@ TEST_CASE("attention: a mask of three axes is one of each batch where it cannot 
               }));
 }
 
-// 0: the product, 1: with the cap, 2: with the masks, 3: as probabilities; a query that sees nothing gives zeros.
+// Output modes: 0 matmul, 1 with softcap, 2 with masks, 3 probabilities. A query without visible keys yields zeros.
 TEST_CASE("attention: the scores at each stage") {
   const std::vector<double> keep{1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
   const auto scores = [&](int mode) {

@@ -7,7 +7,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// Sizes of the same symbols are variants of one size: they have to be equal.
+// Dims with a common symbol vary together: they must be equal.
 bool share_symbols(DimTable& dims, Dim a, Dim b) {
   const auto x = dims.symbols_of(a), y = dims.symbols_of(b);
   return std::ranges::any_of(x, [&](const std::string& s) { return std::ranges::binary_search(y, s); });
@@ -25,7 +25,7 @@ std::optional<Dim> open_broadcast(Op& op, Dim a, Dim b) {
   return a_is_result ? a : b_is_result ? b : larger;
 }
 
-// (min-1) * (max-min) is 0 for such sizes and no others.
+// For a = min, b = max: (a-1) * (b-a) is 0 for exactly these sizes.
 void assume_broadcast(DimTable& dims, Dim a, Dim b) {
   const Dim low = dims.min(a, b), high = dims.max(a, b);
   dims.assume_equal(dims.mul(dims.sub(low, Dim(1)), dims.sub(high, low)), Dim(0));

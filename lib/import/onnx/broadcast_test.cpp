@@ -1,4 +1,4 @@
-// Data-dependent dims to broadcast: equal, or one of them 1.
+// Broadcasts of data-dependent dims: equal, or one of them 1.
 #include "import/onnx/broadcast.h"
 
 #include "eval/eval.h"

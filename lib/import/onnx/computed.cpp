@@ -1,19 +1,19 @@
-// Contents of values that are computed from constants alone: pads, axes, scales, conditions that an exporter left as operations.
-// The reference evaluator computes them, so every operation that it knows may take part.
+// Evaluates values that depend on constants only: pads, axes, scales and conditions that exporters leave as ops. Uses the
+// reference evaluator, and therefore supports all of its ops.
 #include "eval/eval.h"
 #include "import/onnx/importer.h"
 
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int64_t kMaxElements = 1 << 16;   // of every tensor that takes part
+constexpr int64_t kMaxElements = 1 << 16;   // of every tensor involved
 constexpr uint64_t kMaxSteps = 1ULL << 22;  // element operations of a node
 
 bool is_small(const TensorData& d) { return d.elements() <= kMaxElements; }
 
 }  // namespace
 
-// Whether the value depends on constants alone. Every value of a frame is asked once.
+// Returns whether the value depends on constants only. Caches the answer for every value of a frame.
 bool Importer::is_constant(Frame& f, ValueId v) {
   enum : uint8_t { kUnknown, kOpen, kConstant, kVariable };
   const Graph& g = *f.graph;
@@ -28,7 +28,7 @@ bool Importer::is_constant(Frame& f, ValueId v) {
     const NodeId n = g.def(x);
     if (state(x) == kUnknown) {
       state(x) = kOpen;
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) {
+      if (is_weight(g.op(n))) {
         const DataId data = g.attrs<DataAttrs>(n).data;
         state(x) = data.valid() && is_small(module_.data[data]) ? kConstant : kVariable;
       } else if (g.op(n) == OpKind::Input) {
@@ -51,14 +51,14 @@ bool Importer::is_constant(Frame& f, ValueId v) {
   return state(v) == kConstant;
 }
 
-// The contents that the options promise for an input of the model, where all short vectors are taken as constants.
+// Returns the promised contents of a model input if all short vectors are constants; else null.
 const TensorData* Importer::given_constant(const Frame& f, NodeId n) {
   const auto it = options_.constant_contents && &f == frames_[0].get() ? input_values_.find(n.raw) : input_values_.end();
   if (it == input_values_.end() || !can_be_known(type(it->second).dtype) || type(it->second).rank() > 1) return nullptr;
   return given(it->second);
 }
 
-// Null where the value depends on more than constants, or is too large or too dear.
+// Returns null if the value depends on more than constants, or is too large or too expensive.
 const TensorData* Importer::computed(Frame& f, ValueId v) {
   if (!is_constant(f, v)) return nullptr;
   const Graph& g = *f.graph;
@@ -74,7 +74,7 @@ const TensorData* Importer::computed(Frame& f, ValueId v) {
       if (o.valid() && !f.contents.contains(o.raw)) stack.push_back(o);
     if (stack.back() != x) continue;
     stack.pop_back();
-    if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) {
+    if (is_weight(g.op(n))) {
       f.contents.emplace(x.raw, module_.data[g.attrs<DataAttrs>(n).data]);
       continue;
     }

@@ -1,4 +1,4 @@
-// Pads that an exporter left as operations on constants: the reference evaluator computes them at import.
+// Pads that an exporter left as ops on constants: the reference evaluator computes them at import.
 #include "support/onnx_model.h"
 
 using namespace rlxc;
@@ -6,7 +6,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// x [1,3] padded at the end of axis 1 by the number that `nodes` make of the constants as `pad` [1].
+// x [1,3] padded at the end of axis 1 by the number that `nodes` compute from the constants as `pad` [1].
 void check_pad(const std::vector<std::string>& nodes, int64_t expected) {
   OnnxModel m(18);
   m.raw_graph(field(11, value_info("x", DType::F32, {1, 3})));

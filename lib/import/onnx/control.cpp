@@ -1,4 +1,4 @@
-// If, Loop and Scan: bodies become sub-graphs, what they use of the outside becomes operands.
+// If, Loop and Scan: bodies become subgraphs, and their captures become operands.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int kMaxWidenings = 3;  // of carried shapes, before all that is left of them is open
+constexpr int kMaxWidenings = 3;  // of carried shapes, before all remaining dims become symbolic
 
 void set_results(Op& op, NodeId n) {
   if (!n.valid()) return;
@@ -24,7 +24,7 @@ std::string body_name(Op& op, std::string_view what) {
   return std::string(op.node().name.empty() ? op.node().op_type : op.node().name) + "." + std::string(what);
 }
 
-// The two sizes that a condition compares, through what exporters put around it: `If (Equal (Gather (Shape x), 1))`.
+// Returns the two dims that a condition compares, through exporter idioms like `If (Equal (Gather (Shape x), 1))`.
 std::optional<std::pair<Dim, Dim>> compared_sizes(Op& op, ValueId condition) {
   const Graph& g = op.graph();
   const auto size = [&](ValueId v) -> std::optional<Dim> {
@@ -49,7 +49,7 @@ bool ranks_differ(const Graph& a, const Graph& b) {
   return false;
 }
 
-// Gives single elements the rank of the other branch's result. False where ranks still differ.
+// Reshapes single elements to the rank of the other branch's result. Returns false if ranks still differ.
 bool same_ranks(Op& op, Graph* a, Graph* b) {
   for (auto [g, other] : {std::pair(a, b), std::pair(b, a)}) {
     Builder builder(*g, &op.im.pending());
@@ -73,16 +73,16 @@ void inline_branch(Op& op, Bytes body) {
   for (size_t i = 0; i < results.size(); ++i) op.set_ref(i, results[i]);
 }
 
-// A body that an If may run. It need not fit the sizes that are known, for it may never run.
+// A body that an If may run. It may contradict the known sizes, because it may never run.
 struct Branch {
   std::string name;
   Bytes body;
   std::vector<Frame::Capture> captures = {};
   std::vector<Dim> equal = {};
   Graph* graph = nullptr;
-  std::string misfit = {};  // why it does not fit; then there is no graph
+  std::string misfit = {};  // why it contradicts them; there is no graph then
 
-  // False if something else is wrong with it.
+  // Returns false on other errors.
   bool read(Op& op) {
     const Diagnostics before = op.im.diagnostics();
     const size_t graphs = op.im.module().graph_count();
@@ -102,7 +102,7 @@ struct Branch {
     return true;
   }
 
-  // Running a body that does not fit is an error: it needs unequal sizes to be equal. Its results are of the other's types.
+  // Builds a body that fails at run time, because it requires unequal sizes to be equal. Its results have the other's types.
   bool refuse(Op& op, const Branch& other) {
     graph = &op.im.module().graph(op.im.module().make_graph(name));
     Builder b(*graph, &op.im.pending());
@@ -120,8 +120,8 @@ struct Branch {
 
 }  // namespace
 
-// Where the ranks of results depend on a comparison of sizes (how exporters write squeeze for an axis of unknown size), they are
-// taken to be equal: a condition of the model, checked when sizes are bound.
+// If the ranks of results depend on a size comparison (exporters' squeeze of an axis of unknown size), assumes that the sizes are
+// equal: a condition of the model that is checked when sizes are bound.
 void if_else(Op& op) {
   const auto then_body = op.body("then_branch"), else_body = op.body("else_branch");
   if (!then_body || !else_body) return;
@@ -153,7 +153,7 @@ void if_else(Op& op) {
   set_results(op, op.b.create_node(OpKind::If, operands, IfAttrs{a.equal, b.equal}, bodies));
 }
 
-// A carried tensor that changes its shape from one iteration to the next has open sizes: the body is imported again with them.
+// If a carried tensor changes its shape between iterations, imports the body again with symbolic dims for it.
 void loop(Op& op) {
   const auto body = op.body("body");
   if (!body) return;
@@ -184,7 +184,7 @@ void loop(Op& op) {
       const Type& out = g->type(g->outputs()[i + 1]);
       if (in.kind == TypeKind::Optional && in.of_sequence == (out.kind == TypeKind::Sequence) && out.kind != TypeKind::Optional &&
           in.dtype == out.dtype && in.key == MapKey::None) {
-        // It enters as an optional and leaves as what the optional holds: carried as an optional.
+        // Enters as an optional and leaves as its element: carried as an optional.
         std::vector<ValueId> results(g->outputs().begin(), g->outputs().end());
         results[i + 1] =
             Builder(*g, &op.im.pending()).create(OpKind::OptionalMake, {results[i + 1]}, OptionalAttrs{in.dtype, in.of_sequence});
@@ -222,8 +222,8 @@ void loop(Op& op) {
 
 namespace {
 
-// Opset 8: the first input is the length of each entry of a batch (absent: all of it), axis 0 of all others is the batch and axis
-// 1 of scan inputs is scanned. One Scan for each entry.
+// Opset 8: the first input has the length of each batch entry (absent: full length), axis 0 of all others is the batch, axis 1 of
+// scan inputs is scanned. Emits one Scan per entry.
 void scan_batches(Op& op) {
   const auto body = op.body("body");
   const int64_t inputs = op.i("num_scan_inputs", 0), states = static_cast<int64_t>(op.inputs()) - 1 - inputs;

@@ -11,7 +11,7 @@ std::string ints(std::string_view name, const std::vector<int64_t>& v) {
   return node("Constant", {}, {std::string(name)}, {attribute("value_ints", v)});
 }
 
-// Without inputs, one result: nodes that read names of the outside.
+// A body without inputs and with one result; its nodes read outer names.
 std::string body(const std::vector<std::string>& nodes, std::string_view result) {
   std::string out;
   for (const std::string& n : nodes) out += field(1, n);
@@ -23,7 +23,7 @@ std::string branch(std::string_view condition, std::string_view result, std::str
               {graph_attribute("then_branch", then), graph_attribute("else_branch", otherwise)});
 }
 
-// x: f32[2, unnamed], "go": bool[]
+// Inputs x: f32[2, unnamed] and "go": bool[].
 OnnxModel open_input() {
   OnnxModel m(17);
   m.raw_graph(field(11, value_info("x", DType::F32, {2, -1})));
@@ -37,7 +37,7 @@ std::optional<std::vector<eval::HostValue>> run(Module& m, int64_t size, double 
   return eval::evaluate(m, inputs, d);
 }
 
-// As exporters write squeeze of an axis that may be of any size.
+// An exporter's squeeze of an axis of unknown size.
 std::vector<std::string> squeeze_if_one(const std::string& x, const std::string& y) {
   return {node("Shape", {x}, {y + "_shape"}), ints(y + "_axis", {1}), node("Gather", {y + "_shape", y + "_axis"}, {y + "_size"}),
           node("Equal", {y + "_size", y + "_axis"}, {y + "_one"}),

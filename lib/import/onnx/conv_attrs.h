@@ -1,6 +1,5 @@
-// The attributes that convolutions and poolings of all kinds share: full-length lists with auto_pad resolved. Padding that
-// depends on open sizes is in `open`, for the spatial axes, and not in the attributes; without `open` it is an error. nullopt
-// after an error.
+// The attributes shared by convolutions and poolings: full-length lists with auto_pad resolved. Padding that depends on symbolic
+// dims goes to `open` (spatial axes) instead; without `open` it is an error. All return nullopt after an error.
 #pragma once
 #include <optional>
 
@@ -9,10 +8,10 @@
 namespace rlxc::onnx_import {
 
 std::optional<ConvAttrs> conv_attrs(Op&, std::vector<Dim> spatial, std::span<const Dim> kernel, PadAttrs* open = nullptr);
-// Reads input 0 [N,C,...] and the weights [Co,Ci,...] at that input.
+// `weights`: the input with weights [Co,Ci,...]. Input 0 is [N,C,...].
 std::optional<ConvAttrs> conv_attrs(Op&, size_t weights, PadAttrs* open = nullptr);
 std::optional<PoolAttrs> pool_attrs(Op&, std::vector<Dim> spatial, ReduceOp, PadAttrs* open = nullptr);
-// x [N,C,...] with that padding; without an entry, as it is. `fill` invalid: zeros.
+// Pads x [N,C,...]; returns x if `open` has no entries. Invalid `fill`: zeros.
 ValueId padded(Op&, ValueId x, PadAttrs open, ValueId fill);
 
 }  // namespace rlxc::onnx_import

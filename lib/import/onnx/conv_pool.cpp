@@ -1,4 +1,4 @@
-// Convolution and pooling: attributes become full-length lists, auto_pad is resolved.
+// Convolution and pooling: full-length attribute lists, with auto_pad resolved.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -31,7 +31,7 @@ struct Windows {
   std::vector<int64_t> kernel, strides, dilations, begin, end;
 };
 
-// Padding of spatial axis i to (results-1)*stride + reach elements.
+// Pads spatial axis i to (results-1)*stride + reach elements.
 void open_padding(DimTable& dims, const std::vector<Dim>& spatial, size_t i, int64_t reach, int64_t stride, bool upper,
                   PadAttrs* pads) {
   pads->before.resize(spatial.size(), Dim(0));
@@ -44,8 +44,8 @@ void open_padding(DimTable& dims, const std::vector<Dim>& spatial, size_t i, int
   pads->after[i] = upper ? more : less;
 }
 
-// SAME: as many results as ceil(size / stride), the odd padding at the end (upper) or the beginning (lower). Where the padding
-// depends on an open size, it goes to `open`, which has an entry for each axis then; null: an error.
+// SAME: ceil(size / stride) results, odd padding at the end (upper) or the beginning (lower). Padding that depends on a symbolic
+// dim goes to `open`, which then has an entry per axis; null: an error.
 bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w, PadAttrs* open) {
   const size_t n = spatial.size();
   if (!fill(op, "strides", n, 1, 1, &w->strides) || !fill(op, "dilations", n, 1, 1, &w->dilations)) return false;
@@ -110,7 +110,7 @@ std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights, PadAttrs* open) {
   return conv_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, std::span(op.sizes(weights)).subspan(2), open);
 }
 
-// Of LpPool and GlobalLpPool; the first version has a float.
+// Returns p of LpPool and GlobalLpPool. The first version has a float.
 std::optional<double> order_of(Op& op) {
   const double p = op.opset < 2 ? op.f("p", 2) : static_cast<double>(op.i("p", 2));
   if (p >= 1) return p;
@@ -178,7 +178,7 @@ void conv_transpose(Op& op) {
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   for (size_t i = 0; i < n && (same || mode == "VALID" || !want.empty()); ++i) {
     const int64_t reach = (w.kernel[i] - 1) * a.dilations[i] + 1;
-    // (size-1)*stride + output_padding + reach - size*stride for SAME, whatever the size is
+    // SAME: (size-1)*stride + output_padding + reach - size*stride, for any size.
     int64_t total = same ? a.output_padding[i] + reach - a.strides[i] : 0;
     if (!want.empty()) {
       const auto size = op.dims().constant_value(spatial[i]);
@@ -198,8 +198,8 @@ void conv_transpose(Op& op) {
 
 namespace {
 
-// Of padding that depends on an open size: the smallest number for maxima, zeros for sums. Averages leave the padding out: they
-// are divided by those of ones in its place.
+// Pools with symbolic padding: pads with the lowest value for maxima and zeros for sums. Averages exclude padding: they are
+// divided by the averages of ones.
 ValueId open_pool(Op& op, const PoolAttrs& a, const PadAttrs& open) {
   const DType t = op.dtype(0);
   if (a.op == ReduceOp::Max) {

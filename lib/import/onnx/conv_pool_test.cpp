@@ -1,4 +1,4 @@
-// Padding that depends on open sizes equals that of the same model at known sizes.
+// Padding that depends on symbolic dims equals that of the same model with static dims.
 #include "eval/eval.h"
 #include "support/onnx_model.h"
 

@@ -1,5 +1,5 @@
-// Operators whose result sizes depend on data. A size that only data tell enters the graph through Iota: what follows are gathers
-// with computed indices, so that every use of the size is a use of the value.
+// Operators with data-dependent result sizes. The size enters the graph through Iota, followed by gathers with computed indices.
+// Every use of the size is thereby a use of the value.
 #include "import/onnx/dynamic.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ ValueId size_value(Op& op, Dim d) {
   return op.b.create(OpKind::DimValue, {}, DimsAttrs{{d}, true});
 }
 
-// Element `i` of a vector of integers, as an i64 scalar.
+// Returns element `i` of an integer vector as an i64 scalar.
 ValueId element(Op& op, ValueId vector, int64_t i) {
   if (vector.valid() && op.graph().rank(vector) == 0) return op.b.cast(vector, DType::I64);
   return op.b.cast(op.b.reshape(op.b.narrow(vector, 0, Dim(i), Dim(1)), {}), DType::I64);
@@ -102,7 +102,7 @@ void range_by_data(Op& op) {
 
 namespace {
 
-// `n` slices along an axis (at most all), from `start` on (absent: the first).
+// Returns `n` slices along an axis (at most all), from `start` on (absent: the first).
 ValueId part(Op& op, ValueId x, int64_t axis, ValueId start, ValueId n) {
   if (!x.valid()) return {};
   ValueId at = iota(op, at_most(op, n, size_value(op, op.graph().dims(x)[static_cast<size_t>(axis)])));
@@ -148,7 +148,7 @@ ValueId slice_by_data(Op& op, ValueId x, int64_t axis, ValueId starts, ValueId e
   return op.b.create(OpKind::Gather, {x, op.b.add(start, op.b.mul(iota(op, n), number(op, step)))}, AxisAttrs{axis});
 }
 
-// Of a tensor whose contents are known (a mask made of sizes, as exporters write repeat_interleave), places are constants.
+// If the contents are known (a mask computed from sizes, as in exporters' repeat_interleave), the indices are constants.
 void non_zero(Op& op) {
   const Known* k = op.known(0);
   const auto is_constant = [&](const Num& n) { return n.is_real || op.dims().constant_value(n.num); };

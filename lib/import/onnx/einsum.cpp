@@ -1,4 +1,4 @@
-// Einsum as products of pairs: each pair becomes one batched matrix product (or a broadcast product when nothing is summed).
+// Einsum as pairwise products: each pair is one batched matmul, or a broadcast product if nothing is contracted.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-using Labels = std::vector<int>;  // 0..255: letters; from kEllipsis on: the axes of "...", aligned at the right
+using Labels = std::vector<int>;  // 0..255: letters; from kEllipsis on: the axes of "...", right-aligned
 
 constexpr int kEllipsis = 256;
 
@@ -34,7 +34,7 @@ class Contraction {
 
   bool reshape(Term* t, std::vector<Dim> to) { return (t->v = op_.b.reshape(t->v, std::move(to))).valid(); }
 
-  // A label twice in one operand is its diagonal.
+  // Takes the diagonal of a label that occurs twice in an operand.
   bool diagonals(Term* t) {
     for (size_t i = 0; i < t->labels.size(); ++i)
       for (size_t k = i + 1; k < t->labels.size(); ++k) {
@@ -77,7 +77,7 @@ class Contraction {
     return t->v.valid();
   }
 
-  // A shared label of size 1 on one side only is broadcast: that side drops it.
+  // Drops a shared label of size 1 on this side only: it broadcasts.
   bool drop_broadcast(Term* t, const Term& other) {
     const auto mine = sizes(*t), theirs = sizes(other);
     Labels left;
@@ -188,7 +188,7 @@ void einsum(Op& op) {
   Labels output;
   if (arrow != std::string::npos) {
     if (!parse_labels(op, std::string_view(equation).substr(arrow + 2), widest, &output)) return;
-  } else {  // the axes of "...", then the letters that occur once in order
+  } else {  // the axes of "...", then the letters that occur once, in order
     for (size_t e = 0; e < widest; ++e) output.push_back(kEllipsis + 63 - static_cast<int>(widest) + static_cast<int>(e));
     for (const auto& [label, count] : seen)
       if (label < kEllipsis && count == 1) output.push_back(label);

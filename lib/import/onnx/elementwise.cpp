@@ -1,11 +1,11 @@
-// Elementwise operators, and those that only rename.
+// Elementwise operators, and operators that only rename a value.
 #include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
 
-// y = kind(x), with the parameters that the row names.
+// y = kind(x), with the row's parameters.
 void unary(Op& op) {
   if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(op.row.kind))) {
     AlphaBetaAttrs a{op.row.alpha, op.row.beta};
@@ -35,7 +35,7 @@ ValueId legacy_aligned(Op& op, ValueId b) {
 void binary(Op& op) {
   const ValueId a = op.in(0);
   ValueId b = legacy_aligned(op, op.in(1));
-  // Slopes per channel, before they broadcast like everything else.
+  // Slopes per channel in old opsets; later ones broadcast.
   if (op.row.kind == OpKind::PRelu && op.opset < 7 && op.rank(1) == 1 && op.rank(0) > 1 && b.valid()) {
     std::vector<Dim> per_channel(static_cast<size_t>(op.rank(0)) - 1, Dim(1));
     per_channel[0] = op.sizes(1)[0];
@@ -49,7 +49,7 @@ void negated_compare(Op& op) { op.set(0, op.b.unary(OpKind::Not, broadcast(op, o
 void pow(Op& op) {
   const ValueId a = op.in(0);
   ValueId b = op.in(1);
-  // Exponents of another type are legal since opset 12; where both are floats, or integers, one type loses nothing.
+  // Since opset 12 the exponent may have another type. A cast to the base's type is exact between floats, or between integers.
   if (op.dtype(0) != op.dtype(1) && (is_float(op.dtype(0)) || (is_integer(op.dtype(0)) && is_integer(op.dtype(1)))))
     b = op.b.cast(b, op.dtype(0));
   op.set(0, broadcast(op, OpKind::Pow, {a, legacy_aligned(op, b)}));
@@ -73,7 +73,7 @@ void affine_scale(Op& op) {  // com.microsoft / early ai.onnx: alpha*x + beta
   op.set(0, op.b.add(op.b.mul(op.in(0), op.b.scalar(t, op.f("alpha", 1))), op.b.scalar(t, op.f("beta", 0))));
 }
 
-// x [N,C,H,W] times `scale`, plus a bias for each channel: of the first opsets.
+// x [N,C,H,W] times `scale`, plus a bias per channel. In early opsets.
 void image_scaler(Op& op) {
   const auto bias = op.floats("bias");
   const DType t = op.dtype(0);
@@ -96,7 +96,7 @@ void scaled_tanh(Op& op) {  // alpha * tanh(beta * x)
   op.set(0, op.b.mul(op.b.unary(OpKind::Tanh, inner), op.b.scalar(t, op.f("alpha", 1))));
 }
 
-// Bounds are attributes up to opset 10, optional operands after. Constant scalar bounds become attributes.
+// Bounds are attributes up to opset 10, then optional operands. Constant scalar bounds become attributes.
 void clip(Op& op) {
   ClampAttrs a;
   if (op.opset < 11) {
@@ -122,8 +122,8 @@ void clip(Op& op) {
 
 namespace {
 
-// Powers of two, rounded as `round_mode` says: the exponent of the number, by arithmetic on its bits. Signs do not count;
-// infinity and NaN give NaN, and with `saturate` nothing else does.
+// Casts to powers of two with `round_mode`: rounds the exponent with bit arithmetic. Ignores signs. Infinity and NaN become NaN;
+// with `saturate`, finite values do not.
 void cast_to_exponent(Op& op) {
   static constexpr std::string_view kModes[] = {"up", "down", "nearest"};
   size_t mode = 0;
@@ -135,7 +135,7 @@ void cast_to_exponent(Op& op) {
   const ValueId exponent = b.create(OpKind::BitAnd, {b.create(OpKind::Shr, {bits, number(23)}), number(255)});
   const ValueId limit = number(op.i("saturate", 1) != 0 ? 254 : 255);
   ValueId up = b.create(OpKind::Gt, {field(0x7FFFFF), number(mode == 0 ? 0 : 0x7FFFFF)});
-  if (mode == 2) {  // at least half; of the smallest numbers more than half
+  if (mode == 2) {  // at least half; more than half for subnormals
     const ValueId half =
         b.create(OpKind::Where, {b.create(OpKind::Eq, {exponent, number(0)}), number(0x400001), number(0x400000)});
     up = b.create(OpKind::Ge, {field(0x7FFFFF), half});
@@ -205,7 +205,7 @@ void swiglu(Op& op) {
 }
 
 void shrink(Op& op) {                            // MIR: alpha is the threshold, beta the bias
-  const DType t = op.b.graph().dtype(op.in(0));  // the parameters are real numbers
+  const DType t = op.b.graph().dtype(op.in(0));  // the parameters are floats
   const ValueId x = is_float(t) ? op.in(0) : op.b.cast(op.in(0), DType::F64);
   op.set(0, op.b.cast(op.b.create(OpKind::Shrink, {x}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}), t));
 }
@@ -223,7 +223,7 @@ void equal(Op& op) {
   op.set(0, op.b.create(OpKind::StringEqual, {op.in(0), op.in(1)}));
 }
 
-void hardmax(Op& op) {  // 1 at the first largest element of the axis
+void hardmax(Op& op) {  // 1 at the first maximum along the axis
   ValueId x = op.in(0);
   const auto axis = op.axis(op.i("axis", op.opset < 13 ? 1 : -1), op.rank(0));
   if (!axis) return;

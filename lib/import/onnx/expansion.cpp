@@ -1,13 +1,13 @@
-// How many nodes a call of a function adds, counted without expanding any: functions that each call the next one twice are few
-// nodes of a file and exponentially many of a graph.
+// Counts the nodes that a function call adds, without expanding it: a chain of functions that call the next one twice grows
+// exponentially.
 #include "import/onnx/importer.h"
 #include "import/onnx/op.h"
 #include "support/checked.h"
 
 namespace rlxc::onnx_import {
 
-// Nodes of the function and of all that it calls, saturated. Each function is read once. Recursion, and nesting beyond the limit,
-// counts as nothing: its import is an error.
+// Returns the nodes of the function and of its callees, saturated. Each function is counted once. Recursion and excessive nesting
+// count as 0, because their import is an error.
 uint64_t Importer::expanded_nodes(const FunctionView& f) {
   const auto [it, is_new] = expansions_.try_emplace(&f, 0);
   if (!is_new || expansion_depth_ > options_.max_depth) return it->second;
@@ -15,7 +15,7 @@ uint64_t Importer::expanded_nodes(const FunctionView& f) {
   return expansions_[&f] = nodes;
 }
 
-// Of a function or of a graph, whose nodes have this tag.
+// Counts the nodes with this tag in a function or graph.
 uint64_t Importer::nodes_within(Bytes container, uint32_t tag) {
   if (expansion_depth_ > options_.max_depth) return 0;
   ++expansion_depth_;

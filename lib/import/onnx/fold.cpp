@@ -1,5 +1,5 @@
-// Shape arithmetic: operators on small tensors of sizes give results whose contents are known, without a node. What constants
-// alone tell is computed.cpp's.
+// Folds shape arithmetic: operators on small tensors of sizes yield known results without a node. Constant folding is in
+// computed.cpp.
 #include <algorithm>
 #include <numeric>
 
@@ -61,7 +61,7 @@ bool fold_with(Op& op, NumOp f, DType result) {
   return op.set_known(0, std::move(k));
 }
 
-// The elements of `from` at the flat positions `index`.
+// Picks the elements of `from` at the flat indices `index`.
 bool pick(Op& op, const Known& from, std::vector<int64_t> shape, const std::vector<int64_t>& index, size_t out = 0) {
   Known k;
   k.dtype = from.dtype;
@@ -190,7 +190,7 @@ bool fold_gather(Op& op) {
   return pick(op, x, index.shape, picks);
 }
 
-// One axis at a time, constant bounds.
+// Folds one axis at a time, with constant bounds.
 bool fold_slice(Op& op) {
   const Known* x = op.known(0);
   if (!x || x->shape.empty()) return false;
@@ -231,7 +231,7 @@ bool fold_slice(Op& op) {
   return pick(op, *x, std::move(shape), index);
 }
 
-// Reshape, Squeeze, Unsqueeze, Flatten: the elements in order.
+// Reshape, Squeeze, Unsqueeze, Flatten: the elements keep their order.
 bool fold_view(Op& op) {
   const Known* x = op.known(0);
   if (!x) return false;

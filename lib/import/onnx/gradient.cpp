@@ -1,5 +1,5 @@
-// Gradient: the derivative of one value of the model by others, which the attributes name. The inputs are the numbers at which it
-// is taken; where they are others than the named values, what lies between is computed again.
+// Gradient: the derivative of one model value by others, named in attributes. The inputs are the point of evaluation; if they
+// differ from the named values, the values in between are recomputed.
 #include "import/onnx/handlers.h"
 #include "support/text.h"
 #include "transform/gradients.h"

@@ -5,7 +5,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// y = (a + b) * a at a = [2,3], b = [5,-1], and other values to take the derivative at.
+// y = (a + b) * a at a = [2,3], b = [5,-1], and other points for the derivative.
 OnnxModel product() {
   OnnxModel m(17);
   m.opset("ai.onnx.preview.training", 1);
@@ -32,10 +32,10 @@ std::string errors(const OnnxModel& m) {
 
 TEST_CASE("the gradient of a value by others") {
   OnnxModel m = product();
-  m.add(gradient({"a", "b"}, {"a", "b"}, {}, {"da", "db"}));  // before the nodes that it is about
+  m.add(gradient({"a", "b"}, {"a", "b"}, {}, {"da", "db"}));  // precedes the nodes that it refers to
   add_product(m);
-  m.add(gradient({"c", "b"}, {"a"}, {"b"}, {"dc"}));         // at other numbers
-  m.add(gradient({"s", "a"}, {"s"}, {"a"}, {"ds"}));         // by a value on the way
+  m.add(gradient({"c", "b"}, {"a"}, {"b"}, {"dc"}));         // at another point
+  m.add(gradient({"s", "a"}, {"s"}, {"a"}, {"ds"}));         // by an intermediate value
   m.add(gradient({"a", "b"}, {"a"}, {"b"}, {"dda"}, "da"));  // of a gradient
   for (const char* name : {"da", "db", "dc", "ds", "dda"}) m.output(name);
   const auto r = m.run();
@@ -59,9 +59,9 @@ TEST_CASE("gradients that cannot be are refused") {
   refused(gradient({"a", "b"}, {"a"}, {}, {"d"}), "an input for each");
   refused(gradient({"a"}, {"nothing"}, {}, {"d"}), "\"nothing\"");
   OnnxModel m = product();
-  m.input("square", DType::F32, {2, 2}, {1, 2, 3, 4});
-  m.add(node("Det", {"square"}, {"y"}));
+  m.input("square", DType::F32, {1, 1, 2, 2}, {1, 2, 3, 4});
+  m.add(node("LRN", {"square"}, {"y"}, {attribute("size", int64_t{1})}));
   m.add(gradient({"square"}, {"square"}, {}, {"d"}));
   m.output("d");
-  CHECK(errors(m).find("(det) is not known") != std::string::npos);
+  CHECK(errors(m).find("(lrn) is not known") != std::string::npos);
 }

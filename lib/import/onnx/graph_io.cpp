@@ -1,4 +1,4 @@
-// Graphs as ONNX declares them: initializers, inputs and outputs with their types, bodies.
+// Declarations of ONNX graphs: initializers, typed inputs and outputs, bodies.
 #include <algorithm>
 #include <charconv>
 
@@ -9,25 +9,25 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// "2*seq + 1" and "floordiv(h,2)" are expressions; "batch-size", "s0//2" and the like are names.
+// "2*seq + 1" and "floordiv(h,2)" are expressions; "batch-size" and "s0//2" are names.
 bool looks_like_expression(std::string_view s) {
   return s.size() <= 200 &&
          (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
 }
 
-// Whether a value of the type can stand in for an input that is declared so: sizes with names fit any.
+// Returns whether a value of type `given` may be the default of an input declared as `declared`. Symbolic dims match any size.
 bool is_default_of(const Type& declared, const Type& given) {
   if (declared.dtype != given.dtype || declared.kind != given.kind) return false;
   if (!declared.ranked) return true;
   return std::ranges::equal(declared.dims, given.dims, [](Dim a, Dim b) { return !a.is_static() || a == b; });
 }
 
-constexpr std::string_view kUnknownSize = "?";  // some exporters' word for any size, however often
+constexpr std::string_view kUnknownSize = "?";  // an arbitrary size in some exporters; occurrences may differ
 constexpr int kMaxTypeDepth = 8;
 
 }  // namespace
 
-// First walk over a graph: everything but its nodes. Initializers are declared, the rest is listed.
+// Reads a graph except its nodes. Declares initializers and lists the rest.
 bool Importer::read_graph(Bytes graph, GraphInfo* info) {
   const size_t errors = diagnostics_.errors();
   WireReader r(graph);
@@ -80,7 +80,7 @@ bool Importer::is_of_inputs(Dim d) {
   return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return input_dims_.contains(s); });
 }
 
-// nullopt with a diagnostic, or silently when `place` is empty.
+// Returns nullopt with a diagnostic, or silently if `place` is empty.
 std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
   const auto fail = [&](Code c, std::string message) {
     if (!place.empty()) diagnostics_.error(c, std::move(message), place);
@@ -186,7 +186,7 @@ void Importer::main_inputs(const GraphInfo& info) {
     const std::string place = "input " + quote(view.name);
     const Symbol s = symbol(view.name);
     const ValId given = view.name.empty() ? ValId() : lookup(s);
-    if (given.valid() && vals_[given.raw].tensor != Val::kNone) {  // an initializer is its default, which is what runs
+    if (given.valid() && vals_[given.raw].tensor != Val::kNone) {  // an initializer is the default of an input, and is used
       if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt;
           declared && !is_default_of(*declared, type(given)))
         diagnostics_.error(declared->dtype != type(given).dtype ? Code::BadType : Code::BadShape,
@@ -204,7 +204,7 @@ void Importer::main_inputs(const GraphInfo& info) {
     }
     ValId v;
     if (t) {
-      for (Dim& d : t->dims) {  // those without a name have one from here on, which can be bound
+      for (Dim& d : t->dims) {  // unnamed dims get a name that can be bound
         if (const auto own = symbol_name(dims(), d); own && !model_dims_.contains(*own)) d = named_dim(*own);
         for (std::string& name : dims().symbols_of(d)) input_dims_.insert(std::move(name));
       }
@@ -252,8 +252,8 @@ void Importer::main_outputs(const GraphInfo& info) {
   for (size_t i = 0; i < names.size(); ++i) module_.main().set_output_name(i, names[i]);
 }
 
-// What the file declares against what was inferred. A declaration gives meaning to sizes that only running the node would tell.
-// An output of another type than declared is an error; of another shape, as old exporters leave behind, it is what is computed.
+// Reconciles a declared type with the inferred one. A declaration gives data-dependent dims their meaning. An output of another
+// type is an error; another shape, which old exporters leave behind, is a warning, and the computed one is used.
 void Importer::reconcile(ValueId v, const Type& declared, std::string_view name, bool output) {
   const Type& have = frame().graph->type(v);
   const auto contradiction = [&] {
@@ -268,7 +268,7 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   if (have.rank() != declared.rank()) return contradiction();
   for (size_t i = 0; i < have.dims.size(); ++i) {
     const Dim a = have.dims[i], b = declared.dims[i];
-    // A symbol stands for sizes of 1 and more, but data may find nothing.
+    // A symbol is at least 1, but data-dependent results may be empty.
     if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_of_inputs(a))) continue;
     if (dims().known_ne(a, b)) return contradiction();
     const bool useful = is_of_inputs(b) && (!is_of_inputs(a) || b.is_static());
@@ -397,7 +397,7 @@ std::vector<ValId> Importer::inline_body(Bytes body, std::span<const ValId> inpu
   return out;
 }
 
-// The entry.
+// Entry points.
 
 namespace {
 
@@ -433,7 +433,7 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
   const Diagnostics before = d;
   auto module = import_model(file, path, model, options, d);
   if (module || !options.contents || options.constant_contents || d.exit() != ExitCode::Unsupported) return module;
-  // Sizes may be computed from the promised contents, rather than be among them.
+  // Sizes may be computed from the promised contents.
   ImportOptions constant = options;
   constant.constant_contents = true;
   Diagnostics second = before;

@@ -1,4 +1,4 @@
-// The handlers that ops.def names, by family.
+// The handlers named in ops.def, by family.
 #pragma once
 #include "import/onnx/op.h"
 

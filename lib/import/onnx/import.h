@@ -1,7 +1,7 @@
-// ONNX models (IR version 3 and later, ai.onnx opset 1 to 28) -> MIR. The file is mapped and walked in place: weights stay where
-// they are. Everything that is wrong or unsupported is reported in one run. O(nodes + names) time.
-// Shapes are resolved during import: what exporters compute with Shape, Gather, Concat, ... arrives as symbolic sizes in the
-// attributes of Reshape, Expand, Slice, ... and the nodes that computed them are made only where their values are data.
+// Imports ONNX models (IR version 3 and later, ai.onnx opset 1 to 28) as MIR. The file is mapped and parsed in place, without
+// copying weights. Reports all errors in one run. O(nodes + names) time. Shapes are resolved during import: results of Shape,
+// Gather, Concat, ... become symbolic dims in the attributes of Reshape, Expand, Slice, .... Nodes that compute them are created
+// only if their values are used as data.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,29 +16,30 @@
 
 namespace rlxc::onnx_import {
 
-// What becomes of tensors whose external file cannot be opened: they are errors; errors unless another external file of the model
-// is there; parameters without data and a warning.
+// Policy for tensors whose external file cannot be opened. Refuse: an error. AllowSome: an error unless another external file
+// exists. Allow: parameters without data, with a warning.
 enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
 
 struct ImportOptions {
-  DimBindings bind;                                         // sizes for symbols that the model names
-  std::vector<std::pair<std::string, std::string>> assume;  // symbols of inputs that are equal to another one, or to a number
-  size_t max_nodes = 20'000'000;                            // ONNX nodes, those of bodies counted each time they are imported
-  uint64_t max_operations = uint64_t{1} << 33;              // of the values that are computed from constants
-  int max_depth = 64;                                       // of nested sub-graphs and function calls
-  size_t max_expansion = 1'000'000;                         // ONNX nodes of functions of the model, those of each call
+  DimBindings bind = {};  // values of symbols of the model
+  // Input symbols that equal another symbol or a number.
+  std::vector<std::pair<std::string, std::string>> assume = {};
+  size_t max_nodes = 20'000'000;                // ONNX nodes; nodes of bodies count each time they are imported
+  uint64_t max_operations = uint64_t{1} << 33;  // for values computed from constants
+  int max_depth = 64;                           // of nested subgraphs and function calls
+  size_t max_expansion = 1'000'000;             // ONNX nodes of expanded functions, counted per call
   MissingWeights missing_weights = MissingWeights::Refuse;
-  // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
-  // warning says. Without it such models are unsupported.
-  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
-  bool constant_contents = false;  // all short vectors among them are constants; else tried where a model is unsupported without
+  // Returns the contents of the i-th input, if a shape depends on them. The module is then valid for these contents only, with a
+  // warning. Unset: models of that kind are unsupported.
+  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};
+  bool constant_contents = false;  // treat all short vectors as constants; otherwise only if the model is unsupported without
 };
 
-// Null when there is an error among the diagnostics.
+// Returns null on errors.
 std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions&, Diagnostics&);
 
-// The operators that are imported, sorted by domain ("" is ai.onnx) and name. `op`: what a regular one becomes; others become
-// several nodes, or one by their attributes.
+// The supported operators, sorted by domain ("" is ai.onnx) and name. `op`: the IR op of a regular operator; others become
+// several nodes, or depend on attributes.
 struct OperatorInfo {
   std::string_view domain, name;
   int min_inputs, max_inputs;  // -1: any number

@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// JSON and other artefacts cannot hold such a name, and without it two names could become one.
+// Rejects names that are not UTF-8: artefacts cannot represent them, and lossy names could collide.
 void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
   for (std::string_view rest = name; !rest.empty();) {
     const int step = utf8_step(rest);
@@ -20,13 +20,13 @@ void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
 
 constexpr int64_t kNewestOpset = 28;
 
-// The versions of operators that the file states; a model without any is of the first.
+// Returns whether the domains are equal. "" and "ai.onnx" are the same domain.
 bool same_domain(std::string_view a, std::string_view b) {
   const auto spelled = [](std::string_view s) { return s == "ai.onnx" ? std::string_view() : s; };
   return spelled(a) == spelled(b);
 }
 
-// Nodes bind to the highest of several versions of a domain.
+// Nodes use the highest declared version of a domain.
 int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain) {
   int64_t version = 0;
   for (const OpsetView& o : opsets)
@@ -35,7 +35,7 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
 }
 
 void warn_of_repeated_domains(const std::vector<OpsetView>& opsets, Diagnostics& d) {
-  std::map<std::string_view, std::pair<int64_t, int64_t>> versions;  // of each domain, the lowest and the highest
+  std::map<std::string_view, std::pair<int64_t, int64_t>> versions;  // lowest and highest per domain
   for (const OpsetView& o : opsets) {
     const auto [it, is_new] = versions.try_emplace(o.domain.empty() ? "ai.onnx" : o.domain, o.version, o.version);
     auto& [low, high] = it->second;
@@ -48,8 +48,8 @@ void warn_of_repeated_domains(const std::vector<OpsetView>& opsets, Diagnostics&
                                     std::to_string(range.second));
 }
 
-// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them. An operator
-// of "" stands for all.
+// Attributes without an effect on results beyond the last digits, or only in forms that the import does not depend on. Op ""
+// stands for all operators.
 struct IdleAttribute {
   std::string_view op, name;
 };
@@ -80,7 +80,7 @@ bool is_idle(std::string_view op, std::string_view name) {
   return std::ranges::any_of(kIdle, [&](const IdleAttribute& a) { return a.name == name && (a.op.empty() || a.op == op); });
 }
 
-// Values that a node reads besides its inputs.
+// Returns the values that a node reads in addition to its inputs.
 std::vector<std::string_view> names_in_attributes(const NodeView& node) {
   std::vector<std::string_view> names;
   if (node.op_type != "Gradient") return names;
@@ -213,7 +213,7 @@ bool Importer::bind(Symbol s, ValId v) {
   return true;
 }
 
-// Nodes. ONNX asks for topological order; a node that comes too early waits for the first name that it misses.
+// Nodes. ONNX requires topological order; a node that precedes its producer waits for the first missing name.
 
 bool Importer::import_nodes(Bytes container, uint32_t node_field) {
   const size_t errors = diagnostics_.errors();
@@ -266,7 +266,7 @@ bool Importer::import_nodes(Bytes container, uint32_t node_field) {
   return diagnostics_.errors() == errors;
 }
 
-// False when the node must wait for `missing`.
+// Returns false if the node must wait for `missing`.
 bool Importer::import_node(Bytes b, Symbol* missing) {
   NodeWork& work = work_[scopes_.size()];
   if (!read_node(b, &work.view)) {
@@ -329,7 +329,7 @@ bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
   return true;
 }
 
-// The names that a body reads and does not define.
+// Returns the names that a body uses but does not define.
 void Importer::free_names(Bytes graph, std::vector<std::string_view>* out, int depth, size_t* budget) {
   if (depth > options_.max_depth) return;
   std::unordered_set<std::string_view> defined;
@@ -419,7 +419,7 @@ void Importer::dispatch(NodeWork& work) {
     }
   for (const AttributeView& a : node.attributes) {
     if (a.asked || folded || is_idle(node.op_type, a.name)) continue;
-    if (!a.name.starts_with('_')) {  // with the underscore, a note of the tool that wrote the model
+    if (!a.name.starts_with('_')) {  // an underscore marks a note of the exporter
       diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node));
       return finish_node(work, {});
     }
@@ -430,7 +430,7 @@ void Importer::dispatch(NodeWork& work) {
   finish_node(work, op.results());
 }
 
-// Names the results; without results the node is in error and they are bad.
+// Binds the results to names. Without results the node failed, and its values are marked bad.
 void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
   for (size_t i = 0; i < work.outputs.size(); ++i) {
     if (!work.outputs[i].valid()) continue;
@@ -443,7 +443,7 @@ void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
   }
 }
 
-// Functions of the model: the body takes the place of the call.
+// Functions of the model: inlines the body at the call.
 
 void Importer::substitute_references(NodeView& node) {
   const Call& call = calls_.back();

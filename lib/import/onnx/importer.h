@@ -1,4 +1,4 @@
-// The state of one import: graphs under construction, name scopes, and values that are made only when something needs them.
+// The state of one import: graphs under construction, name scopes, and lazily created values.
 #pragma once
 #include <deque>
 #include <map>
@@ -19,23 +19,23 @@ namespace rlxc::onnx_import {
 
 using ValId = Id<struct ValTag>;
 
-// What an ONNX name stands for. A value that is only known (a size), a weight, or one of an enclosing graph has no node until
-// `Importer::materialise` makes one.
+// The meaning of an ONNX name. A known value (a size), a weight, or a capture has no node until `Importer::materialise` creates
+// one.
 struct Val {
   static constexpr uint32_t kNone = UINT32_MAX;
   TypeId type;
   ValueId id;               // in the graph of its frame
   uint32_t known = kNone;   // contents
   uint32_t tensor = kNone;  // a constant
-  uint32_t input = kNone;   // an input of the model, by its index
-  ValId outer;              // the value of the enclosing frame that it captures
+  uint32_t input = kNone;   // index of a model input
+  ValId outer;              // the captured value of the enclosing frame
   Symbol name;
   uint16_t frame = 0;
   bool known_checked = false;
-  bool bad = false;  // its node was in error: what reads it stays silent
+  bool bad = false;  // its node failed; its users report no errors
 };
 
-// A graph under construction: the main graph or the body of a control-flow node.
+// A graph under construction: the main graph or the body of a control flow node.
 struct Frame {
   struct Capture {
     ValId outer;
@@ -44,15 +44,15 @@ struct Frame {
   Graph* graph;
   Builder builder;
   std::vector<Capture> captures;                    // in the order of the body's inputs
-  std::unordered_map<uint32_t, size_t> capture_of;  // outer value -> its index
+  std::unordered_map<uint32_t, size_t> capture_of;  // index of a capture by outer value
   std::unordered_set<uint32_t> leaf_names;          // of inputs and parameters
-  std::vector<uint8_t> constness;                   // by value: whether it depends on constants alone, see is_constant
-  std::unordered_map<uint32_t, std::optional<TensorData>> contents;  // of those, as far as they were asked for
+  std::vector<uint8_t> constness;                   // by value: whether it depends on constants only, see is_constant
+  std::unordered_map<uint32_t, std::optional<TensorData>> contents;  // of those values, computed on demand
 
   Frame(Graph& g, Diagnostics* d) : graph(&g), builder(g, d) {}
 };
 
-// A name space: a graph, a body, or the expansion of a function, whose names get a prefix and which sees nothing outside.
+// A name scope: a graph, a body, or an expanded function, whose names get a prefix and which sees no outer names.
 struct Scope {
   uint16_t frame = 0;
   uint32_t floor = 0;  // bindings of outer scopes below this depth are invisible
@@ -64,7 +64,7 @@ struct Scope {
 
 struct OpRow;
 
-// A node being imported: its message and what its names stand for. Kept per depth, so that vectors are reused.
+// A node being imported: its message and the values of its names. Reused per depth to reuse the vectors.
 struct NodeWork {
   NodeView view;
   std::vector<ValId> inputs;
@@ -79,7 +79,7 @@ class Importer {
   Module& module() { return module_; }
   DimTable& dims() { return module_.dims; }
   Diagnostics& diagnostics() { return diagnostics_; }
-  Diagnostics& pending() { return local_; }  // of the node at hand; its name is added when it is done
+  Diagnostics& pending() { return local_; }  // of the current node; its name is added when it is done
   const ImportOptions& options() const { return options_; }
   Frame& frame() { return *frames_[scopes_.back().frame]; }
   Scope& scope() { return scopes_.back(); }
@@ -89,10 +89,10 @@ class Importer {
   Val& val(ValId v) { return vals_[v.raw]; }
   const Type& type(ValId v) const { return module_.types[vals_[v.raw].type]; }
   ValueId materialise(ValId);
-  ValId named(std::string_view name) { return lookup(symbol(name)); }  // what the scope calls so; invalid if nothing
+  ValId named(std::string_view name) { return lookup(symbol(name)); }  // the value of this name in the scope; invalid if unknown
   const Known* known(ValId);
-  const TensorData* tensor(ValId);  // of what depends on constants alone; valid until the next value is made
-  const TensorData* contents(ValueId v) { return computed(frame(), v); }  // of the current frame, as `tensor`
+  const TensorData* tensor(ValId);  // contents of a value that depends on constants only; valid until the next value is created
+  const TensorData* contents(ValueId v) { return computed(frame(), v); }  // of the current frame; as `tensor`
   const TensorData* given(ValId);  // contents that the options promise for an input of the model
   ValId value(ValueId);            // of the current frame
   ValId known_value(Known);
@@ -101,22 +101,22 @@ class Importer {
   std::optional<TensorData> load(Bytes tensor_proto, const std::string& where, bool* missing);
   TensorSource& source() { return source_; }
 
-  // Bodies. The graph's inputs get `types`; what it uses of the outside is captured (further inputs, in the order of `captures`,
-  // which are made in advance where given). Null when the body is in error.
+  // Imports a body. The graph's inputs get `types`. Captured outer values become further inputs, in the order of `captures`,
+  // which may be given in advance. Returns null on errors.
   Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures,
                      Graph* reuse = nullptr);
   void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
-  // A body that runs once, on these inputs: its nodes become part of the current graph. Empty when it is in error.
+  // Inlines a body that runs once, on these inputs, into the current graph. Returns an empty vector on errors.
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
-  std::optional<Type> declared(Symbol);  // what the main graph says about the value, if anything
+  std::optional<Type> declared(Symbol);  // the main graph's type of the value, if it has one
   std::string fresh_name(std::string_view base);
-  bool is_of_inputs(Dim);  // in terms of the sizes of inputs
+  bool is_of_inputs(Dim);  // whether it is an expression of the sizes of inputs
 
  private:
   struct Binding {
-    uint32_t depth = 0;  // of the scope that made it, counted from 1; 0: unbound
+    uint32_t depth = 0;  // scope depth, counted from 1; 0: unbound
     ValId val;
   };
   struct Waiting {
@@ -137,11 +137,11 @@ class Importer {
   bool import_node(Bytes, Symbol* missing);
   bool resolve_names(NodeWork&, Symbol* missing);
   void free_names(Bytes graph, std::vector<std::string_view>* out, int depth, size_t* budget);
-  const FunctionView* find_function(const NodeView&) const;  // that the node calls; null if none
+  const FunctionView* find_function(const NodeView&) const;  // the function that the node calls, or null
   void call_function(const FunctionView&, NodeWork&, const std::string& where);
   uint64_t expanded_nodes(const FunctionView&);
   uint64_t nodes_within(Bytes container, uint32_t tag);
-  void too_much(std::string message, std::string where, std::string help);  // an error, once, that ends the import
+  void too_much(std::string message, std::string where, std::string help);  // reports an error once and ends the import
   void substitute_references(NodeView&);
   bool valid_attributes(const NodeView&);
   void dispatch(NodeWork&);
@@ -151,7 +151,7 @@ class Importer {
   bool enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets);
   void leave();
   Symbol symbol(std::string_view name);
-  Symbol node_name(const NodeView&);  // nothing asks for a node by name, so each gets a symbol of its own
+  Symbol node_name(const NodeView&);  // nodes are not looked up by name: each gets a new symbol
   ValId lookup(Symbol);
   bool bind(Symbol, ValId);  // false: the scope has the name already
   ValId capture(ValId, uint16_t from, uint16_t to);
@@ -170,9 +170,9 @@ class Importer {
   const ModelView& model_;
   const ImportOptions& options_;
   Diagnostics& diagnostics_;
-  Diagnostics local_;  // of the node at hand, before it is named
+  Diagnostics local_;  // of the current node, before it is named
   std::vector<Val> vals_;
-  std::deque<Known> knowns_;  // addresses stay
+  std::deque<Known> knowns_;  // stable addresses
   struct LazyTensor {
     TensorData data;
     DataId id;
@@ -180,7 +180,7 @@ class Importer {
   };
   std::deque<LazyTensor> tensors_;
   std::map<uint32_t, std::optional<TensorData>> given_;
-  std::unordered_map<uint32_t, ValId> input_values_;  // of the main graph, by their nodes
+  std::unordered_map<uint32_t, ValId> input_values_;  // of the main graph, by node
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Scope> scopes_;
   std::vector<Binding> bindings_;
@@ -192,14 +192,14 @@ class Importer {
     const NodeView* node;
   };
   std::vector<Call> calls_;
-  std::vector<std::unordered_set<uint32_t>> absent_;  // per call: the inputs that it leaves out
+  std::vector<std::unordered_set<uint32_t>> absent_;  // per call: inputs that it omits
   std::unordered_map<std::string, const FunctionView*> functions_;
-  std::unordered_map<const FunctionView*, uint64_t> expansions_;  // as far as they were counted
+  std::unordered_map<const FunctionView*, uint64_t> expansions_;  // counted on demand
   int expansion_depth_ = 0;
-  std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
-  std::set<std::string> input_dims_;          // those of inputs
+  std::map<std::string, size_t> model_dims_;  // names of dims, in order
+  std::set<std::string> input_dims_;          // names of input dims
   size_t nodes_ = 0, expanded_ = 0;
-  uint64_t operations_ = 0;  // of the values that were computed from constants
+  uint64_t operations_ = 0;  // of the values computed from constants
   bool over_limit_ = false;
   std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };

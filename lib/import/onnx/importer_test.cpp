@@ -1,9 +1,10 @@
-// What is wrong with a model is told, whatever it is.
+// Diagnostics for invalid models.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <fstream>
 
+#include "eval/eval.h"
 #include "ir/dim_postfix.h"
 #include "ir/verify.h"
 #include "support/onnx_model.h"
@@ -152,6 +153,33 @@ TEST_CASE("external data must stay in the folder of the model") {
   }
 }
 
+TEST_CASE("backward slices of a symbolic axis, by every kind of bound") {
+  for (const int64_t start : {int64_t{-1}, int64_t{-2}, int64_t{2}, int64_t{90}, int64_t{INT64_MAX}})
+    for (const int64_t end : {INT64_MIN, int64_t{-90}, int64_t{-3}, int64_t{0}, int64_t{1}})
+      for (const int64_t step : {-1, -2}) {
+        OnnxModel m(17);
+        m.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, int64_t{1}) + field(2, field(1, field(2, "n")))))));
+        for (const auto& [name, v] : {std::pair{"start", start}, {"end", end}, {"axis", int64_t{0}}, {"step", step}})
+          m.add(node("Constant", {}, {name}, {attribute("value_ints", std::vector<int64_t>{v})}));
+        m.add(node("Slice", {"x", "start", "end", "axis", "step"}, {"y"}));
+        m.output("y");
+        Diagnostics d;
+        const auto module = m.load(d);
+        REQUIRE_MESSAGE(module, d.text());
+        for (const int64_t n : {1, 2, 3, 5}) {
+          std::vector<double> x, expected;
+          for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<double>(i + 1));
+          const int64_t first = std::min(start < 0 ? start + n : start, n - 1);
+          const int64_t last = end < 0 ? std::max(end, -n - 1) + n : end;
+          for (int64_t i = first; i >= 0 && i > last; i += step) expected.push_back(x[static_cast<size_t>(i)]);
+          const std::vector<eval::HostValue> inputs{eval::tensor_of(DType::F32, {n}, x)};
+          const auto y = eval::evaluate(*module, inputs, d);
+          REQUIRE_MESSAGE(y, d.text());
+          CHECK_MESSAGE(eval::numbers((*y)[0]) == expected, start << ":" << end << ":" << step << " of " << n);
+        }
+      }
+}
+
 TEST_CASE("sizes that only data tell") {
   OnnxModel m(17);
   m.input("x", DType::F32, {5}, {4, 0, 3, 0, 2});
@@ -298,7 +326,7 @@ TEST_CASE("an attribute that is not known is an error, unless it is a note of a 
   refused(with_attribute("beta"), Code::UnsupportedAttribute, "the attribute \"beta\" is not supported");
   Diagnostics d;
   REQUIRE(with_attribute("__beta").load(d));
-  CHECK(d.items().size() == 1);  // once for an operator
+  CHECK(d.items().size() == 1);  // once per operator
   CHECK_MESSAGE(d.text().find("the attribute \"__beta\" is not known") != std::string::npos, d.text());
 }
 

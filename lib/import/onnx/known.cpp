@@ -10,13 +10,13 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int64_t kExact = int64_t{1} << 52;  // integers beyond are not followed
-constexpr int64_t kMaxWeight = 200;           // of expressions: longer ones are not followed
+constexpr int64_t kExact = int64_t{1} << 52;  // larger integers are not tracked
+constexpr int64_t kMaxWeight = 200;           // longer expressions are not tracked
 
 Num integer(Dim d) { return {d, 1, 0, false}; }
 Num real(double v) { return {Dim(0), 1, v, true}; }
 
-// A result that is still worth following: in range for its type, not too deep.
+// Returns the result if it is worth tracking: in range for its type, not too deep.
 std::optional<Num> checked(DimTable& t, DType type, Num n) {
   if (n.is_real) {
     if (type == DType::F32) n.real = static_cast<float>(n.real);
@@ -33,7 +33,7 @@ std::optional<Num> checked(DimTable& t, DType type, Num n) {
   return n;
 }
 
-// A real that is a fraction with a power of two below, as scales mostly are.
+// Returns a real as a fraction with a power-of-two denominator, the common form of scales.
 std::optional<Num> fraction(DimTable& t, const Num& n) {
   if (!n.is_real) return n;
   for (int64_t den = 1; den <= 1 << 12; den *= 2) {

@@ -1,5 +1,5 @@
-// Contents of small tensors as the importer knows them while it walks the graph: sizes and what is computed from sizes. An
-// element is a symbolic integer, a symbolic fraction (sizes times the scale of a resize, say), or a real number.
+// Compile-time contents of small tensors: sizes and values computed from sizes. An element is a symbolic integer, a symbolic
+// fraction (for example sizes times a resize scale), or a real number.
 #pragma once
 #include <optional>
 #include <vector>
@@ -15,7 +15,7 @@ inline constexpr size_t kMaxKnownRank = 4;
 struct Num {
   Dim num;          // the integer, or the numerator
   int64_t den = 1;  // > 0
-  double real = 0;  // when is_real
+  double real = 0;  // if is_real
   bool is_real = false;
   bool is_size = false;  // of an axis: not negative
 };
@@ -27,10 +27,10 @@ struct Known {
 };
 
 bool can_be_known(DType);
-// From a constant; nullopt if it is large or of another kind of type.
+// Returns the contents of a constant; nullopt if it is large or its type is not supported.
 std::optional<Known> known_from(const TensorData&, DimTable&);
 
-// Arithmetic of one element of type `t`; nullopt when the result is not certain.
+// Arithmetic on elements of type `t`. Returns nullopt if the result is uncertain.
 using NumOp = std::optional<Num> (*)(DimTable&, DType t, const Num&, const Num&);
 std::optional<Num> num_add(DimTable&, DType, const Num&, const Num&);
 std::optional<Num> num_sub(DimTable&, DType, const Num&, const Num&);
@@ -45,7 +45,7 @@ std::optional<Num> num_cast(DimTable&, DType from, DType to, const Num&);
 std::optional<bool> num_equal(DimTable&, const Num&, const Num&);
 std::optional<bool> num_less(DimTable&, const Num&, const Num&);
 
-// The elements of two tensors combined under numpy broadcasting.
+// Combines the elements of two tensors with numpy broadcasting.
 std::optional<Known> combine(DimTable&, const Known&, const Known&, NumOp);
 
 }  // namespace rlxc::onnx_import

@@ -4,7 +4,7 @@
 
 namespace rlxc::onnx_import {
 
-// Operands with one axis get another for the matmul (MIR matrices have two), which is dropped again.
+// Gives vectors a second axis for the matmul, because MIR matrices have two, and drops it from the result.
 void matmul(Op& op) {
   ValueId a = op.in(0), b = op.in(1);
   const int ra = op.rank(0), rb = op.rank(1);

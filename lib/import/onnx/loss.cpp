@@ -1,4 +1,4 @@
-// Losses, and one step of the optimisers of ai.onnx.preview.training.
+// Losses, and single optimiser steps of ai.onnx.preview.training.
 #include <numeric>
 
 #include "import/onnx/handlers.h"
@@ -38,7 +38,7 @@ ValueId negative_log_likelihood(Op& op, ValueId log_prob) {
   return op.b.reduce(ReduceOp::Mean, loss, all, false);
 }
 
-// The state of an optimiser: rate, count of updates, then `per` tensors of each of n kinds: parameters, gradients, ...
+// The operands of an optimiser: rate, update count, then n tensors of each of `kinds` kinds: parameters, gradients, ...
 struct Optimiser {
   Op& op;
   size_t kinds, n = 0;

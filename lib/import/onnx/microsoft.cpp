@@ -1,4 +1,4 @@
-// Fused operators of com.microsoft, as what they are made of: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
+// Fused operators of com.microsoft, decomposed: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
 #include <array>
 
 #include "import/onnx/attention.h"
@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// The function that `activation` names. Its parameters are `activation_params` in their order, or attributes with the prefix
+// Applies the function named by `activation`. Its parameters are `activation_params` in order, or attributes with the prefix
 // `activation_` (FusedGemm).
 ValueId activate(Op& op, ValueId x) {
   const std::string_view name = op.s("activation", "");
@@ -63,9 +63,9 @@ void simplified_layer_norm(Op& op) {
   if (axis) op.set(0, op.b.create(OpKind::RmsNorm, {op.in(0), op.in(1)}, NormAttrs{*axis, op.f("epsilon", 1e-5)}));
 }
 
-// ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
+// Operands: ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids.
 void embed_layer_norm(Op& op) {
-  op.i("mask_index_type", 0);  // the type of output 1, which follows from the mask
+  op.i("mask_index_type", 0);  // type of output 1, determined by the mask
   if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
   const auto look = [&](size_t table, ValueId at) { return op.b.create(OpKind::Gather, {op.in(table), at}, AxisAttrs{0}); };
   ValueId x = op.b.add(look(2, op.in(0)), look(3, op.has(8) ? op.in(8) : positions(op, op.sizes(0)[1])));
@@ -79,7 +79,7 @@ void embed_layer_norm(Op& op) {
   op.set(2, x);
 }
 
-// transBatchX: the first axis of X becomes its last but one.
+// transBatchX: moves the first axis of X before the last one.
 void fused_matmul(Op& op) {
   if (op.rank(0) < 2 || op.rank(1) < 2) return (void)op.unsupported("operands of rank 1");
   const auto operand = [&](size_t i, std::string_view attribute_name) {
@@ -114,7 +114,7 @@ void fused_conv(Op& op) {
   op.set(0, activate(op, y));
 }
 
-// x [N,H,W,C]; w [Co,kh,kw,Ci/groups], or [Co,Ci/groups,kh,kw] with an activation; bias, a value to be added.
+// x [N,H,W,C]; w [Co,kh,kw,Ci/groups], or [Co,Ci/groups,kh,kw] with an activation; bias; a value to add.
 void nhwc_conv(Op& op) {
   const bool fused = op.row.alpha != 0;
   if (op.rank(0) != 4 || op.rank(1) != 4) return (void)op.unsupported("needs x [N,H,W,C]: " + op.show(0));
@@ -138,7 +138,7 @@ void nhwc_max_pool(Op& op) {
 
 namespace {
 
-// x [N,H,W,C] (channels_last 1) or [N,C,H,W], gamma, beta [C]
+// Operands: x [N,H,W,C] (channels_last 1) or [N,C,H,W], gamma, beta [C].
 ValueId image_group_norm(Op& op, ValueId x) {
   const int64_t groups = op.i("groups", 0), activation = op.i("activation", 0);
   const bool last = op.i("channels_last", 1) != 0;
@@ -157,7 +157,7 @@ ValueId image_group_norm(Op& op, ValueId x) {
 
 void ms_group_norm(Op& op) { op.set(0, image_group_norm(op, op.in(0))); }
 
-// x, gamma, beta, skip (also [N,C] or [N,1,1,C]), bias [C] -> the norm of their sum, the sum
+// Operands: x, gamma, beta, skip (also [N,C] or [N,1,1,C]), bias [C]. Results: the norm of their sum, the sum.
 void skip_group_norm(Op& op) {
   ValueId skip = op.in(3);
   if (op.rank(3) == 2) skip = op.b.reshape(skip, {op.sizes(3)[0], Dim(1), Dim(1), op.sizes(3)[1]});
@@ -167,7 +167,7 @@ void skip_group_norm(Op& op) {
   op.set(1, sum);
 }
 
-// kind(x + bias)
+// Returns kind(x + bias).
 void bias_unary(Op& op) { op.set(0, op.b.unary(op.row.kind, op.has(1) ? op.b.add(op.in(0), op.in(1)) : op.in(0))); }
 
 void quick_gelu(Op& op) { op.set(0, op.b.create(OpKind::Swish, {op.in(0)}, AlphaBetaAttrs{op.f("alpha", 1.702), 0})); }
@@ -183,7 +183,7 @@ void bias_split_gelu(Op& op) {
   op.set(0, op.b.mul(op.b.narrow(x, axis, Dim(0), half), op.b.unary(OpKind::Gelu, op.b.narrow(x, axis, half, half))));
 }
 
-// x, w, bias
+// Operands: x, w, bias.
 void gemm_fast_gelu(Op& op) {
   ValueId y = op.b.matmul(op.in(0), op.in(1));
   if (op.has(2)) y = op.b.add(y, op.in(2));

@@ -1,4 +1,4 @@
-// Attention of com.microsoft, as what it is made of: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
+// Attention of com.microsoft, decomposed: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
 #include <array>
 
 #include "import/onnx/attention.h"
@@ -17,12 +17,12 @@ bool attention_heads(Op& op, int64_t heads) {
 
 std::vector<Dim> sizes_of(Op& op, ValueId x) { return {op.graph().dims(x).begin(), op.graph().dims(x).end()}; }
 
-// A third of the last axis (or another part) of a packed projection.
+// Slices the last axis of a packed projection.
 ValueId part(Op& op, ValueId x, Dim start, Dim size) {
   return x.valid() ? op.b.narrow(x, op.graph().rank(x) - 1, start, size) : ValueId();
 }
 
-// Entry i of an axis of known size, without the axis.
+// Selects entry i of an axis of static size and drops the axis.
 ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
   if (!x.valid()) return {};
   std::vector<Dim> d = sizes_of(op, x);
@@ -30,8 +30,8 @@ ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
   return op.b.reshape(op.b.narrow(x, axis, Dim(i), Dim(1)), std::move(d));
 }
 
-// Keys that take part, bool: by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], ends and then starts [2B], or lengths
-// and then starts of queries and of keys [3B+2].
+// Returns the visible keys as bool. Mask forms: [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], ends followed by starts [2B],
+// or lengths followed by starts of queries and keys [3B+2].
 ValueId visible_keys(Op& op, size_t i, Dim batch, Dim keys) {
   const std::vector<Dim> d = op.sizes(i);
   const ValueId x = op.in(i);
@@ -51,8 +51,8 @@ ValueId visible_keys(Op& op, size_t i, Dim batch, Dim keys) {
   return op.unsupported("a mask " + op.show(i)), ValueId();
 }
 
-// The masks of Attention and MultiHeadAttention: input i and `unidirectional`. As in onnxruntime, input i lowers scores by
-// `mask_filter_value`: a query that sees padding alone weighs it.
+// Applies the masks of Attention and MultiHeadAttention: input i and `unidirectional`. As in onnxruntime, input i lowers scores
+// by `mask_filter_value`: a query that sees only padding weighs the padding.
 void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) {
   if (!q.valid()) return;
   const Dim batch = op.graph().dims(q)[0], queries = op.graph().dims(q)[2];
@@ -61,8 +61,8 @@ void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) 
   if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
 }
 
-// The new keys (or values) of each batch written into its cache [B,H,P,D] from position `past` [B,1,1,1] on. The result has room
-// for `total` positions.
+// Writes the new keys (or values) of each batch into its cache [B,H,P,D] from position `past` [B,1,1,1] on. The result has
+// `total` positions.
 ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) {
   if (!cache.valid() || !fresh.valid()) return {};
   const std::vector<Dim> d = sizes_of(op, fresh);
@@ -74,29 +74,29 @@ ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) 
   return op.b.create(OpKind::ScatterElements, {room, op.b.expand(at, d), fresh}, ScatterAttrs{2});
 }
 
-// bool [keys]: the first `count` (an i64 scalar) of them.
+// Returns bool [keys]: the first `count` (an i64 scalar) keys.
 ValueId within(Op& op, Dim keys, ValueId count) { return op.b.create(OpKind::Lt, {positions(op, keys), count}); }
 
-// Where an operator has its past. SIZE_MAX: it has no such input.
+// The inputs of an operator's past. SIZE_MAX: no such input.
 struct PastInputs {
-  size_t length = SIZE_MAX;       // of what the buffers hold: they keep their size
-  size_t indirection = SIZE_MAX;  // [batches, beams, room]: the beam that each position of a beam's keys comes from
+  size_t length = SIZE_MAX;       // length of the contents of the buffers, whose size is fixed
+  size_t indirection = SIZE_MAX;  // [batches, beams, room]: the source beam of each key position of a beam
 };
 
-// The cache [B*W,N,M,D] with the keys of each beam from where its search took them.
+// Gathers the cache [B*W,N,M,D] of each beam from the beams that its search selected.
 ValueId reordered(Op& op, ValueId cache, size_t indirection) {
   if (!op.has(indirection) || !cache.valid()) return cache;
   const std::vector<Dim> d = sizes_of(op, cache), from = op.sizes(indirection);
   if (from.size() != 3) return op.fail(Code::BadShape, "the indirection needs [batches, beams, room]"), ValueId();
   Builder& b = op.b;
-  const ValueId first = b.mul(positions(op, from[0]), size_of(op, from[1]));  // of a batch's beams
+  const ValueId first = b.mul(positions(op, from[0]), size_of(op, from[1]));  // first beam of a batch
   ValueId at = b.add(b.cast(op.in(indirection), DType::I64), b.reshape(first, {from[0], Dim(1), Dim(1)}));
   at = b.reshape(at, {d[0], Dim(1), from[2], Dim(1)});
   if (!op.dims().equal(from[2], d[2])) at = b.narrow(at, 2, Dim(0), d[2]);
   return b.create(OpKind::GatherElements, {cache, b.expand(at, d)}, AxisAttrs{0});
 }
 
-// Keys or values [B,N,S,D] after those of a past: behind its end, or in a buffer from where its content ends.
+// Appends keys or values [B,N,S,D] to the past: concatenated, or written to the buffer after its contents.
 ValueId with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
   if (!past.valid() || !fresh.valid()) return {};
   past = reordered(op, past, p.indirection);
@@ -105,14 +105,14 @@ ValueId with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
   return past.valid() ? appended(op, past, fresh, before, op.graph().dims(past)[2]) : ValueId();
 }
 
-// How many keys a past of these sizes [B,N,P,D] holds.
+// Returns the number of keys in a past of dims [B,N,P,D].
 ValueId past_length(Op& op, Dim room, const PastInputs& p) {
   if (!op.has(p.length)) return size_of(op, room);
   return op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {});
 }
 
-// What Attention, QAttention and DecoderMaskedSelfAttention share, from the projection [B,S,3*hidden] on: inputs of the mask, the
-// past and the bias of the scores (SIZE_MAX: none).
+// The common part of Attention, QAttention and DecoderMaskedSelfAttention, from the projection [B,S,3*hidden] on. Input numbers
+// of mask, past and score bias (SIZE_MAX: none).
 void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias, const PastInputs& inputs = {}) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads) || !qkv.valid()) return;
@@ -157,12 +157,12 @@ bool projection_operands(Op& op) {
 }  // namespace
 
 void ms_rotary_embedding(Op& op) {
-  op.f("scale", 1);  // onnxruntime does not apply it
+  op.f("scale", 1);  // onnxruntime ignores it
   if (op.i("is_packed_batching", 0) != 0) return (void)op.unsupported("packed batching");
   rotary(op, 2, 3, 1);
 }
 
-// x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], bias of the scores
+// Operands: x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], score bias.
 void ms_attention(Op& op) {
   if (!projection_operands(op)) return;
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
@@ -172,7 +172,7 @@ void ms_attention(Op& op) {
   packed_attention(op, qkv, 3, 4, 5, {shared ? 6 : SIZE_MAX, SIZE_MAX});
 }
 
-// x, weights, bias, scale of x, scale of the weights, mask, zero point of x, of the weights, past
+// Operands: x, weights, bias, scale of x, scale of the weights, mask, zero points of x and of the weights, past.
 void q_attention(Op& op) {
   if (!projection_operands(op)) return;
   const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 6), scalar_or_vector(op, 7)});
@@ -182,11 +182,11 @@ void q_attention(Op& op) {
 
 namespace {
 
-// Where MultiHeadAttention and DecoderMaskedMultiHeadAttention have their inputs after q, k and v.
+// Input numbers of MultiHeadAttention and DecoderMaskedMultiHeadAttention after q, k and v.
 struct MultiHeadInputs {
   size_t bias, mask, score_bias, past_key, past_value;
   PastInputs past;
-  bool shared;  // past and present are one buffer
+  bool shared;  // past and present share a buffer
 };
 
 void multi_head(Op& op, const MultiHeadInputs& at) {
@@ -241,12 +241,12 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
 
 }  // namespace
 
-// q, k, v [B,S,H] (k, v also of four axes; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, bias of the scores,
-// past key, past value, length of the past in its buffer, beams of its keys
+// Operands: q, k, v [B,S,H] (k, v also rank 4; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, score bias, past
+// key, past value, length of the past in its buffer, beam indirection.
 void multi_head_attention(Op& op) { multi_head(op, {3, 4, 5, 6, 7, {8, 9}, op.has(8)}); }
 
-// One query: q, k, v, key mask, bias of the scores, past key, past value, length of the past, number of beams, beams of its keys,
-// bias [3H]
+// Operands for one query: q, k, v, key mask, score bias, past key, past value, length of the past, number of beams, beam
+// indirection, bias [3H].
 void decoder_masked_multi_head_attention(Op& op) {
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
   op.i("output_qk", 0);
@@ -254,8 +254,8 @@ void decoder_masked_multi_head_attention(Op& op) {
   multi_head(op, {10, 3, 4, 5, 6, {7, 9}, shared});
 }
 
-// One query: x [B,1,W], weights, bias, key mask, past [2,B,N,M,D], bias of the scores, length of the past, number of beams, beams
-// of its keys
+// Operands for one query: x [B,1,W], weights, bias, key mask, past [2,B,N,M,D], score bias, length of the past, number of beams,
+// beam indirection.
 void decoder_masked_self_attention(Op& op) {
   if (!projection_operands(op)) return;
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
@@ -267,9 +267,9 @@ void decoder_masked_self_attention(Op& op) {
 
 namespace {
 
-// How a key or value cache [B,N,P,D] holds numbers: as bytes with one scale, or one for each channel of a head.
+// The storage format of a key or value cache [B,N,P,D]: unchanged, or i8 with one scale or one per channel of a head.
 struct CacheCode {
-  ValueId scale;  // invalid: as they are
+  ValueId scale;  // invalid: unchanged
 
   ValueId encode(Op& op, ValueId x) const {
     if (!scale.valid() || !x.valid()) return x;
@@ -295,11 +295,9 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
 
 }  // namespace
 
-// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks,
-// scales of keys and values in their caches.
-// Each batch has its own length of the past: the lengths less that of the queries (padding is at the right; the first queries of
-// all may be padded, and have no past). The caches come out as long as the total length when it is known, else with room for
-// the queries.
+// Operands: q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks,
+// scales of the key and value caches. Each batch has its own past length: its length minus the number of queries (padding is on
+// the right; padded first queries have no past). The caches have the total length if it is constant, else room for the queries.
 void group_query_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;
@@ -318,7 +316,7 @@ void group_query_attention(Op& op) {
   }
   for (size_t i = 0; i < 3; ++i) x[i] = heads_first(op, x[i], i == 0 ? heads : kv_heads);
   const bool past = op.has(3) && op.has(4) && op.rank(3) == 4 && op.rank(4) == 4 && !(op.sizes(3)[2] == Dim(0));
-  const ValueId last = per_batch(op, op.in(5), batch);  // the position of the last key
+  const ValueId last = per_batch(op, op.in(5), batch);  // position of the last key
   ValueId before = b.scalar(DType::I64, 0);             // [B,1,1,1], the length of the past
   if (past) before = b.create(OpKind::Max, {b.sub(b.add(last, b.scalar(DType::I64, 1)), size_of(op, length)), before});
   if (op.i("do_rotary", 0) != 0) {
@@ -349,7 +347,7 @@ void group_query_attention(Op& op) {
   }
   if (!x[0].valid() || !x[1].valid() || !x[2].valid()) return;
   const Dim keys = op.graph().dims(x[1])[2];
-  const int64_t window = op.i("local_window_size", -1);  // of the keys that a query sees, its own among them
+  const int64_t window = op.i("local_window_size", -1);  // number of keys that a query sees, including its own
   Masks m{op, {}, {}};
   m.keep(window_mask(op, length, keys, past ? before : ValueId(), window > 0 ? window - 1 : -1, 0));
   m.keep(b.create(OpKind::Le, {positions(op, keys), last}));
@@ -361,7 +359,8 @@ void group_query_attention(Op& op) {
   const ValueId y =
       sinks.valid() ? attend_with_sinks(op, x[0], k, v, m, softcap, sinks) : attend(op, x[0], k, v, m, scale, softcap);
   op.set(0, heads_last(op, y));
-  // Without a declared shape the run decides: a buffer that has room for all keys keeps its size, with zeros behind the last key.
+  // Without a declared shape this is decided at run time: a buffer with room for all keys keeps its size, zero-filled after the
+  // last key.
   const bool run_decides = past && !is_shared && !(declared && declared->rank() == 4) && !op.known_ints(6) && op.has(6);
   for (size_t i = 1; i < 3; ++i) {
     if (!op.wants(i)) continue;

@@ -129,7 +129,7 @@ TEST_CASE("grouped queries: rotary embedding, packed operands, positions") {
   p.agree({{"y", "y2"}, {"packed", "y2"}, {"later", "later2"}});
 }
 
-// A cache of 6 positions, of which batch 0 has filled 2 and batch 1 has filled 4; two more come.
+// A cache of 6 positions: batch 0 has filled 2, batch 1 has filled 4; two more are added.
 TEST_CASE("grouped queries: pasts of different lengths, window, cap, sinks") {
   const int64_t room = 6, fresh = 2, size = 4;
   const std::vector<int64_t> filled{2, 4};
@@ -183,7 +183,7 @@ TEST_CASE("grouped queries: pasts of different lengths, window, cap, sinks") {
         const auto got = m.run();
         INFO("window ", window, ", sinks ", sink);
         check_close(got[0], y);
-        if (!known) continue;  // the caches have room for more
+        if (!known) continue;  // the caches are larger
         check_close(got[1], nk);
         check_close(got[2], nv);
       }
@@ -196,7 +196,7 @@ TEST_CASE("a past in a buffer that keeps its size") {
   p.ms("MultiHeadAttention", {"q", "k", "v", "", "", "", "pk", "pv", "length"}, {"y", "nk", "nv"}, {kHeads});
   p.ms("DecoderMaskedMultiHeadAttention", {"q", "k", "v", "", "", "pk", "pv", "length"}, {"z", "mk", "mv"},
        {kHeads, attribute("past_present_share_buffer", 1)});
-  // The first three keys of the past, then the new one; what lies behind stays.
+  // The first three keys of the past, then the new one; later positions are unchanged.
   p.ints("zero", {0}).ints("three", {3}).ints("four", {4}).ints("six", {6}).ints("two", {2});
   p.on("Slice", {"pk", "zero", "three", "two"}, "pk3").on("Slice", {"pv", "zero", "three", "two"}, "pv3");
   p.node_of("", "Attention", {"q", "k", "v", "", "pk3", "pv3"}, {"y2", "k4", "v4"}, kNodeHeads);

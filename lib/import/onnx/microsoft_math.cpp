@@ -15,7 +15,7 @@ void inverse(Op& op) {
   op.set(0, op.b.cast(compose::solve(op.b, op.b.cast(op.in(0), wide), one), t));
 }
 
-// Distances of the rows of a [M,K] from those of b [N,K].
+// Pairwise distances between the rows of a [M,K] and b [N,K].
 void cdist(Op& op) {
   const std::string_view metric = op.s("metric", "sqeuclidean");
   if (op.rank(0) != 2 || op.rank(1) != 2) return (void)op.fail(Code::BadShape, "needs two matrices");
@@ -26,7 +26,7 @@ void cdist(Op& op) {
   op.set(0, metric == "euclidean" ? op.b.unary(OpKind::Sqrt, square) : square);
 }
 
-// Products of complex numbers whose parts are the last axis; the row's alpha -1 conjugates the second.
+// Complex products; real and imaginary parts are the last axis. Row alpha -1 conjugates the second operand.
 void complex_mul(Op& op) {
   Builder& b = op.b;
   const auto parts = [&](size_t i, int64_t k) { return b.narrow(op.in(i), op.rank(i) - 1, Dim(k), Dim(1)); };
@@ -48,7 +48,7 @@ bool one_signal_axis(Op& op) {
 
 }  // namespace
 
-// x [..., n] -> [..., n/2+1, 2]
+// x [..., n] -> [..., n/2+1, 2].
 void rfft(Op& op) {
   if (!one_signal_axis(op)) return;
   std::vector<Dim> d = op.sizes(0);
@@ -59,7 +59,7 @@ void rfft(Op& op) {
   op.set(0, op.b.create(OpKind::Fft, {op.b.reshape(op.in(0), std::move(d))}, a));
 }
 
-// x [..., n/2+1, 2] -> [..., n]: n is even.
+// x [..., n/2+1, 2] -> [..., n] for even n.
 void irfft(Op& op) {
   if (!one_signal_axis(op)) return;
   std::vector<Dim> d = op.sizes(0);

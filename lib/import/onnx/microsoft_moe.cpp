@@ -1,6 +1,6 @@
-// Mixtures of experts of com.microsoft: each token goes through the k experts that its router prefers, as matmuls of rows with
-// a matrix each. Weights are those of version 1.22 [experts, out, in]; those of older versions [experts, in, out] are told apart
-// by the size of a token.
+// Mixture of experts of com.microsoft: each token is processed by the k best experts of its router, as matmuls that choose a
+// matrix per row. Weights are [experts, out, in] since version 1.22 and [experts, in, out] before; the token size distinguishes
+// them.
 #include <array>
 #include <limits>
 
@@ -11,7 +11,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// Where the parts of an expert's layer stand: weights, [scales,] bias.
+// Input numbers of an expert layer: weights, [scales,] bias.
 struct Layer {
   size_t weight, scale, bias;  // scale 0: none
 };
@@ -33,7 +33,7 @@ class Mixture {
                                        TopKAttrs{Dim(k), 1, true, true});
     if (!best.valid()) return;
     ValueId share = op_.graph().result(best, 0);
-    // QMoE of onnxruntime weighs the chosen experts among themselves, whatever the attribute says.
+    // onnxruntime's QMoE always normalizes the weights of the chosen experts.
     if (op_.i("normalize_routing_weights", 0) != 0 || coded_) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
     expert_ = b_.reshape(op_.graph().result(best, 1), {rows});
     const ValueId token = b_.reshape(op_.in(0), {tokens, Dim(1), hidden_});
@@ -49,7 +49,7 @@ class Mixture {
   }
 
  private:
-  // q [experts, n, k] as quantized values around the middle of their range, one scale for each row or each block of it.
+  // Dequantizes q [experts, n, k], centred in its range, with one scale per row or per block of it.
   ValueId decoded(const Layer& l) {
     const int64_t width = op_.i("expert_weight_bits", 4);
     if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8)
@@ -76,8 +76,8 @@ class Mixture {
     return op_.has(l.bias) ? b_.add(y, b_.create(OpKind::Gather, {op_.in(l.bias), expert_}, AxisAttrs{0})) : y;
   }
 
-  // What the second layer reads: an activation of the first, times the third where there is one; or a gate and its value that
-  // come as pairs or halves of one layer.
+  // Returns the second layer's input: the activated first layer, times the third one if present; or a gate and its value,
+  // interleaved or as halves of one layer.
   ValueId inside(ValueId x, const Layer& first, const Layer& third) {
     const std::string_view name = op_.s("activation_type", "relu");
     const ValueId h = matmul(x, first);
@@ -96,7 +96,7 @@ class Mixture {
     const int64_t how = op_.i("swiglu_fusion", 0);
     if ((how != 1 && how != 2) || op_.has(third.weight)) return op_.unsupported("swiglu of separate layers"), ValueId();
     const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
-    const int64_t axis = how == 1 ? 2 : 1;  // pairs, halves
+    const int64_t axis = how == 1 ? 2 : 1;  // interleaved, halves
     const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});
     const auto part = [&](int64_t i) { return b_.reshape(b_.narrow(both, axis, Dim(i), Dim(1)), {rows, half}); };
     ValueId gate = part(0), value = part(1);
@@ -114,15 +114,15 @@ class Mixture {
   bool coded_;
   DType t_;
   Dim hidden_;
-  ValueId expert_;  // of each row
+  ValueId expert_;  // by row
 };
 
 }  // namespace
 
-// tokens, router, then weight and bias of the first, second and third layer
+// Operands: tokens, router, then weight and bias of the first, second and third layer.
 void mixture_of_experts(Op& op) { Mixture(op, false).run(); }
 
-// tokens, router, then weight, scales and bias of the layers
+// Operands: tokens, router, then weight, scales and bias of the layers.
 void quantised_mixture(Op& op) {
   for (size_t i = 11; i < op.inputs(); ++i)
     if (op.has(i)) return (void)op.unsupported("zero points");

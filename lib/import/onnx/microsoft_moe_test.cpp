@@ -5,7 +5,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// Tokens of 6 numbers, 4 experts of 8, and all experts' results for all tokens in "dense", times the share of the k best ones.
+// Tokens of 6 numbers, 4 experts of 8; "dense" has all experts' results for all tokens, times the share of the k best ones.
 struct Mixture : OnnxPair {
   Mixture() {
     real("x", {5, 6}).real("router", {5, 4}).real("w1", {4, 8, 6}).real("b1", {4, 8}).real("w2", {4, 6, 8}).real("b2", {4, 6});
@@ -39,7 +39,7 @@ TEST_CASE("each token goes through its best experts, with their shares as they a
   const std::vector<std::string> in{"x", "router", "w1", "b1", "w2", "b2"};
   p.ms("MoE", in, {"y"}, {attribute("k", 2), attribute("activation_type", "relu")});
   p.ms("MoE", in, {"z"}, {attribute("k", 2), attribute("normalize_routing_weights", 1)});
-  // Weights as older versions have them.
+  // Weights in the older versions' layout.
   p.on("Transpose", {"w1"}, "old1", {attribute("perm", std::vector<int64_t>{0, 2, 1})});
   p.on("Transpose", {"w2"}, "old2", {attribute("perm", std::vector<int64_t>{0, 2, 1})});
   p.ms("MoE", {"x", "router", "old1", "b1", "old2", "b2"}, {"v"}, {attribute("k", 2)});
@@ -55,7 +55,7 @@ TEST_CASE("experts with a gate: a third layer, pairs and halves of one layer") {
        {attribute("k", 2), attribute("activation_type", "silu")});
   for (const int how : {1, 2}) {
     const std::string n = std::to_string(how);
-    const int64_t axis = how == 1 ? 2 : 1;  // rows of gate and value one after the other, or one half after the other
+    const int64_t axis = how == 1 ? 2 : 1;  // rows of gate and value interleaved, or as halves
     p.ints("at" + n, {axis}).ints("rows" + n, {4, 16, 6}).ints("columns" + n, {4, 16});
     p.on("Unsqueeze", {"w1", "at" + n}, "gate" + n).on("Unsqueeze", {"w3", "at" + n}, "value" + n);
     p.on("Concat", {"gate" + n, "value" + n}, "c" + n, {attribute("axis", static_cast<int>(axis))})
@@ -77,7 +77,7 @@ TEST_CASE("experts whose weights are codes of 4 and 8 bits") {
     p.real("s1", {4, 8}).real("s2", {4, 6, 2});
     p.ms("QMoE", {"x", "router", "q1", "s1", "b1", "q2", "s2", "b2"}, {"y"},
          {attribute("k", 2), attribute("expert_weight_bits", width)});
-    // The same weights as numbers: bytes and their halves by arithmetic.
+    // The same weights as numbers, unpacked by arithmetic.
     p.number("middle", width == 4 ? 8 : 128).number("sixteen", 16);
     for (const char* n : {"1", "2"}) {
       const std::string i = n;

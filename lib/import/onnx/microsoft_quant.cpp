@@ -1,4 +1,4 @@
-// Quantised operators of com.microsoft: decoded, computed, encoded; or exact integer matmuls with the scales around them.
+// Quantised operators of com.microsoft: dequantize, compute, quantize; or exact integer matmuls with scales.
 #include <array>
 
 #include "import/compose/packed.h"
@@ -25,7 +25,7 @@ ValueId quantised(Op& op, ValueId x, size_t scale, size_t zero) {
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// [N,...,C] <-> [N,C,...]
+// [N,...,C] <-> [N,C,...].
 ValueId channels_first(Op& op, ValueId x) {
   std::vector<int64_t> perm{0, op.graph().rank(x) - 1};
   for (int64_t i = 1; i + 1 < op.graph().rank(x); ++i) perm.push_back(i);
@@ -40,7 +40,7 @@ ValueId channels_last(Op& op, ValueId x) {
 
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
 
-// Rows of whole bytes as numbers [n, k] of `width` bits; invalid where their contents come later.
+// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant.
 ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
   if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
   const TensorData* given = op.tensor(1);
@@ -54,11 +54,11 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 
 }  // namespace
 
-// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed likewise, or numbers; half of the range when
-// absent), the block of each of the K inputs, bias
+// Operands: x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default:
+// the middle of the range), the block of each of the K inputs, bias.
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
-  // The least precision that x may be rounded to: 4 is that of 8 bits. Where the weight is not kept as it is, x is not rounded.
+  // The lowest precision allowed for x; 4 allows 8 bits. x is not rounded where the weight is dequantized.
   const int64_t level = op.i("accuracy_level", 0);
   if (level < 0 || level > 4) return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
   if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
@@ -102,7 +102,7 @@ void matmul_n_bits(Op& op) {
   op.set(0, plus(op, b.matmul(op.in(0), w, false, true), 5));
 }
 
-// data (4 or 8 bits, blocks along one axis), indices, scales, zero points
+// Operands: data (4 or 8 bits, blocks along one axis), indices, scales, zero points.
 void gather_block_quantized(Op& op) {
   const auto gathered = op.axis(op.i("gather_axis", 0), op.rank(0)), blocked = op.axis(op.i("quantize_axis", 1), op.rank(0));
   const int64_t width = op.i("bits", 4), block = op.i("block_size", 128);
@@ -122,7 +122,7 @@ void gather_block_quantized(Op& op) {
   const ValueId q = numbers(0), scale = op.in(2);
   if (!q.valid()) return;
   ValueId zero = op.has(3) ? numbers(3) : ValueId();
-  if (op.has(3)) {  // an odd number of blocks leaves half a byte over
+  if (op.has(3)) {  // an odd number of blocks leaves half a byte unused
     const Dim count = op.sizes(2)[static_cast<size_t>(*blocked)];
     if (zero.valid() && !op.dims().equal(op.graph().dims(zero)[static_cast<size_t>(*blocked)], count))
       zero = b.narrow(zero, *blocked, Dim(0), count);
@@ -134,7 +134,7 @@ void gather_block_quantized(Op& op) {
   op.set(0, b.create(OpKind::Gather, {b.create(OpKind::Dequantize, operands, a), op.in(1)}, AxisAttrs{*gathered}));
 }
 
-// a, b integers, their scales, zero points, bias
+// Operands: integers a and b, their scales, zero points, bias.
 void matmul_integer_to_float(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
@@ -142,7 +142,7 @@ void matmul_integer_to_float(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 3)), 6));
 }
 
-// a is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias
+// Operands: a, which is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias.
 void dynamic_quantize_matmul(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
@@ -151,8 +151,8 @@ void dynamic_quantize_matmul(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
 }
 
-// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: it
-// is real)
+// Operands: a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result
+// (absent: a float result).
 void q_gemm(Op& op) {
   if (!matrices(op, 0, 3)) return;
   const ValueId a = op.i("transA", 0) != 0 ? op.b.transpose(op.in(0), {1, 0}) : op.in(0),
@@ -164,7 +164,7 @@ void q_gemm(Op& op) {
   op.set(0, op.has(7) ? quantised(op, y, 7, 8) : y);
 }
 
-// a, zero point, b, zero point -> i32
+// Operands: a, zero point, b, zero point. The result is i32.
 void mul_integer(Op& op) {
   const auto centred = [&](size_t i, size_t zero) {
     const ValueId x = op.b.cast(op.in(i), DType::I32);
@@ -188,7 +188,7 @@ void qlinear_where(Op& op) {
   op.set(0, quantised(op, op.b.create(OpKind::Where, {op.in(0), a, b}), 7, 8));
 }
 
-// Scale and zero point of the result, then each operand with its own.
+// Scale and zero point of the result, then each operand with its scale and zero point.
 void qlinear_concat(Op& op) {
   if ((op.inputs() - 2) % 3 != 0) return (void)op.fail(Code::BadArity, "operands come with a scale and a zero point each");
   for (size_t i = 0; i < op.inputs(); ++i)

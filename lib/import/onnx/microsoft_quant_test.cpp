@@ -7,7 +7,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// Inputs of a quantised tensor: numbers, scale, zero point (named x, xs, xz).
+// Adds the inputs of a quantised tensor: numbers, scale, zero point (named x, xs, xz).
 void quantised(OnnxPair& p, const std::string& name, DType t, std::vector<int64_t> dims, double scale, double zero) {
   p.integers(name, t, std::move(dims), t == DType::U8 ? 0 : -128, t == DType::U8 ? 255 : 127);
   p.constant(name + "s", DType::F32, {scale}).constant(name + "z", t, {zero});
@@ -120,7 +120,7 @@ TEST_CASE("integer products with scales") {
 }
 
 TEST_CASE("a recurrent layer of quantised weights") {
-  for (const int64_t columns : {1, 8}) {  // that have scales of their own
+  for (const int64_t columns : {1, 8}) {  // columns with separate scales
     OnnxPair p;
     p.real("x", {3, 2, 5}).integers("w", DType::I8, {1, 5, 8}, -128, 127).integers("r", DType::U8, {1, 2, 8}, 0, 255);
     p.integers("wz", DType::I8, {1, columns}, -3, 3).integers("rz", DType::U8, {1, columns}, 120, 130);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kIntegerLabels = {"classlabels_ints", "classlabels_int64s"};
 
-// exp(x-max)/sum, but scores of about 0 stay 0 before the division.
+// exp(x-max)/sum, with scores near 0 mapped to x*exp(-max).
 ValueId softmax_zero(Op& op, ValueId x) {
   Builder& b = op.b;
   const auto real = [&](double v) { return b.scalar(DType::F32, v); };
@@ -26,7 +26,7 @@ ValueId softmax_zero(Op& op, ValueId x) {
   return b.create(OpKind::Where, {b.create(OpKind::Eq, {sum, real(0)}), real(0.5), b.div(e, sum)});
 }
 
-// The inverse of the normal distribution function by Winitzki's approximation of the inverse error function (2008).
+// Inverse normal CDF by Winitzki's approximation of the inverse error function (2008).
 ValueId probit(Op& op, ValueId p) {
   Builder& b = op.b;
   const auto real = [&](double v) { return b.scalar(DType::F32, v); };
@@ -40,7 +40,7 @@ ValueId probit(Op& op, ValueId p) {
   return b.create(OpKind::Where, {b.create(OpKind::Eq, {rest, real(0)}), real(0), signed_y});
 }
 
-// x [rows, features] times coefficients [n, features] plus intercepts [n], which are 0 when left out.
+// x [rows, features] times coefficients [n, features] plus intercepts [n] (default 0).
 ValueId linear(Op& op, int64_t n) {
   const auto coefficients = op.floats("coefficients"), intercepts = op.floats("intercepts");
   if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0)
@@ -126,7 +126,8 @@ void normalizer(Op& op) {
 
 void linear_regressor(Op& op) { op.set(0, post_transform(op, linear(op, op.i("targets", 1)))); }
 
-// The label of the largest score, and the scores of every class. Without intercepts the features tell how many scores there are.
+// The label of the largest score, and the scores of every class. Without intercepts, the number of scores follows from the
+// features.
 void linear_classifier(Op& op) {
   const size_t labels = class_count(op), coefficients = op.floats("coefficients").size();
   size_t rows = op.floats("intercepts").size();
@@ -158,7 +159,7 @@ void imputer(Op& op) {
   op.set(0, op.b.create(OpKind::Where, {missing, fill, op.in(0)}));
 }
 
-// Features side by side; an input with another number of them than it is said to have is cut, or filled with zeros.
+// Concatenates features. An input whose width differs from its declared one is cut or zero-padded.
 void feature_vectorizer(Op& op) {
   const std::vector<int64_t> widths = op.ints("inputdimensions");
   if (!widths.empty() && (widths.size() != op.inputs() || std::ranges::min(widths) < 0))

@@ -1,5 +1,5 @@
-// Operators of ai.onnx.ml that look values up: an element becomes its position in a list of keys (-1 when it is not there), and
-// the position chooses from a table whose last entry is the default.
+// Lookup operators of ai.onnx.ml: an element is mapped to its index in a list of keys (-1 if missing), which indexes a table
+// whose last entry is the default.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ TensorData strings_of(std::vector<std::string> values) {
   return d;
 }
 
-// A list that is written as integers, floats, strings, or a tensor.
+// Reads a list of integers, floats or strings, or a tensor.
 std::optional<TensorData> list(Op& op, const std::string& name) {
   if (op.has_attr(name + "_strings")) return strings_of(op.strings(name + "_strings"));
   if (op.has_attr(name + "_int64s")) {
@@ -42,7 +42,7 @@ ValueId last_axis_added(Op& op, ValueId x) {
   return op.b.reshape(x, std::move(d));
 }
 
-// bool [..., keys]: which key each element of input 0 is. NaN is a key like any other.
+// Returns bool [..., keys]: whether each element of input 0 equals each key. NaN equals a NaN key.
 ValueId matches(Op& op, const TensorData& keys) {
   Builder& b = op.b;
   const DType t = is_float(op.dtype(0)) ? op.dtype(0) : keys.dtype;
@@ -60,7 +60,7 @@ bool keys_fit(Op& op, const TensorData& keys) {
   return op.fail(Code::BadType, "the keys are not of the type of " + op.show(0));
 }
 
-// Positions of the elements of input 0 among the keys, i64.
+// Returns the i64 index of each element of input 0 among the keys.
 ValueId position(Op& op, const TensorData& keys) {
   if (!keys_fit(op, keys)) return {};
   if (keys.dtype == DType::String) return op.b.create(OpKind::StringIndex, {op.in(0)}, StringIndexAttrs{keys.strings});
@@ -70,7 +70,7 @@ ValueId position(Op& op, const TensorData& keys) {
   return op.b.reduce(ReduceOp::Max, at, {op.rank(0)}, false);
 }
 
-// One entry more, at the end, where the position -1 finds it.
+// Appends the default, which index -1 selects.
 TensorData with_default(TensorData values, const std::string& text, double number) {
   if (values.dtype == DType::String) {
     values.strings.push_back(text);
@@ -90,7 +90,7 @@ void look_up(Op& op, const TensorData& keys, const TensorData& table) {
   op.set(0, op.b.create(OpKind::Gather, {op.im.materialise(op.im.constant(table)), at}, AxisAttrs{0}));
 }
 
-// Strings become integers, integers strings.
+// Maps strings to integers, or integers to strings.
 void between_strings_and_integers(Op& op, const TensorData& strings, const TensorData& integers) {
   if (op.dtype(0) == DType::String)
     return look_up(op, strings, with_default(integers, "", static_cast<double>(op.i("default_int64", -1))));
@@ -100,7 +100,7 @@ void between_strings_and_integers(Op& op, const TensorData& strings, const Tenso
 }  // namespace
 
 void label_encoder(Op& op) {
-  if (op.has_attr("classes_strings")) {  // the first version
+  if (op.has_attr("classes_strings")) {  // version 1
     const auto classes = op.strings("classes_strings");
     std::vector<int64_t> numbers(classes.size());
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);
@@ -129,7 +129,7 @@ void category_mapper(Op& op) {
   between_strings_and_integers(op, strings_of(strings), make_data(DType::I64, {static_cast<int64_t>(integers.size())}, integers));
 }
 
-// f32 [..., categories]. An element that is no category gives zeros, also where `zeros` is 0 and asks for an error instead.
+// f32 [..., categories]. An element that is not a category yields zeros, even if `zeros` is 0, which asks for an error.
 void one_hot_encoder(Op& op) {
   const auto categories = list(op, "cats");
   if (!categories || !keys_fit(op, *categories)) return;

@@ -1,4 +1,4 @@
-// Operators of ai.onnx.ml on maps: rows become maps, maps become vectors.
+// Map operators of ai.onnx.ml: rows to maps, maps to vectors.
 #include <algorithm>
 #include <numeric>
 
@@ -12,7 +12,7 @@ namespace {
 bool needs_map(Op& op) {
   return op.type(0).kind == TypeKind::Map || op.fail(Code::BadType, "input 0 must be a map, is " + op.show(0));
 }
-// A vector, or one row where the model declares two axes.
+// Sets a vector result, as one row if the model declares two axes.
 void set_vector(Op& op, ValueId v) {
   const auto declared = op.declared(0);
   if (v.valid() && declared && declared->rank() == 2) v = op.b.reshape(v, {Dim(1), op.graph().dims(v)[0]});
@@ -33,7 +33,7 @@ void dict_vectorizer(Op& op) {
   if (needs_map(op)) set_vector(op, op.b.create(OpKind::MapLookup, {op.in(0)}, std::move(a)));
 }
 
-// All values in the order of the keys, or (sparse) those of the keys 0..max_map-1.
+// All values in key order, or (sparse) those of the keys 0..max_map-1.
 void cast_map(Op& op) {
   static constexpr std::pair<std::string_view, DType> kTypes[] = {
       {"TO_FLOAT", DType::F32}, {"TO_STRING", DType::String}, {"TO_INT64", DType::I64}};

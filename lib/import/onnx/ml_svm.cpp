@@ -1,5 +1,5 @@
-// Support vector machines as matmuls. Probabilities of several classes come from those of pairs by the iteration of Wu,
-// Lin and Weng (2004), as libsvm does it.
+// Support vector machines as matmuls. Multi-class probabilities come from pairwise ones by the iteration of Wu, Lin and Weng
+// (2004), as in libsvm.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,13 +12,13 @@ namespace rlxc::onnx_import {
 namespace {
 
 constexpr DType kReal = DType::F32;
-constexpr int64_t kMaxClasses = 64;  // of probabilities: the steps of one iteration are written out
+constexpr int64_t kMaxClasses = 64;  // for probabilities: the steps of an iteration are unrolled
 
 ValueId matrix(Op& op, const std::vector<double>& values, int64_t rows) {
   return op.b.reshape(real_vector(op, kReal, values), {Dim(rows), Dim(static_cast<int64_t>(values.size()) / rows)});
 }
 
-// The kernel function of each row of x with each vector: [rows, vectors].
+// Returns the kernel function of each row of x and each vector: [rows, vectors].
 ValueId kernel(Op& op, ValueId x, ValueId vectors) {
   Builder& b = op.b;
   if (!x.valid() || !vectors.valid()) return {};
@@ -39,7 +39,7 @@ ValueId kernel(Op& op, ValueId x, ValueId vectors) {
   return op.fail(Code::BadAttribute, "kernel_type " + quote(name) + " is unknown"), ValueId();
 }
 
-// One pass of the iteration for probabilities p [rows,k] of the quadratic form q [rows,k,k]: rows that have converged stay.
+// One iteration for probabilities p [rows,k] of the quadratic form q [rows,k,k]. Converged rows are unchanged.
 std::array<ValueId, 2> improved(Builder& b, ValueId p, ValueId q, Dim rows, int64_t k) {
   const auto real = [&](double v) { return b.scalar(kReal, v); };
   const ValueId column = b.reshape(p, {rows, Dim(k), Dim(1)});
@@ -62,12 +62,12 @@ std::array<ValueId, 2> improved(Builder& b, ValueId p, ValueId q, Dim rows, int6
   return {b.create(OpKind::Where, {going, next, p}), going};
 }
 
-// Probabilities of k classes from those of pairs, r [rows, k, k] with r[i][j] = P(i | i or j).
+// Returns the probabilities of k classes from pairwise ones, r [rows, k, k] with r[i][j] = P(i | i or j).
 ValueId coupled(Op& op, ValueId r, Dim rows, int64_t k) {
   Builder& b = op.b;
   std::vector<float> eye(static_cast<size_t>(k * k), 0);
   for (int64_t i = 0; i < k; ++i) eye[static_cast<size_t>(i * k + i)] = 1;
-  // q[t][t] = sum of r[j][t]^2 over j != t, q[t][j] = -r[j][t] r[t][j]; r has zeros on its diagonal.
+  // q[t][t] = sum of r[j][t]^2 over j != t, q[t][j] = -r[j][t] r[t][j]; r has a zero diagonal.
   const ValueId flipped = b.transpose(r, {0, 2, 1});
   const ValueId squares = b.reduce(ReduceOp::Sum, b.mul(flipped, flipped), {2}, true);
   const ValueId q = b.sub(b.mul(b.constant(make_data(kReal, {1, k, k}, eye)), squares), b.mul(r, flipped));
@@ -93,8 +93,8 @@ struct Pairs {
   std::vector<std::pair<int64_t, int64_t>> list;
 };
 
-// Each pair of classes is told apart by the vectors of both: class i < j has the coefficients [j-1] of its vectors, class j the
-// coefficients [i] of its own.
+// Each pair of classes i < j is separated by the vectors of both: class i uses coefficients [j-1] of its vectors, class j
+// coefficients [i].
 std::optional<Pairs> pairs_of(Op& op, const std::vector<int64_t>& per_class, int64_t vectors) {
   const auto coefficients = op.floats("coefficients");
   Pairs p{static_cast<int64_t>(per_class.size()), {}, {}};
@@ -112,7 +112,7 @@ std::optional<Pairs> pairs_of(Op& op, const std::vector<int64_t>& per_class, int
   return p;
 }
 
-// 0/1 rows: the class (first or second) of each pair.
+// Returns one-hot rows: the first or second class of each pair.
 ValueId members(Op& op, const Pairs& p, bool first) {
   std::vector<double> m;
   for (const auto& [i, j] : p.list)
@@ -142,7 +142,7 @@ ValueId probabilities(Op& op, ValueId scores, const Pairs& p) {
   return coupled(op, b.reshape(r, {rows, Dim(p.classes), Dim(p.classes)}), rows, p.classes);
 }
 
-// What is added to sums: zeros where it is left out.
+// Returns the offsets of the sums; zeros if absent.
 std::vector<double> rho_of(Op& op, size_t n) {
   auto rho = op.floats("rho");
   if (rho.empty()) rho.resize(n);
@@ -178,7 +178,7 @@ void svm_classifier(Op& op) {
     return (void)op.fail(Code::BadAttribute, "labels or vectors_per_class are missing or out of range");
   Builder& b = op.b;
   const ValueId x = as_rows(op);
-  if (n == 0) {  // a linear score for each class
+  if (n == 0) {  // one linear score per class
     const auto coefficients = op.floats("coefficients");
     if (coefficients.empty() || coefficients.size() % static_cast<size_t>(labels) != 0)
       return (void)op.fail(Code::BadAttribute, "the coefficients do not fit the labels");

@@ -267,7 +267,7 @@ TEST_CASE("support vector regression") {
     }
 }
 
-// Three classes of 2, 1 and 2 vectors: votes of pairs, and probabilities as libsvm iterates them.
+// Three classes with 2, 1 and 2 vectors: pairwise votes, and probabilities by libsvm's iteration.
 TEST_CASE("support vector classification") {
   const auto x = some(10, 11), v = some(10, 12), c = some(10, 13);
   const Reals rho{0.1, -0.2, 0.05}, a{-1.5, -2, -1}, b{0.1, -0.1, 0.2};

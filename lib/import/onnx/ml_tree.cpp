@@ -1,5 +1,5 @@
-// Ensembles of decision trees as tensor arithmetic. All trees walk down one level a step: each row holds a node per tree, and the
-// tables of the nodes are gathered. Leaves lead to themselves.
+// Tree ensembles as tensor arithmetic. All trees descend one level per step: each row has a current node per tree, and the node
+// tables are gathered. Leaves link to themselves.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace rlxc::onnx_import {
 namespace {
 
 constexpr size_t kMaxWeights = size_t{1} << 28;
-// In the order of the numbers that TreeEnsemble-5 has for them; after them comes membership of a set.
+// In the order of TreeEnsemble-5's numbers, followed by set membership.
 constexpr std::array<std::pair<std::string_view, OpKind>, 6> kModes = {{{"BRANCH_LEQ", OpKind::Le},
                                                                         {"BRANCH_LT", OpKind::Lt},
                                                                         {"BRANCH_GTE", OpKind::Ge},
@@ -25,7 +25,7 @@ constexpr size_t kEqual = 4, kMember = 6;
 enum class Aggregate { Average, Sum, Min, Max };
 
 struct Trees {
-  DType type = DType::F32;  // of the comparisons
+  DType type = DType::F32;  // comparison type
   std::vector<int64_t> roots, yes, no, feature;
   std::vector<size_t> mode;  // index into kModes
   std::vector<double> threshold;
@@ -46,7 +46,7 @@ struct Trees {
   bool leaf(size_t i) const { return yes[i] == static_cast<int64_t>(i) && no[i] == static_cast<int64_t>(i); }
 };
 
-// Levels below the roots; nullopt for a cycle. A node counts once all that lead to it have.
+// Returns the number of levels below the roots; nullopt for a cycle. Topological: a node is visited after all of its parents.
 std::optional<size_t> depth_of(const Trees& t) {
   const size_t n = t.yes.size();
   std::vector<size_t> waiting(n, 0), depth(n, 0), ready;
@@ -70,7 +70,7 @@ std::optional<size_t> depth_of(const Trees& t) {
   return done == n ? std::optional(deepest) : std::nullopt;
 }
 
-// The leaf that each tree reaches for each row: i64 [rows, trees].
+// Returns the leaf of each tree for each row: i64 [rows, trees].
 ValueId walk(Op& op, const Trees& t, ValueId x, size_t depth) {
   Builder& b = op.b;
   const Dim rows = op.graph().dims(x)[0], trees(static_cast<int64_t>(t.roots.size()));
@@ -80,7 +80,7 @@ ValueId walk(Op& op, const Trees& t, ValueId x, size_t depth) {
     for (size_t i = 0; i < v.size(); ++i) v[i] = holds(i);
     return b.constant(make_data(DType::Bool, {static_cast<int64_t>(v.size())}, v));
   };
-  std::map<size_t, ValueId> modes;  // the comparisons that occur, and the nodes that use each
+  std::map<size_t, ValueId> modes;  // by comparison in use, the nodes that use it
   for (size_t i = 0; i < t.mode.size(); ++i)
     if (!t.leaf(i)) modes.emplace(t.mode[i], ValueId());
   if (modes.size() > 1)
@@ -103,8 +103,7 @@ ValueId walk(Op& op, const Trees& t, ValueId x, size_t depth) {
   return at;
 }
 
-// The votes of all trees for each target: [rows, targets]. Where no leaf votes, the least and the greatest are what they are of
-// nothing: the limits of the type.
+// Returns the aggregated votes per target: [rows, targets]. Without votes, the minimum and maximum are the limits of the type.
 ValueId scores(Op& op, const Trees& t, Aggregate how) {
   const auto depth = depth_of(t);
   const size_t n = t.yes.size();
@@ -136,7 +135,7 @@ std::optional<Aggregate> aggregate_named(Op& op) {
   return static_cast<Aggregate>(i);
 }
 
-// Numbers as floats, or as a tensor of doubles.
+// Reads numbers from floats or from a tensor of doubles.
 std::vector<double> reals(Op& op, const std::string& name) {
   if (op.has_attr(name)) return op.floats(name);
   std::vector<double> out;
@@ -145,8 +144,8 @@ std::vector<double> reals(Op& op, const std::string& name) {
   return out;
 }
 
-// The form of TreeEnsembleRegressor ("target") and TreeEnsembleClassifier ("class"): lists of nodes that are named by tree and
-// number, leaves among them.
+// Reads the format of TreeEnsembleRegressor ("target") and TreeEnsembleClassifier ("class"): node lists with tree and node ids,
+// including leaves.
 std::optional<Trees> listed_trees(Op& op, const std::string& votes, int64_t targets) {
   const auto tree = op.ints("nodes_treeids"), node = op.ints("nodes_nodeids"), feature = op.ints("nodes_featureids"),
              yes = op.ints("nodes_truenodeids"), no = op.ints("nodes_falsenodeids"),
@@ -202,8 +201,8 @@ void tree_ensemble_regressor(Op& op) {
   if (trees) op.set(0, post_transform(op, op.b.cast(with_base(op, scores(op, *trees, *how)), DType::F32)));
 }
 
-// With two labels and votes for the first only, converters mean the score s of the second by them, which stands for both: as 1-s
-// and s when no weight is negative (s is a probability then), else as -s and s. So does onnxruntime.
+// With two labels and votes for the first one only, the votes are the score s of the second label (as in onnxruntime): the scores
+// are 1-s and s if no weight is negative (s is a probability then), else -s and s.
 void tree_ensemble_classifier(Op& op) {
   const size_t labels = class_count(op);
   const auto votes = op.ints("class_ids");
@@ -226,8 +225,8 @@ void tree_ensemble_classifier(Op& op) {
   op.set(1, post_transform(op, y));
 }
 
-// TreeEnsemble-5: inner nodes and leaves in lists of their own, which link by index. A node that asks for membership of a set
-// becomes a chain of comparisons.
+// TreeEnsemble-5: separate lists of inner nodes and leaves, linked by index. A set membership node becomes a chain of
+// comparisons.
 void tree_ensemble(Op& op) {
   const auto feature = op.ints("nodes_featureids"), yes = op.ints("nodes_truenodeids"), no = op.ints("nodes_falsenodeids"),
              yes_leaf = op.ints("nodes_trueleafs"), no_leaf = op.ints("nodes_falseleafs"),
@@ -274,7 +273,7 @@ void tree_ensemble(Op& op) {
       continue;
     }
     bool first = true;
-    for (;; ++member) {  // the members of the sets in the order of the nodes, each set with a NaN at its end
+    for (;; ++member) {  // set members in node order, each set terminated by NaN
       if (!members || member >= members->elements()) return bad("the members of a set have no end");
       const double v = element_as_double(*members, member);
       if (std::isnan(v)) break;

@@ -84,7 +84,7 @@ void split(Op& op) {
 
 namespace {
 
-// A start or end of a slice, counted from the end when negative and held within the axis.
+// Normalizes a start or end of a slice: adds the size to negative values, then clamps to the axis.
 std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end) {
   DimTable& t = op.dims();
   const auto n = t.constant_value(v);
@@ -98,7 +98,8 @@ std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end)
   if (backward) {
     if (n && *n == -1 && !is_end) return t.sub(size, Dim(1));
     if (n && is_end && *n <= -Dim::kMax / 2) return t.constant(-1);
-    return std::nullopt;
+    if (!n) return std::nullopt;
+    return *n < 0 ? t.max(t.add(size, v), t.constant(-1)) : t.min(v, t.sub(size, Dim(1)));
   }
   if (n && *n >= Dim::kMax / 2) return size;
   if (n && *n <= -Dim::kMax / 2) return Dim(0);
@@ -106,15 +107,15 @@ std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end)
   if (n && *n < 0) return t.max(t.add(size, v), Dim(0));
   if (t.equal(v, size)) return size;
   if (t.at_least(v, 0)) return t.min(v, size);
-  if (t.at_least(t.sub(Dim(0), v), 1)) return t.max(t.add(size, v), Dim(0));  // a negative expression: from the end
-  return t.min(v, size);  // shape arithmetic of unknown sign is meant as a size
+  if (t.at_least(t.sub(Dim(0), v), 1)) return t.max(t.add(size, v), Dim(0));  // a negative expression counts from the end
+  return t.min(v, size);  // shape arithmetic of unknown sign is taken as a size
 }
 
 }  // namespace
 
 namespace {
 
-// The common length of these inputs, of which a run may tell some only.
+// Returns the common length of these inputs, some of which may be unknown.
 std::optional<int64_t> list_length(Op& op, std::initializer_list<size_t> inputs) {
   for (size_t i : inputs)
     if (op.has(i) && op.rank(i) == 1)
@@ -127,7 +128,7 @@ std::optional<int64_t> list_length(Op& op, std::initializer_list<size_t> inputs)
 void slice(Op& op) {
   std::optional<std::vector<Dim>> starts, ends;
   std::vector<int64_t> axes, steps;
-  bool by_data = false;  // starts and ends are only known at run time
+  bool by_data = false;  // starts and ends are known at run time only
   const int rank = op.rank(0);
   if (op.opset >= 10 || op.row.name == "DynamicSlice") {
     starts = op.find_dims(1), ends = op.find_dims(2);
@@ -320,7 +321,7 @@ void one_hot(Op& op) {
   op.set(0, op.b.create(OpKind::OneHot, {index, op.in(2)}, OneHotAttrs{*axis, (*depth)[0]}));
 }
 
-// Each batch entry reversed up to its own length: gathers with computed indices.
+// Reverses each batch entry up to its length, by gathers with computed indices.
 void reverse_sequence(Op& op) {
   const int rank = op.rank(0);
   const auto batch = op.axis(op.i("batch_axis", 1), rank), time = op.axis(op.i("time_axis", 0), rank);
@@ -341,7 +342,7 @@ void reverse_sequence(Op& op) {
   op.set(0, op.b.create(OpKind::GatherElements, {op.in(0), op.b.expand(index, d)}, AxisAttrs{*time}));
 }
 
-// x [N,C,H,W] without its `border` (left, top, right, bottom); with `scale` (height, width) that large. Of the first opsets.
+// Crops x [N,C,H,W] by `border` (left, top, right, bottom), to the size `scale` (height, width) if given. In early opsets.
 void crop(Op& op) {
   const auto border = op.ints("border"), size = op.ints("scale");
   if (op.rank(0) != 4) return (void)op.fail(Code::BadShape, "needs [N,C,H,W]: " + op.show(0));

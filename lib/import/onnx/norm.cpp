@@ -14,9 +14,9 @@ void batch_norm(Op& op) {
   const double eps = op.f("epsilon", 1e-5);
   const DType t = op.dtype(0);
   const ValueId x = op.in(0);
-  std::array<ValueId, 4> p;  // scale, shift, mean, variance; they may be of a wider type than x
+  std::array<ValueId, 4> p;  // scale, shift, mean, variance; may have a wider type than x
   for (size_t i = 0; i < 4; ++i) p[i] = op.b.cast(op.in(i + 1), t);
-  if (op.opset < 9 && op.i("spatial", 1) == 0 && op.rank(1) > 1) {  // entries for each feature instead of each channel
+  if (op.opset < 9 && op.i("spatial", 1) == 0 && op.rank(1) > 1) {  // statistics per feature instead of per channel
     if (training) return (void)op.unsupported("training with spatial 0");
     const ValueId factor = op.b.mul(p[0], op.b.unary(OpKind::Rsqrt, op.b.add(p[3], op.b.scalar(t, eps))));
     return op.set(0, op.b.add(op.b.mul(op.b.sub(x, p[2]), factor), p[1]));
@@ -41,8 +41,8 @@ void batch_norm(Op& op) {
 
 namespace {
 
-// Scale and shift (inputs 1 and 2) of a norm over the axes from `axis` on. They may broadcast to the operand in other ways than
-// by having these axes: then the norm has a scale of ones, and they follow.
+// A norm over the axes from `axis` on with scale and shift (inputs 1 and 2). If these do not have the normalised axes but
+// broadcast in another way, the norm has a scale of ones and they are applied after it.
 ValueId scaled_norm(Op& op, OpKind kind, int64_t axis, double eps) {
   const auto& d = op.sizes(0);
   const std::vector<Dim> normalised(d.begin() + axis, d.end());
@@ -86,7 +86,7 @@ void rms_norm(Op& op) {
   if (axis) op.set(0, scaled_norm(op, OpKind::RmsNorm, *axis, op.f("epsilon", 1e-5)));
 }
 
-// Scale and shift per group up to opset 20, per channel after.
+// Scale and shift are per group up to opset 20, then per channel.
 void group_norm(Op& op) {
   const int64_t groups = op.i("num_groups", 0);
   if (op.rank(0) < 2) return (void)op.fail(Code::BadShape, "needs [N,C,...]: " + op.show(0));
@@ -125,11 +125,10 @@ void mean_variance_norm(Op& op) {  // (x - mean) / (sqrt(var) + 1e-9)
   if (!op.has_attr("axes")) list = {0, 2, 3};
   const auto axes = op.axes(list, op.rank(0));
   if (!axes) return;
-  const DType t = op.dtype(0);
-  const ValueId x = op.in(0), mean = op.b.reduce(ReduceOp::Mean, x, *axes, true);
-  const ValueId square_mean = op.b.reduce(ReduceOp::Mean, op.b.mul(x, x), *axes, true);
-  const ValueId deviation = op.b.unary(OpKind::Sqrt, op.b.sub(square_mean, op.b.mul(mean, mean)));
-  op.set(0, op.b.div(op.b.sub(x, mean), op.b.add(deviation, op.b.scalar(t, 1e-9))));
+  // The variance is the mean of squares: a difference of means may be negative where all elements are alike.
+  const ValueId x = op.in(0), centred = op.b.sub(x, op.b.reduce(ReduceOp::Mean, x, *axes, true));
+  const ValueId deviation = op.b.unary(OpKind::Sqrt, op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), *axes, true));
+  op.set(0, op.b.div(centred, op.b.add(deviation, op.b.scalar(op.dtype(0), 1e-9))));
 }
 
 void lrn(Op& op) {

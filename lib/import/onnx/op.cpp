@@ -132,7 +132,7 @@ std::optional<std::vector<Dim>> Op::known_dims(size_t i) {
 
 std::optional<std::vector<int64_t>> Op::known_ints(size_t i) {
   const auto d = known_dims(i);
-  if (!d) return integers_of(tensor(i));  // longer lists than those that are followed
+  if (!d) return integers_of(tensor(i));  // longer lists than the importer tracks
   std::vector<int64_t> out;
   for (Dim x : *d) {
     const auto v = dims().constant_value(x);
@@ -173,7 +173,7 @@ std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
 
 std::optional<int64_t> Op::length(size_t i) {
   const auto n = rank(i) == 1             ? dims().constant_value(sizes(i)[0])
-                 : has(i) && rank(i) == 0 ? std::optional<int64_t>(1)  // exporters leave the only axis out
+                 : has(i) && rank(i) == 0 ? std::optional<int64_t>(1)  // exporters omit the only axis
                                           : std::nullopt;
   if (n && *n <= 64 && is_integer(dtype(i))) return n;
   fail(Code::UnsupportedAttribute, "input " + std::to_string(i) + " must be a vector of integers of known length, is " + show(i));

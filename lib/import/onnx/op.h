@@ -1,4 +1,4 @@
-// What a handler of an ONNX operator sees of its node: operands, attributes, results, errors.
+// The interface of an ONNX operator's handler: operands, attributes, results, errors.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -12,12 +12,12 @@ namespace rlxc::onnx_import {
 
 class Op;
 using Handler = void (*)(Op&);
-using Fold = bool (*)(Op&);  // sets known results and answers true when the contents of the operands allow it
+using Fold = bool (*)(Op&);  // sets known results if the operands' contents allow it; returns whether it did
 
-// What an operator takes: tensors but of strings, all tensors, also sequences, optionals and maps.
+// Accepted operand kinds: tensors except strings, all tensors, or also sequences, optionals and maps.
 enum class AcceptedKinds : uint8_t { Numbers, Tensors, Any };
 
-// One row of ops.def. `kind`, `names` and `defaults` parametrise the handlers of regular operators.
+// A row of ops.def. `kind`, `names` and `defaults` are parameters of the handlers of regular operators.
 struct OpRow {
   std::string_view domain, name;
   int min_in, max_in;  // -1: any number
@@ -27,7 +27,7 @@ struct OpRow {
   std::string_view alpha_name = {}, beta_name = {};
   double alpha = 0, beta = 0;
   AcceptedKinds takes = AcceptedKinds::Numbers;
-  uint32_t optional = 0;  // bit i: input i may be absent although it is among the first min_in
+  uint32_t optional = 0;  // bit i: input i may be absent although it is one of the first min_in
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
 
@@ -65,15 +65,15 @@ class Op {
   int rank(size_t i) const { return type(i).rank(); }
   const Known* known(size_t i) { return has(i) ? im.known(work_.inputs[i]) : nullptr; }
   const TensorData* tensor(size_t i) { return has(i) ? im.tensor(work_.inputs[i]) : nullptr; }
-  const TensorData* given(size_t i);  // promised contents, where shapes depend on them
-  // Known contents as sizes, integers or numbers; the second form fails with a message when they are needed but not known.
+  const TensorData* given(size_t i);  // promised contents, for shapes that depend on them
+  // Known contents as sizes, integers or reals. The need_ forms report an error if the contents are unknown.
   std::optional<std::vector<Dim>> known_dims(size_t i);
   std::optional<std::vector<int64_t>> known_ints(size_t i);
   std::optional<std::vector<double>> known_reals(size_t i);
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
   std::optional<std::vector<Dim>> find_dims(size_t i);
-  std::optional<int64_t> length(size_t i);    // of a vector, which must be known
+  std::optional<int64_t> length(size_t i);    // length of a vector, which must be constant
   std::optional<Known> find_known(size_t i);  // known or promised contents
   std::optional<Known> need_known(size_t i, std::string_view what);
   std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);
@@ -88,7 +88,7 @@ class Op {
   std::vector<std::string> strings(std::string_view name);
   std::optional<Bytes> body(std::string_view name);  // a graph
   std::optional<TensorData> tensor_attribute(std::string_view name);
-  // The enumerator of that name; an unknown one is an error.
+  // Sets *out to the enumerator of that name. An unknown name is an error.
   template <class E>
   bool choose(std::string_view attribute_name, std::string_view value, E* out) {
     size_t at = 0;
@@ -96,10 +96,10 @@ class Op {
     return *out = static_cast<E>(at), true;
   }
   bool choose(std::string_view attribute_name, std::string_view value, std::span<const std::string_view> names, size_t* out);
-  // Counted from the end when negative, and checked.
+  // Normalizes negative axes and checks the range.
   std::optional<int64_t> axis(int64_t value, int rank_of);
   std::optional<std::vector<int64_t>> axes(std::vector<int64_t> values, int rank_of);
-  // A list that moved from an attribute to operand `i`; nullopt when neither is there. Fails when the operand is not known.
+  // A list that moved from an attribute to operand `i`. Returns nullopt if neither is present. An unknown operand is an error.
   std::optional<std::vector<int64_t>> ints_or_input(std::string_view name, size_t i);
 
   ValueId string_vector(std::vector<std::string>);  // a constant
@@ -114,10 +114,10 @@ class Op {
   bool set_known(size_t out, Known k) { return set_ref(out, im.known_value(std::move(k))), true; }
   std::span<const ValId> results() const { return results_; }
 
-  // Errors: reported with the node's name. They return false (or nothing) so that `return op.fail(...)` reads well.
+  // Reports an error with the node's name. Returns false, for `return op.fail(...)`.
   bool fail(Code, std::string message, std::string help = {});
   bool unsupported(std::string message) { return fail(Code::UnsupportedAttribute, std::move(message)); }
-  void give_up() { gave_up_ = true; }  // the error has been reported elsewhere, in a body say
+  void give_up() { gave_up_ = true; }  // the error was reported elsewhere, for example in a body
   bool failed() const { return gave_up_ || !errors_.ok(); }
   std::string show(size_t i) const { return has(i) ? text(type(i), im.module().dims) : "absent"; }
 

@@ -89,7 +89,7 @@ std::string_view NodeView::repeated_attribute() const {
 bool read_attribute(Bytes b, AttributeView* out) {
   *out = {};
   out->body = b;
-  AttrType guess = AttrType::Undefined;  // files of IR version 1 carry no type
+  AttrType guess = AttrType::Undefined;  // IR version 1 has no type field
   WireReader r(b);
   while (r.next()) switch (r.tag()) {
       case bytes_field(1): out->name = r.text(); break;

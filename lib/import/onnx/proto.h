@@ -1,5 +1,5 @@
-// The messages of onnx.proto as views into the file: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
-// A `read_x` answers false when the bytes are not such a message. Repeated scalars are decoded when they are asked for.
+// The messages of onnx.proto as views into the file: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto Each `read_x` returns
+// false if the bytes are malformed. Repeated scalars are decoded on demand.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,13 +29,13 @@ enum class AttrType : uint8_t {
 };
 
 struct AttributeView {
-  std::string_view name, s, reference;  // reference: the attribute of the enclosing function that gives the value
+  std::string_view name, s, reference;  // reference: the enclosing function's attribute that provides the value
   AttrType type = AttrType::Undefined;
   float f = 0;
   int64_t i = 0;
   Bytes message;               // the tensor, graph, sparse tensor or type
-  Bytes body;                  // the whole attribute: lists are read from it
-  mutable bool asked = false;  // whether it was looked for
+  Bytes body;                  // the whole attribute, from which lists are read
+  mutable bool asked = false;  // whether it was looked up
 
   std::vector<int64_t> ints() const;
   std::vector<float> floats() const;
@@ -48,13 +48,13 @@ struct NodeView {
   std::vector<AttributeView> attributes;
 
   const AttributeView* attribute(std::string_view attribute_name) const;
-  std::string_view repeated_attribute() const;  // a name that several have; empty if none
+  std::string_view repeated_attribute() const;  // a duplicate name; empty if none
 };
 bool read_attribute(Bytes, AttributeView*);
 bool read_node(Bytes, NodeView*);  // reuses the vectors
 
 struct ExternalData {
-  std::string_view location, checksum;  // checksum: SHA-1 of the whole file, in hexadecimal; empty: not given
+  std::string_view location, checksum;  // checksum: SHA-1 of the whole file in hexadecimal; may be empty
   uint64_t offset = 0;
   std::optional<uint64_t> length;
   bool malformed = false;
@@ -65,9 +65,9 @@ struct TensorView {
   std::vector<int64_t> dims;
   int data_type = 0;
   std::optional<Bytes> raw;     // raw_data
-  std::vector<Bytes> packed;    // chunks of the typed field, as they lie in the file
-  uint32_t packed_field = 0;    // its number: 4 float, 5 int32, 7 int64, 10 double, 11 uint64
-  std::vector<uint64_t> loose;  // elements of the typed field that are not packed
+  std::vector<Bytes> packed;    // chunks of the typed field
+  uint32_t packed_field = 0;    // its field number: 4 float, 5 int32, 7 int64, 10 double, 11 uint64
+  std::vector<uint64_t> loose;  // unpacked elements of the typed field
   std::vector<std::string_view> strings;
   bool external = false, has_segment = false;
   bool mixed = false;  // data in more than one field

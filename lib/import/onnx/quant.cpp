@@ -1,4 +1,4 @@
-// Quantisation. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add the scales around them.
+// Quantisation. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add scales.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@ ValueId scalar_or_vector(Op& op, size_t i) {
 
 namespace {
 
-// The axis of per-axis scales; none for a scalar.
+// Sets the axis of per-axis scales; a scalar has none.
 std::optional<QuantAttrs> quant_attrs(Op& op) {
   QuantAttrs a;
   a.saturate = op.i("saturate", 1) != 0;
@@ -30,7 +30,7 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   return a;
 }
 
-// Scales are floats, or i32 of what is i32; zero points have the type that is quantised to.
+// Scales are floats, or i32 if the values are i32. Zero points have the quantized type.
 bool check_parameters(Op& op, DType quantised) {
   const bool ints = quantised != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
   if (!is_float(op.dtype(1)) && !ints)
@@ -56,7 +56,7 @@ ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale,
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// A zero point or scale per row of a matrix: [M] becomes [M,1].
+// Returns a zero point or scale per matrix row: [M] becomes [M,1].
 ValueId per_row(Op& op, size_t i) {
   if (!op.has(i)) return {};
   if (op.rank(i) == 1 && op.sizes(i)[0] != Dim(1)) return op.b.reshape(op.in(i), {op.sizes(i)[0], Dim(1)});
@@ -125,14 +125,14 @@ void conv_integer(Op& op) {
     op.set(0, op.b.create(OpKind::QConv, {op.in(0), op.in(1), scalar_or_vector(op, 2), scalar_or_vector(op, 3)}, *a));
 }
 
-// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+// Operands: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 void qlinear_matmul(Op& op) {
   const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
   op.set(0, requantise(op, sums, scale, 6, 7));
 }
 
-// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale)
+// Operands: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale).
 void qlinear_conv(Op& op) {
   const auto a = conv_attrs(op, 3);
   if (!a) return;

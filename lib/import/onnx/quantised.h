@@ -1,4 +1,4 @@
-// Parts that quantised operators of several domains share.
+// Helpers of the quantised operators of several domains.
 #pragma once
 #include <array>
 
@@ -6,8 +6,8 @@
 
 namespace rlxc::onnx_import {
 
-ValueId scalar_or_vector(Op&, size_t input);  // a vector of one element becomes a scalar; invalid when absent
-// What DynamicQuantizeLinear makes of a value: u8 elements, scale, zero point.
+ValueId scalar_or_vector(Op&, size_t input);  // converts a one-element vector to a scalar; invalid if absent
+// Emits DynamicQuantizeLinear: u8 elements, scale, zero point.
 std::array<ValueId, 3> dynamically_quantised(Op&, ValueId x);
 
 }  // namespace rlxc::onnx_import

@@ -1,5 +1,5 @@
-// Random numbers. ONNX leaves the generator open; here it is that of NumPy's RandomState, from the given seed, or from one that
-// the name of the result gives: the same model gives the same numbers everywhere.
+// Random numbers. ONNX does not specify the generator. This is NumPy's RandomState, seeded by the attribute or by a hash of the
+// result's name: a model yields the same numbers everywhere.
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -40,7 +40,7 @@ std::optional<DType> result_type(Op& op, DType fallback) {
 
 }  // namespace
 
-// RandomUniform, RandomNormal: the row's alpha says normal.
+// RandomUniform, RandomNormal (row alpha 1).
 void random(Op& op) {
   std::vector<Dim> dims;
   for (int64_t v : op.ints("shape")) {
@@ -59,7 +59,7 @@ void bernoulli(Op& op) {
   if (t) op.set(0, op.b.cast(op.b.create(OpKind::Lt, {uniform(op, op.dtype(0), op.sizes(0)), op.in(0)}), *t));
 }
 
-// The first class whose cumulated probability is above a uniform number.
+// Returns the first class whose cumulative probability exceeds a uniform number.
 void multinomial(Op& op) {
   const auto t = result_type(op, DType::I32);
   const int64_t samples = op.i("sample_size", 1);
@@ -75,8 +75,8 @@ void multinomial(Op& op) {
   op.set(0, op.b.cast(op.b.create(OpKind::Min, {index, last}), *t));
 }
 
-// Inference: the identity, and a mask that keeps everything. Training (an operand since opset 12): each element is dropped with
-// probability `ratio`, the others are scaled.
+// Inference: identity, and a mask of ones. Training (an operand since opset 12): drops each element with probability `ratio` and
+// scales the others.
 void dropout(Op& op) {
   bool training = false;
   double ratio = 0.5;

@@ -7,7 +7,7 @@
 
 namespace rlxc::onnx_import {
 
-// Axes: an attribute up to opset 17 (ReduceSum: 12), an operand after. No axes: all, unless noop_with_empty_axes.
+// Axes: an attribute up to opset 17 (ReduceSum: 12), then an operand. No axes: all, unless noop_with_empty_axes.
 void reduce(Op& op) {
   const auto how = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
   auto list = op.ints_or_input("axes", 1);
@@ -16,7 +16,7 @@ void reduce(Op& op) {
   const bool keep = op.i("keepdims", 1) != 0;
   if (!list || list->empty()) {
     if (op.i("noop_with_empty_axes", 0) != 0) {
-      switch (how) {  // the reduction of each element by itself
+      switch (how) {  // reduces each element by itself
         case ReduceOp::L1:
         case ReduceOp::L2: return op.set(0, op.b.unary(OpKind::Abs, op.in(0)));
         case ReduceOp::LogSum: return op.set(0, op.b.unary(OpKind::Log, op.in(0)));
@@ -72,7 +72,7 @@ void topk(Op& op) {
   op.set(1, op.graph().result(n, 1));
 }
 
-// Up to opset 12 over all axes from `axis` on, as one.
+// Up to opset 12: over all axes from `axis` on, collapsed.
 void softmax(Op& op) {
   const auto axis = op.axis(op.i("axis", op.opset < 13 ? 1 : -1), op.rank(0));
   if (!axis) return;

@@ -12,8 +12,8 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// floor(size * scale) for a scale that is the f32 next to a fraction, which it is for all sizes up to millions. A scale below
-// its fraction falls short of every whole multiple.
+// Returns floor(size * scale) if the scale is the f32 nearest to a small fraction. Exact for sizes up to millions. A scale
+// rounded below its fraction misses every whole multiple.
 std::optional<Dim> scaled_by_fraction(DimTable& t, Dim size, double scale) {
   constexpr int64_t kMost = 4096;
   for (int64_t below = 1; below <= kMost; ++below) {
@@ -25,7 +25,7 @@ std::optional<Dim> scaled_by_fraction(DimTable& t, Dim size, double scale) {
   return std::nullopt;
 }
 
-// Sizes floor(size * scale). The scales are kept for the coordinates where they are numbers.
+// Sets sizes to floor(size * scale). Numeric scales are also stored for the coordinate rule.
 bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes, ResizeAttrs* a) {
   DimTable& t = op.dims();
   bool numbers = true;
@@ -75,7 +75,7 @@ bool fit_aspect_ratio(Op& op, std::string_view policy, const std::vector<int64_t
   return true;
 }
 
-// tf_crop_and_resize with a data-dependent region: one axis after the other, by gathers.
+// tf_crop_and_resize with a data-dependent region: axis by axis, by gathers.
 void resize_region(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axes) {
   if (a.mode == ResizeMode::Cubic || a.antialias)
     return (void)op.unsupported("a computed roi with cubic or antialiased resizing");

@@ -1,4 +1,4 @@
-// Recurrent layers: the operands are in ONNX order already.
+// Recurrent layers. The operands have ONNX order.
 #include <algorithm>
 #include <array>
 
@@ -61,8 +61,8 @@ void gru_rnn(Op& op) {
   else recurrent(op, OpKind::Rnn, operands(op, op.inputs()), {"Tanh"}, 2);
 }
 
-// W and R are quantised, [directions, inputs or hidden, 4 * hidden]; their scales and zero points, of a direction or of each
-// column, are operands 8 to 11. Computed with their real values: rounding the activations as well only saves time.
+// W and R are quantised, [directions, inputs or hidden, 4 * hidden]; operands 8 to 11 are their scales and zero points, per
+// direction or per column. Computed with dequantized weights: quantizing the activations would only save time.
 void dynamic_quantize_lstm(Op& op) {
   if (op.rank(1) != 3 || op.rank(2) != 3) return (void)op.fail(Code::BadShape, "W and R must be of rank 3");
   if (!op.has(8) || !op.has(10)) return (void)op.fail(Code::BadArity, "needs the scales of W and R");

@@ -1,12 +1,12 @@
-// MaxRoiPool: the largest element of each cell of a region (Girshick, Fast R-CNN, 2015). Cells have whole borders that depend on
-// data, so a cell is a mask over rows and one over columns: the maximum is taken over columns, then over rows.
+// MaxRoiPool: the maximum of each cell of a region (Girshick, Fast R-CNN, 2015). Cell borders are integers that depend on data: a
+// cell is a row mask and a column mask, and the maximum is taken over columns, then rows.
 #include <limits>
 
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
 
-// x [N,C,H,W], regions [R,5]: batch, x1, y1, x2, y2 (inclusive)
+// Operands: x [N,C,H,W], regions [R,5]: batch, x1, y1, x2, y2 (inclusive).
 void max_roi_pool(Op& op) {
   const auto cells = op.ints("pooled_shape");
   if (op.rank(0) != 4 || op.rank(1) != 2 || op.sizes(1)[1] != Dim(5))
@@ -24,7 +24,7 @@ void max_roi_pool(Op& op) {
     const ValueId v = b.mul(column(i), real(op.f("spatial_scale", 1)));
     return b.mul(b.unary(OpKind::Sign, v), b.unary(OpKind::Floor, b.add(b.unary(OpKind::Abs, v), real(0.5))));
   };
-  // bool [regions, cells, n]: which positions of an axis belong to which cell.
+  // bool [regions, cells, n]: whether a cell covers a position of the axis.
   const auto covered = [&](int64_t from, int64_t count, Dim n) {
     const ValueId start = border(from), length = b.create(OpKind::Max, {b.add(b.sub(border(from + 2), start), real(1)), real(1)});
     const ValueId cell = b.div(length, real(static_cast<double>(count)));
@@ -44,7 +44,7 @@ void max_roi_pool(Op& op) {
   const ValueId rows = b.create(OpKind::Where, {b.reshape(covered(2, cells[0], x[2]), {regions, Dim(1), ph, Dim(1), x[2]}),
                                                 b.reshape(strips, {regions, x[1], Dim(1), pw, x[2]}), lowest});
   const ValueId y = b.reduce(ReduceOp::Max, rows, {4}, false);
-  op.set(0, b.create(OpKind::Where, {b.create(OpKind::Eq, {y, lowest}), b.scalar(op.dtype(0), 0), y}));  // empty cells give 0
+  op.set(0, b.create(OpKind::Where, {b.create(OpKind::Eq, {y, lowest}), b.scalar(op.dtype(0), 0), y}));  // empty cells yield 0
 }
 
 }  // namespace rlxc::onnx_import

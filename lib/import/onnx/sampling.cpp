@@ -1,5 +1,5 @@
-// Operators that read images at computed positions: positions and weights are elementwise arithmetic, reading is one gather for
-// each corner.
+// Operators that read images at computed positions. Positions and weights are elementwise arithmetic; each corner is read by one
+// gather.
 #include <array>
 #include <limits>
 #include <numeric>
@@ -12,14 +12,14 @@ namespace {
 
 enum class Outside { Zeros, Border, Reflection };
 
-// Numbers of one float type, and flat images [N,C,P] read at indices [N,K].
+// Helpers for one float type, and for flat images [N,C,P] read at indices [N,K].
 class Sampler {
  public:
   Sampler(Op& op, DType t) : op_(op), b_(op.b), type_(t) {}
 
   DType type() const { return type_; }
   ValueId real(double v) { return b_.scalar(type_, v); }
-  ValueId extent(Dim d) {  // a size as a number
+  ValueId extent(Dim d) {  // a dim as a number
     if (const auto v = op_.dims().constant_value(d)) return real(static_cast<double>(*v));
     return b_.cast(b_.create(OpKind::DimValue, {}, DimsAttrs{{d}, true}), type_);
   }
@@ -29,7 +29,7 @@ class Sampler {
     return b_.create(OpKind::And, {b_.create(OpKind::Ge, {v, low}), b_.create(OpKind::Le, {v, high})});
   }
 
-  // Elements of flat images at whole positions (floats) [N,K], as [N,C,K].
+  // Reads flat images at integral float positions [N,K], as [N,C,K].
   ValueId read(ValueId images, ValueId position) {
     if (!images.valid() || !position.valid()) return {};
     const Graph& g = op_.graph();
@@ -50,7 +50,7 @@ class Sampler {
   DType type_;
 };
 
-// The candidates along one axis: whole positions, their weights, and whether they count.
+// The taps along one axis: integral positions, weights, and whether they count.
 struct Taps {
   std::vector<ValueId> position, weight, counts;
 };
@@ -61,7 +61,7 @@ struct GridRule {
   bool align_corners = false;
 };
 
-// A coordinate mirrored at both borders until it is inside.
+// Reflects a coordinate at both borders until it is inside.
 ValueId reflect(Op& op, Sampler& s, ValueId v, ValueId low, ValueId high) {
   Builder& b = op.b;
   const ValueId span = b.create(OpKind::Max, {b.sub(high, low), s.real(1e-30)}), twice = b.add(span, span);
@@ -76,8 +76,10 @@ Taps axis_taps(Op& op, Sampler& s, ValueId coordinate, Dim size, const GridRule&
   const ValueId shifted = b.add(coordinate, s.real(1));  // -1..1 -> positions
   ValueId x = rule.align_corners ? b.mul(b.mul(shifted, half), last) : b.sub(b.mul(b.mul(shifted, n), half), half);
   if (rule.taps == 1) x = b.unary(OpKind::Round, x);
-  if (rule.outside == Outside::Border) x = s.clamp(x, s.real(0), last);
-  if (rule.outside == Outside::Reflection) x = b.create(OpKind::Where, {s.inside(x, low, high), x, reflect(op, s, x, low, high)});
+  if (rule.outside != Outside::Zeros) {
+    const ValueId moved = rule.outside == Outside::Border ? s.clamp(x, s.real(0), last) : reflect(op, s, x, low, high);
+    x = b.create(OpKind::Where, {s.inside(x, low, high), x, moved});
+  }
   const ValueId base = rule.taps == 1 ? x : b.unary(OpKind::Floor, x), f = b.sub(x, base);
   Taps taps;
   for (int t = 0; t < rule.taps; ++t) {
@@ -103,7 +105,7 @@ Taps axis_taps(Op& op, Sampler& s, ValueId coordinate, Dim size, const GridRule&
   return taps;
 }
 
-// Sum over all combinations of taps of weight * image. `images` [N,C,product(sizes)], taps [N,K] per axis -> [N,C,K].
+// Sums weight * image over all combinations of taps. `images` [N,C,product(dims)], taps [N,K] per axis -> [N,C,K].
 ValueId interpolate(Op& op, Sampler& s, ValueId images, std::span<const Dim> sizes, std::span<const Taps> axes) {
   Builder& b = op.b;
   std::vector<size_t> at(axes.size(), 0);
@@ -163,7 +165,7 @@ void grid_sample(Op& op) {
 
 namespace {
 
-// Linear taps of positions that may leave the image by one; beyond that nothing counts.
+// Linear taps of positions that may be outside by at most one; others do not count.
 Taps edge_taps(Op& op, Sampler& s, ValueId x, Dim size) {
   Builder& b = op.b;
   const ValueId n = s.extent(size), last = b.sub(n, s.real(1)), inside = s.inside(x, s.real(-1), n);
@@ -188,8 +190,8 @@ void roi_align(Op& op) {
   const std::vector<Dim> x = op.sizes(0);
   const Dim rois = op.sizes(1)[0];
   const ValueId scale = s.real(op.f("spatial_scale", 1)), regions = b.cast(op.in(1), s.type());
-  // Sample positions of one direction: [rois, bins, samples]. With ratio 0 a region has as many samples as its bins are large;
-  // there is room for those of the largest, and `taken` [rois, 1, samples] says which count.
+  // Sample positions in one direction: [rois, bins, samples]. With ratio 0 the number of samples is the bin size, padded to the
+  // largest; `taken` [rois, 1, samples] marks the valid ones.
   struct Samples {
     ValueId at, taken, count;
     Dim n;
@@ -253,7 +255,7 @@ void roi_align(Op& op) {
   op.set(0, b.cast(any, op.dtype(0)));
 }
 
-// theta [N,k,k+1] applied to the positions of the pixels, from -1 to 1.
+// Applies theta [N,k,k+1] to the pixel positions, from -1 to 1.
 void affine_grid(Op& op) {
   const auto size = op.need_dims(1, "size");
   if (!size) return;
@@ -282,7 +284,7 @@ void affine_grid(Op& op) {
   op.set(0, b.cast(b.reshape(grid, std::move(out)), op.dtype(0)));
 }
 
-// x, w, offset, bias, mask. The columns of an ordinary convolution, read at moved positions, times the weights.
+// x, w, offset, bias, mask. Gathers the im2col columns at displaced positions and multiplies by the weights.
 void deform_conv(Op& op) {
   if (op.rank(0) != 4 || op.rank(1) != 4 || op.rank(2) != 4) return (void)op.unsupported("needs x [N,C,H,W]: " + op.show(0));
   const auto list = [&](std::string_view name, size_t n, int64_t fallback) {
@@ -341,7 +343,7 @@ void deform_conv(Op& op) {
   op.set(0, y);
 }
 
-// The inverse of max pooling: each element goes back to where it came from, an index into the whole result.
+// The inverse of max pooling: scatters each element to its original index in the whole result.
 void max_unpool(Op& op) {
   const std::vector<Dim> x = op.sizes(0);
   const size_t n = x.size() < 2 ? 0 : x.size() - 2;
@@ -379,7 +381,7 @@ void max_unpool(Op& op) {
   op.set(0, y);
 }
 
-// Columns [N, C*block, L] added into images: scattered onto padded zeros, then cropped.
+// Adds columns [N, C*block, L] into images: a scatter onto padded zeros, then a crop.
 void col2im(Op& op) {
   const auto image = op.need_ints(1, "image shape"), block = op.need_ints(2, "block shape");
   if (!image || !block) return;

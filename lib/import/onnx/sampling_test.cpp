@@ -15,7 +15,7 @@ void constant_ints(OnnxModel& m, const char* name, const Ints& v) {
   m.add(node("Constant", {}, {name}, {attribute("value_ints", v)}));
 }
 
-// An image [H,W] read between its pixels; outside it is 0.
+// Reads an image [H,W] with interpolation; it is 0 outside.
 double bilinear(const double* image, int64_t h, int64_t w, double y, double x) {
   const auto y0 = static_cast<int64_t>(std::floor(y)), x0 = static_cast<int64_t>(std::floor(x));
   double sum = 0;
@@ -53,6 +53,22 @@ TEST_CASE("Col2Im adds overlapping blocks") {
                   x[static_cast<size_t>((((c * kh + i) * kw + j) * rows + r) * columns + s)];
           }
   check_close(m.run()[0], y);
+}
+
+TEST_CASE("GridSample with a border: a cubic between the outermost pixel and its edge is not that pixel") {
+  OnnxModel m(20);
+  m.input("x", DType::F32, {1, 1, 1, 4}, {1, 2, 4, 8});
+  // Positions -0.25 (within half a pixel of the border), -0.75 (beyond) and 1.
+  m.input("grid", DType::F32, {1, 1, 3, 2}, {-0.875, 0, -1.125, 0, -0.25, 0});
+  m.add(node("GridSample", {"x", "grid"}, {"y"}, {attribute("mode", "cubic"), attribute("padding_mode", "border")}));
+  m.output("y");
+  const auto cubic = [](double d) {  // Keys (1981), a = -0.75
+    d = std::fabs(d);
+    return d <= 1 ? (1.25 * d - 2.25) * d * d + 1 : ((-0.75 * d + 3.75) * d - 6) * d + 3;
+  };
+  double near = 0;
+  for (int p = -2; p <= 1; ++p) near += cubic(-0.25 - p) * (p < 1 ? 1 : 2);
+  check_close(m.run()[0], {near, 1, 2});
 }
 
 TEST_CASE("AffineGrid moves the positions of the pixels") {

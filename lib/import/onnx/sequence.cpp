@@ -15,7 +15,7 @@ bool needs(Op& op, size_t i, TypeKind kind) {
 
 ValueId position(Op& op, size_t i) { return op.has(i) ? op.b.reshape(op.in(i), {}) : ValueId(); }
 
-// Elements of one sequence may have other sizes than the next: the symbols of its type say nothing about this one.
+// Returns the type of an element. Sequences may differ in sizes: symbolic dims become fresh symbols.
 Type element_type(Op& op, Type t) {
   t.kind = TypeKind::Tensor;
   for (Dim& d : t.dims)
@@ -68,7 +68,11 @@ void split_to_sequence(Op& op) {
   if (!needs(op, 0, TypeKind::Tensor)) return;
   const auto axis = op.axis(op.i("axis", 0), op.rank(0));
   if (!axis) return;
-  op.set(0, op.b.create(OpKind::SplitToSequence, {op.in(0), op.in(1)}, SequenceSplitAttrs{*axis, op.i("keepdims", 1) != 0}));
+  bool keep = op.i("keepdims", 1) != 0;
+  ValueId sizes = op.in(1);
+  if (const auto size = op.has(1) && op.rank(1) == 0 ? op.known_reals(1) : std::nullopt; size && (*size)[0] == 1)
+    sizes = {}, keep = true;  // what is done without it, by which all pieces have one size
+  op.set(0, op.b.create(OpKind::SplitToSequence, {op.in(0), sizes}, SequenceSplitAttrs{*axis, keep}));
 }
 
 void sequence_map(Op& op) {

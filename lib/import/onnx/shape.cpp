@@ -1,4 +1,4 @@
-// Operators that make sizes, or tensors of given sizes.
+// Operators that compute sizes, or tensors of given sizes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -70,7 +70,7 @@ void constant(Op& op) {
   op.fail(Code::BadAttribute, "it has no value");
 }
 
-// 0 copies the size of the operand (unless allowzero), -1 is what remains.
+// 0 copies the operand's dim (unless allowzero), -1 is inferred.
 void reshape(Op& op) {
   std::optional<std::vector<Dim>> target;
   if (op.opset >= 5) {
@@ -168,7 +168,7 @@ void unsqueeze(Op& op) {
   op.set(0, op.b.reshape(op.in(0), std::move(out)));
 }
 
-// The target may have 1 where the operand is larger.
+// The target may have 1 where the operand's dim is larger.
 void expand(Op& op) {
   auto target = op.find_dims(1);
   if (!target) {

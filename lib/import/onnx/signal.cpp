@@ -31,13 +31,13 @@ void dft(Op& op) {
     a.length = (*n)[0];
     if (const auto v = op.dims().constant_value(a.length); v && *v < 1)
       return (void)op.fail(Code::BadAttribute, "the length is " + std::to_string(*v) + ", must be >= 1");
-  } else if (a.inverse && a.onesided) {  // the other side has all but the first and the last of an even number
+  } else if (a.inverse && a.onesided) {  // a one-sided spectrum of an even length n has n/2 + 1 elements
     a.length = op.dims().mul(Dim(2), op.dims().sub(op.sizes(0)[static_cast<size_t>(*axis)], Dim(1)));
   }
   op.set(0, op.b.create(OpKind::Fft, {op.in(0)}, a));
 }
 
-// Frames of the signal, gathered by index, windowed, transformed.
+// Gathers frames of the signal by index, applies the window, transforms.
 void stft(Op& op) {
   const auto step = op.need_ints(1, "frame_step");
   if (!step) return;
@@ -69,7 +69,7 @@ void stft(Op& op) {
   op.set(0, op.b.create(OpKind::Fft, {y}, a));
 }
 
-// Triangles that are equally wide on the mel scale, over the bins of a spectrum. All operands are constants.
+// Triangular filters of equal width on the mel scale, over the bins of a spectrum. All operands are constants.
 void mel_weight_matrix(Op& op) {
   std::array<double, 5> v{};  // bands, DFT length, sample rate, lower and upper edge in hertz
   for (size_t i = 0; i < 5; ++i) {

@@ -7,7 +7,7 @@ using namespace test;
 
 }  // namespace
 
-// Half of the spectrum of a real signal, and the signal again, whose length is taken to be even.
+// The one-sided spectrum of a real signal and its inverse, whose length is assumed to be even.
 TEST_CASE("DFT: one side of a spectrum and back") {
   for (const int64_t opset : {17, 20}) {
     const std::vector<double> x = some(10, 1);

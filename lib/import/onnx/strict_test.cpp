@@ -1,4 +1,4 @@
-// Models that contradict themselves are refused, or a warning says what was made of them.
+// Contradictory models are rejected, or a warning says how they were interpreted.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -172,12 +172,42 @@ TEST_CASE("functions that expand to very many nodes are counted, not expanded") 
   m.add(node("F0", {"x"}, {"y"}, {}, "f"));
   m.output("y");
   refused(m, Code::TooLarge, "--max-nodes");
-  // The last levels alone fit.
+  // Only the last levels fit.
   OnnxModel few = m;
   few.raw_graph(field(1, node("F50", {"x"}, {"z"}, {}, "f")));
   Diagnostics d;
   CHECK_FALSE(few.load(d, {.max_expansion = 100}));
   CHECK_MESSAGE(d.text().find("more than 100 nodes") != std::string::npos, d.text());
+}
+
+TEST_CASE("operands of a recurrent layer have its type and sizes") {
+  const auto layer = [](DType weights, int64_t bias, DType lengths, int64_t batch) {
+    OnnxModel m(17);
+    m.input("x", DType::F32, {3, 2, 4}, some(24, 1));
+    m.input("w", weights, {1, 6, 4}, some(24, 2));
+    m.input("r", DType::F32, {1, 6, 2}, some(12, 3));
+    m.input("b", DType::F32, {1, bias}, some(static_cast<size_t>(bias), 4));
+    m.input("lengths", lengths, {2}, {3, 2});
+    m.input("h", DType::F32, {1, batch, 2}, some(static_cast<size_t>(2 * batch), 5));
+    m.add(node("GRU", {"x", "w", "r", "b", "lengths", "h"}, {"y"}, {attribute("hidden_size", 2)}));
+    m.output("y");
+    return m;
+  };
+  CHECK(layer(DType::F32, 12, DType::I32, 2).run()[0].size() == 12);
+  refused(layer(DType::Bool, 12, DType::I32, 2), Code::BadShape, "different element types");
+  refused(layer(DType::F32, 6, DType::I32, 2), Code::BadShape, "sizes of bias");
+  refused(layer(DType::F32, 12, DType::F32, 2), Code::BadShape, "sequence_lens must be integers");
+  refused(layer(DType::F32, 12, DType::I32, 3), Code::BadShape, "sizes of h0");
+}
+
+TEST_CASE("no result has a negative size") {
+  OnnxModel m(17);
+  m.input("x", DType::I64, {3}, {0, 1, 0});
+  m.add(node("Constant", {}, {"depth"}, {attribute("value_int", -1)}));
+  m.add(node("Constant", {}, {"values"}, {attribute("value_floats", std::vector<double>{0, 1})}));
+  m.add(node("OneHot", {"x", "depth", "values"}, {"y"}));
+  m.output("y");
+  refused(m, Code::BadShape, "a negative size");
 }
 
 }  // namespace rlxc

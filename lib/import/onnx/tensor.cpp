@@ -11,9 +11,9 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int64_t kMaxSparseBytes = int64_t{1} << 30;  // of a sparse tensor made dense
+constexpr int64_t kMaxSparseBytes = int64_t{1} << 30;  // of a densified sparse tensor
 
-// The typed list that the specification names for the element type, and the bytes that one list entry gives.
+// The typed field that the specification names for the element type, and the bytes per entry.
 struct TypedField {
   uint32_t number;
   int entry_bytes;
@@ -56,7 +56,7 @@ void TensorSource::refer(TensorData* data, Bytes b) const {
   data->offset = static_cast<uint64_t>(b.data() - file_->data());
 }
 
-// The first tensor with another checksum than that of the file says so; the others of the file are then silent.
+// The first tensor whose checksum differs from its file's reports it; later tensors of the file fail silently.
 bool TensorSource::verify_checksum(const ExternalData& e, External& external, const std::string& where, Diagnostics& d) const {
   if (external.refused) return false;
   if (e.checksum.empty() || !external.file) return true;
@@ -189,7 +189,7 @@ std::optional<TensorData> TensorSource::load(const TensorView& t, const std::str
     for (int64_t v : entries) append(&bytes, static_cast<uint64_t>(v), field.entry_bytes);
   }
   for (uint64_t v : t.loose) append(&bytes, v, field.entry_bytes);
-  if (bits(*dtype) < 8 && bytes.size() == static_cast<uint64_t>(*count) && bytes.size() != *size) {  // one element an entry
+  if (bits(*dtype) < 8 && bytes.size() == static_cast<uint64_t>(*count) && bytes.size() != *size) {  // one element per entry
     const auto width = static_cast<size_t>(bits(*dtype)), a_byte = 8 / width;
     std::vector<std::byte> packed(*size);
     for (size_t i = 0; i < bytes.size(); ++i)

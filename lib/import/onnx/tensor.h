@@ -1,5 +1,5 @@
-// TensorProto -> TensorData without copying what lies in the file as it is needed: raw data, packed float and double lists, and
-// external data refer to the maps. Everything else (integers as varints, mostly) is decoded, within the size of the message.
+// Converts TensorProto to TensorData. Raw data, packed float and double lists, and external data refer to the mapped files. Other
+// encodings (mostly varint integers) are decoded, bounded by the size of the message.
 #pragma once
 #include <map>
 #include <memory>
@@ -14,17 +14,17 @@
 
 namespace rlxc::onnx_import {
 
-// The model file and the external files that it names, each mapped once.
+// The model file and its external files, each mapped once.
 class TensorSource {
  public:
   TensorSource(std::shared_ptr<const MappedFile> file, std::string folder, std::string name, MissingWeights policy)
       : file_(std::move(file)), folder_(std::move(folder)), name_(std::move(name)), policy_(policy) {}
 
-  // nullopt with a diagnostic: BadTensor, MissingWeights, UnsafePath. A tensor whose file is not there has no bytes and *missing
-  // is set; `report_missing` says it for all of them.
+  // Returns nullopt with a diagnostic: BadTensor, MissingWeights, UnsafePath. If the tensor's file is missing, returns no bytes
+  // and sets *missing; `report_missing` reports these.
   std::optional<TensorData> load(const TensorView&, const std::string& where, Diagnostics&, bool* missing = nullptr);
   std::optional<TensorData> load_sparse(const SparseTensorView&, const std::string& where, Diagnostics&);
-  // One diagnostic for each external file that could not be opened: an error or a warning, as the policy says.
+  // Reports each missing external file once, as an error or a warning depending on the policy.
   void report_missing(Diagnostics&) const;
   const MappedFile& file() const { return *file_; }
 
@@ -36,10 +36,10 @@ class TensorSource {
   std::string folder_, name_;
   struct External {
     std::shared_ptr<const MappedFile> file;  // null: could not be opened
-    std::string problem;                     // why, if the file is missing
+    std::string problem;                     // the reason if the file is missing
     size_t tensors = 0;
     uint64_t bytes = 0;
-    std::string sha1 = {};  // of the file, once it was asked for
+    std::string sha1 = {};  // of the file, computed on demand
     bool refused = false;   // its checksum is wrong
   };
   bool verify_checksum(const ExternalData&, External&, const std::string& where, Diagnostics&) const;
@@ -48,7 +48,7 @@ class TensorSource {
   std::map<std::string, External, std::less<>> external_;
 };
 
-// The dtype of a TensorProto.DataType, or a diagnostic.
+// Returns the dtype of a TensorProto.DataType, or reports an error.
 std::optional<DType> read_dtype(int64_t onnx_type, const std::string& where, Diagnostics&);
 
 }  // namespace rlxc::onnx_import

@@ -104,7 +104,7 @@ class ValueReader {
     return v;
   }
 
-  // Tensors of one element each, of one type, as one vector.
+  // Concatenates one-element tensors of one type to a vector.
   std::optional<FileValue> vector_of(const std::vector<FileValue>& items) {
     const auto first = items.empty() ? DType::F32 : items[0].tensor.dtype;
     std::vector<std::byte> bytes;

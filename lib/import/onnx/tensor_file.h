@@ -13,12 +13,11 @@ namespace rlxc::onnx_import {
 struct FileValue {
   TypeKind kind = TypeKind::Tensor;
   TensorData tensor;
-  // Of a sequence; of an optional: one, or none when empty; of a map: the keys [n], and a sequence of n values.
+  // Sequence: its items. Optional: one or none. Map: the keys [n], and a sequence of n values.
   std::vector<FileValue> items;
 };
 
-// The file does not say which message it holds: `kind` is that of the graph input or output it belongs to. nullopt with a
-// diagnostic.
+// The file does not identify its message type: `kind` is that of the graph input or output. Returns nullopt with a diagnostic.
 std::optional<FileValue> read_value_file(const std::string& path, TypeKind kind, Diagnostics&);
 
 }  // namespace rlxc::onnx_import

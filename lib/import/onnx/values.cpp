@@ -1,4 +1,4 @@
-// Values that have no node yet: constants, known contents, captures. Nodes are made where something needs them.
+// Values without a node: constants, known contents, captures. Nodes are created on first use.
 #include <algorithm>
 
 #include "import/onnx/importer.h"
@@ -7,8 +7,8 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int64_t kSmall = 64;            // constants of up to so many elements are literals,
-constexpr int64_t kSmallIntegers = 1024;  // or so many integers; others are parameters
+constexpr int64_t kSmall = 64;            // constants with at most this many elements are literals,
+constexpr int64_t kSmallIntegers = 1024;  // or this many integers; others are parameters
 
 bool is_literal(const TensorData& d, bool missing) {
   if (missing) return false;
@@ -108,7 +108,7 @@ const TensorData* Importer::given(ValId v) {
 const Known* Importer::known(ValId v) {
   if (!vals_[v.raw].known_checked) {
     vals_[v.raw].known_checked = true;
-    // Shape arithmetic has vectors. Larger floats that weights alone decide stay operations, which fusion recognises.
+    // Shape arithmetic uses vectors. Larger float expressions of weights stay ops, for fusion to match.
     const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
     const TensorData* t = is_weight_math ? nullptr : tensor(v);
     if (!t && options_.constant_contents && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
@@ -136,7 +136,7 @@ ValId Importer::capture(ValId v, uint16_t from, uint16_t to) {
     inner.id = {};
     inner.frame = static_cast<uint16_t>(f);
     inner.outer = v;
-    if (literal || (inner.known != Val::kNone && inner.tensor == Val::kNone)) inner.outer = {};  // made again inside
+    if (literal || (inner.known != Val::kNone && inner.tensor == Val::kNone)) inner.outer = {};  // created again inside
     vals_.push_back(inner);
     v = ValId(vals_.size() - 1);
   }
@@ -188,8 +188,15 @@ ValueId Importer::materialise(ValId id) {
       if (k.shape.size() > 1) made = b.reshape(made, {k.shape.begin(), k.shape.end()});
       made = b.cast(made, k.dtype);
       if (k.v[0].den != 1) made = b.div(made, b.scalar(k.dtype, static_cast<double>(k.v[0].den)));
-    } else {
-      exact = false;
+    } else {  // elements of several forms
+      std::vector<ValueId> parts;
+      for (const Num& n : k.v) {
+        ValueId part = n.is_real ? b.reshape(b.scalar(k.dtype, n.real), {1})
+                                 : b.cast(b.create(OpKind::DimValue, {}, DimsAttrs{{n.num}, false}), k.dtype);
+        if (n.den != 1) part = b.div(part, b.scalar(k.dtype, static_cast<double>(n.den)));
+        parts.push_back(part);
+      }
+      made = b.reshape(b.concat(parts, 0), {k.shape.begin(), k.shape.end()});
     }
     if (!exact) local_.error(Code::UnsupportedAttribute, "a computed size is needed as data but has no exact form");
     if (made.valid() && v.name.valid() && !f.graph->value_name(made).valid()) f.graph->set_value_name(made, v.name);

@@ -1,4 +1,4 @@
-// Reads the protobuf wire format in place: fields are views into the mapped file, nothing is copied and no schema is needed.
+// Parses the protobuf wire format in place. Fields are views into the mapped file; no copies, no schema.
 // https://protobuf.dev/programming-guides/encoding
 #pragma once
 #include <bit>
@@ -14,7 +14,7 @@ using Bytes = std::span<const std::byte>;
 
 inline std::string_view as_text(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 
-// A field is told apart by number and wire type together, so that a known number of another type is skipped like an unknown one.
+// A field is identified by number and wire type: a known number with another wire type is skipped like an unknown one.
 constexpr uint32_t varint_field(uint32_t number) { return number << 3; }
 constexpr uint32_t fixed64_field(uint32_t number) { return number << 3 | 1; }
 constexpr uint32_t bytes_field(uint32_t number) { return number << 3 | 2; }
@@ -24,7 +24,7 @@ class WireReader {
  public:
   explicit WireReader(Bytes b) : at_(b.data()), end_(b.data() + b.size()) {}
 
-  // Steps to the next field. False at the end, and where the bytes are not a message: then ok() is false.
+  // Advances to the next field. Returns false at the end or on malformed bytes, in which case ok() is false.
   bool next() {
     if (at_ == end_) return false;
     uint64_t tag = 0;
@@ -47,7 +47,7 @@ class WireReader {
   bool ok() const { return ok_; }
 
   uint32_t tag() const { return tag_; }
-  uint64_t unsigned_value() const { return value_; }  // of varint, fixed32 and fixed64 fields
+  uint64_t unsigned_value() const { return value_; }  // for varint, fixed32 and fixed64 fields
   int64_t value() const { return static_cast<int64_t>(value_); }
   float float_value() const { return std::bit_cast<float>(static_cast<uint32_t>(value_)); }
   Bytes bytes() const { return bytes_; }
@@ -82,7 +82,7 @@ class WireReader {
   bool ok_ = true;
 };
 
-// A run of varints without tags, as packed repeated fields hold them. False if it is malformed.
+// Reads consecutive varints without tags, the encoding of packed repeated fields. Returns false if malformed.
 bool read_packed(Bytes, std::vector<int64_t>* out);
 bool read_packed(Bytes, std::vector<float>* out);
 

@@ -5,9 +5,9 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kKeys = 64;  // of a block
+constexpr int64_t kKeys = 64;  // per block
 
-// One query after the other, each by a thread.
+// One thread per query.
 void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
   Builder& b = o.b;
   const AttentionSpec& s = o.spec;

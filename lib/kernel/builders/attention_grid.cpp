@@ -1,8 +1,7 @@
-// Attention on workgroups (after FlashAttention-2, Dao 2023): a group computes some queries of a head, each of its warps the
-// rows of one tile of scores. Blocks of keys and values go through shared memory; scores and the rows of the result stay in
-// registers, with the running maximum and sum of each row. f16 and bf16 are multiplied by matrix units where there are some, else
-// each thread computes the elements that it holds. Between the two matmuls exponentials go through shared memory, because what a
-// thread holds of a result is not what it needs of a left operand.
+// Attention on workgroups (after FlashAttention-2, Dao 2023). A workgroup computes a block of queries of a head; each warp
+// computes the rows of one tile of scores. Blocks of keys and values go through shared memory. Scores, result rows and the
+// running maximum and sum stay in registers. f16 and bf16 use matrix units if available, else each thread computes its elements.
+// Exponentials go through shared memory, because a unit's result layout differs from its left operand's.
 #include <algorithm>
 #include <map>
 
@@ -14,12 +13,12 @@ namespace {
 
 using AttentionPart = AttentionOperands::Part;
 
-constexpr int64_t kWarps = 4, kMostKeys = 64;  // of a group, of a block: at most
-constexpr int64_t kWidest = 256;               // head whose results the registers of threads hold
-constexpr int64_t kGapBytes = 16;              // between rows in shared memory, to layout them over the banks
+constexpr int64_t kWarps = 4, kMostKeys = 64;  // at most: warps per workgroup, keys per block
+constexpr int64_t kWidest = 256;               // widest head whose results fit in registers
+constexpr int64_t kGapBytes = 16;              // padding between rows in shared memory, against bank conflicts
 constexpr int64_t kUnrolled = 8;
 
-// Rows of `depth` elements along which matmuls are summed.
+// Rows of a matmul operand in shared memory, with `depth` elements along the contraction.
 struct SharedRows {
   Buf data;
   int64_t rows = 0, depth = 0, gap = 0;
@@ -30,7 +29,7 @@ struct SharedRows {
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// A tile that the threads of a warp compute without a matrix unit: eight of them side by side, each with 4 x 2 elements of it.
+// The layout of a tile that a warp computes without a matrix unit: eight threads across, each with 4 x 2 elements.
 MatrixUnit lane_tile(int warp, DType t) {
   const int down = warp / 8;
   FragmentLayout c = {{columns(1), columns(2), columns(4)}, {columns(8), rows(down), rows(2 * down)}, 3};
@@ -47,7 +46,7 @@ class GridAttention {
     for (SharedRows* rows : {&q_, &keys_, &values_, &exponentials_}) rows->gap = kGapBytes / element_bytes();
   }
 
-  // As many warps and keys as shared memory has room for.
+  // Chooses the most warps and keys that fit in shared memory. Returns false if none fit.
   bool plan() {
     if (o_.spec.width > kWidest || o_.spec.value_width > kWidest) return false;
     const int64_t least = std::max(u_.k, u_.n);
@@ -78,13 +77,13 @@ class GridAttention {
  private:
   int element_bytes() const { return rlxc::bits(u_.operand) / 8; }
   Expr start(const FragmentLayout& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
-  size_t slot(int e) const {  // which of the thread's rows element e of a result is in
+  size_t slot(int e) const {  // index in own_rows_ of element e of a result
     return static_cast<size_t>(std::ranges::find(own_rows_, u_.c.of_element(e).row) - own_rows_.begin());
   }
   int64_t score_units() const { return keys_.rows / u_.n; }
   int64_t result_units() const { return values_.rows / u_.n; }
 
-  // Calls f(place in a matrix of results, row of the group, column) for the elements of `units` results beside each other.
+  // Calls f(index in the result registers, row slot, column) for the elements of `units` neighbouring result tiles.
   template <class F>
   void each_element(int64_t units, const F& f) {
     const int elements = u_.c.elements();
@@ -93,14 +92,14 @@ class GridAttention {
   }
   Expr own_row(size_t slot) const { return row_ + int64_t{own_rows_[slot]}; }
 
-  // Over the threads that hold elements of the same row.
+  // Combines v over the threads that hold the same row.
   Expr across_row(ExprOp combine, Expr v) {
     for (int bit = 0; 1 << bit < u_.warp; ++bit)
       if (u_.c.lane[static_cast<size_t>(bit)].row == 0) v = b_.let("all", make(combine, v, b_.shuffle_xor(v, 1 << bit)));
     return v;
   }
 
-  // The positions first .. end of q, k or v into shared memory, zeros behind them: rows are positions, or elements of a head.
+  // Loads positions first .. end of q, k or v into shared memory, zero-filled. Rows are positions (q, k) or head elements (v).
   void fill(AttentionPart p, const SharedRows& to, Expr first, Expr end) {
     const bool turned = p == AttentionPart::V;
     const int64_t width = turned ? o_.spec.value_width : o_.spec.width, positions = turned ? to.depth : to.rows;
@@ -120,7 +119,7 @@ class GridAttention {
     turns <= kUnrolled ? b_.unroll("e", turns, piece) : b_.loop("e", turns, piece);
   }
 
-  // sums += left * right^T: rows of the warp of one, all rows of the other.
+  // sums += left * right^T, for the warp's rows of `left` and all rows of `right`.
   void multiply(const SharedRows& left, const SharedRows& right, const Buf& sums) {
     by_unit_ ? multiply_by_unit(left, right, sums) : multiply_by_lanes(left, right, sums);
   }
@@ -151,7 +150,7 @@ class GridAttention {
       std::vector<Expr> a;
       for (size_t r = 0; r < own_rows_.size(); ++r) a.push_back(b_.let("a", left.data.load(left.place(own_row(r), k), vector)));
       for (int64_t v = 0; v < right.rows / u_.n; ++v) {
-        std::map<int, Expr> columns;  // of the thread
+        std::map<int, Expr> columns;  // columns of the thread
         for (int e = 0; e < elements; ++e) {
           const int column = u_.c.of_element(e).column;
           if (!columns.contains(column))
@@ -170,7 +169,7 @@ class GridAttention {
     for (int64_t i = 0; i < units * u_.c.elements(); i += vector) sums.store(i, o_.zero(vector));
   }
 
-  // Scores become exponentials; what the rows have summed up so far is scaled to their new maxima.
+  // Turns scores into exponentials and rescales the accumulated sums to the new row maxima.
   void exponentials(const Buf& scores, const Buf& results, Expr key0, Expr end) {
     std::vector<Buf> largest;
     for (size_t r = 0; r < own_rows_.size(); ++r) largest.push_back(b_.variable("largest", tops_[r].get()));
@@ -239,8 +238,8 @@ class GridAttention {
   const bool by_unit_;
   int64_t warps_ = 1, threads_ = 1;
   SharedRows q_, keys_, values_, exponentials_;
-  std::vector<int8_t> own_rows_;  // of a result: those of a thread, after its first
-  std::vector<Buf> tops_, sums_;  // of these rows
+  std::vector<int8_t> own_rows_;  // a thread's rows of a result tile, relative to its first
+  std::vector<Buf> tops_, sums_;  // per own row
   Expr first_, thread_, in_warp_, warp_row_, row_, column_;
 };
 

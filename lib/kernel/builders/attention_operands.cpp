@@ -63,7 +63,7 @@ Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
   Expr s = dot * spec.scale;
   if (spec.softcap > 0) s = spec.softcap * tanh(s / spec.softcap);
   Expr visible = broadcast(constant_int(b.kernel(), DType::Bool, 1), lanes);
-  // Lane i holds key + i, and is visible where i <= position - key.
+  // Lane i has key + i, which is visible if i <= position - key.
   const Expr ahead = cast_to(query + (keys - queries) - key, DType::I32), zero_lane = constant_int(b.kernel(), DType::I32, 0);
   const Expr lane = lanes > 1 ? ramp(zero_lane, 1, lanes) : zero_lane;
   if (spec.causal || spec.window) visible = visible && lane <= broadcast(ahead, lanes);

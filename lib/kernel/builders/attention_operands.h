@@ -1,5 +1,5 @@
-// What the ways of computing attention (attention.cpp on lanes, attention_tiles.cpp on threads, attention_grid.cpp on groups of
-// lanes) share: operands, masks, and which keys a block of queries sees.
+// The operands, masks and visible key ranges of attention, shared by its implementations: a thread per query (attention.cpp),
+// register tiles on CPU threads (attention_tiles.cpp) and workgroups (attention_grid.cpp).
 #pragma once
 #include "kernel/builders/attention.h"
 
@@ -8,20 +8,20 @@ namespace rlxc::kernel {
 class AttentionOperands {
  public:
   AttentionOperands(Builder&, const AttentionSpec&);  // adds the arguments
-  void at_head(Expr batch, Expr head);                // of which the functions below speak
+  void at_head(Expr batch, Expr head);                // selects the head that the functions below access
 
   Expr load_q(Expr query, Expr d, int lanes = 1) const;
-  Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or keys that lie together
+  Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or along contiguous keys
   Expr load_v(Expr key, Expr d, int lanes = 1) const;
-  // Elements of a head as they are stored, 0 where `exists` does not hold; how many of them may be read at once.
+  // Elements of a head in their stored type, 0 where `exists` is false. together(): how many elements one load may read.
   enum class Part : uint8_t { Q, K, V };
   Expr stored(Part, Expr exists, Expr position, Expr d, int lanes) const;
   int together(Part, int most) const;
   void store_y(Expr query, Expr d, Expr value) const;
-  // The score of a query and `dot.lanes()` keys from `key` on: scaled, capped, masked.
+  // Returns the scores of a query and `dot.lanes()` keys from `key` on: scaled, capped and masked.
   Expr score(Expr dot, Expr query, Expr key) const;
-  bool score_vectors() const;  // whether score() may be asked for several keys
-  // Keys that queries first .. first + count may see: from a multiple of `block` on (in blocks), and up to an end.
+  bool score_vectors() const;  // whether score() accepts vectors of keys
+  // The keys visible to queries first .. first + count: the number of the first block of `block` keys, and the end.
   Expr first_block(Expr first, int64_t block) const;
   Expr end(Expr first, int64_t count) const;
 
@@ -30,7 +30,7 @@ class AttentionOperands {
 
   Builder& b;
   const AttentionSpec& spec;
-  const DType type;  // to compute with
+  const DType type;  // the compute type
   const Expr queries, keys;
 
  private:
@@ -46,8 +46,8 @@ class AttentionOperands {
   Expr batch_, head_, kv_head_;
 };
 
-// The body of the kernel.
-void attention_on_tiles(AttentionOperands&, const Mapping&);  // for threads
-bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, and nothing done, where lanes or memory are too few
+// Each emits the kernel body.
+void attention_on_tiles(AttentionOperands&, const Mapping&);  // on CPU threads
+bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, nothing emitted: too few lanes or too little shared memory
 
 }  // namespace rlxc::kernel

@@ -1,5 +1,5 @@
-// Attention of every form against loops over queries and keys: interpreted, as C, and as text of the targets with grids, with
-// their matrix units too.
+// Attention in every form against loops over queries and keys: interpreted, as C, and as source of the grid targets, with and
+// without matrix units.
 #include "kernel/builders/attention.h"
 
 #include <doctest/doctest.h>
@@ -61,7 +61,7 @@ KernelCase attention_case(const Form& f, DType dtype) {
   c.buffers = {{dtype, q}, {dtype, k}, {dtype, v}};
   if (f.mask) c.buffers.push_back({mask_type, mask});
   c.buffers.push_back({DType::F32, y, true});
-  if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second product
+  if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second matmul
   c.build = [f, dtype, mask_type, scale](kernel::Builder& builder, const Mapping& m) {
     AttentionSpec s;
     s.heads = kHeads, s.queries = f.queries, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;

@@ -1,6 +1,5 @@
-// Attention on threads: a piece of work is a block of queries of one head. For each block of keys, transposed once, its scores
-// and then its share of the result are register tiles of matmuls, as in gemm_tiles.cpp; between them a softmax with running
-// maximum and sum.
+// Attention on CPU threads. A task is a block of queries of one head. For each block of keys, transposed once, the scores and
+// then their contribution to the result are register tiles of matmuls, as in gemm_tiles.cpp, with an online softmax between them.
 #include <algorithm>
 
 #include "kernel/builders/attention_operands.h"
@@ -9,8 +8,8 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kQueries = 96;       // of a piece of work, at most
-constexpr int64_t kResults = 1 << 15;  // elements of their results on the stack
+constexpr int64_t kQueries = 96;       // most queries per task
+constexpr int64_t kResults = 1 << 15;  // elements of its results on the stack
 
 class AttentionTiles {
  public:
@@ -62,7 +61,7 @@ class AttentionTiles {
     });
   }
 
-  // Element d of key j at d * keys + j.
+  // Packs keys: element d of key j at d * keys + j.
   void pack_keys() {
     const int64_t width = o_.spec.width;
     b_.when(some_ < keys_, [&] { b_.loop("i", width * t_.vectors, [&](Expr i) { k_.store(i * t_.lanes, o_.zero(t_.lanes)); }); });
@@ -81,7 +80,7 @@ class AttentionTiles {
             [&](Expr j) { b_.loop("d", o_.spec.width, [&](Expr d) { k_.store(d * keys_ + j, o_.load_k(key0_ + j, d)); }); });
   }
 
-  // A tile of sums in registers: loaded, added to for `depth` steps, stored.
+  // A register tile of sums: starts from `start`, accumulates `depth` steps, calls `store`.
   template <class Start, class Left, class Right, class Store>
   void tile(int vectors, int lanes, const Index& depth, const Start& start, const Left& left, const Right& right,
             const Store& store) {
@@ -112,7 +111,7 @@ class AttentionTiles {
         [&](int i, int v, Expr sum) { scores_.store((r + i) * keys_ + v * t_.lanes, sum); });
   }
 
-  // Dot products of a row become scores, then exponentials; what the row has summed up so far is scaled to the new maximum.
+  // Turns a row's dot products into scores, then exponentials, and rescales the accumulated sums to the new maximum.
   void exponentials(Expr r, const Buf& tops, const Buf& sums) {
     const int64_t n = o_.spec.value_width;
     const Expr query = b_.let("query", min(first_ + r, o_.queries - 1)), row = b_.let("row", r * keys_);
@@ -152,7 +151,7 @@ class AttentionTiles {
     sums.store(r, sum.get() + (t_.lanes > 1 ? reduce_add(wide.get()) : wide.get()));
   }
 
-  // acc[r ..] += scores * v, a few vectors of the rows of v at a time.
+  // acc[r ..] += scores * v, for a few vectors of v's columns at a time.
   void add_values(Expr r) {
     const int64_t n = o_.spec.value_width;
     int lanes = is_constant(o_.spec.v.strides[3], 1) ? t_.lanes : 1;
@@ -175,9 +174,9 @@ class AttentionTiles {
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t keys_;  // of a block
-  int rows_ = 1;        // queries of a tile
-  int64_t block_ = 1;   // of a piece of work
+  const int64_t keys_;  // keys per block
+  int rows_ = 1;        // queries per tile
+  int64_t block_ = 1;   // queries per task
   Buf q_, k_, scores_, acc_;
   Expr first_, count_, tiles_, key0_, some_;
 };

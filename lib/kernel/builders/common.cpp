@@ -55,7 +55,7 @@ Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own,
 
 namespace {
 
-// Elements from the first position of a dimension to this one.
+// Returns the offset of a position along dim d.
 Expr distance(Kernel* k, const Operand& o, size_t d, Expr position) {
   if (!o.split(d)) return position * o.strides[d].in(k);
   Expr rest = o.starts.empty() ? position : position + o.starts[d].in(k), sum = constant_int(k, DType::I64, 0);
@@ -116,11 +116,11 @@ void for_each_workgroup(Builder& b, const Mapping& m, const std::string& name, I
   int64_t constant_n = 0, width = m.max_grid[0];
   if (constant(n, &constant_n) && constant_n <= width) {
     Expr i = b.grid(name, 0, n);
-    body(i, b.threads("thread", 0, threads));
+    body(i, b.threads("thread_id", 0, threads));
     return;
   }
   Expr x = b.grid(name + "_x", 0, min(n, width)), y = b.grid(name + "_y", 1, ceil_div(n, width));
-  Expr thread = b.threads("thread", 0, threads);
+  Expr thread = b.threads("thread_id", 0, threads);
   Expr i = b.let(name, y * width + x);
   b.when(i < n, [&] { body(i, thread); });
 }

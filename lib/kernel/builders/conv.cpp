@@ -7,7 +7,7 @@
 namespace rlxc::kernel {
 namespace {
 
-// Rows of the panel are (channel, tap), its columns a piece of the result, which is made of pieces of rows of the result.
+// Fills a panel: rows are (channel, tap), columns are consecutive result elements, copied by runs within one result row.
 void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   Builder& b = *p.builder;
   Kernel* k = b.kernel();
@@ -48,14 +48,14 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   });
 }
 
-// Group i of the channels of an operand with strides {batch, channel, position}.
+// Splits the channel axis of an operand with strides {batch, channel, position} into groups.
 Operand grouped(Kernel* k, const Operand& o, const Index& channels) {
   Operand g = o;
   g.strides = {o.strides[0], o.strides[1].in(k)*channels.in(k), o.strides[1], o.strides[2]};
   return g;
 }
 
-// The side of the matmul that is known ahead: rows are the output channels of a group, in batches of [image, group].
+// The constant side of the matmul: rows are the output channels of a group, batches are [image, group].
 GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   GemmSpec g;
   const Expr rows = s.out_channels.in(k) / s.groups;

@@ -1,5 +1,5 @@
-// Convolutions of 8-bit integers on threads by a dot unit: words of four channels of the image beside words of the weights, as
-// rows of a matmul whose columns are the positions of the result.
+// Convolutions of 8-bit integers on CPU threads with a dot unit: words of four input channels, multiplied with words of the
+// weights as rows of a matmul whose columns are positions of the result.
 #include "kernel/builders/conv_dots.h"
 
 namespace rlxc::kernel {

@@ -7,7 +7,7 @@
 namespace rlxc::kernel {
 namespace {
 
-// Elements or vectors of the result one by one: for few rows or columns, which tiles would fill badly.
+// Computes the result by elements or vectors, for few rows or columns, which would underfill tiles.
 class RowByRow {
  public:
   RowByRow(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), lanes_(m.vector_lanes(rlxc::bits(o.spec.accumulate) / 8)) {
@@ -29,7 +29,7 @@ class RowByRow {
     int64_t k = 64;
     constant(o_.k, &k);
     for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * width, [&](Expr work) {
-      // Rows that choose their matrix follow each other, so that those with the same one find it in the cache.
+      // Rows with an index of their matrix (b_row) are consecutive, which lets equal indices hit the cache.
       const bool by_rows = o_.spec.b_row.has_value();
       const Expr batch = by_rows ? work % o_.batches() : work / (groups * o_.m);
       const Expr group = by_rows ? work / o_.batches() % groups : work % groups;
@@ -51,9 +51,9 @@ class RowByRow {
   }
 
  private:
-  static constexpr int64_t kPieces = 8, kMostAcross = 8;  // to share out at least; vectors that are read together at most
+  static constexpr int64_t kPieces = 8, kMostAcross = 8;  // least tasks per row; most vectors computed together
 
-  // `count` vectors of a row of the result. What they read of a row of b lies together.
+  // Computes `count` vectors of a result row, whose loads from a row of b are contiguous.
   void elements(Expr row, Expr column, int lanes, int count) {
     const int halves = o_.spec.pair ? 2 : 1;
     std::vector<Buf> sums;
@@ -71,7 +71,7 @@ class RowByRow {
                o_.spec.pair ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
   }
 
-  // Several sums hide the latency of an addition.
+  // Several accumulators hide the latency of an addition.
   void dot(Expr row, Expr column) {
     const int sums = known_ && length_ < 4 * lanes_ ? 1 : 4;
     const int64_t step = int64_t{sums} * lanes_;
@@ -96,8 +96,8 @@ class RowByRow {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  int lanes_, across_ = 1;                                  // elements of a vector; vectors of a row that are computed together
-  bool along_n_ = false, along_k_ = false, known_ = false;  // which way vectors lie; whether its length is known
+  int lanes_, across_ = 1;                                  // elements of a vector; vectors of a row computed together
+  bool along_n_ = false, along_k_ = false, known_ = false;  // axis of the vectors; whether its length is constant
   int64_t length_ = 0;
 };
 

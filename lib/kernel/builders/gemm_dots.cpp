@@ -1,8 +1,9 @@
-// A matmul of 8-bit integers on threads by a dot unit. Words of the right operand hold `group` quantized of a column, in panels
-// whose last row is the sum of each column. The unit takes unsigned quantized on the left and signed ones on the right: the
-// others are flipped by their sign bit, which moves their zero point. Zero points are taken off the sums:
+// A matmul of 8-bit integers on CPU threads with a dot unit. Words of the right operand hold `group` values of a column, in
+// panels whose last row has the column sums. The unit multiplies unsigned values on the left by signed ones on the right.
+// Operands of the other signedness have their sign bit flipped, which shifts their zero point. Zero points are subtracted from
+// the sums:
 //   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)
-// All sums wrap, so that the result is exact wherever that of the plain loop is.
+// Sums wrap: the result is exact whenever that of a plain loop is.
 #include <algorithm>
 
 #include "kernel/builders/gemm_operands.h"
@@ -10,10 +11,10 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kDotPieces = 16;     // of work, that keep threads busy
-constexpr int64_t kLeastDotRows = 48;  // of a piece
-constexpr int64_t kMostDotRows = 384;  // of a piece whose row sums are kept
-constexpr int64_t kChunkWords = 512;   // of a column in a panel on the stack
+constexpr int64_t kDotPieces = 16;     // tasks that keep threads busy
+constexpr int64_t kLeastDotRows = 48;  // per task
+constexpr int64_t kMostDotRows = 384;  // per task, if row sums are stored
+constexpr int64_t kChunkWords = 512;   // words per column in a panel on the stack
 
 const DotUnit* dot_unit(const Mapping& m) {
   for (const DotUnit& u : m.dot_units)
@@ -68,7 +69,7 @@ class DotTiles {
     });
   }
 
-  // A piece of work is a block of rows and a panel of columns.
+  // A task is a block of rows and a panel of columns.
   void run() {
     const Expr panels = ceil_div(o_.n, w_);
     int64_t m = 0, k = 256, count = 0;
@@ -96,17 +97,17 @@ class DotTiles {
   }
 
  private:
-  // Columns of a panel that the result has; none: as many as it has from column0 on.
+  // Columns of the panel within the result; nullopt: determined by column0 at run time.
   using Count = std::optional<int64_t>;
 
   bool flips_a() const { return o_.spec.a.dtype == DType::I8; }
   bool flips_b() const { return o_.spec.b.dtype == DType::U8; }
-  // Sums of what is not packed are taken where the zero point of the other side is not zero.
+  // Sums of the unpacked operand are needed if the other one has a zero point.
   bool sums_rows() const { return !left_ && (o_.spec.b_zero || o_.spec.b_shift); }
   bool sums_columns() const { return left_ && (o_.spec.a_zero || o_.spec.a_shift); }
   Type quantized(DType t, int lanes) const { return {t, lanes * kWordCodes}; }
 
-  // A code of b as a signed one; 0 beyond k.
+  // Returns an element of b as a signed value; 0 beyond k.
   Expr code_of_b(Expr k, Expr column, int lanes) const {
     const bool whole = is_multiple(o_.k, kWordCodes);
     Expr code = o_.load_b(whole ? k : min(k, o_.k - 1), column, lanes);
@@ -114,7 +115,7 @@ class DotTiles {
     return whole ? code : select(k < o_.k, code, o_.zero(lanes));
   }
 
-  // The word of quantized p * group .. of a row of a; 0 beyond k.
+  // Returns word p of a row of a (values p * group ..); 0 beyond k.
   Expr word_of_a(Expr row, Expr p, bool whole) const {
     if (left_) return o_.from_a.load(o_.where_a(row, first_ + p));
     const Expr k = p * kWordCodes;
@@ -132,7 +133,7 @@ class DotTiles {
     return b_.let("word", word);
   }
 
-  // Calls body(word, whether it has all its quantized) for each word of a row, or of a chunk of it.
+  // Calls body(word, whole) for each word of a row or of the current chunk. whole: no value is beyond k.
   void each_word(const std::function<void(Expr p, bool whole)>& body) {
     if (left_) return b_.loop("p", count_, [&](Expr p) { body(p, true); });
     b_.loop("p", o_.k / kWordCodes, [&](Expr p) { body(p, true); });
@@ -143,7 +144,7 @@ class DotTiles {
     else b_.when(o_.k % kWordCodes != 0, last);
   }
 
-  // Columns that are not packed are copied to a panel, a chunk of words at a time; between chunks the sums wait in a buffer.
+  // Copies unpacked columns to a panel, a chunk of words at a time. Sums are buffered between chunks.
   void by_filled_panel() {
     int64_t steps = 0;
     constant(steps_, &steps);
@@ -223,7 +224,7 @@ class DotTiles {
     b_.when(column0_ + w_ <= o_.n, whole, last);
   }
 
-  // All rows of the piece: tiles of nearly equal heights where their number is known.
+  // Processes all rows of the task, in tiles of nearly equal height if their number is known.
   void rows(int vectors, Count count) {
     int64_t m = 0;
     if (constant(o_.m, &m)) {
@@ -253,7 +254,7 @@ class DotTiles {
       });
   }
 
-  // Rows r .. of the piece: vectors of sums in registers over all of k.
+  // Computes rows r .. of the task over all of k, with sums in registers.
   void tile(Expr r, int rows, int vectors, Count count) {
     std::vector<Buf> sums;
     for (int i = 0; i < rows; ++i)
@@ -283,7 +284,7 @@ class DotTiles {
       for (int v = 0; v < vectors; ++v) sums_.store((r + i) * w_ + int64_t{v} * t_.lanes, sum_of(i, v));
   }
 
-  // Writes sums of rows from r on.
+  // Writes the sums of rows from r on.
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
     const int direct = !o_.c_vectors() || !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
@@ -301,13 +302,13 @@ class DotTiles {
             [&](Expr i) { b_.loop("j", rest, [&](Expr j) { write(r + i, first + j, line.load(i * w_ + first + j)); }); });
   }
 
-  // The zero points of the quantized as the unit takes them.
+  // Returns the zero point of the values as the unit reads them.
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const {
     if (by == 0) return zero;
     return zero ? *zero + by : b_.value(DType::I32, by);
   }
 
-  // Sums of columns j .. of the panel without what zero points and flipped quantized add to them.
+  // Applies the zero-point corrections to the sums of columns j .. and writes them.
   void write(Expr r, Index j, Expr sum) {
     const int lanes = sum.lanes();
     const Expr row = row0_ + r, in_panel = j.in(b_.kernel()), column = column0_ + in_panel;
@@ -328,9 +329,9 @@ class DotTiles {
   const Mapping& m_;
   const DotUnit& u_;
   const RegisterTile t_;
-  const int64_t w_;   // columns of a panel
-  const Expr steps_;  // words of a column
-  const bool left_;   // the packed operand is a: its words are signed, those of b are copied to a panel
+  const int64_t w_;   // columns per panel
+  const Expr steps_;  // words per column
+  const bool left_;   // a is the packed operand: its words are signed, and words of b are copied to a panel
   int64_t row_block_ = 0;
   Expr row0_, rows_, column0_, at_;
   Expr first_, count_;  // words of the chunk in the panel

@@ -1,6 +1,5 @@
-// A matmul on a grid of threads: a group computes a square tile of the result, a thread a few rows and columns of it in
-// registers. Slices of a and b, converted once, go through shared memory, laid out so that threads beside each other read
-// elements beside each other.
+// A matmul on a grid. A workgroup computes a square tile of the result, a thread some of its rows and columns in registers.
+// Slices of a and b are converted once and go through shared memory, laid out for accesses of neighbours by neighbouring threads.
 #include <algorithm>
 
 #include "kernel/builders/gemm_operands.h"
@@ -14,14 +13,14 @@ class GridTiles {
  public:
   GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
-    // Larger tiles read less, smaller ones occupy more of the device.
+    // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = 0, columns = 0;
     const bool known_rows = constant(o.m, &rows), known_columns = constant(o.n, &columns);
     int64_t each = known_rows && known_columns && rows >= 512 && columns >= 512 ? 8 : 4;
     while (each > 1 && 2 * kSlice * side_ * each * (rlxc::bits(o.spec.accumulate) / 8) > m.shared_bytes) each /= 2;
     rows_ = known_rows ? std::min(each, (rows + side_ - 1) / side_) : each;
     columns_ = known_columns ? std::min(each, (columns + side_ - 1) / side_) : each;
-    // Of a pair, a thread has as many columns of each half.
+    // With `pair`, a thread has as many columns of each half.
     own_ = o.spec.pair ? std::max<int64_t>(1, std::min(each / 2, columns_)) : columns_;
     if (o.spec.pair) columns_ = 2 * own_;
   }
@@ -32,14 +31,14 @@ class GridTiles {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
       column0_ = b_.let("column0", tile % columns * (own_ * side_));
-      const Expr beside = thread % side_, apart = thread / side_;  // threads beside each other write neighbours
+      const Expr beside = thread % side_, apart = thread / side_;  // threads that are neighbours write neighbours
       thread_ = thread, x_ = b_.let("x", o_.c_down() ? apart : beside), y_ = b_.let("y", o_.c_down() ? beside : apart);
       body();
     });
   }
 
  private:
-  // Fills a slice: element (p, i) at p * size + i. Lanes walk along the axis that is contiguous in memory.
+  // Fills a slice: element (p, i) goes to p * size + i. Neighbouring threads read along the contiguous axis.
   void fetch(const Buf& to, int64_t size, bool along_k, const std::function<void(Expr p, Expr i, Buf& v)>& load) {
     const int64_t threads = side_ * side_;
     b_.loop("e", (kSlice * size + threads - 1) / threads, [&](Expr e) {
@@ -99,8 +98,8 @@ class GridTiles {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns of a thread
-  int64_t own_ = 1;                            // columns of the result that a thread makes
+  int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
+  int64_t own_ = 1;                            // columns of the result per thread
   Expr thread_, x_, y_, row0_, column0_;
 };
 

@@ -1,7 +1,6 @@
-// A matmul of f16 or bf16 on a grid of threads by matrix units: a group computes a tile of the result, a warp of it some units in
-// registers. Slices of a and b go through shared memory twice over, so that the next one is read while this one is multiplied.
-// In shared memory the steps of k of one unit lie together for each row of a and column of b, because a thread reads several of
-// them at once; a gap after every four rows spreads stores of blocks over the banks.
+// A matmul of f16 or bf16 on a grid with matrix units. A workgroup computes a tile of the result, each warp some units of it in
+// registers. Slices of a and b are double-buffered in shared memory. The steps of k of one unit are contiguous for each row of a
+// and column of b, because a thread reads several at once; a gap after every four rows avoids bank conflicts.
 #include <algorithm>
 
 #include "kernel/builders/gemm_operands.h"
@@ -11,7 +10,7 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kSliceDepth = 32;  // steps of k in shared memory
-constexpr int64_t kDeep = 4;         // steps of k that a thread fetches of an operand whose rows or columns are contiguous
+constexpr int64_t kDeep = 4;         // steps of k that a thread loads at once from contiguous rows or columns
 constexpr int64_t kLarge = 512;
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
@@ -23,13 +22,13 @@ const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   return find_unit(m, s.a.dtype, s.accumulate);
 }
 
-// The tile of an operand; `i` counts rows of a and columns of b.
+// The tile of an operand. `i` is a row of a or a column of b.
 struct Tile {
   const char* name;
-  Buf from, shared, next;  // next: what a thread has fetched of the slice to come
+  Buf from, shared, next;  // next: the thread's prefetched part of the next slice
   int64_t size = 0;
-  bool along_k = false;        // contiguous in memory; else along i
-  int64_t wide = 1, deep = 1;  // what a thread fetches at once
+  bool along_k = false;        // contiguous along k in memory; else along i
+  int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> at;
 
@@ -42,7 +41,7 @@ class MatrixTiles {
     const int64_t warps = std::max<int64_t>(std::min(m.workgroup_size, 256) / u.warp, 1);
     threads_ = warps * u.warp;
     warps_down_ = warps > 1 ? 2 : 1, warps_across_ = warps / warps_down_;
-    // Larger tiles read less, smaller ones occupy more of the device.
+    // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = kLarge, columns = kLarge;
     constant(o.m, &rows), constant(o.n, &columns);
     const int64_t most = rows >= kLarge && columns >= kLarge ? 4 : 2;
@@ -81,7 +80,7 @@ class MatrixTiles {
     plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
   }
 
-  // How wide the operand may be read: along k (its axis `k_axis`) or along rows or columns, the other one of the last two axes.
+  // Chooses the load width: along k (axis `k_axis`) or along the other one of the last two axes.
   void plan(Tile* t, const Operand& from, size_t k_axis, Expr k, Expr length, bool computed) {
     const size_t other = 2 * from.strides.size() - 3 - k_axis;
     auto widest = [&](size_t axis, Expr extent, int64_t most) -> int64_t {
@@ -100,14 +99,14 @@ class MatrixTiles {
     t->wide = t->along_k ? 1 : widest(other, length, kDeep);
   }
 
-  // Element (i, k) of a slice in shared memory.
+  // Returns the offset of element (i, k) of a slice in shared memory.
   Expr place(const Tile& t, Expr i, Expr k) const {
     return (k / int64_t{u_.k} * padded(t.size) + i + i / 4) * int64_t{u_.k} + k % int64_t{u_.k};
   }
   static int64_t padded(int64_t size) { return size + size / 4; }
   int64_t slice_elements(const Tile& t) const { return kSliceDepth * padded(t.size); }
 
-  // Calls f(number of the block among those of this thread, first i, first k) for all blocks of the slice.
+  // Calls f(the thread's block number, first i, first k) for this thread's blocks of the slice.
   void each_block(const Tile& t, const std::function<void(Expr, Expr, Expr)>& f) {
     const int64_t blocks = t.blocks(), deep = u_.k / t.deep, wide = t.size / t.wide;
     b_.unroll("e", (blocks + threads_ - 1) / threads_, [&](Expr e) {
@@ -141,14 +140,14 @@ class MatrixTiles {
 
   Expr along(const FragmentLayout& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
 
-  // The vector of a thread for the unit whose first row (column) is i and whose first step of k is k.
+  // Returns a thread's vector for the unit at row (column) i and step k.
   Expr part(const Tile& t, const FragmentLayout& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr k) {
     return fragment(b_, u_, s, of_k, (std::string("part_") + t.name).c_str(), [&](Step at, int run) {
       return t.shared.load(base + place(t, i + int64_t{at.*of_i}, k + int64_t{at.*of_k}), run);
     });
   }
 
-  // First column of the tile of b of the unit v of a warp.
+  // Returns the first column of a warp's unit v in the tile of b.
   Expr unit_column(int64_t v) const { return across_at_ * (each_half_ * u_.n) + v / each_half_ * own_ + v % each_half_ * u_.n; }
   Expr unit_row(int64_t u) const { return down_at_ * (down_ * u_.m) + u * u_.m; }
 
@@ -217,7 +216,7 @@ class MatrixTiles {
   const Mapping& m_;
   const MatrixUnit& u_;
   int64_t threads_ = 1, warps_down_ = 1, warps_across_ = 1;
-  int64_t down_ = 1, each_half_ = 1, halves_ = 1;  // units of a warp: rows, columns of a half of b, halves (of a pair)
+  int64_t down_ = 1, each_half_ = 1, halves_ = 1;  // units per warp: rows, columns per half of b, halves (2 with `pair`)
   int64_t own_ = 1;                                // columns of the result in the tile
   Tile a_, b_tile_;
   Expr thread_, in_warp_, down_at_, across_at_, row0_, column0_;

@@ -53,8 +53,7 @@ Expr GemmOperands::where_b(Expr k_index, Expr column) const {
   return base_b() + k_index * spec.b.strides.end()[-2].in(b.kernel()) + column * spec.b.strides.back().in(b.kernel());
 }
 
-// Elements `first` and its neighbours, or one for all lanes where `step` is 0. Quantized values of few bits are taken out of
-// their bytes.
+// Loads element `first` and its neighbours, or one element for all lanes if `step` is 0. Unpacks sub-byte values.
 Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64_t step, int lanes) const {
   if (step == 0) lanes = 1;
   if (!is_quantized || spec.quantized->bits == 8) return from.load(first, lanes);
@@ -63,7 +62,7 @@ Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64
   return cast_to(byte, DType::I32) >> (cast_to(at, DType::I32) & (a_byte - 1)) * bits & ((1 << bits) - 1);
 }
 
-// The scale or zero point of elements of b, neighbours along k or along a row.
+// Loads the scale or zero point of elements of b that are neighbours along k or along a row.
 Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_quantized, Expr k_index, Expr column, int lanes,
                             bool along_k) const {
   const int64_t block = spec.quantized->block;

@@ -1,40 +1,40 @@
-// The operands of a matmul as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
+// The operands of a matmul, shared by its implementations (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp).
 #pragma once
 #include "kernel/builders/gemm.h"
 
 namespace rlxc::kernel {
 
-// Elements are of the accumulator type, zero points subtracted. `batch` must be set before any of them is read.
+// Loads return the accumulator type with zero points subtracted. Set `batch` before any load.
 class GemmOperands {
  public:
-  GemmOperands(Builder&, const GemmSpec&);  // without arguments yet
+  GemmOperands(Builder&, const GemmSpec&);  // adds no arguments
   void add_a();
-  void add_b();      // with what its elements take to read
-  void add_zeros();  // those that the spec has
+  void add_b();      // adds scale and zero points of a quantized b too
+  void add_zeros();  // adds those of the spec
   void add_extras_and_c();
 
-  Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // elements of the buffers
+  Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // element offsets in the buffers
   Expr where_b(Expr k, Expr column) const;
-  Expr base_b() const;  // of this batch's matrix
+  Expr base_b() const;  // offset of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
   Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
-  std::optional<Expr> zero_of_a(Expr row) const;                        // of the accumulator type
-  Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of a rounded row
+  std::optional<Expr> zero_of_a(Expr row) const;                        // in the accumulator type
+  Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of RoundedRows
   std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
-                     int lanes = 1) const;  // lanes along rows; `row` counts from the first of the block
+                     int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
-  // Bias, pair (with the sums of columns n + column on) and epilogue of a vector of sums, and its store. The vector goes along a
-  // row, or `down` a column.
+  // Applies bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The vector is
+  // along a row, or along a column if `down`.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
-  // The same for the columns of the result from column0 on, at most `width`, whose sums lie in `from`; those of `second` lie
-  // `width` behind.
+  // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
+  // distance `width`.
   void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
 
-  bool b_vectors() const;  // whether neighbours in a row of b lie together; of c, bias and all extras
+  bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
   bool c_vectors() const;
-  bool c_down() const;  // whether neighbours in a column of c lie together, and not those in a row
+  bool c_down() const;  // whether columns of c are contiguous and rows are not
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
   Expr batches() const { return product(b.kernel(), spec.batch); }
@@ -61,22 +61,22 @@ class GemmOperands {
   std::vector<Buf> extras_;
 };
 
-constexpr int64_t kChunk = 256;  // steps of k for which a panel and rows stay in the cache
+constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
 
-// Sums that all registers but a row of the right operand and one value of the left can hold.
+// A tile of sums that fills the registers, except a row of the right operand and one value of the left.
 struct RegisterTile {
   int lanes, vectors, rows;
   int64_t panel() const { return int64_t{lanes} * vectors; }  // columns
 };
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
-// Each adds the body of the kernel; operands were added.
-void gemm_on_tiles(GemmOperands&, const Mapping&);           // threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);            // lanes, tiles in shared memory and registers
-void gemm_on_dots(GemmOperands&, const Mapping&);            // threads, of GemmSpec::dots
-void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // the same with a quantized b
+// Each emits the kernel body. Arguments were added before.
+void gemm_on_tiles(GemmOperands&, const Mapping&);           // CPU threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);            // grid, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);            // CPU threads, GemmSpec::dots
+void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b
 void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
 int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
-bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits
+bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // grid; returns false and emits nothing if no unit fits
 
 }  // namespace rlxc::kernel

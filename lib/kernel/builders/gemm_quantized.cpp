@@ -42,7 +42,7 @@ void QuantizedPanels::each_step(Expr panel, Expr k0, Expr count, const std::vect
 
 void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, const std::vector<int>& lanes,
                             const std::function<void(Expr p, const Column&)>& body) const {
-  // Of each vector, or one for all: (code - zero) * scale = code * scale + offset.
+  // Per vector, or one for all: (value - zero) * scale = value * scale + offset.
   auto of_block = [&](const Buf& from, const Operand& at, size_t v) {
     return panel_entry(o_, from, at, panel, block, static_cast<int64_t>(v) * tile_.lanes, lanes[v]);
   };

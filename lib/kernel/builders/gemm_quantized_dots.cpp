@@ -1,8 +1,8 @@
-// A matmul of rows of 8-bit integers and a quantized weight on threads by a dot unit:
-//   y = sum over blocks of scale of row and block * scale of block and column * (sum x * code - zero * sum x)
-// Codes are unsigned: signed ones are flipped by their sign bit, which moves their zero point. A byte of a word holds as many
-// codes of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words give what the unit takes. One to
-// three rows multiply the words as they are; for more, a chunk of a panel is spread out to bytes first.
+// A matmul of 8-bit integer rows and a quantized weight on CPU threads with a dot unit:
+//   y = sum over blocks of scale of row and block * scale of block and column * (sum x * q - zero * sum x)
+// Weight values are unsigned: signed ones have their sign bit flipped, which shifts their zero point. A byte of a word has as
+// many values of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words yield the unit's operand.
+// Few rows multiply the words directly; for more, a chunk of a panel is unpacked to bytes first.
 #include <algorithm>
 
 #include "kernel/builders/gemm_quantized.h"
@@ -10,10 +10,10 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kTileRows = 2;             // whose sums of a block, and of all, stay in registers beside a row of the panel
-constexpr int kRowsOfWords = 3;          // fewer rows do not repay spreading codes out
-constexpr int64_t kPieceRows = 192;      // rows for which one piece of work walks a panel
-constexpr int64_t kMostBlock = 1 << 16;  // terms whose sum stays within 32 bits
+constexpr int kTileRows = 2;             // rows whose sums, and those of a block, stay in registers beside a row of the panel
+constexpr int kRowsOfWords = 3;          // up to so many rows, words are multiplied without unpacking
+constexpr int64_t kPieceRows = 192;      // rows per task and panel
+constexpr int64_t kMostBlock = 1 << 16;  // products whose sum fits in 32 bits
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
 
@@ -53,7 +53,7 @@ class QuantizedDots {
     });
   }
 
-  // A piece of work is a block of rows and a panel of columns.
+  // A task is a block of rows and a panel of columns.
   void run() {
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0;
@@ -77,7 +77,7 @@ class QuantizedDots {
   }
 
  private:
-  // Blocks first .. first + count of the panel: as words, or spread out; all of k, or sums wait in a buffer.
+  // Blocks first .. first + count of the panel. spread: unpacked to bytes; all: covers k, otherwise sums are buffered.
   struct Chunk {
     Expr first, count;
     bool spread, all;
@@ -210,9 +210,9 @@ class QuantizedDots {
   const Mapping& m_;
   const Quantized& quantized_;
   const RegisterTile t_;
-  const int64_t w_, own_;  // columns of a panel, and of the result that it makes
+  const int64_t w_, own_;  // columns per panel, and result columns per panel
   const int bits_;
-  const int64_t fields_, step_;  // codes of a byte and of a word
+  const int64_t fields_, step_;  // quantized values per byte and per word
   int64_t k_ = 0, block_ = 0, row_block_ = kPieceRows;
   Expr panel_, row0_, rows_, column0_, words_at_;
   Buf bytes_, sums_;

@@ -1,4 +1,4 @@
-// Products of every form against three loops: interpreted, as C, and as text of the targets with grids.
+// Matmuls in every form against three nested loops: interpreted, as C, and as source of the grid targets.
 #include "kernel/builders/gemm.h"
 
 #include <doctest/doctest.h>
@@ -16,12 +16,12 @@ struct Form {
   int64_t batch, m, n, k;
   bool trans_a = false, trans_b = false, epilogue = false;
   DType dtype = DType::F32;
-  bool pair = false;  // b has 2n columns: the product of the two halves
+  bool pair = false;  // b has 2n columns: multiplies the two halves
   enum : uint8_t {
     Rows,
     Down,
     Across
-  } order = Rows;  // in columns lie c and one residual, or one residual alone; the other in rows
+  } order = Rows;  // c and one residual are column-major, or one residual alone; others are row-major
 };
 
 KernelCase product_case(const Form& f) {

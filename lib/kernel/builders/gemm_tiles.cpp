@@ -1,6 +1,6 @@
-// A matmul on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
-// of rows x vectors of sums over a panel of b whose columns lie together. Panels are packed ahead (weights) or, a chunk of k at a
-// time, on the stack of the thread.
+// A matmul on CPU threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): register
+// tiles of rows x vectors of sums over panels of b with contiguous columns. Panels are prepacked (weights) or packed on the
+// thread's stack, a chunk of k at a time.
 #include <algorithm>
 #include <bit>
 
@@ -9,13 +9,13 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kRowBlock = 192;   // rows for which one piece of work walks a panel
-constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a panel
-constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
-constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
-constexpr int64_t kFewRows = 3;      // rows for which a quantized panel is not worth decoding to memory
-constexpr int64_t kMostSingles = 2;  // columns that are cheaper as vectors of rows than as part of a vector in every row
-constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
+constexpr int64_t kRowBlock = 192;   // rows per task and panel
+constexpr int64_t kLeastRows = 48;   // packing a panel does not pay for fewer rows
+constexpr int64_t kStays = 1 << 16;  // elements of rows that fit in the cache
+constexpr int64_t kManyPieces = 8;   // tasks that keep threads busy
+constexpr int64_t kFewRows = 3;      // most rows for which a quantized panel is decoded while it is read
+constexpr int64_t kMostSingles = 2;  // remaining columns computed as vectors of rows
+constexpr int64_t kSetBytes = 4096;  // row strides of a multiple of it conflict in the cache
 
 class GemmTiles {
  public:
@@ -66,14 +66,14 @@ class GemmTiles {
     });
   }
 
-  // A piece of work is a block of rows and a panel of columns, or a few of them where rows are copied.
+  // A task is a block of rows and a panel of columns, or several panels if rows are copied.
   void run() {
     copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
-    // Rows that were copied, or do not stay in the cache, are read for several panels while they are there.
+    // Rows that are copied, or exceed the cache, are reused for several panels.
     const bool grouped = copied_ || (o_.spec.rows_packed && m > kStays / k);
     if (known && grouped) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
     if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? kRowBlock : 3 * kRowBlock);
@@ -97,7 +97,7 @@ class GemmTiles {
   }
 
  private:
-  // Rows of a piece of work beside `groups` groups of panels: as many pieces as keep threads busy, of about one size.
+  // Returns the rows per task, given `groups` groups of panels: enough tasks to balance threads, of nearly equal size.
   int64_t balanced_rows(int64_t m, int64_t groups, int64_t most) const {
     const int64_t high = t_.rows;
     if (groups < kManyPieces) most = kRowBlock;
@@ -108,7 +108,7 @@ class GemmTiles {
     return ((m + blocks - 1) / blocks + high - 1) / high * high;
   }
 
-  // Rows k0 .. k0 + count of the columns of b that make columns column .. of the result; beyond n zero, or anything finite.
+  // Packs rows k0 .. k0 + count of the columns of b for result columns column .. Values beyond n are zero or any finite number.
   void pack_panel(const Buf& to, Expr base, Expr column, Expr k0, Expr count) {
     if (o_.spec.fill) return o_.spec.fill({&b_, o_.from_b, to, o_.batch, column, k0, count, w_, t_.lanes});
     pack_columns(to, base, column, 0, k0, count);
@@ -151,7 +151,7 @@ class GemmTiles {
     });
   }
 
-  // The sum over k in chunks, so that a chunk of the panel stays in the cache; between them the sums wait in a buffer.
+  // Sums over k in chunks, to keep a chunk of the panel in the cache. Sums are buffered between chunks.
   void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
     const GemmSpec& s = o_.spec;
     const int64_t step = quantized_ && s.quantized->block % kChunk != 0 ? s.quantized->block : s.k_step;
@@ -182,7 +182,8 @@ class GemmTiles {
     each_panel([&](Expr i, Expr) { write_rows(row0_, rows_, sums_, i * (rows * w_)); });
   }
 
-  // Whether there are few rows, for which quantized values are decoded as they are read; else a panel is decoded once.
+  // Whether there are few rows, for which quantized values are decoded as they are read; otherwise a panel is decoded once.
+  // nullopt: decided at run time.
   std::optional<bool> few_rows() const {
     int64_t m = 0;
     return constant(o_.m, &m) ? std::optional(m <= kFewRows) : std::nullopt;
@@ -234,11 +235,11 @@ class GemmTiles {
         column0_ + w_ <= o_.n, [&] { with(all, Columns::All); }, last);
   }
 
-  // How many columns of a chunk's vectors the result has; asked of column0 when it runs where that differs from panel to panel.
+  // How many columns of the chunk's vectors are in the result. Asked: computed from column0 at run time.
   enum class Columns : uint8_t { All, Some, Asked };
 
-  // A chunk of a panel (at `at`), the lanes of the vectors of it that are wanted, its sums (at `sums`), whether it is all of k,
-  // whether it is to be decoded as it is read, and how many columns after the vectors are computed as vectors of rows.
+  // A chunk of a panel (at `at`): the lanes of its vectors, its sums (at `sums`), whether it is all of k (`once`), whether it is
+  // decoded as it is read, and how many columns after the vectors are computed as vectors of rows (`singles`).
   struct Chunk {
     Expr panel, at, sums, k0, count;
     std::vector<int> lanes;
@@ -248,13 +249,13 @@ class GemmTiles {
     int singles = 0;
   };
 
-  // Sums of a column, of so many rows from `row` on.
+  // Sums of one column for `lanes` rows from `row` on.
   struct Single {
     int row, lanes, column;
     Buf sum;
   };
 
-  // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
+  // Processes all rows of the task in tiles. A known remainder is one tile.
   void tiles(const Chunk& c) {
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
@@ -276,7 +277,7 @@ class GemmTiles {
     }
   }
 
-  // Rows row0 + r ..: vectors of sums in registers over the whole chunk, then to the result or back to the buffer.
+  // Computes rows row0 + r .. over the whole chunk with sums in registers, then writes the result or the sums.
   void tile(const Chunk& c, Expr r, int rows) {
     std::vector<Buf> acc;
     auto each = [&](const std::function<void(int i, size_t v, int column, int lanes)>& body) {
@@ -291,7 +292,7 @@ class GemmTiles {
         n = static_cast<int>(std::bit_floor(static_cast<unsigned>(rows - i)));
         singles.push_back({i, n, static_cast<int>(c.lanes.size()) * t_.lanes + s, {}});
       }
-    Buf rows_of;  // of a single, one by one
+    Buf rows_of;  // elements of a single's vector
     if (c.singles) rows_of = b_.registers("rows_of_column", o_.spec.accumulate, rows);
     auto each_single = [&](const std::function<void(int i, int column, Expr sum)>& body) {
       for (const Single& s : singles) {
@@ -354,15 +355,15 @@ class GemmTiles {
     return copied_ ? rows_copy_.load((r + i) * pitch_ + p) : o_.load_a(row0_ + r + i, k0 + p);
   }
 
-  bool down() const { return o_.c_down() && t_.lanes > 1; }  // columns of many rows are written together
+  bool down() const { return o_.c_down() && t_.lanes > 1; }  // whether the result is written by columns
 
-  // Sums of rows of the panel as they lie in a buffer.
+  // Writes rows of buffered sums.
   void write_rows(Expr row, Expr count, const Buf& from, Expr at) {
     if (down()) return write_columns(row, count, from, at);
     b_.loop("r", count, [&](Expr r) { o_.write_line(row + r, column0_, own_, from, at + r * w_, t_.lanes); });
   }
 
-  // A few rows, of all columns, at a time: their sums are read by columns from the nearest cache.
+  // Writes buffered sums by columns, a few rows at a time, which keeps them in the nearest cache.
   void write_columns(Expr row, Expr count, const Buf& from, Expr at) {
     const Expr columns = is_constant(o_.n % own_, 0) ? b_.i64(own_) : b_.let("columns", min(o_.n - column0_, own_));
     const auto write = [&](Expr r, int lanes) {
@@ -386,11 +387,11 @@ class GemmTiles {
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t w_, own_;          // columns of a panel, and of the result that it makes
-  bool copied_ = false;            // rows of a
-  int64_t pitch_ = 0;              // of the copy
-  int64_t group_ = 1;              // panels of a piece of work
-  int64_t row_block_ = kRowBlock;  // its rows, at most
+  const int64_t w_, own_;          // columns per panel, and result columns per panel
+  bool copied_ = false;            // rows of a are copied
+  int64_t pitch_ = 0;              // of the copied rows
+  int64_t group_ = 1;              // panels per task
+  int64_t row_block_ = kRowBlock;  // most rows per task
   Expr row0_, rows_, column0_;
   Buf panel_, rows_copy_, sums_;
   std::optional<QuantizedPanels> quantized_;
@@ -406,7 +407,7 @@ RegisterTile register_tile(const Mapping& m, DType accumulate) {
 int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
 int64_t gemm_rows(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).rows; }
 
-// A conversion or a stride for every element, or rows that displace each other from the cache, cost more than copies.
+// Copies pay for rows that need a conversion or have a stride, and for rows that conflict in the cache.
 bool gemm_copies_rows(const GemmSpec& s) {
   int64_t distance = 0;
   if (s.rows_packed) return false;

@@ -5,7 +5,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kTile = 16;  // elements of a line of the cache
+constexpr int64_t kTile = 16;  // elements per cache line
 
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
@@ -56,7 +56,7 @@ class MapBuilder {
   }
 
  private:
-  // The axis along which an input lies together whose last axis does not; the last one if there is none.
+  // Returns the contiguous axis of an input whose last axis is strided; the last axis if no input has one.
   size_t turned_axis() const {
     const size_t last = spec_.shape.size() - 1;
     for (const Operand& o : spec_.inputs)
@@ -65,7 +65,7 @@ class MapBuilder {
           return d;
     return last;
   }
-  // A few neighbours along this axis for each element of the last, so that each line of the cache is read once.
+  // Tiles along this axis and the last one, which reads each cache line once.
   void by_tiles(size_t column, int64_t row_bytes) {
     Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
     const Expr columns = outer[column].in(b_.kernel());
@@ -88,7 +88,7 @@ class MapBuilder {
     return index;
   }
 
-  // Whether all rows begin at multiples of a vector: lanes of a grid fault on other vector accesses.
+  // Returns whether all rows begin at multiples of a vector. Misaligned vector accesses fault on devices.
   static bool aligned(const Operand& o, int lanes) {
     bool all = is_multiple(o.offset, lanes);
     for (size_t d = 0; d + 1 < o.strides.size(); ++d) {
@@ -99,13 +99,13 @@ class MapBuilder {
     return all;
   }
 
-  // From one element of a vector to the next.
+  // Returns the stride between neighbouring elements of a vector.
   static const Index& last_stride(const Operand& o) {
     const size_t last = o.strides.size() - 1;
     return o.split(last) ? o.factors[last].back().stride : o.strides.back();
   }
 
-  // Lanes of a vector along the last dimension: 1 unless every operand is contiguous or constant there.
+  // Returns the vector lanes along the last dim: 1 unless every operand is contiguous or constant there.
   int vector_lanes() const {
     int64_t n = 0, stride = 0;
     bool known = constant(spec_.shape.back(), &n);
@@ -116,7 +116,7 @@ class MapBuilder {
       if (!constant(last_stride(o), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
       if (m_.workgroups && stride == 1 && !aligned(o, lanes)) return 1;
       if (!o.split(o.strides.size() - 1)) continue;
-      // A vector lies within the innermost factor.
+      // A vector must be within the innermost factor.
       if (m_.workgroups || !o.starts.empty()) return 1;
       while (lanes > 1 && !is_multiple(o.factors.back().back().size, lanes)) lanes /= 2;
     }

@@ -1,6 +1,6 @@
-// Elementwise kernels: out[i] = f(in_0[i], in_1[i], ...) over an index space of any rank, each operand with its own strides
-// (0 where it is broadcast). Neighbouring dimensions that every operand walks alike are merged first, so that a broadcast of
-// any shape becomes few loops, and contiguous operands are read and written by vectors.
+// Elementwise kernels: out[i] = f(in_0[i], in_1[i], ...) over an index space of any rank, each operand with its own strides (0
+// where broadcast). Collapsible dims are merged first, which leaves few loops. Contiguous operands are read and written by
+// vectors.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rlxc::kernel {
 
-// Maps values of the operands at one point to the values to store, one per output. Values come widened to their compute
-// type (f16 and bf16 as f32), with one or more lanes; results are cast to the dtype of the output.
+// Maps the operands' values at one point to one value per output. Inputs arrive in their compute type (f16 and bf16 as f32), with
+// one or more lanes. Results are cast to the dtype of the output.
 using MapBody = std::function<std::vector<Expr>(const std::vector<Expr>&)>;
 
 struct MapSpec {
@@ -21,7 +21,7 @@ struct MapSpec {
   MapBody body;
 };
 
-// Adds arguments (inputs, then outputs) and the body to a builder that has its symbols and nothing else.
+// Adds arguments (inputs, then outputs) and the body. The builder must have its symbols and nothing else.
 void build_map(Builder&, const MapSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -56,7 +56,7 @@ KernelCase multiply(std::vector<int64_t> a, std::vector<int64_t> b, std::vector<
   return c;
 }
 
-// Columns 1..4 of rows of 6: no row begins where a vector may.
+// Columns 1..4 of rows of 6: every row is misaligned for vectors.
 KernelCase columns() {
   KernelCase c;
   c.name = "columns 1..4 of 6";

@@ -9,7 +9,7 @@ const MatrixUnit* find_unit(const Mapping& m, DType operand, DType accumulator) 
   return nullptr;
 }
 
-// The sum of the steps of the bits of the lane's number, neighbouring bits at once.
+// Sums the steps of the set bits of the lane number, merging runs of bits with doubling steps.
 Expr lane_start(Builder& b, const MatrixUnit& u, const FragmentLayout& s, int8_t Step::*axis, Expr in_warp) {
   Expr sum = b.i64(0);
   for (int bit = 0; 1 << bit < u.warp;) {

@@ -1,4 +1,4 @@
-// What the ways of computing by matrix units share: the unit that fits, and which elements of a matrix a lane holds.
+// Helpers for matrix units: selecting a unit, and the matrix elements of a lane.
 #pragma once
 #include <functional>
 
@@ -6,13 +6,12 @@
 
 namespace rlxc::kernel {
 
-const MatrixUnit* find_unit(const Mapping&, DType operand, DType accumulator);  // null where there is none
+const MatrixUnit* find_unit(const Mapping&, DType operand, DType accumulator);  // null if none fits
 
-// Where the lane's part of a matrix begins along its rows or columns; `in_warp` is the lane's number in the warp.
+// Returns the row or column where the lane's elements begin. `in_warp`: the lane's number in the warp.
 Expr lane_start(Builder&, const MatrixUnit&, const FragmentLayout&, int8_t Step::*axis, Expr in_warp);
 
-// The vector of a lane. load(step, n) reads n elements that follow each other along `inner`, from `step` after the lane's start
-// on.
+// Returns the vector of a lane. load(step, n) reads n consecutive elements along `inner`, at `step` from the lane's start.
 Expr fragment(Builder&, const MatrixUnit&, const FragmentLayout&, int8_t Step::*inner, const char* name,
               const std::function<Expr(Step, int)>& load);
 

@@ -4,7 +4,7 @@
 
 namespace rlxc::kernel {
 
-constexpr int64_t kBeside = 16;  // channels that lie in one line of a cache, about
+constexpr int64_t kBeside = 16;  // channels per cache line, approximately
 
 int64_t taps_of(const WindowSpec& s) {
   int64_t n = 1;
@@ -62,15 +62,14 @@ Operand PhaseSplitImage::operand(std::string name) const {
 
 namespace {
 
-// A row of the last axis of the phase-split image: which of its elements are read, and what they are. `place` is the first of
-// them in the image before, with the last axis at 0.
+// Copies a row of the last axis of the phase-split image. `place` is the source row: the index with the last axis at 0.
 struct RowCopy {
   const PhaseSplitImage& image;
   const WindowSpec& s;
   Buf to;
-  Dims rows;                                                 // of the phase-split image: batch, channels, all axes but the last
-  Expr outside;                                              // of the padding
-  std::function<Expr(const std::vector<Expr>& place)> from;  // called once a row
+  Dims rows;                                                 // batch, channels, all axes of the phase-split image but the last
+  Expr outside;                                              // the padding value
+  std::function<Expr(const std::vector<Expr>& place)> from;  // called once per row
   std::function<Expr(Expr from, Expr position)> element;
 };
 
@@ -138,7 +137,7 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
                      }};
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
-  // Pixels of neighbouring channels are read while they are in the nearest cache.
+  // Processes neighbouring channels together, because their elements share cache lines.
   const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);
   for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kBeside, [&](Expr group) {
     const Expr first = b.let("channel0", group / of_channel % groups * kBeside);

@@ -1,36 +1,36 @@
-// Images as convolutions and pooling on threads read them: padded, and the last axis sorted by the remainder of the index modulo
-// the stride, so that neighbours in a row of the result read neighbours of the image whatever the stride. Of an axis along which
-// the window has one element only what is read is there, so that a window of one element makes the image a plain matrix.
+// The image layout for convolution and pooling on CPU threads: padded, with the last axis split by index modulo stride, which
+// makes the elements that neighbouring results read contiguous. Along an axis where the window has one element, only elements
+// that are read are stored.
 #pragma once
 #include "kernel/builders/window.h"
 
 namespace rlxc::kernel {
 
-// A spatial axis of the phase-split image: `phases` parts of out size * step + extra elements; element i of part f is element
-// i * source_step + f - pad of the image. The window of result element o begins at element o * step.
+// A spatial axis of the phase-split image: `phases` phases of out size * step + extra elements. Element i of phase f is element i
+// * source_step + f - pad of the image. The window of result element o begins at element o * step.
 struct PhaseSplitAxis {
   int64_t phases = 1, step = 1, extra = 0, source_step = 1;
 };
 std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec&);
-bool is_phase_split(const WindowSpec&);          // the image is its own phase-split image
-inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image, that whole vectors may read
+bool is_phase_split(const WindowSpec&);          // whether the image is its own phase-split image
+inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image that vector loads may read
 
-// For dot units: words of four channels of x, unsigned codes (those of signed ones plus 128), `to` a window of so many channels
-// of i32. Channels that are missing, and padding, hold the zero point. Adds x, [x_zero], spread of `to`.
+// For dot units: i32 words of four channels of x as unsigned values (signed ones plus 128). `to`: the window over words. Missing
+// channels and padding hold the zero point. Adds x, [x_zero], the image of `to`.
 void build_phase_split_words(Builder&, const WindowSpec&, const WindowSpec& to, const Mapping&);
 
-// Adds x, [x_zero], spread [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of s.accumulate. `padding`
-// is what stands outside of the image (of type s.input); null: 0.
+// Adds x, [x_zero] and the phase-split image [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of
+// s.accumulate. `padding` is the value outside of the image (of type s.input); null: 0.
 void build_phase_split(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);
 
-// Where things are in a phase-split image.
+// Offsets in a phase-split image.
 class PhaseSplitImage {
  public:
   PhaseSplitImage(Kernel*, const WindowSpec&);
   Expr length(size_t axis) const;
-  Expr plane() const { return plane_; }     // elements of a channel
+  Expr plane() const { return plane_; }     // elements per channel
   Expr row(Expr r) const;                   // first element of the windows of result row r (all axes but the last, linear)
-  Expr tap(size_t axis, Expr t) const;      // distance of element t of a window along an axis
+  Expr tap(size_t axis, Expr t) const;      // offset of element t of a window along an axis
   Operand operand(std::string name) const;  // without strides
   const std::vector<PhaseSplitAxis>& axes() const { return axes_; }
 
@@ -42,6 +42,6 @@ class PhaseSplitImage {
   Expr plane_;
 };
 
-int64_t taps_of(const WindowSpec&);  // elements of a window
+int64_t taps_of(const WindowSpec&);  // elements per window
 
 }  // namespace rlxc::kernel

@@ -52,7 +52,7 @@ Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Exp
 
 namespace {
 
-// Some axes of the index space: their sizes, and the steps of each input along them.
+// Axes of the index space: their dims, and each input's strides along them.
 struct Axes {
   Dims dims;
   std::vector<Dims> strides;  // by axis, then input
@@ -63,7 +63,7 @@ class ReduceBuilder {
   ReduceBuilder(Builder& b, const ReduceSpec& spec, const Mapping& m) : b_(b), s_(spec), m_(m) {
     Kernel* k = b.kernel();
     for (const Operand& o : s_.inputs) inputs_.push_back(b.input(o.name, o.dtype, o.extent));
-    // Merge runs of kept or reduced axes, from the last to the first.
+    // Merges runs of kept or reduced axes, from the last to the first.
     bool last_reduced = false, any = false;
     for (size_t d = s_.shape.size(); d-- > 0;) {
       const Expr n = s_.shape[d].in(k);
@@ -97,9 +97,9 @@ class ReduceBuilder {
   }
 
  private:
-  using Place = std::vector<Expr>;  // of an element in each input
+  using Place = std::vector<Expr>;  // offset in each input
 
-  // Whether axis d goes on where the first of `axes` ends, in every input.
+  // Returns whether axis d is collapsible with the first of `axes` in every input.
   bool continues(size_t d, const Axes& axes) const {
     for (size_t i = 0; i < s_.inputs.size(); ++i)
       if (!same(s_.inputs[i].strides[d], axes.strides.front()[i].in(b_.kernel()) * axes.dims.front().in(b_.kernel())))
@@ -107,7 +107,7 @@ class ReduceBuilder {
     return true;
   }
 
-  // Lanes along the last of `axes`: one where an input has a stride there.
+  // Returns the vector lanes along the last of `axes`: 1 if an input is strided there.
   int vector_lanes(const Axes& axes, int element_bytes) const {
     for (const Index& step : axes.strides.back())
       if (int64_t n = 0; !constant(step, &n) || n > 1) return 1;
@@ -131,7 +131,7 @@ class ReduceBuilder {
     return at;
   }
 
-  // Inputs at an element; `along`: the axes of which the last one has the lanes.
+  // Loads inputs at an element. `along`: the axes whose last one is vectorized.
   LoadInput loader(const Place& at, const Axes& along, int lanes) const {
     return [this, &at, &along, lanes](size_t i) {
       int64_t step = 1;
@@ -158,7 +158,7 @@ class ReduceBuilder {
     b_.loop("r", reduced_.dims[d], [&](Expr r) { reduced_loops(moved(at, reduced_, d, r), skip, body, d + 1); });
   }
 
-  // Row by row; four vectors of accumulators hide the latency of the combination.
+  // One row at a time. Four vectors of accumulators hide the latency of the combination.
   void rows() {
     Expr n = reduced_.dims.back().in(b_.kernel());
     int64_t row = 0;
@@ -192,7 +192,7 @@ class ReduceBuilder {
     });
   }
 
-  // The last axis is kept: vectors of neighbouring results.
+  // The last axis is not reduced: vectors of neighbouring results.
   void columns() {
     Expr inner = kept_.dims.back().in(b_.kernel());
     int64_t left = 0;
@@ -244,8 +244,8 @@ class ReduceBuilder {
   Expr results_, count_;
   std::vector<Buf> inputs_;
   Buf y_;
-  int widest_ = 1;     // bytes of an element of an input to compute with
-  int64_t bytes_ = 0;  // of an element of each input
+  int widest_ = 1;     // widest compute type of an input, in bytes
+  int64_t bytes_ = 0;  // bytes per element of all inputs together
 };
 
 }  // namespace

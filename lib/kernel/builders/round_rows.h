@@ -1,5 +1,5 @@
-// Rows of numbers rounded to 8 bits: codes round_even(x * (1 / scale)) with scale = max |x| / 127 of each block of a row, in the
-// arithmetic of f32. A block of zeros has scale 0.
+// Rounds rows to 8 bits: round_even(x * (1 / scale)) with scale = max |x| / 127 per block of a row, in f32 arithmetic. A block of
+// zeros has scale 0.
 #pragma once
 #include <optional>
 
@@ -10,9 +10,9 @@ namespace rlxc::kernel {
 struct RoundRowsSpec {
   Dims rows;  // the shape without its last axis
   Index k = 1;
-  int64_t block = 0;  // divides k; 0: all of it
+  int64_t block = 0;  // divides k; 0: all of k
   Operand x = {};     // strides over rows and k
-  // Dense results: codes (i8) and, for each row and block, their scale (f32) and sum (i32); or only code * scale (a float).
+  // Dense results: i8 values and, per row and block, their scale (f32) and sum (i32); or only the float value * scale.
   Operand values = {};
   std::optional<Operand> scale = {}, sums = {};
 };

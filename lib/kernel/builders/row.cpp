@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRowsBeside = 8;
 
-// The largest value of a row of -inf only would make NaN of its exponentials; they are 0.
+// Avoids NaN for rows of -inf: their exponentials are 0.
 Expr finite_or_zero(Expr top) { return select(isinf(top), lit(top, 0.0), top); }
 
 }  // namespace
@@ -25,7 +25,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   if (same(inner, 1)) {
     const int lanes = vector_for(m, n, t);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
+    const bool keep = !s.log && s.dtype == t;  // y buffers the exponentials
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
@@ -64,7 +64,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
       });
       return;
     }
-    // Each step for several short rows, for within a row each waits for the one before.
+    // Interleaves several short rows, because each step within a row depends on the previous one.
     for_each(b, m, "block", ceil_div(rows, beside), beside * length * rlxc::bits(t) / 4, [&](Expr block) {
       const Expr first = b.let("first", block * beside), count = b.let("count", min(rows - first, beside));
       Buf tops = b.registers("tops", t, beside), scales = b.registers("scales", t, beside);
@@ -111,10 +111,10 @@ class NormBuilder : RowBuilder {
 
  private:
   struct Statistics {
-    Expr mean, scale;  // the mean of what is centred
+    Expr mean, scale;  // mean: of centred norms
   };
 
-  // Each element by the thread that reads it back.
+  // The thread that reads an element back copies it.
   void gather(Thread thread) {
     const int lanes = std::exchange(lanes_, 1);
     walk(thread, 1, [&](const Place& p, int) { store(0, p, loader(p)(0)); });
@@ -152,7 +152,7 @@ class NormBuilder : RowBuilder {
     return v;
   }
 
-  // The statistic that `term` of each element adds up to.
+  // Combines `term` over the elements of the row.
   Expr gathered(ExprOp combine, Thread thread, const std::function<Expr(const Place&)>& term) {
     Accumulator all(b_, combine, s_.compute, lanes_);
     walk(thread, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
@@ -195,7 +195,7 @@ class NormBuilder : RowBuilder {
 
   void softmax(Thread thread) {
     const bool log_of = norm_.norms[0].kind == RowNorm::LogSoftmax;
-    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
+    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // the result buffers the exponentials
     const Expr most =
         b_.let("most", finite_or_zero(gathered(ExprOp::Max, thread, [&](const Place& p) { return first_value(0, p); })));
     const auto exponential = [&](const Place& p, const LoadInput& load) {
@@ -217,7 +217,7 @@ class NormBuilder : RowBuilder {
 
   const NormSpec& norm_;
   const size_t last_;
-  std::vector<Statistics> statistics_;  // of the row at hand, by norm: none of a softmax
+  std::vector<Statistics> statistics_;  // of the current row, by norm; none for a softmax
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Kernels that need statistics of a row before they can write it: softmax and the norms.
+// Kernels that need statistics of a row before they write it: softmax and norms.
 #pragma once
 #include <functional>
 #include <vector>
@@ -16,24 +16,24 @@ struct SoftmaxSpec {
 };
 void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 
-// (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or the softmax of v or its logarithm, over the last axes of
-// v = before(inputs). Several follow each other over one row: what is before one may read those before it, none of them a
-// softmax. The result is `after` of all. Where the last v is a second output, it is computed once and read back.
+// (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or (log-)softmax of v, over the last axes of v = before(inputs).
+// Norms are chained over one row: `before` may read earlier norms, none of them a softmax. `after` computes the result from all.
+// If the last v is a second output, it is computed once and read back.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
 struct NormSpec : RowSpec {
-  using Normalised = std::vector<Expr>;  // by norm, at one element
+  using Normalised = std::vector<Expr>;  // normalised values by norm, at one element
   struct Norm {
     RowNorm kind = RowNorm::Centred;
     double eps = 1e-5;
     std::function<Expr(const Normalised&, const LoadInput&)> before;
   };
   std::vector<Norm> norms;
-  std::function<Expr(const Normalised&, const LoadInput&)> after;  // null: nothing follows
+  std::function<Expr(const Normalised&, const LoadInput&)> after;  // null: the last norm is the result
 };
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 
-// Pairs (a, b) of the two halves of a row, turned by an angle: (a*cos - b*sin, b*cos + a*sin), each element of the row first
-// divided by sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].
+// Rotates pairs (a, b) of the two halves of a row: (a*cos - b*sin, b*cos + a*sin). Each element is first divided by
+// sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].
 struct RotateNormSpec {
   Dims rows;
   Index pairs = 1;

@@ -5,7 +5,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
+constexpr int kSums = 4;  // independent accumulators, which hide the latency of an addition
 
 }  // namespace
 

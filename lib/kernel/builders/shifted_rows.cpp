@@ -1,5 +1,5 @@
-// Windows of single channels on threads: a vector of a row of the result at a time, each element of the window a vector of the
-// phase-split image.
+// Windows of single channels on CPU threads: computes a vector of a result row at a time. Each element of the window is a vector
+// of the phase-split image.
 #include <algorithm>
 
 #include "kernel/builders/conv.h"
@@ -7,7 +7,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kMostTaps = 32;  // of a window that is written out, its weights in registers
+constexpr int64_t kMostTaps = 32;  // largest window that is unrolled with its weights in registers
 
 class ShiftedRows {
  public:
@@ -26,7 +26,7 @@ class ShiftedRows {
                      s_.batch.in(b_.kernel()) * s_.out_channels.in(b_.kernel()) * product(b_.kernel(), s_.out_size));
   }
 
-  // Calls plane(batch, channel) for every plane of the result; it calls rows() once.
+  // Calls plane(batch, channel) for every plane of the result. `plane` must call rows() once.
   void planes(const std::function<void(Expr batch, Expr channel)>& plane) {
     const Expr channels = s_.out_channels.in(b_.kernel());
     int64_t n = 256;
@@ -35,7 +35,7 @@ class ShiftedRows {
              [&](Expr i) { plane(b_.let("batch", i / channels), b_.let("channel", i % channels)); });
   }
 
-  // Calls body(row, column, window) for every vector of the plane; the last of a row overlaps the one before it.
+  // Calls body(row, column, window) for every vector of the plane. The last vector of a row overlaps the previous one.
   void rows(Expr batch, Expr in_channel, const std::function<void(Expr row, Expr column, Expr window)>& body) {
     const Expr base = b_.let("base", (batch * s_.in_channels.in(b_.kernel()) + in_channel) * image_.plane());
     b_.loop("row", product(b_.kernel(), s_.out_size, 0, s_.out_size.size() - 1), [&](Expr row) {
@@ -125,7 +125,7 @@ void build_pool_rows(Builder& b, const PoolSpec& p, const Mapping& m) {
   shifted.add_image();
   Buf y = shifted.add_result();
   const size_t last = s.kernel.size() - 1;
-  // Elements of the window at o that count, along an axis.
+  // Returns the number of counted elements of the window at o along axis d.
   auto count = [&](size_t d, Expr o) {
     const Expr from = o * s.strides[d] - s.pads_begin[d], n = s.in_size[d].in(k) + (p.count_padding ? s.pads_end[d] : 0);
     const int64_t step = s.dilations[d];

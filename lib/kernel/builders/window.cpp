@@ -8,7 +8,7 @@
 namespace rlxc::kernel {
 namespace {
 
-// Calls body(tap index, element offset in the plane, inside) for every tap of the window at `at`.
+// Called for every tap: tap index, element offset in the plane, whether it is inside of the image, and of image and padding.
 using TapBody = std::function<void(Expr tap, Expr offset, Expr inside, Expr padded)>;
 
 class Window {

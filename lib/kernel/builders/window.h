@@ -1,5 +1,5 @@
-// Sliding windows over 1 to 3 (or more) spatial axes of [N, C, ...]: convolution, its transpose, and pooling, each result
-// element a loop over its window. Convolutions that are worth more go through conv.h.
+// Sliding windows over one or more spatial axes of [N, C, ...]: convolution, transposed convolution and pooling, each result
+// element a loop over its window. Larger convolutions use conv.h.
 #pragma once
 #include <functional>
 #include <optional>
@@ -15,9 +15,9 @@ struct WindowSpec {
   std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
   int64_t groups = 1;
   DType input = DType::F32, weight = DType::F32, output = DType::F32, accumulate = DType::F32;
-  std::optional<Operand> image, result;  // x and y with their strides, where they are not row-major (conv.h)
+  std::optional<Operand> image, result;  // x and y with strides if they are not row-major (conv.h)
   bool weights_packed = false;           // conv.h: w is the result of build_pack_weights, without zero points
-  // conv.h: w is the result of build_pack_weight_words, the image that of build_phase_split_words
+  // conv.h: w is the result of build_pack_weight_words, the image that of build_phase_split_words.
   bool dots = false;
   std::optional<Operand> x_zero, w_zero;                                    // subtracted; strides [] and [out channel]
   std::vector<Operand> extras;                                              // of the epilogue; strides [batch, channel, position]
@@ -26,22 +26,22 @@ struct WindowSpec {
 
 // Adds x, w [out, in / groups, kernel...], [x_zero], [w_zero], extras, y.
 void build_window_conv(Builder&, const WindowSpec&, const Mapping&);
-// The same with w [in, out / groups, kernel...], the adjoint of the convolution with these strides.
+// The same with w [in, out / groups, kernel...]: the adjoint of the convolution.
 void build_window_conv_transpose(Builder&, const WindowSpec&, const Mapping&);
 
-// Combines a window: start, then step(accumulated, value) for each element inside, then finish(accumulated, elements that
-// count). Elements count where they are inside, or also in the padding. Adds x, y.
+// Combines a window: start, then step(accumulated, value) per element inside of the image, then finish(accumulated, count). The
+// count includes padding if count_padding. Adds x, y.
 struct PoolSpec {
   WindowSpec window;
   std::function<Expr(Kernel*)> start;
   std::function<Expr(Expr, Expr)> step;
   std::function<Expr(Expr, Expr count)> finish;
-  bool counts = false;  // whether `finish` looks at the count
+  bool counts = false;  // whether `finish` uses the count
   bool count_padding = false;
 };
 void build_pool(Builder&, const PoolSpec&, const Mapping&);
 
-// Largest element and its flat index; column_major: the spatial part counted with the first axis fastest. Adds x, y, index.
+// Largest element and its flat index; column_major: numbers the spatial part with the first axis fastest. Adds x, y, index.
 void build_max_pool_indices(Builder&, const WindowSpec&, bool column_major, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -1,4 +1,4 @@
-// Whether a fusion that recomputes, copies or serialises something pays, by the times of analysis/cost.h.
+// Whether a fusion that recomputes, copies or serialises work is profitable (analysis/cost.h).
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 namespace rlxc::fuse {
 
 struct CostDecision {
-  double fused_ns = 0, separate_ns = 0;  // of the launches that the fusion makes, and of those that it replaces
+  double fused_ns = 0, separate_ns = 0;  // of the fused launches, and of the launches they replace
 
   bool pays() const { return fused_ns <= separate_ns; }
-  std::string detail() const;  // both times: the detail of a decision declined for "cost"
+  std::string detail() const;  // both times, as text for a fusion declined for "cost"
 };
 
 }  // namespace rlxc::fuse

@@ -7,7 +7,7 @@ using namespace match;
 namespace {
 
 constexpr int kReaders = 8;
-constexpr int kMoves = 4;  // between a value and its activation
+constexpr int kMoves = 4;  // limit on layout ops before an activation
 
 std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
   if (n == g.terminator() || !has_trait(g.op(n), kActivation) || g.dtype(g.result(n)) != t) return std::nullopt;

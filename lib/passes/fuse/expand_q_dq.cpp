@@ -1,6 +1,6 @@
-// Quantize and Dequantize with one scale for a tensor, or one for each coordinate of an axis, become elementwise nodes, which
-// mark_elementwise_regions joins with their neighbours: a Quantize behind a sum is the end of its kernel, a Dequantize the
-// beginning. Only where the target has regions. Blocked scales stay. O(nodes).
+// Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
+// fuses them: a Quantize with its producers, a Dequantize with its consumers. Requires a target with regions. Leaves blocked
+// scales. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"

@@ -1,5 +1,5 @@
-// Matmuls that make queries, keys and values, attention, and the matmul of its result: one launch where that is faster
-// (launch_blocks.h), and where the attention is not part of the launch of a whole layer.
+// Fuses an attention with its projections: the matmuls of queries, keys and values, and the matmul of the result, in one launch
+// where that is faster (launch_blocks.h). Skips attentions that are part of a fused layer.
 #include "passes/fuse/launch_blocks.h"
 #include "passes/passes.h"
 

@@ -1,5 +1,4 @@
-// Conv or ConvTranspose with what follows it in registers: a residual of the same shape and an activation that the target has as
-// epilogue.
+// Fuses Conv or ConvTranspose with its epilogue: a residual of the same shape and an activation that the target supports.
 #include "passes/fuse/epilogue.h"
 #include "passes/passes.h"
 
@@ -15,7 +14,7 @@ bool fuse_conv(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
   Epilogue act;
-  NodeId moved;  // the activation, if it reads the value in another shape or order
+  NodeId moved;  // an activation behind layout ops
   const size_t first = ctx.decisions.size();
   if (const auto r = match_residual(g, value)) {
     residual = r->residual;

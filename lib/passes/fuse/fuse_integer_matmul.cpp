@@ -1,7 +1,7 @@
-// An integer matmul or convolution takes the elementwise steps that alone read its sums: scales, bias, activation, residual and
-// the rounding to integers of the next one, in one launch.
+// Fuses an integer matmul or convolution with the elementwise steps that are its only users: scales, bias, activation, residual
+// and requantisation.
 //   region(q_matmul(a, b, za, zb), ...)  ->  fused_q_matmul(a, b, za, zb, ...)
-// Declined ("integer_matmul") where others read the sums or the steps are too many for the target. O(nodes).
+// Declined ("integer_matmul") if the sums have other users or the steps exceed the target's limit. O(nodes).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -16,7 +16,7 @@ using namespace match;
 
 constexpr std::string_view kIntegerMatmul = "integer_matmul";
 
-// Whether a value is as large as `whole` along the axes from the third on, or the same for all positions.
+// Returns whether the dims from axis 2 on equal those of `whole`, or are all 1.
 bool fits_positions(const Graph& g, ValueId v, ValueId whole) {
   const auto own = g.dims(v), all = g.dims(whole);
   size_t same = 0, positions = all.size() - 2;

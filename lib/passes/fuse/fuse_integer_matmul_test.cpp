@@ -17,7 +17,7 @@ ValueId convolved(Builder& b) {
                   ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1});
 }
 
-// Steps as mark_elementwise_regions makes them: (float(x) * y) + z.
+// Steps in the form of mark_elementwise_regions: (float(x) * y) + z.
 ValueId region(Builder& b, ValueId x, ValueId y, ValueId z) {
   constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
   RegionAttrs a;

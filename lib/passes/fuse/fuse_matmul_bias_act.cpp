@@ -1,5 +1,4 @@
-// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as
-// epilogue.
+// Fuses MatMul with its epilogue: a bias row, a residual of the same shape, and an activation that the target supports.
 #include <algorithm>
 
 #include "analysis/views.h"
@@ -16,10 +15,10 @@ using namespace fuse;
 
 struct Tail {
   ValueId bias, residual;
-  ValueId biased;  // the value that the bias is added to
+  ValueId biased;  // the value to which the bias is added
   Epilogue act;
-  ValueId value;  // the last one taken
-  NodeId moved;   // the activation, if it reads the value in another shape or order
+  ValueId value;  // the last fused value
+  NodeId moved;   // an activation behind layout ops
   std::vector<NodeId> nodes;
 };
 
@@ -38,7 +37,7 @@ class MatMulEpilogue {
   }
 
  private:
-  // Matmuls of two values at run time end so too.
+  // Also accepts matmuls of two run-time values.
   bool is_bare_matmul(NodeId n) const { return (g_.op(n) == OpKind::MatMul || is_weight_matmul(g_, n)) && has_kind(n); }
   bool has_kind(NodeId n) const { return ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n)))); }
 
@@ -46,7 +45,7 @@ class MatMulEpilogue {
     decline_end(ctx_, g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint));
   }
 
-  // Add of a row; declines are recorded only where a bias really stays outside.
+  // Takes an Add of a row. Records a decline only if a bias stays unfused.
   bool take_bias(NodeId matmul, Tail& t) {
     const ValueId v = t.value;
     const NodeId add = g_.only_user(v);
@@ -78,7 +77,7 @@ class MatMulEpilogue {
     t.value = g_.result(n);
   }
 
-  // A Reshape that keeps rows whole may lie between the matmul and what follows it.
+  // Takes a Reshape that keeps the last axis.
   bool take_reshape(Tail& t) {
     const NodeId n = g_.only_user(t.value);
     if (!n.valid() || g_.op(n) != OpKind::Reshape) return false;
@@ -138,7 +137,7 @@ class MatMulEpilogue {
     return true;
   }
 
-  // A sum with what the matmul is moved to: its kernel reads the residual where it lies, and writes the sum there as well.
+  // Fuses a residual added behind layout ops: the kernel reads the residual and writes the sum in the layout of the Add.
   bool visit_moved(NodeId n) {
     const ValueId matmul = g_.result(n), v = behind_moves(g_, matmul);
     if (v == matmul) return false;
@@ -174,7 +173,7 @@ class MatMulEpilogue {
     return true;
   }
 
-  // As the node moves its operand, and the other way.
+  // Applies the layout op n to v; moved_back applies its inverse.
   ValueId moved(Builder& b, NodeId n, ValueId v) const {
     if (g_.op(n) == OpKind::Transpose) return b.transpose(v, g_.attrs<PermAttrs>(n).perm);
     return b.reshape(v, dims_of(g_.result(n)));

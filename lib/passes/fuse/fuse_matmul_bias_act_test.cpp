@@ -81,7 +81,7 @@ TEST_CASE("fuse_matmul_bias_act: an activation behind moves comes before them") 
 
 namespace {
 
-// x*w + bias as an image, added to r; `act` follows, at once or behind another move.
+// x*w + bias reshaped to an image and added to r; `act` follows directly or after a further layout op.
 Rewrite::Build image_sum(int64_t size, bool act = false, bool behind = false, bool shared = false) {
   return [=](Builder& b) {
     const ValueId y = b.matmul(f32_input(b, "x", {2, size, size, 8}), f32_param(b, "w", {8, 4}));
@@ -143,7 +143,7 @@ TEST_CASE("fuse_matmul_bias_act: a sum that is larger than the product stays") {
     return std::vector{b.add(b.matmul(f32_input(b, "x", {4, 8}), f32_param(b, "w", {8, 4})), f32_input(b, "r", {2, 4, 4}))};
   });
   CHECK(batch.left() == "matmul add");
-  const Rewrite column(kPass, [](Builder& b) {  // one number a row is no bias
+  const Rewrite column(kPass, [](Builder& b) {  // one number per row is no bias
     return std::vector{b.add(b.matmul(f32_input(b, "x", {4, 8}), f32_param(b, "w", {8, 4})), f32_param(b, "bias", {4, 1}))};
   });
   CHECK(column.left() == "matmul add");

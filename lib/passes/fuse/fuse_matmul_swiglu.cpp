@@ -1,6 +1,6 @@
-// fuse_matmul_swiglu: FusedSwiGLU(x*w + bias) becomes FusedMatMulSwiGLU(x, w, bias), or a gated DequantMatMul where w is kept as
-// quantized values: the packed matmul, twice the size of the result, is never written. Reshapes between them that keep rows
-// whole follow the gate. Declined when the matmul is read elsewhere, or what is added to it is no bias. O(nodes).
+// Fuses FusedSwiGLU(x*w + bias) into FusedMatMulSwiGLU(x, w, bias), or into a gated DequantMatMul if w is quantized. The packed
+// matmul, twice the size of the result, is never written. Reshapes between them that keep the last axis move behind the gate.
+// Declined if the matmul has other users or the added value is no bias. O(nodes).
 #include "passes/fuse/weight_matmul.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -10,12 +10,12 @@ namespace {
 
 using namespace match;
 
-constexpr int kMostSteps = 4;  // from the gate to the matmul
+constexpr int kMostSteps = 4;  // limit on nodes from the gate to the matmul
 
-// What lies between a matmul and its gate, up to the matmul.
+// The chain from a matmul to its gate.
 struct Packed {
-  NodeId matmul, shared;  // shared: the first node on the way with other readers, if any
-  ValueId bias, biased;   // the row that is added, if any, and what it is added to
+  NodeId matmul, shared;  // shared: first node on the way with other users, if any
+  ValueId bias, biased;   // the added row, if any, and the value to which it is added
   std::vector<NodeId> members;
 };
 

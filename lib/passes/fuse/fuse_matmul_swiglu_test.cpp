@@ -10,7 +10,7 @@ namespace {
 struct Case {
   bool transposed = false, second_reader = false, codes = false;
   enum { None, Row, Whole } added = None;
-  bool reshaped = false;  // before and after what is added
+  bool reshaped = false;  // before and after the addition
   std::vector<ValueId> operator()(Builder& b) const {
     const ValueId x = f32_input(b, "x", {2, 3, 4});
     ValueId y = codes ? CodesOf{.n = 10, .block = 2, .trans_b = transposed, .zero = true}(b, x)

@@ -1,8 +1,7 @@
-// The elementwise nodes around a LayerNorm, RmsNorm or GroupNorm (or a fused residual norm) or around a softmax of the last axis
-// become steps of one NormRegion: what is added, gated or scaled before (a gated residual, a mask), and what is scaled, shifted
-// or activated after (an adaptive norm, GroupNorm and SiLU). LayerNorm and RmsNorm of rows that such norms make become one as
-// well (a norm, the residual that it is added to, and the norm of the sum). Runs when elementwise nodes are regions already. Made
-// when it takes no longer than what it replaces (analysis/cost.h).
+// Fuses a LayerNorm, RmsNorm, GroupNorm, fused residual norm, or softmax of the last axis with adjacent elementwise nodes into
+// one NormRegion: prologues (residuals, gates, masks) and epilogues (scale, shift, activation). Also merges consecutive
+// LayerNorms and RmsNorms over the same rows. Runs after mark_elementwise_regions. Fuses only if that is not slower
+// (analysis/cost.h).
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +15,7 @@ namespace {
 
 using namespace match;
 
-constexpr size_t kMostSumReaders = 64;  // of a sum that is looked at
+constexpr size_t kMostSumReaders = 64;  // limit on visited users of a sum
 
 class NormRegions {
  public:
@@ -43,7 +42,7 @@ class NormRegions {
     return match::decline(ctx_, g_, pattern(n), n, reason, std::move(detail));
   }
 
-  // The first axis of the rows that are normalised, where rows of several norms can be the same ones.
+  // The first normalised axis, for norms that may share rows with another norm.
   std::optional<int64_t> rows_from(NodeId n) const {
     if (g_.op(n) == OpKind::NormRegion) {
       const auto& a = g_.attrs<NormRegionAttrs>(n);
@@ -54,7 +53,7 @@ class NormRegions {
     return whole ? std::optional(g_.attrs<NormAttrs>(n).axis) : std::nullopt;
   }
 
-  // What makes v, if that can be steps of n: at run time, as large as the result, and elementwise or a norm of the same rows.
+  // The producer of v if it can become steps of n: computed at run time, same shape, and elementwise or a norm of the same rows.
   NodeId producer(NodeId n, ValueId v) const {
     if (!v.valid() || !same_dims(g_, v, g_.result(n)) || is_weight(g_, v)) return {};
     const NodeId p = g_.def(v);
@@ -67,7 +66,7 @@ class NormRegions {
     return n.valid() && n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y) ? n : NodeId();
   }
 
-  // Is v, which a node at the place of `root` will give, read before that by others than `members`?
+  // Returns whether nodes other than `members` read v before `root`, at which v will be computed.
   bool read_before(ValueId v, NodeId root, std::span<const NodeId> members) const {
     if (g_.use_count(v) > kMostSumReaders) return true;
     for (const auto use : g_.uses(v))
@@ -101,11 +100,11 @@ class NormRegions {
     return before.size() < all && join(n, before, first);
   }
 
-  // first: of the decisions about n.
+  // `first`: index of the first decision about n.
   bool join(NodeId n, std::vector<NodeId> before, size_t first) {
     const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
     NodeId after = follower(y);
-    const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other readers
+    const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other users
     std::vector<NodeId> members = before;
     members.push_back(n);
     if (after.valid()) members.push_back(after);
@@ -122,7 +121,7 @@ class NormRegions {
     return members.size() > 1 && emit(n, before, after, members, sum, first);
   }
 
-  // Scale or shift of the norm as a value that broadcasts to y.
+  // Scale or shift of the norm, reshaped to broadcast to y.
   ValueId affine(NodeId n, size_t i, Builder& b) const {
     const ValueId v = g_.operand(n, is_summed(n) ? i + 2 : i);
     if (!v.valid() || g_.op(n) != OpKind::GroupNorm) return v;
@@ -150,7 +149,7 @@ class NormRegions {
     return s;
   }
 
-  // Appends the steps of a norm; answers the position of the one that normalises.
+  // Appends the steps of a norm and returns the index of the norm step.
   size_t copy_norm(NodeId n, RegionProgram& p, ValueId gamma, ValueId beta) const {
     const ValueId y = g_.result(n);
     const DType t = g_.dtype(y);
@@ -214,7 +213,7 @@ class NormRegions {
 
   double elements(ValueId v) const { return static_cast<double>(num_elements(g_.type(v)).value_or(0)); }
 
-  // The steps before the norm are computed three times, or once, stored and read back.
+  // Compares recomputing the steps before the norm in each walk over a row with storing their result once.
   bool keeping_is_faster(const RegionProgram& p, size_t at, ValueId sum) const {
     Cost again, stored;
     again.flops = 2 * steps_flops(std::span(p.steps).first(at)) * elements(sum);

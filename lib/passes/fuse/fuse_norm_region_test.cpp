@@ -188,7 +188,7 @@ TEST_CASE("fuse_norm_region: norms of other rows, of what others read, and more 
   });
   CHECK(kept.left() == "fused_residual_ln layer_norm");
   CHECK(kept.first_decline() == "results");
-  // The norm that does not fit in leaves room for the elementwise step that does.
+  // If the norm does not fit, the elementwise step is fused alone.
   const Rewrite less(
       kPass,
       [](Builder& b) {

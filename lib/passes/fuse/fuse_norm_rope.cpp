@@ -1,5 +1,4 @@
-// fuse_norm_rope: Rope of an RmsNorm over heads (of queries and keys) becomes one Rope that takes the scale of the norm.
-// O(nodes).
+// Fuses RmsNorm over heads (of queries and keys) into the Rope that reads it: the Rope takes the scale of the norm. O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -8,7 +7,7 @@ namespace {
 
 using namespace match;
 
-// The heads [B,S,H,D] that a packed value [B,S,H*D] is made of, or the value itself.
+// The heads [B,S,H,D] of a packed value [B,S,H*D], or the value itself. Invalid if there is no matching Reshape.
 ValueId split_heads(const Graph& g, ValueId x, const RopeAttrs& a) {
   if (a.layout != AttentionLayout::Packed) return x;
   const NodeId n = defining_op(g, x, OpKind::Reshape);
@@ -18,7 +17,7 @@ ValueId split_heads(const Graph& g, ValueId x, const RopeAttrs& a) {
   return d.size() == 4 && d[0] == packed[0] && d[1] == packed[1] && d[3] == Dim(a.head_dim) ? heads : ValueId();
 }
 
-// v as a value of these sizes; the Reshape that made v from one is undone.
+// Reshapes v; reuses the operand if v is a Reshape of a value with these dims.
 ValueId as_dims(Builder& b, ValueId v, std::span<const Dim> dims) {
   const Graph& g = b.graph();
   if (const NodeId n = defining_op(g, v, OpKind::Reshape); n.valid() && std::ranges::equal(g.dims(g.operand(n, 0)), dims))
@@ -48,7 +47,7 @@ int64_t fuse_norm(Graph& g, NodeId n, PassContext& ctx) {
   a.eps = g.attrs<NormAttrs>(norm).eps;
   Builder b(g, nullptr, n);
   const DType t = g.dtype(heads);
-  if (!gamma.valid()) gamma = b.constant(make_splat(t, {width.size()}, element_bytes(t, 1)));  // a scale of ones was dropped
+  if (!gamma.valid()) gamma = b.constant(make_splat(t, {width.size()}, element_bytes(t, 1)));  // a dropped scale of ones
   const ValueId x = as_dims(b, g.operand(norm, 0), g.dims(g.operand(n, 0)));
   replace_group(g, members, g.result(n), b.create(OpKind::Rope, {x, g.operand(n, 1), g.operand(n, 2), gamma}, a));
   return 1;

@@ -13,7 +13,7 @@ struct Form {
   AttentionLayout layout = AttentionLayout::Packed;
   int64_t rotated = 4;
   bool shift = false, tap = false, scale = true;
-  DType of_heads = DType::F32;  // the scale stays f32
+  DType of_heads = DType::F32;  // type of the heads; the scale stays f32
 };
 
 // Two heads of four elements.

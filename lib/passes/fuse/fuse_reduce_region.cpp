@@ -1,9 +1,7 @@
-// fuse_reduce_region: the elementwise nodes that make what a Reduce reduces, and those that read its result, become steps of one
-// ReduceRegion with it, as far as nothing else reads them: sum(x*mask) / sum(mask), the mean of squares, a maximum of absolute
-// values that becomes a scale. Along the last axes also what reads the rows again, and further reductions of them: x / sum(x),
-// x / max(|x|, eps), a softmax that is written out. Declined ("reduce_region") where others read what is reduced, where rows do
-// not go along the last axes, where the region is too large for the target, or where the few rows occupy too little of it:
-// "cost". O(nodes).
+// Fuses a Reduce with the elementwise nodes that produce its operand and those that read its result into one ReduceRegion, if
+// they have no other users: sum(x*mask) / sum(mask), mean of squares, a scale from max(|x|). Over the last axes also nodes that
+// read the rows again and further reductions: x / sum(x), an unfused softmax. Declines ("reduce_region"): other users, reduced
+// axes that are not the last, target limits, and "cost" if few rows leave the target underused. O(nodes).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -19,22 +17,22 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kPattern = "reduce_region";
-constexpr size_t kMostReaders = 16;  // of a value that are looked at
+constexpr size_t kMostReaders = 16;  // limit on visited users of a value
 constexpr size_t kMostMembers = 64;
 
-// The rows that a region is about: sizes of what is reduced, and along which axes.
+// Shapes of a group of nodes around reductions over `axes`.
 struct Rows {
-  std::vector<Dim> whole, kept, bare;  // sizes: of what is reduced, with the axes of size 1, without them
+  std::vector<Dim> whole, kept, bare;  // operand shape of the reductions, with reduced dims 1, without reduced dims
   std::vector<int64_t> axes;           // ascending
   bool last_axes = false;
 };
 enum class Form : uint8_t { Whole, Kept, Bare, Other };
 
-// Nodes that become one, each after those that read it.
+// Nodes to fuse, users before producers.
 struct ReduceGroup {
   std::vector<NodeId> members;
   size_t reductions = 0;
-  bool blocked = false;  // rows that are written, but not along the last axes
+  bool blocked = false;  // declined: a result as large as the rows needs reductions over the last axes
 
   bool has(NodeId n) const { return std::ranges::find(members, n) != members.end(); }
 };
@@ -82,7 +80,7 @@ class ReduceRegions {
     return std::ranges::equal(d, r.kept) ? Form::Kept : std::ranges::equal(d, r.bare) ? Form::Bare : Form::Other;
   }
 
-  // Gives or takes axes of size 1 of a value for each row.
+  // Returns whether n is a Reshape that adds or drops the reduced axes of dim 1.
   bool is_view(const Rows& r, NodeId n) const {
     if (g_.op(n) != OpKind::Reshape) return false;
     const Form from = form(r, g_.operand(n, 0)), to = form(r, g_.result(n));
@@ -95,13 +93,13 @@ class ReduceRegions {
     if (!g_.result_count(n) || is_weight(g_, g_.result(n))) return false;
     return is_view(r, n) || reduces_rows(r, n) || (is_steps(g_, n) && form(r, g_.result(n)) != Form::Other);
   }
-  // Does this member read v, of these sizes, element by element or row by row?
+  // Returns whether this member reads v elementwise in the region: both without the reduced axes, or both with them.
   bool reads_rows(const Rows& r, NodeId member, ValueId v) const {
     if (!is_steps(g_, member)) return true;
     return (form(r, g_.result(member)) == Form::Bare) == (form(r, v) == Form::Bare);
   }
 
-  // Nodes in which a region around n may end, the farthest first.
+  // Candidates for the last node of a region around n, farthest first.
   std::vector<NodeId> ends(const Rows& r, NodeId n) const {
     std::vector<NodeId> path{n};
     while (path.size() < kMostMembers && g_.use_count(g_.result(path.back())) <= kMostReaders) {
@@ -117,7 +115,7 @@ class ReduceRegions {
     return path;
   }
 
-  // What can be computed with `end` because nothing else reads it.
+  // The largest group that ends at `end` and whose inner values have no users outside.
   ReduceGroup group_of(const Rows& r, NodeId end) const {
     ReduceGroup group{{end}, g_.op(end) == OpKind::Reduce ? 1U : 0U};
     const bool whole = form(r, g_.result(end)) == Form::Whole;
@@ -142,7 +140,7 @@ class ReduceRegions {
     return without_outer_views(r, std::move(group));
   }
 
-  // A view of what stays outside stays there too.
+  // Drops views of values outside of the group.
   ReduceGroup without_outer_views(const Rows& r, ReduceGroup group) const {
     for (size_t i = group.members.size(); i-- > 0;)
       if (const NodeId k = group.members[i]; is_view(r, k) && !group.has(g_.def(g_.operand(k, 0))))
@@ -150,7 +148,7 @@ class ReduceRegions {
     return group;
   }
 
-  // Without what would be computed in each walk over a row although none of the reductions goes into it.
+  // The group without nodes that each walk over a row would recompute although no reduction depends on them.
   ReduceGroup computed_once(const Rows& r, const ReduceGroup& all) const {
     std::vector<bool> reduced(all.members.size());
     for (size_t i = all.members.size(); i-- > 0;) {
@@ -190,7 +188,7 @@ class ReduceRegions {
     return false;
   }
 
-  // Once for each reduction, of the largest group.
+  // Records the first decline of a reduction only, for its largest group.
   bool refuse(NodeId n, size_t first_decision, std::string_view reason, std::string detail) {
     return ctx_.decisions.size() == first_decision && decline(ctx_, g_, kPattern, n, reason, std::move(detail));
   }
@@ -202,7 +200,7 @@ class ReduceRegions {
               "what is reduced is stored for its other readers");
   }
 
-  // v, which broadcasts to values without the reduced axes, with them.
+  // Reshapes v, which broadcasts to values without the reduced axes, to broadcast to values with them.
   ValueId with_axes(Builder& b, const Rows& r, ValueId v) const {
     std::vector<Dim> sizes(r.bare.size() - static_cast<size_t>(g_.rank(v)), Dim(1));
     sizes.insert(sizes.end(), g_.dims(v).begin(), g_.dims(v).end());
@@ -210,7 +208,7 @@ class ReduceRegions {
     return b.reshape(v, sizes);
   }
 
-  // The steps of a group, and its operands that are read by steps of values with the reduced axes, and by others.
+  // Steps of a group; operands read by steps with the reduced axes, and by steps without them.
   struct Program {
     RegionProgram p;
     std::vector<ValueId> with, without;
@@ -275,7 +273,7 @@ class ReduceRegions {
     return static_cast<double>(g_.module().dims.constant_value(g_.module().dims.product(d)).value_or(0));
   }
 
-  // The region falls into as many rows as a reduction has results, what is elementwise apart into as many as it has elements.
+  // The fused kernel has one independent row per reduction result; a separate elementwise kernel has one per element.
   fuse::CostDecision time_of(const Rows& r, const Program& program, const ReduceGroup& group) const {
     const RegionProgram& p = program.p;
     const auto& without = program.without;

@@ -54,7 +54,7 @@ TEST_CASE("fuse_reduce_region: the steps on both sides may read one value of the
     });
   };
   CHECK(scaled(true).left() == "reduce_region");
-  CHECK(scaled(false).left() == "reduce_region reshape div");  // of sizes [5] and [1,5]: the quotient is larger than the sum
+  CHECK(scaled(false).left() == "reduce_region reshape div");  // shapes [5] and [1,5]: the quotient is larger than the sum
   const Rewrite row(kPass, [](Builder& b) {
     const ValueId s = f32_input(b, "s", {5}), x = b.mul(f32_input(b, "x", {5, 5}), s);
     return std::vector{b.div(b.reduce(ReduceOp::Sum, x, {1}, false), s)};
@@ -71,7 +71,7 @@ TEST_CASE("fuse_reduce_region: rows by their own sum, largest value or length") 
   const Rewrite unit(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {2, b.dims().symbol("s"), 7});
     const ValueId length = b.create(OpKind::Clamp, {kept(b, ReduceOp::L2, x)}, ClampAttrs{1e-12, 1e30});
-    return std::vector{b.div(x, length), b.unary(OpKind::Neg, x)};  // others may read the rows
+    return std::vector{b.div(x, length), b.unary(OpKind::Neg, x)};  // the rows may have other users
   });
   CHECK(unit.left() == "reduce_region neg");
   CHECK(attrs(unit).steps.size() == 3);
@@ -81,7 +81,7 @@ TEST_CASE("fuse_reduce_region: rows by their own sum, largest value or length") 
     return std::vector{b.div(x, b.reshape(b.unary(OpKind::Sqrt, sum), {2, 3, 1}))};
   });
   CHECK(squares.left() == "reduce_region");
-  CHECK(squares.run.decisions.at(0).launches_saved == 3);  // the view is none
+  CHECK(squares.run.decisions.at(0).launches_saved == 3);  // without the view
 }
 
 TEST_CASE("fuse_reduce_region: several reductions of the same rows, one by another or beside it") {
@@ -98,7 +98,7 @@ TEST_CASE("fuse_reduce_region: several reductions of the same rows, one by anoth
     return std::vector{b.div(b.sub(x, b.reduce(ReduceOp::Mean, x, {1, 2}, true)), range)};
   });
   CHECK(spread.left() == "reduce_region");
-  const Rewrite number(kPass, [](Builder& b) {  // the logarithm of a sum of exponentials
+  const Rewrite number(kPass, [](Builder& b) {  // log-sum-exp is declined
     const ValueId x = f32_input(b, "x", {5, 9}), most = kept(b, ReduceOp::Max, x);
     return std::vector{b.add(most, b.unary(OpKind::Log, kept(b, ReduceOp::Sum, b.unary(OpKind::Exp, b.sub(x, most)))))};
   });
@@ -125,13 +125,13 @@ TEST_CASE("fuse_reduce_region: rows along other axes stay apart from what become
   });
   CHECK(columns.left() == "reduce_region div");
   CHECK(columns.first_decline() == "axes");
-  // A vector of other numbers that has the length of the sums is none of them.
+  // A vector with the length of the sums that is not aligned with the rows.
   const Rewrite other(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {4, 4});
     return std::vector{b.div(x, b.reduce(ReduceOp::Sum, x, {1}, false))};
   });
   CHECK_FALSE(other.result.changed);
-  // What has one number for each row is computed with them.
+  // Values with one number per row are fused.
   const Rewrite factor(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {4, 4}), w = b.reshape(b.unary(OpKind::Neg, f32_input(b, "w", {4})), {4, 1});
     return std::vector{b.mul(b.div(x, kept(b, ReduceOp::Sum, x)), w)};

@@ -1,4 +1,4 @@
-// LayerNorm(x + residual) becomes FusedResidualLN, which gives the norm and the sum.
+// Fuses LayerNorm(x + residual) into FusedResidualLN, which returns the norm and the sum.
 #include "passes/fuse/residual_norm.h"
 #include "passes/passes.h"
 

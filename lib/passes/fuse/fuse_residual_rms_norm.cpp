@@ -1,4 +1,4 @@
-// RmsNorm(x + residual) becomes FusedResidualRmsNorm, which gives the norm and the sum.
+// Fuses RmsNorm(x + residual) into FusedResidualRmsNorm, which returns the norm and the sum.
 #include "passes/fuse/residual_norm.h"
 #include "passes/passes.h"
 

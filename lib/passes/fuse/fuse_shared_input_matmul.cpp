@@ -1,6 +1,6 @@
-// Matmuls of one value with several weights (Q, K and V; gate and up) become one matmul with the weights side by side, packed
-// once when the model is loaded; the readers see views of the result. Biases are packed in the same way. Where a reader needs a
-// copy of its part, the copies must cost less than the launches and reads that are saved.
+// Merges matmuls of one value with several weights (Q, K and V; gate and up) into one matmul. Weights and biases are concatenated
+// at load time; users read slices of the result. If a user needs a copy of its slice, the copies must cost less than the saved
+// launches and reads.
 #include <algorithm>
 
 #include "analysis/views.h"
@@ -17,12 +17,12 @@ namespace {
 
 using namespace match;
 
-constexpr uint32_t kFar = 96;  // members that lie further apart would keep their results alive for long
+constexpr uint32_t kFar = 96;  // limit on the distance of members, which bounds the live ranges of their results
 
 struct Member {
   NodeId matmul;
-  ValueId bias;   // with the Add that adds it, if there is one
-  ValueId value;  // the result that is replaced
+  ValueId bias;   // added by an Add, if any
+  ValueId value;  // the result to replace
 };
 
 class SharedInput {
@@ -56,7 +56,7 @@ class SharedInput {
     return m;
   }
 
-  // All matmuls that read x, in execution order, cut where two neighbours lie far apart.
+  // Collects the matmuls that read x, in execution order, and splits them where neighbours are distant.
   void readers_of(ValueId x) {
     seen_.resize(g_.value_capacity());
     if (seen_[x.raw]) return;
@@ -72,7 +72,7 @@ class SharedInput {
     }
   }
 
-  // Those whose weights are kept alike become one matmul.
+  // Merges matmuls whose weights can be concatenated.
   void merge_alike(std::span<const NodeId> nodes, ValueId x) {
     const auto apart = [&](NodeId n, std::string_view reason) {
       ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason,
@@ -105,15 +105,14 @@ class SharedInput {
       sized = sized && g_.dims(members.back().value).back().is_static();
     }
     if (!pays(members, x) || !fits(members)) return false;
-    if (biased && !sized)  // a missing bias would be zeros of an unknown number
+    if (biased && !sized)  // a missing bias would need zeros of a symbolic length
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
     emit(members, x, biased && sized);
     merged_ += static_cast<int64_t>(members.size());
     return true;
   }
 
-  // Is this part of the packed result copied for its readers? Attention, rotations and elementwise operations step over the rest
-  // of each row.
+  // Returns whether a user of the slice needs a contiguous copy.
   bool is_copied(ValueId v) const {
     const auto d = g_.dims(v);
     if (std::ranges::all_of(d.first(d.size() - 1), [](Dim s) { return s == Dim(1); })) return false;
@@ -122,8 +121,8 @@ class SharedInput {
     return false;
   }
 
-  // An activation or a sum that ends the matmul alone, and is a launch of its own behind a part of a larger one. What a gate, a
-  // norm or another elementwise operation alone reads is computed there.
+  // The epilogue (activation or residual) that the matmul would lose as a slice of a larger one, because it becomes a launch of
+  // its own. Invalid if the sole user of the epilogue, an elementwise op or norm, would fuse with it anyway.
   NodeId lost_end(const Member& m) const {
     if (!ctx_.target.native.test(static_cast<size_t>(fuse::kind_with_end(g_.op(m.matmul))))) return {};
     const ValueId v = fuse::behind_moves(g_, m.value);
@@ -138,7 +137,7 @@ class SharedInput {
     return taken ? NodeId() : n;
   }
 
-  // One matmul, the copies of its parts and what would have ended them, against the matmuls apart.
+  // Compares one matmul, copies of slices and lost epilogues with separate matmuls.
   fuse::CostDecision time_of(const std::vector<Member>& members, ValueId x) const {
     const Machine& machine = ctx_.target.machine;
     fuse::CostDecision time;
@@ -155,7 +154,7 @@ class SharedInput {
     return time;
   }
 
-  // All members, or those that lose nothing.
+  // Keeps all members if that is profitable, otherwise those without copies and lost epilogues.
   bool pays(std::vector<Member>& members, ValueId x) {
     const auto time = time_of(members, x);
     if (time.pays()) return true;
@@ -209,7 +208,7 @@ class SharedInput {
     merge_origins(g_, g_.def(y), nodes);
     Decision d = fused(g_, "shared_input_matmul", at, nodes, static_cast<int64_t>(members.size() - 1) * bytes(g_, x));
     ctx_.decisions.push_back(std::move(d));
-    std::vector<ValueId> parts;  // all made before the place where they go is erased
+    std::vector<ValueId> parts;  // created before their insertion point is erased
     Dim start(0);
     for (const Member& m : members) {
       const Dim len = g_.dims(m.value).back();
@@ -222,10 +221,10 @@ class SharedInput {
   Graph& g_;
   PassContext& ctx_;
   Order order_;
-  size_t known_;            // nodes made later have larger ids
-  std::vector<bool> seen_;  // by value: its readers are done
+  size_t known_;            // nodes created later have larger ids
+  std::vector<bool> seen_;  // by value: its users have been visited
   int64_t merged_ = 0;
-  int64_t room_;  // bytes that may still be made of weights
+  int64_t room_;  // remaining bytes for packed weights
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kPass = "fuse_shared_input_matmul";
 
-// A target on which copies cost nothing.
+// A target without cost of copies.
 void free_copies(PassRun& run) {
   run.target.machine = {0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 1};
 }

@@ -1,4 +1,4 @@
-// Rotations of adjacent slices of one value by the same tables (queries and keys of a packed projection) become one.
+// Merges rotations of adjacent slices of one value by the same tables (queries and keys of a packed projection) into one Rope.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -7,16 +7,16 @@ namespace {
 
 using namespace match;
 
-constexpr int kMaxParts = 16;  // readers of a packed value that are looked at
+constexpr int kMaxParts = 16;  // limit on visited users of a packed value
 
-// A packed Rope of a Narrow of the last axis.
+// The Narrow of the last axis that a packed Rope reads; invalid if there is none.
 NodeId slice_of(const Graph& g, NodeId rope) {
   if (g.op(rope) != OpKind::Rope || g.attrs<RopeAttrs>(rope).layout != AttentionLayout::Packed) return {};
   const NodeId narrow = defining_op(g, g.operand(rope, 0), OpKind::Narrow);
   return narrow.valid() && g.attrs<NarrowAttrs>(narrow).axis == g.rank(g.result(narrow)) - 1 ? narrow : NodeId();
 }
 
-// The scale of the norms of both slices as one: invalid when they have none.
+// The concatenated norm scales of both slices; invalid if they have none.
 ValueId joined_scale(Builder& b, ValueId first, Dim first_heads, ValueId second, Dim second_heads) {
   const Graph& g = b.graph();
   if (first == second && (!first.valid() || g.rank(first) == 1)) return first;

@@ -10,7 +10,7 @@ constexpr std::string_view kPass = "fuse_shared_rope";
 struct Form {
   Dim second_start = 8;
   bool key_first = false, other_table = false, tap = false;
-  int scales = 0;  // norms of the heads: of none, of both by one scale, of both by two, of the queries only
+  int scales = 0;  // norms of the heads: none, both with one scale, both with two scales, queries only
 };
 
 // Queries (2 heads of 4) and keys (1 head) of a packed projection.

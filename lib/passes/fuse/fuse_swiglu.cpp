@@ -1,4 +1,4 @@
-// up * act(gate) of the two halves of one packed value (SwiGLU, GeGLU, ReGLU) becomes one node.
+// Fuses up * act(gate) of the two halves of one packed value (SwiGLU, GeGLU, ReGLU) into FusedSwiGLU.
 #include "passes/match.h"
 #include "passes/passes.h"
 

@@ -1,5 +1,5 @@
-// All that a layer around an attention computes, up to the matmuls of the next attention: one launch where that is faster
-// (launch_blocks.h).
+// Fuses the kernels of a layer around an attention, up to the projections of the next attention, into one launch where that is
+// faster (launch_blocks.h).
 #include "passes/fuse/launch_blocks.h"
 #include "passes/passes.h"
 

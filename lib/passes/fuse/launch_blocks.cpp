@@ -16,8 +16,8 @@ namespace {
 
 using namespace match;
 
-constexpr int kSteps = 12;          // between attention and its projections
-constexpr double kUnitLanes = 256;  // elements of a result that occupy a unit
+constexpr int kSteps = 12;          // limit on nodes between attention and its projections
+constexpr double kUnitLanes = 256;  // result elements that occupy one unit
 
 bool has_attention(const Graph& g) {
   for (NodeId n : g.nodes())
@@ -40,7 +40,7 @@ class Blocks {
     }
   }
 
-  // Returns how many were formed; `number` counts all attentions.
+  // Returns the number of formed launches. `number` counts all attentions of the module.
   int64_t run(int64_t* number) {
     std::vector<NodeId> attentions;
     for (NodeId n : order_)
@@ -62,7 +62,7 @@ class Blocks {
  private:
   bool is_product(NodeId n) const { return has_trait(g_.op(n), kBlas) && g_.op(n) != OpKind::Attention; }
 
-  // The place of the earliest matmul that the operands of an attention come from, or of the attention.
+  // Position of the earliest matmul that the operands of an attention depend on, or of the attention.
   size_t projection_before(NodeId attention) const {
     size_t first = position_[attention.raw];
     for (size_t i = 0; i < g_.operands(attention).size() && i < 3; ++i) {
@@ -101,7 +101,7 @@ class Blocks {
     return std::ranges::all_of(g_.operands(n), known);
   }
 
-  // Of one unit, and of as many as each kernel has work for.
+  // Compares one launch on a single unit with separate launches on as many units as each kernel can occupy.
   CostDecision time_of(std::span<const NodeId> nodes) const {
     const Machine& machine = context_.target.machine;
     CostDecision time{machine.launch_ns, 0};
@@ -114,14 +114,14 @@ class Blocks {
     return time;
   }
 
-  // Batch times tokens.
+  // batch * tokens
   int64_t rows_of(NodeId attention) const {
     const auto dims = g_.dims(g_.result(attention));
     const size_t tokens = g_.attrs<AttentionAttrs>(attention).out_layout == AttentionLayout::BHSD ? 2 : 1;
     return checked_mul(dims[0].size(), dims[tokens].size()).value_or(std::numeric_limits<int64_t>::max());
   }
 
-  // A node from the first to the last of them that has a launch of its own, if any.
+  // A node in the range that cannot be part of the launch, if any.
   NodeId apart(std::span<const NodeId> nodes) const {
     for (NodeId n = nodes.front();; n = g_.next(n)) {
       const bool member = position_[n.raw] < order_.size() && order_[position_[n.raw]] == n;
@@ -131,7 +131,7 @@ class Blocks {
     }
   }
 
-  // `smaller`: what may be a launch instead, with the others beside it.
+  // `smaller`: a shorter block that could be one launch instead, next to separate launches of the rest.
   bool form(NodeId attention, std::span<const NodeId> nodes, std::span<const NodeId> smaller, int64_t number) {
     const std::string pattern = kind_ == BlockKind::Layer ? "transformer_layer" : "attention_block";
     const auto no = [&](std::string_view reason, const std::string& detail) {
@@ -165,7 +165,7 @@ class Blocks {
   BlockKind kind_;
   std::vector<Phase> phases_;
   GraphLayouts layouts_;
-  std::vector<size_t> position_;  // in `order_`; of what is no launch, of the next one
+  std::vector<size_t> position_;  // index in `order_`; nodes without a launch have the index of the next launch
   std::vector<NodeId> order_;
 };
 

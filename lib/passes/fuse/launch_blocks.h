@@ -1,19 +1,15 @@
-// Whole blocks of a transformer as one launch. Where the values of a block are small, starting its kernels takes longer than
-// their work: one group of lanes then does the work of all of them, one after another, since only the lanes of one group can wait
-// for each other. Nodes stay what they are; they share a launch (Graph::launch).
-//
-// Each attention is decided about: formed where the target's kernels can be joined and the times of analysis/cost.h say that one
-// unit needs no longer than all units and the launches apart; else declined ("cost", "no_kernel", "dynamic_shape",
-// "kernel_limit"). The detail is both times. With PassOptions::fuse_attn_threshold the number of rows decides in their place
-// ("threshold"). O(nodes), and the kernels of what pays.
+// Runs the kernels of a transformer block in one launch where that is not slower (analysis/cost.h): if the values are small,
+// launches take longer than the work. One workgroup runs all kernels, since only threads of a workgroup can synchronise. The
+// nodes share a launch (Graph::launch). Decides per attention; declined for "cost", "threshold" (fuse_attn_threshold),
+// "no_kernel", "dynamic_shape" or "kernel_limit". O(nodes), plus the kernels of profitable blocks.
 #pragma once
 #include "passes/pass.h"
 
 namespace rlxc::fuse {
 
 enum class BlockKind : uint8_t {
-  Attention,  // from the matmuls that make queries, keys and values to the one that reads the result
-  Layer       // on to where the matmuls of the next attention begin, or after the last matmul of the graph
+  Attention,  // from the matmuls of queries, keys and values to the matmul of the result
+  Layer       // up to the projections of the next attention, or after the last matmul of the graph
 };
 
 PassResult form_blocks(Module&, PassContext&, BlockKind);

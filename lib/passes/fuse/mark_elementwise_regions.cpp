@@ -1,12 +1,10 @@
-// Merges connected elementwise nodes into ElementwiseRegion nodes, each one launch that keeps interior values in registers.
-// Going backwards, a node joins the region of its users when all of them are in one region: so a region has one result, and no
-// path can leave it and come back. A region ends at the target's limits of steps and operands; what is beyond starts another.
-// A node that costs little joins the region of each of its users as a copy. An interior value that is smaller than the region's
-// result would be computed again for every element: it joins only if it is cheap and stands at the edge. What depends on
-// parameters and constants only is computed once at load time and stays out. Every merge and every refusal is a decision.
-// Runs after precision was chosen: casts are steps. O(nodes + uses).
+// Merges connected elementwise nodes into ElementwiseRegion nodes: one launch with interior values in registers. A node joins the
+// region of its users, visited backwards, so a region has one result and no path leaves and re-enters it. A cheap node is copied
+// into the regions of several users. Limited by the target's steps and operands, and by the cost of recomputing values smaller
+// than the result. Runs after precision is chosen, since casts are steps. O(nodes + uses).
 #include <algorithm>
 
+#include "analysis/phases.h"
 #include "ir/graphs.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
@@ -18,7 +16,7 @@ namespace rlxc {
 namespace {
 
 constexpr uint32_t kNoGroup = 0xFFFFFFFF;
-constexpr size_t kMostCopies = 4;  // of a cheap node with several users
+constexpr size_t kMostCopies = 4;  // limit on copies of a node
 
 struct Group {
   NodeId root;
@@ -38,16 +36,13 @@ class Marker {
     group_.assign(graph_.node_capacity(), kNoGroup);
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
-      load_time_[n.raw] = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant ||
-                          (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
-                            return v.valid() && load_time_[graph_.def(v).raw];
-                          }));
+      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
     for (const Group& group : groups_)
       if (group.members.size() > 1) context_.rewrite([&] { return emit(group), true; });
-    // After the regions: a node that stays apart from its readers may itself be the last of a region.
+    // After the regions: a node separate from its users may end a region of its own.
     std::ranges::move(misses_, std::back_inserter(context_.decisions));
   }
 
@@ -57,10 +52,10 @@ class Marker {
   const TargetTraits& target() const { return context_.target; }
   ValueId value(NodeId n) const { return graph_.result(n); }
 
-  // Puts n into the region of its users, or starts one.
+  // Adds n to the region of its users, or starts a new region.
   void place(NodeId n) {
-    std::vector<uint32_t> wanted;  // the distinct regions of the users
-    bool outside = false;          // some user is in none
+    std::vector<uint32_t> wanted;  // distinct regions of the users
+    bool outside = false;          // some user is in no region
     for (Graph::Use use : graph_.uses(value(n))) {
       const uint32_t u = use.user.raw < group_.size() ? group_[use.user.raw] : kNoGroup;
       if (u == kNoGroup) outside = true;
@@ -98,8 +93,8 @@ class Marker {
     return c;
   }
 
-  // Computing n for each element of these regions, against storing it once. Where sizes are symbolic, memory is taken to be what
-  // limits the regions: there is time for what is cheap.
+  // Compares recomputing n per element of these regions with storing it once. With symbolic dims, regions count as memory-bound:
+  // cheap nodes cost nothing.
   fuse::CostDecision recompute(NodeId n, const std::vector<uint32_t>& wanted) const {
     const Machine& machine = target().machine;
     const bool known = num_elements(graph_.type(value(n))) && num_elements(graph_.type(value(groups_[wanted[0]].root)));
@@ -158,7 +153,7 @@ class Marker {
   }
 
   void miss(NodeId n, const char* reason, uint32_t u, std::string detail = {}) {
-    if (load_time_[n.raw]) return;  // nothing is missed: it runs at load time
+    if (load_time_[n.raw]) return;  // load-time nodes are not counted as missed
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
@@ -221,7 +216,7 @@ class Marker {
   PassContext& context_;
   std::vector<bool> load_time_;  // by node: depends on parameters and constants only
   std::vector<uint32_t> group_;  // by node
-  std::vector<uint16_t> step_;   // by node: its step within its region
+  std::vector<uint16_t> step_;   // by node: its step in its region
   std::vector<Group> groups_;
   std::vector<Decision> misses_;
 };

@@ -1,22 +1,22 @@
-// Steps and operands of a region that is being made of nodes.
+// Builder of the steps and operands of a region.
 #pragma once
 #include "ir/graph.h"
 
 namespace rlxc {
 
-// Elementwise, as one step or as a region of them?
+// Returns whether the node is elementwise: a single op or an ElementwiseRegion.
 bool is_steps(const Graph&, NodeId);
 
-// A value is an operand, or the step that it has been given.
+// Maps each value to an operand or a step.
 class RegionProgram {
  public:
   explicit RegionProgram(const Graph& g) : g_(g) {}
 
-  uint16_t code(ValueId);                        // of a value as an argument
-  uint16_t add(RegionStep, ValueId given = {});  // appends a step, which gives a value
+  uint16_t code(ValueId);                        // the argument code of a value
+  uint16_t add(RegionStep, ValueId given = {});  // appends a step that computes `given`
   uint16_t add(OpKind, DType, uint16_t a, uint16_t b = RegionStep::kNone, ValueId given = {});
-  void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // another value that is the same
-  void copy(NodeId);  // appends the steps of an elementwise node, or of a NormRegion
+  void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // makes v an alias of a known code
+  void copy(NodeId);  // appends the steps of an elementwise node or a NormRegion
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

@@ -17,10 +17,10 @@ bool rewrite(Graph& g, NodeId norm, OpKind kind, std::string_view pattern, Order
     return false;
   };
   if (!same_type(g, x, s) || !same_type(g, r, s)) {
-    // an added row is a bias and a fully known operand no residual: neither is a miss
+    // an added row is a bias and a weight is no residual: not counted as missed
     return is_weight(g, x) || is_weight(g, r) ? false : decline("broadcast", "the operands of the sum differ in shape");
   }
-  // The fused node stands where the sum is computed when others read the sum, so scale and shift must be known there.
+  // If the sum has other users, the fused node is inserted at the sum, so scale and shift must exist there.
   const bool early = !g.has_one_use(s);
   if (early)
     for (ValueId v : {gamma, beta})

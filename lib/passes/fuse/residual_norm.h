@@ -1,5 +1,5 @@
-// What fuse_residual_ln and fuse_residual_rms_norm share: norm(x + residual) in the two-result form, so that the sum may have
-// further readers (the next residual of a pre-norm block).
+// Shared by fuse_residual_ln and fuse_residual_rms_norm: norm(x + residual) with two results, so that the sum may have further
+// users (the next residual of a pre-norm block).
 #pragma once
 #include "passes/pass.h"
 

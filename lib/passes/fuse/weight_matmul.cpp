@@ -6,7 +6,7 @@ namespace {
 
 bool by_codes(const Graph& g, NodeId n) { return g.op(n) == OpKind::DequantMatMul; }
 
-// The entries of a scale or zero point: one for each block and column, where others of the packed weight may have more.
+// Expands a scale or zero point to one entry per block and column.
 ValueId spread(Builder& b, ValueId v, Dim blocks, Dim columns, bool trans_b) {
   return b.expand(v, trans_b ? std::vector{columns, blocks} : std::vector{blocks, columns});
 }

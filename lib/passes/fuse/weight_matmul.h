@@ -1,5 +1,5 @@
-// A matmul of rows with a weight, however the weight is kept: as numbers (MatMul) or as quantized values with scales and zero
-// points (DequantMatMul). What a fusion asks of such a matmul and what it makes of it, so that no fusion knows the two kinds.
+// Common interface of matmuls with float weights (MatMul) and with quantized weights (DequantMatMul), for fusions that support
+// both.
 #pragma once
 #include <span>
 
@@ -7,25 +7,25 @@
 
 namespace rlxc::fuse {
 
-// x*w with w of two axes and nothing before or behind the matmul: no transposed x, bias, residual, activation or gate.
+// x*w with a 2-D weight, without transposed x, bias, residual, activation or gate.
 bool is_weight_matmul(const Graph&, NodeId);
 bool trans_b(const Graph&, NodeId);
 
-// Why the weights of two matmuls cannot lie side by side, or null.
+// The reason why two weights cannot be concatenated, or null.
 const char* packing_conflict(const Graph&, NodeId, NodeId);
 
-// The matmul of x with the weights of all nodes side by side. They are weight matmuls of x, pairwise not apart.
+// The matmul of x with the concatenated weights of all nodes. They must be weight matmuls of x without packing conflicts.
 ValueId side_by_side(Builder&, ValueId x, std::span<const NodeId>);
 
-// act(x*w + bias + residual), all but the matmul optional.
+// act(x*w + bias + residual); bias, residual and act are optional.
 ValueId with_end(Builder&, NodeId matmul, ValueId bias, ValueId residual, const Epilogue& act);
 OpKind kind_with_end(OpKind matmul);
 
-// A matmul with neither residual nor activation; a bias it may have.
+// Returns whether the matmul has neither residual nor activation. It may have a bias.
 bool takes_residual(const Graph&, NodeId);
 ValueId with_residual(Builder&, NodeId matmul, ValueId residual, const Epilogue& act);
 
-// FusedSwiGLU of x*w + bias; the bias may be absent.
+// FusedSwiGLU of x*w + bias; the bias is optional.
 ValueId with_gate(Builder&, NodeId matmul, ValueId bias, const SwiGLUAttrs&);
 OpKind kind_with_gate(OpKind matmul);
 

@@ -1,6 +1,6 @@
-// Kernels know tensors only. Where a model ends by wrapping rows of numbers as a sequence of maps (ai.onnx.ml ZipMap, with which
-// exporters of classifiers end), its output becomes the rows: a tensor [rows, keys] whose columns are in ascending order of the
-// keys. A warning names the output and its columns. O(outputs + keys log keys).
+// Replaces outputs that are sequences of maps (ai.onnx.ml ZipMap, at the end of exported classifiers) by the tensor [rows, keys]
+// of their values, with columns in ascending key order, since kernels handle tensors only. A warning names the output and its
+// columns. O(outputs + keys log keys).
 #include "passes/interface/maps_as_rows.h"
 
 #include <algorithm>

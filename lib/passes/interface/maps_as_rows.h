@@ -1,4 +1,4 @@
-// The pass maps_as_rows, for the host: what the columns of its tensors are.
+// Column keys of the tensors that maps_as_rows creates, for the host.
 #pragma once
 #include <optional>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rlxc {
 
-// The keys of the columns, in their order, for each output of the main graph that is a sequence of maps made of rows: the outputs
-// that maps_as_rows replaces by tensors. O(outputs + keys log keys).
+// For each output of the main graph that maps_as_rows replaces by a tensor: the keys of its columns, in order. O(outputs + keys
+// log keys).
 std::vector<std::optional<MapKeysAttrs>> map_columns(const Module&);
 
 }  // namespace rlxc

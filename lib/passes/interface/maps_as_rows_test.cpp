@@ -11,7 +11,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// The maps that the graph of `make` gives, and what comes of its rows, are the same.
+// Compares the maps that the graph of `make` returns with the rows after the pass.
 template <class Make>
 void same_by_rows(const HostValue& x, Make make) {
   Module m;

@@ -1,8 +1,7 @@
-// Kernels know numbers only. Here strings become rows of bytes of one width, zeros behind the text: string[n] is u8[n,w], and
-// what normalises, joins or compares strings is arithmetic on bytes. Widths of inputs are symbols that a call binds; those of
-// results follow from them. Inputs and outputs of the main graph are rewritten too. Nothing changes when an operation on strings
-// has no such form: it stays for the report of what the target cannot run. A string that itself ends with a zero byte has none; a
-// warning names the constant. O(nodes + characters).
+// Rewrites strings as rows of bytes of one width, padded with zeros: string[n] becomes u8[n,w]. Ops that normalise, join or
+// compare strings become arithmetic on bytes. Widths of inputs are symbols bound by a call. Rewrites inputs and outputs of the
+// main graph too. Changes nothing if some string op or constant has no byte form; a constant that ends with a zero byte has none
+// and is named in a warning. O(nodes + characters).
 #include "passes/interface/strings_as_bytes.h"
 
 #include <algorithm>
@@ -26,7 +25,7 @@ namespace {
 bool ends_with_zero(const std::vector<std::string>& strings) {
   return std::ranges::any_of(strings, [](const std::string& s) { return s.ends_with('\0'); });
 }
-// Strings that a node holds.
+// The strings stored in a node.
 const std::vector<std::string>* own_strings(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Constant) return &g.module().data[g.attrs<DataAttrs>(n).data].strings;
   if (g.op(n) == OpKind::StringIndex) return &g.attrs<StringIndexAttrs>(n).strings;
@@ -75,7 +74,7 @@ class TextLowering {
   }
 
  private:
-  // ---- Small words.
+  // Helpers.
   ValueId text(NodeId n, size_t i) { return of_.at(g_.operand(n, i).raw); }
   std::vector<Dim> dims(ValueId v) { return {g_.dims(v).begin(), g_.dims(v).end()}; }
   Dim width(ValueId v) { return g_.dims(v).back(); }
@@ -84,7 +83,7 @@ class TextLowering {
   ValueId number(double v) { return b_.scalar(DType::I32, v); }
   ValueId make(OpKind op, ValueId x, ValueId y) { return b_.create(op, {x, y}); }
   ValueId where(ValueId c, ValueId x, ValueId y) { return b_.create(OpKind::Where, {c, x, y}); }
-  ValueId padded(ValueId x, Dim before, Dim after) {  // along the width
+  ValueId padded(ValueId x, Dim before, Dim after) {  // pads along the width
     std::vector<Dim> first(dims(x).size()), second(first);
     first.back() = before, second.back() = after;
     return b_.create(OpKind::Pad, {x}, PadAttrs{first, second, PadMode::Constant});
@@ -105,14 +104,14 @@ class TextLowering {
     sizes.push_back(static_cast<int64_t>(w));
     return b_.constant(make_data(DType::U8, std::move(sizes), bytes));
   }
-  // 1 where x is the same text as y, 0 elsewhere, under broadcasting; i32.
+  // i32 1 where x and y are equal texts, else 0; broadcasts.
   ValueId same(ValueId x, ValueId y) {
     const Dim w = t_.max(width(x), width(y));
     const ValueId equal = make(OpKind::Eq, widened(x, w), widened(y, w));
     return equal.valid() ? all(equal, last(equal)) : equal;
   }
 
-  // ---- Operations.
+  // Rewrites of ops.
   ValueId lowered(NodeId n) {
     switch (g_.op(n)) {
       case OpKind::Input: {
@@ -143,7 +142,7 @@ class TextLowering {
     }
   }
 
-  // Byte i is that of x as long as x lasts, then y follows.
+  // Concatenates the texts: byte i is taken from x up to its length, then from y.
   ValueId joined(ValueId x, ValueId y) {
     const ValueId zero = byte(0);
     auto outer =
@@ -170,7 +169,7 @@ class TextLowering {
     return where(b_.cast(any(found, last(found)), DType::Bool), at, b_.scalar(DType::I64, -1));
   }
 
-  // One byte letters by arithmetic; letters of two bytes by tables of both, in which their 5 and 6 bits find them.
+  // ASCII letters by arithmetic; letters of two bytes by two tables, indexed with their 5 and 6 payload bits.
   ValueId cased(ValueId x, LetterCase change) {
     if (change == LetterCase::None) return x;
     std::vector<uint8_t> high, low;
@@ -193,7 +192,7 @@ class TextLowering {
     return where(leads(x), of_pair(high, x, next), where(leads(before), of_pair(low, before, x), single));
   }
 
-  // Rows that are no stop words, and one empty row if none is left.
+  // Rows that are no stop words, or one empty row if none is left.
   ValueId normalised(NodeId n) {
     const StringNormalizeAttrs a = g_.attrs<StringNormalizeAttrs>(n);
     auto outer = dims(g_.result(n));
@@ -209,7 +208,7 @@ class TextLowering {
         if (!a.case_sensitive) s = ops::change_case(s, LetterCase::Lower);
       const ValueId seen = a.case_sensitive ? rows : cased(rows, LetterCase::Lower);
       const ValueId stops = any(same(with_axis(seen, 1), table(words, {static_cast<int64_t>(words.size())})), 1);
-      // The empty row goes last, and is kept if all others are not.
+      // Keeps the empty row at the end only if all others are dropped.
       const ValueId none = b_.reduce(ReduceOp::Min, stops, {0}, true);
       const ValueId keep = b_.concat(std::array{make(OpKind::Eq, stops, number(0)), b_.cast(none, DType::Bool)}, 0);
       const ValueId kept = b_.create(OpKind::NonZero, {keep});
@@ -224,7 +223,7 @@ class TextLowering {
   Graph& g_;
   Builder b_;
   DimTable& t_;
-  std::unordered_map<uint32_t, ValueId> of_;  // the rows of bytes of each string
+  std::unordered_map<uint32_t, ValueId> of_;  // string value -> rows of bytes
 };
 
 }  // namespace

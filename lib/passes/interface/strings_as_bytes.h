@@ -1,9 +1,9 @@
-// The pass strings_as_bytes, for tables: which operations it lowers.
+// The set of ops that strings_as_bytes rewrites.
 #pragma once
 #include "ir/graph.h"
 
 namespace rlxc {
 
-bool has_byte_form(OpKind);  // may it have strings as operands and results?
+bool has_byte_form(OpKind);  // the op may have string operands and results
 
 }  // namespace rlxc

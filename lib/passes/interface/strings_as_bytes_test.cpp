@@ -16,7 +16,7 @@ HostValue text(std::vector<int64_t> dims, std::vector<std::string> strings) {
   return {TypeKind::Tensor, std::move(d), {}};
 }
 
-// The results of the graph that `make` builds of the inputs, by strings and by bytes, are the same.
+// Compares the results of the graph that `make` builds, on strings and on bytes.
 template <class Make>
 void same_by_bytes(const std::vector<HostValue>& inputs, Make make) {
   Module m;

@@ -1,6 +1,6 @@
-// Expands the operations that the target has no kernel for into simpler ones, again and again until only operations with a
-// kernel are left. A node is expanded for its own kind only: what the target can run stays whole. What has neither a kernel nor
-// an expansion is an error (Code::UnsupportedOnTarget) that names all such nodes, grouped by kind. O(nodes made).
+// Decomposes ops without a kernel on the target, repeatedly, until all ops have kernels. Ops with a kernel are not decomposed.
+// Ops with neither a kernel nor a decomposition are an error (Code::UnsupportedOnTarget) that names their nodes, grouped by kind.
+// O(created nodes).
 #include <algorithm>
 #include <array>
 
@@ -11,9 +11,9 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kShown = 8;  // nodes of a kind that a message names
+constexpr size_t kShown = 8;  // nodes of a kind named in a message
 
-// "name" f32[2,3], bool[2,3]: the node and the types of its operands.
+// "name" f32[2,3], bool[2,3]: the node and its operand types.
 std::string describe(const Graph& g, NodeId n) {
   std::string s = g.label(n).quoted();
   for (ValueId v : g.operands(n))
@@ -36,7 +36,7 @@ PassResult decompose(Module& m, PassContext& context) {
     };
     for (NodeId n : g.nodes())
       if (foreign(n)) work.push_back(n);
-    // Expansions never lead back to their own kind, so this ends.
+    // Terminates, because a decomposition never contains its own kind.
     for (size_t head = 0; head < work.size(); ++head) {
       const NodeId n = work[head];
       const auto kind = static_cast<size_t>(g.op(n));

@@ -1,4 +1,4 @@
-// Expansions of attention and of rotary embedding, for all layouts.
+// Decompositions of attention and rotary embedding, for all layouts.
 #include <cmath>
 #include <limits>
 
@@ -7,7 +7,7 @@
 namespace rlxc::legalise {
 namespace {
 
-// q, k or v as [B,H,S,D].
+// Returns q, k or v as [B,H,S,D].
 ValueId heads_first(Expansion& e, ValueId x, AttentionLayout layout, int64_t heads) {
   if (layout == AttentionLayout::BHSD) return x;
   if (layout == AttentionLayout::Packed)
@@ -15,7 +15,7 @@ ValueId heads_first(Expansion& e, ValueId x, AttentionLayout layout, int64_t hea
   return e.b.transpose(x, {0, 2, 1, 3});
 }
 
-// bool [Sq,Sk]: the keys that a query sees when the last query stands at the last key.
+// bool [Sq,Sk]: the keys visible to a query. The last query is aligned with the last key.
 ValueId visible(Expansion& e, Dim queries, Dim keys, const AttentionAttrs& a) {
   const ValueId row = e.b.reshape(e.positions(queries), {queries, Dim(1)}), column = e.positions(keys);
   const ValueId last = e.b.add(row, e.size(e.b.dims().sub(keys, queries)));
@@ -35,7 +35,7 @@ std::vector<ValueId> attention(Expansion& e) {
   const Dim batch = e.dim(q, 0), heads = e.dim(q, 1), queries = e.dim(q, 2), width = e.dim(q, 3), kv_heads = e.dim(k, 1);
   const Dim keys = e.dim(v, 2), value_width = e.dim(v, 3);
   if (a.scale == 0 && !width.is_static()) return {};
-  // Queries of the heads that share a key head stand one below the other.
+  // Stacks the queries of all heads that share a key head as rows.
   const bool grouped = heads != kv_heads;
   if (grouped && (!heads.is_static() || !kv_heads.is_static())) return {};
   const Dim rows = grouped ? t.mul(Dim(heads.size() / kv_heads.size()), queries) : queries;
@@ -54,7 +54,7 @@ std::vector<ValueId> attention(Expansion& e) {
   }
   if (mask.valid()) s = e.b.create(OpKind::Where, {mask, s, e.num(s, hidden)});
   ValueId p = e.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
-  // A query that sees no key gives 0, where a softmax of nothing but -inf is not a number.
+  // A query without a visible key gives 0, where a softmax over -inf would give NaN.
   if (a.mask != MaskKind::None && !a.finite_mask)
     p = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {s, e.num(s, hidden)}), e.num(s, 0), p});
   p = e.b.cast(p, e.g.dtype(v));
@@ -66,7 +66,8 @@ std::vector<ValueId> attention(Expansion& e) {
   return {a.out_layout == AttentionLayout::BSHD ? y : e.b.reshape(y, e.result_dims())};
 }
 
-// A table [.., rows, C] of at least S rows, beside x of [B,H,S,D] or [B,S,H,D]. Invalid when it has no such reading.
+// Reshapes a table [.., rows, C] of at least S rows to broadcast to x, [B,H,S,D] or [B,S,H,D]. Invalid if the shapes do not
+// match.
 ValueId beside(Expansion& e, ValueId table, ValueId x, bool heads_inner) {
   const Dim length = e.dim(x, heads_inner ? 1 : 2);
   const int rank = e.g.rank(table);
@@ -83,7 +84,7 @@ ValueId beside(Expansion& e, ValueId table, ValueId x, bool heads_inner) {
 struct Halves {
   ValueId first, second;
 };
-// The elements of the last axis, of 2*half, that are rotated with each other.
+// The two sets of elements of the last axis (2*half) that are rotated in pairs.
 Halves halves(Expansion& e, ValueId x, int64_t half, RopeStyle style) {
   const int64_t axis = e.g.rank(x) - 1;
   if (style == RopeStyle::NeoX) return {e.b.narrow(x, axis, 0, half), e.b.narrow(x, axis, half, half)};
@@ -105,7 +106,7 @@ std::vector<ValueId> rope(Expansion& e) {
   const Dim columns = e.dim(e.in(1), -1);
   if (!columns.is_static() || rotated % 2 || rotated > width || (columns.size() != half && columns.size() < rotated)) return {};
   const bool heads_inner = a.layout != AttentionLayout::BHSD;
-  // In the wider type of the value and the tables.
+  // Computes in the wider type of the value and the tables.
   const DType table = e.g.dtype(e.in(1)), wide = bits(table) > bits(e.g.dtype(x)) ? table : e.g.dtype(x);
   x = e.b.cast(x, wide);
   if (e.has(3)) {

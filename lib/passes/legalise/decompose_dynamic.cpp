@@ -1,4 +1,4 @@
-// Expansions of operations whose attributes hold what there is to compute: n-grams of a pool, draws of a generator.
+// Decompositions of ops whose result depends on attributes: n-grams of a pool, random numbers.
 #include <set>
 
 #include "eval/eval.h"
@@ -9,7 +9,7 @@ namespace {
 
 using enum OpKind;
 
-// The generator is the evaluator's: its draws become a constant.
+// Evaluates the node with the reference evaluator; the result becomes a constant.
 std::vector<ValueId> random(Expansion& e) {
   std::vector<eval::HostValue> results;
   std::string reason;
@@ -19,7 +19,7 @@ std::vector<ValueId> random(Expansion& e) {
 }
 
 struct Grams {
-  std::vector<std::vector<int64_t>> words;  // of one length
+  std::vector<std::vector<int64_t>> words;  // of equal length
   std::vector<int64_t> ids;                 // in the pool
 };
 
@@ -42,7 +42,7 @@ std::optional<Grams> grams_of_length(const NgramAttrs& a, int64_t length) {
   return out;
 }
 
-// How often each n-gram of one length stands in each row of x [..,C]: [..,grams].
+// Counts of each n-gram of one length in each row of x [..,C]: [..,grams].
 ValueId count_grams(Expansion& e, ValueId x, const Grams& grams, int64_t length, int64_t max_skip) {
   const int64_t width = e.dim(x, -1).size();
   const int last = e.g.rank(x) - 1;
@@ -71,13 +71,13 @@ ValueId count_grams(Expansion& e, ValueId x, const Grams& grams, int64_t length,
 std::vector<ValueId> ngram(Expansion& e) {
   const NgramAttrs a = e.attrs<NgramAttrs>();
   const ValueId x = e.b.cast(e.in(0), DType::I64);
-  constexpr int64_t kMost = 64;  // lengths and skips, each of which becomes nodes of its own
+  constexpr int64_t kMost = 64;  // limit on lengths and skips, each of which becomes nodes of its own
   if (!x.valid() || !e.dim(x, -1).is_static() || a.min_length < 1 || a.max_length > kMost || a.max_skip < 0 || a.max_skip > kMost)
     return {};
   const auto columns = static_cast<size_t>(e.result_dims().back().size());
   std::vector<ValueId> parts;
   std::vector<float> weights;
-  std::vector<int64_t> source(columns, -1);  // of each column: which n-gram of the parts
+  std::vector<int64_t> source(columns, -1);  // by column: index of its n-gram in the concatenated counts
   for (int64_t length = a.min_length; length <= a.max_length; ++length) {
     const auto grams = grams_of_length(a, length);
     if (!grams) return {};
@@ -86,7 +86,7 @@ std::vector<ValueId> ngram(Expansion& e) {
     parts.push_back(counts);
     for (int64_t id : grams->ids) {
       int64_t& from = source[static_cast<size_t>(a.indexes[static_cast<size_t>(id)])];
-      if (from >= 0) return {};  // two n-grams in one column
+      if (from >= 0) return {};  // two n-grams share a column
       from = static_cast<int64_t>(weights.size());
       weights.push_back(static_cast<size_t>(id) < a.weights.size() ? static_cast<float>(a.weights[static_cast<size_t>(id)]) : 1);
     }
@@ -94,7 +94,7 @@ std::vector<ValueId> ngram(Expansion& e) {
   const auto count = static_cast<int64_t>(weights.size());
   std::vector<Dim> sizes = e.dims(x);
   sizes.back() = Dim(1);
-  parts.push_back(e.b.expand(e.b.scalar(DType::F32, 0), sizes));  // the columns without n-gram
+  parts.push_back(e.b.expand(e.b.scalar(DType::F32, 0), sizes));  // zeros for columns without n-gram
   for (int64_t& from : source) from = from < 0 ? count : from;
   weights.push_back(1);
   ValueId y = e.b.concat(parts, e.g.rank(x) - 1);

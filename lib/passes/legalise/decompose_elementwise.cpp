@@ -1,5 +1,5 @@
-// Expansions of activations into arithmetic, for targets that lack them. Written so that they neither overflow nor cancel where
-// the function itself does not.
+// Decompositions of activations into arithmetic, for targets without them. They avoid overflow and cancellation where the
+// function itself is well-conditioned.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -36,7 +36,7 @@ Values silu(Expansion& e) { return {e.b.mul(x_of(e), e.b.unary(Sigmoid, x_of(e))
 Values swish(Expansion& e) { return {e.b.mul(x_of(e), e.b.unary(Sigmoid, times(e, x_of(e), alpha(e))))}; }
 Values relu(Expansion& e) { return {e.b.create(Max, {x_of(e), c(e, 0)})}; }
 Values sigmoid(Expansion& e) { return {one_over(e, plus(e, e.b.unary(Exp, e.b.unary(Neg, x_of(e))), 1))}; }
-Values tanh_of(Expansion& e) {  // sign(x) * (1-t)/(1+t), t = exp(-2|x|); a cubic where 1-t cancels
+Values tanh_of(Expansion& e) {  // sign(x) * (1-t)/(1+t), t = exp(-2|x|); a cubic if 1-t cancels
   const ValueId x = x_of(e), a = e.b.unary(Abs, x), t = e.b.unary(Exp, times(e, a, -2));
   const ValueId large = e.b.mul(e.b.unary(Sign, x), e.b.div(e.b.sub(c(e, 1), t), plus(e, t, 1)));
   const ValueId small = e.b.sub(x, times(e, e.b.mul(e.b.mul(x, x), x), 1.0 / 3));
@@ -76,7 +76,7 @@ Values clamp(Expansion& e) {
 }
 Values recip(Expansion& e) { return {one_over(e, x_of(e))}; }
 Values rsqrt(Expansion& e) { return {one_over(e, e.b.unary(Sqrt, x_of(e)))}; }
-Values expm1(Expansion& e) {  // 2t/(1-t), t = tanh(x/2), where exp(x)-1 cancels
+Values expm1(Expansion& e) {  // 2t/(1-t), t = tanh(x/2), if exp(x)-1 cancels
   const ValueId t = e.b.unary(Tanh, times(e, x_of(e), 0.5));
   const ValueId near = e.b.div(times(e, t, 2), e.b.sub(c(e, 1), t));
   return {pick(e, below(e, e.b.unary(Abs, x_of(e)), 1), near, plus(e, e.b.unary(Exp, x_of(e)), -1))};

@@ -1,4 +1,4 @@
-// Expansions of fused operations.
+// Decompositions of fused ops.
 #include "passes/legalise/decompositions.h"
 #include "passes/legalise/unfuse_elementwise_regions.h"
 

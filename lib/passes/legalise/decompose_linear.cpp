@@ -1,4 +1,4 @@
-// Expansions of general contractions and of quantised operations.
+// Decompositions of general contractions and of quantised ops.
 #include <algorithm>
 
 #include "passes/legalise/decompositions.h"
@@ -13,7 +13,7 @@ std::vector<int64_t> free_axes(int rank, const std::vector<int64_t>& batch, cons
   return out;
 }
 
-// One side as [batch.., rows, columns] or with the last two swapped, whichever needs no transpose, and whether they are swapped.
+// One side as [batch.., rows, columns], or with the last two axes swapped if that avoids a transpose.
 struct Side {
   ValueId value;
   bool swapped = false;
@@ -39,7 +39,7 @@ Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const s
   return {e.b.reshape(ordered, sizes), swapped};
 }
 
-// lhs as [batch, free, contracted], rhs as [batch, contracted, free], their matmul as batch, lhs free, rhs free axes.
+// Reshapes lhs to [batch, free, contracted] and rhs to [batch, contracted, free]; the result has batch, lhs free, rhs free axes.
 std::vector<ValueId> dot_general(Expansion& e) {
   const auto& a = e.attrs<DotGeneralAttrs>();
   const ValueId l = e.in(0), r = e.in(1);
@@ -49,7 +49,7 @@ std::vector<ValueId> dot_general(Expansion& e) {
   return {e.b.reshape(e.b.matmul(lhs.value, rhs.value, lhs.swapped, rhs.swapped), e.result_dims())};
 }
 
-// Each element of v as often as it has a block along the axis, up to this size.
+// Repeats each element of v `block` times along the axis, cut to this dim.
 ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size) {
   std::vector<Dim> sizes = e.dims(v), all = sizes;
   all[static_cast<size_t>(axis)] = e.b.dims().mul(sizes[static_cast<size_t>(axis)], Dim(block));
@@ -59,7 +59,7 @@ ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size)
   return e.b.narrow(e.b.reshape(e.b.expand(column, sizes), all), axis, Dim(0), size);
 }
 
-// A scale or zero point of type t beside x; invalid when its shape is not one of those.
+// A scale or zero point cast to t and shaped to broadcast to x. Invalid if its shape does not fit.
 ValueId scale_like(Expansion& e, size_t operand, DType t) {
   const auto& a = e.attrs<QuantAttrs>();
   const ValueId v = e.b.cast(e.in(operand), t);
@@ -108,7 +108,7 @@ std::vector<ValueId> dynamic_quantize(Expansion& e) {
   return {e.b.create(OpKind::Quantize, {x, scale, point}, QuantAttrs{.to = DType::U8}), scale, point};
 }
 
-// An integer operand minus its zero point, in i32. One zero point per row stands in a column.
+// An integer operand minus its zero point, in i32. Zero points per row become a column.
 ValueId centred(Expansion& e, size_t operand, size_t zero, bool per_row) {
   const ValueId x = e.b.cast(e.in(operand), DType::I32);
   if (!e.has(zero)) return x;

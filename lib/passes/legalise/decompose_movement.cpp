@@ -1,4 +1,4 @@
-// Expansions of operations that move elements.
+// Decompositions of ops that move elements.
 #include <algorithm>
 
 #include "passes/legalise/decompositions.h"
@@ -52,7 +52,8 @@ std::vector<ValueId> trilu(Expansion& e) {
 std::vector<ValueId> one_hot(Expansion& e) {
   const auto& a = e.attrs<OneHotAttrs>();
   const ValueId depth = e.size(a.depth);
-  const ValueId index = e.b.create(Mod, {e.b.cast(e.in(0), DType::I64), depth});
+  const ValueId given = e.b.cast(e.in(0), DType::I64);
+  const ValueId index = e.b.create(Where, {e.b.create(Lt, {given, e.b.scalar(DType::I64, 0)}), e.b.add(given, depth), given});
   std::vector<Dim> sizes = e.dims(e.in(0));
   sizes.insert(sizes.begin() + a.axis, Dim(1));
   const int rank = static_cast<int>(sizes.size());
@@ -61,7 +62,7 @@ std::vector<ValueId> one_hot(Expansion& e) {
   return {e.b.create(Where, {hit, on, off})};
 }
 
-// The positions of the operand that a padded axis of static size reads.
+// The operand positions that a padded axis of static dim reads.
 std::vector<int64_t> padded_positions(int64_t before, int64_t size, int64_t after, PadMode mode) {
   std::vector<int64_t> out;
   for (int64_t i = -before; i < size + after; ++i) {
@@ -88,7 +89,7 @@ std::vector<ValueId> pad(Expansion& e) {
     if (!before || !after) return {};
     if (*before == 0 && *after == 0) continue;
     if (a.mode != PadMode::Constant) {
-      constexpr int64_t kLongest = 1 << 20;  // of an index vector that is stored in the program
+      constexpr int64_t kLongest = 1 << 20;  // limit on an index vector stored as a constant
       if (!size.is_static() || size.size() == 0 || size.size() + *before + *after > kLongest) return {};
       x = e.b.create(Gather, {x, e.b.ints(padded_positions(*before, size.size(), *after, a.mode))}, AxisAttrs{axis});
       continue;

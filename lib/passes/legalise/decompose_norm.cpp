@@ -1,10 +1,10 @@
-// Expansions of normalisations. Variances are computed in two passes: the difference of mean squares cancels.
+// Decompositions of norms. Variances take two passes, because the difference of mean squares cancels.
 #include "passes/legalise/decompositions.h"
 
 namespace rlxc::legalise {
 namespace {
 
-// (x - mean) / sqrt(mean((x-mean)^2) + eps) over `axes`, where mean is 0 for rms.
+// (x - mean) / sqrt(mean((x-mean)^2) + eps) over `axes`; mean is 0 for rms.
 ValueId normalised(Expansion& e, ValueId x, const std::vector<int64_t>& axes, double eps, bool rms) {
   const ValueId d = rms ? x : e.b.sub(x, e.b.reduce(ReduceOp::Mean, x, axes, true));
   const ValueId variance = e.b.reduce(ReduceOp::Mean, e.b.mul(d, d), axes, true);
@@ -40,7 +40,7 @@ std::vector<ValueId> group_norm(Expansion& e) {
   return {e.b.cast(affine(e, y, gamma, beta), e.result_dtype())};
 }
 
-// x*scale + shift; scale and shift depend on parameters only, and are computed once.
+// x*scale + shift; scale and shift depend on parameters only and are computed at load time.
 std::vector<ValueId> batch_norm(Expansion& e) {
   const auto& a = e.attrs<NormAttrs>();
   const ValueId gamma = e.wide(e.in(1)), beta = e.wide(e.in(2)), mean = e.wide(e.in(3)), variance = e.wide(e.in(4));
@@ -59,8 +59,8 @@ std::vector<ValueId> softmax(Expansion& e) {
   return {e.b.cast(y, e.result_dtype())};
 }
 
-// Sums of `width` neighbours along axis 1, of which there are `count`. Large windows of known sizes take O(log width) nodes: sums
-// of 2^k neighbours are two sums of 2^(k-1).
+// Sums of `width` neighbours along axis 1, at `count` positions. Takes O(log width) nodes for large windows of static dims: a sum
+// of 2^k neighbours is the sum of two sums of 2^(k-1).
 ValueId window_sum(Expansion& e, ValueId x, int64_t width, Dim count) {
   constexpr int64_t kWritten = 64;
   if (width <= kWritten || !count.is_static()) {
@@ -83,11 +83,11 @@ ValueId window_sum(Expansion& e, ValueId x, int64_t width, Dim count) {
   return sum;
 }
 
-// x / (bias + alpha / size * (sum of squares of `size` channels around))^beta.
+// x / (bias + alpha / size * (sum of squares over a window of `size` channels))^beta.
 std::vector<ValueId> lrn(Expansion& e) {
   const auto& a = e.attrs<LrnAttrs>();
   const ValueId x = e.wide(e.in(0));
-  // Channels beyond the tensor are zeros: a window reaches at most from the first channel to the last.
+  // Channels beyond the tensor are zero, so a window reaches at most from the first channel to the last.
   const Dim channels = e.dim(x, 1);
   const int64_t reach = channels.is_static() ? std::max<int64_t>(channels.size() - 1, 0) : a.size;
   const int64_t before = std::min((a.size - 1) / 2, reach), after = std::min(a.size / 2, reach);

@@ -1,6 +1,8 @@
-// ONNX LSTM, GRU and RNN as a Scan over the steps. The matmuls with the input are one MatMul for all steps; the body has the
-// matmul with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
-#include "ir/term.h"
+// Decomposes ONNX LSTM, GRU and RNN into a Scan over the steps. One MatMul covers the input of all steps; the body has the matmul
+// with the state and the gates. Steps beyond the length of a row keep its state and give zeros.
+#include <array>
+
+#include "ir/scan.h"
 #include "ops/recurrent.h"
 #include "passes/legalise/decompositions.h"
 
@@ -9,13 +11,13 @@ namespace {
 
 using transform::make, transform::Term;
 
-// The body of the Scan, one step of all rows of the batch: the Cell of ops/recurrent.h. [batch, hidden] states,
-// [batch, gates * hidden] sums.
+// The body of the Scan: one step for all rows of the batch, using the Cell of ops/recurrent.h. States are [batch, hidden], sums
+// are [batch, gates * hidden].
 class Step {
  public:
   Step(Graph& g, const RnnAttrs& a, std::span<const ops::CellActivation> activations) : b_(g), a_(a), f_(activations) {}
 
-  // Operands, of which the last two may be absent.
+  // Operands; the last two may be absent.
   Term x, before, weights, bias, peepholes;
 
   Term next_lstm(Term* memory) {
@@ -85,7 +87,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const RnnAttrs a = e.attrs<RnnAttrs>();
   const OpKind op = e.g.op(e.n);
   const Dim width(r.gates * a.hidden);
-  const auto own = [&](size_t i, int64_t axis) {  // of this direction, in the type to compute in
+  const auto own = [&](size_t i, int64_t axis) {  // the operand of this direction, in the compute type
     const ValueId all = e.wide(e.in(i)), part = e.b.narrow(all, axis, Dim(d), Dim(1));
     std::vector<Dim> dims = e.dims(part);
     dims.erase(dims.begin() + axis);
@@ -116,7 +118,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const bool lstm = op == OpKind::Lstm;
   const ValueId first = state(5), old = pass("state", first, first), start = lstm ? state(6) : ValueId();
   const ValueId old_memory = lstm ? pass("memory", start, start) : ValueId();
-  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // for its type
+  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // provides its type
   const ValueId now = pass("x", projected, slice);
   ValueId step, lengths;
   if (optional(4)) step = pass("step", e.positions(steps), e.b.scalar(DType::I64, 0));
@@ -159,7 +161,7 @@ std::vector<ValueId> recurrent(Expansion& e) {
   std::string reason;
   const auto activations = ops::cell_activations(e.g.op(e.n), a, &reason);
   if (!activations || a.hidden < 1) return {};
-  // [parts..] with an axis for the directions.
+  // Results with an axis for the directions.
   std::vector<std::vector<ValueId>> parts(e.g.result_count(e.n));
   const auto with_direction = [&](ValueId v, int64_t axis) {
     std::vector<Dim> dims = e.dims(v);
@@ -180,10 +182,46 @@ std::vector<ValueId> recurrent(Expansion& e) {
   return results;
 }
 
+// A state [batch, channels, n], of which each step keeps exp(delta * A) and to which it adds delta * B * x.
+std::vector<ValueId> selective_scan(Expansion& e) {
+  const auto in = [&](size_t i) { return Term{&e.b, e.wide(e.in(i))}; };
+  const Term x = in(0), decay = in(2);
+  if (x.rank() != 3 || decay.rank() != 2) return {};
+  const std::vector<Dim> d = x.dims();
+  const Dim n = decay.dims()[1];
+  const Term start = transform::zeros(e.b, x.dtype(), {d[0], d[2], n});
+  const auto made = transform::scan(
+      e.b, std::array{start}, std::array{x, in(1), in(3), in(4)}, std::array{decay}, 1, false, [&](auto s, auto now, auto c) {
+        const auto column = [&](Term v) { return reshape(v, {d[0], d[2], Dim(1)}); };
+        const auto row = [&](Term v) { return reshape(v, {d[0], Dim(1), n}); };
+        const Term delta = column(now[1]), next = exp(delta * c[0]) * s[0] + delta * column(now[0]) * row(now[2]);
+        return std::vector<Term>{next, sum(row(now[3]) * next, {2}, false)};
+      });
+  return made.empty() ? std::vector<ValueId>() : std::vector{e.b.cast(made[1].v, e.result_dtype())};
+}
+
+std::vector<ValueId> running_product(Expansion& e) {
+  const auto& a = e.attrs<CumAttrs>();
+  const Term x{&e.b, e.in(0)};
+  std::vector<Dim> d = x.dims();
+  d.erase(d.begin() + a.axis);
+  const Term one = expand(x.number(1), d);
+  const bool exclusive = a.exclusive;
+  const auto made = transform::scan(e.b, std::array{one}, std::array{x}, {}, a.axis, a.reverse, [&](auto s, auto now, auto) {
+    const Term next = s[0] * now[0];
+    return std::vector<Term>{next, exclusive ? s[0] : next};
+  });
+  return made.empty() ? std::vector<ValueId>() : std::vector{made[1].v};
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> recurrent_decompositions() {
-  static constexpr DecompositionEntry kTable[] = {{OpKind::Lstm, recurrent}, {OpKind::Gru, recurrent}, {OpKind::Rnn, recurrent}};
+  static constexpr DecompositionEntry kTable[] = {{OpKind::Lstm, recurrent},
+                                                  {OpKind::Gru, recurrent},
+                                                  {OpKind::Rnn, recurrent},
+                                                  {OpKind::SelectiveScan, selective_scan},
+                                                  {OpKind::Cumprod, running_product}};
   return kTable;
 }
 

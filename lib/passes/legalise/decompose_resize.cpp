@@ -1,4 +1,4 @@
-// Resize of known sizes: along each axis a sum of gathers at constant places, with constant weights.
+// Decomposes Resize of static dims: along each axis, a weighted sum of gathers at constant positions.
 #include "ops/resize.h"
 #include "passes/legalise/decompositions.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kMaxWeights = size_t{1} << 22;
 
-// The axis as taps: places and weights of tap t for every result coordinate. Empty when that is too much.
+// The taps of an axis: positions and weights of tap t for every result coordinate. Empty if there are too many.
 struct AxisTaps {
   std::vector<std::vector<int64_t>> at;
   std::vector<std::vector<double>> weight;

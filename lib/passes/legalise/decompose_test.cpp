@@ -21,7 +21,7 @@ struct Fixture : PassFixture {
 };
 using Build = std::function<ValueId(Fixture&)>;
 
-// Builds the node twice, expands the kinds given (all kinds with an expansion, when empty) and compares.
+// Builds the node twice, decomposes the given kinds (empty: all with a decomposition) and compares.
 void check(const Build& build, std::vector<OpKind> foreign = {}, Tolerance t = {}) {
   Fixture before, after;
   for (Fixture* f : {&before, &after}) {
@@ -148,7 +148,7 @@ TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping")
           return f.b.create(OpKind::Attention, in, a);
         });
       }
-  // Padding beside order, in rows that see some keys and rows that see none.
+  // Padding combined with causal order, in rows with and without visible keys.
   for (MaskKind mask : {MaskKind::Causal, MaskKind::SlidingWindow, MaskKind::Custom})
     for (bool finite : {false, true})
       check([&](Fixture& f) {
@@ -159,7 +159,7 @@ TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping")
             {f.in("q", {3, 2, 5, 4}), f.in("k", {3, 2, 5, 4}), f.in("v", {3, 2, 5, 4}), f.in("keep", {3, 1, 1, 5}, DType::Bool)},
             a);
       });
-  // Transposed keys, and queries that see no key at all.
+  // Transposed keys, and queries without a visible key.
   check([](Fixture& f) {
     AttentionAttrs a;
     a.k_transposed = true, a.mask = MaskKind::Causal;

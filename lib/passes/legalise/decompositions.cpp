@@ -70,7 +70,7 @@ bool expand_node(Graph& g, NodeId n, Decomposition expand) {
       if (results[r].valid()) g.replace_all_uses(g.result(n, r), results[r]);
     g.erase(n);
   }
-  for (size_t i = g.node_capacity(); i-- > before;) {  // what the expansion made but does not need
+  for (size_t i = g.node_capacity(); i-- > before;) {  // erases unused nodes of the decomposition
     const NodeId made(i);
     bool used = false;
     for (size_t r = 0; r < g.result_count(made); ++r) used |= g.use_count(g.result(made, r)) > 0;

@@ -1,5 +1,5 @@
-// What fused and composite operations consist of: one table from a kind to the function that writes it with simpler kinds.
-// A kind's expansion never leads back to the kind itself. Statistics of narrow floats are computed in f32.
+// Decompositions of fused and composite ops: a table from op kind to the function that builds it from simpler kinds, never from
+// its own kind. Statistics of f16 and bf16 are computed in f32.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rlxc::legalise {
 
-// The node that is expanded and a builder that places nodes before it.
+// The node to decompose, and a builder that inserts before it.
 struct Expansion {
   Graph& g;
   NodeId n;
@@ -27,16 +27,16 @@ struct Expansion {
   Dim dim(ValueId v, int axis) const { return g.dims(v)[static_cast<size_t>(axis < 0 ? axis + g.rank(v) : axis)]; }
 
   ValueId num(ValueId like, double v) { return b.scalar(g.dtype(like), v); }  // a scalar of like's type
-  ValueId wide(ValueId);                                                      // f16 and bf16 as f32
+  ValueId wide(ValueId);                                                      // f16 and bf16 cast to f32
   ValueId activation(ValueId, const Epilogue&);
-  ValueId along(ValueId vector, int64_t axis, int rank);  // a vector as [n,1,..,1] so that it broadcasts along `axis` of `rank`
-  ValueId size(Dim);                                      // an i64 scalar, constant when the size is
+  ValueId along(ValueId vector, int64_t axis, int rank);  // a vector reshaped to broadcast along `axis` of `rank`
+  ValueId size(Dim);                                      // an i64 scalar, constant if the dim is static
   ValueId positions(Dim n);                               // i64 vector 0, 1, .., n-1
 };
 
-// The values of the node's results, or nothing when these attributes or types have no expansion.
+// Returns the values that replace the node's results, or nothing if its attributes or types have no decomposition.
 using Decomposition = std::vector<ValueId> (*)(Expansion&);
-Decomposition decomposition(OpKind);  // null when there is none
+Decomposition decomposition(OpKind);  // null if there is none
 
 struct DecompositionEntry {
   OpKind op;
@@ -52,10 +52,10 @@ std::span<const DecompositionEntry> resize_decompositions();
 std::span<const DecompositionEntry> recurrent_decompositions();
 std::span<const DecompositionEntry> dynamic_decompositions();
 
-// Replaces the results of n by its expansion, gives the new nodes n's provenance, and erases n. New nodes are numbered from the
-// node_capacity before. False, and nothing changed, when there is no expansion.
+// Replaces n by its decomposition, passes its provenance to the new nodes and erases n. New node ids start at the previous
+// node_capacity. Returns false and changes nothing if there is no decomposition.
 bool expand_node(Graph&, NodeId n, Decomposition);
-// The nodes of one kind; returns how many were expanded.
+// Decomposes all nodes of one kind; returns their number.
 int64_t expand_all(Graph&, OpKind, Decomposition);
 inline int64_t expand_all(Graph& g, OpKind op) { return expand_all(g, op, decomposition(op)); }
 

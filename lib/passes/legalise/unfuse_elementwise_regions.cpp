@@ -34,7 +34,7 @@ Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
   const auto view = steps_of(g, n);
-  const std::vector<RegionStep> steps(view.begin(), view.end());  // attributes move where nodes are made
+  const std::vector<RegionStep> steps(view.begin(), view.end());  // a copy, because attributes move when nodes are created
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end()), whole = whole_dims(g, n);
   std::vector<ValueId> values, operands;
   ValueId kept;

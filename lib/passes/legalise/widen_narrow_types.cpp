@@ -1,5 +1,5 @@
-// Kernels read and write 4-bit types and 8-bit floats in casts only. Other operations on such values compute on wider ones, which
-// hold them exactly, between casts; quantisation to and from them is written with simpler operations. O(nodes).
+// Kernels support 4-bit types and 8-bit floats in casts only. Wraps other ops on these values in casts to wider types, which
+// represent them exactly, and decomposes quantisation to and from them. O(nodes).
 #include <algorithm>
 
 #include "analysis/views.h"

@@ -1,7 +1,6 @@
-// numeric_lint: warns of computations that give infinities or not-a-number whatever the inputs are: constants that hold them (a
-// mask of -inf that only reaches a softmax is meant), operations whose operands are known to lie outside their domain by interval
-// arithmetic over the whole graph, and epsilons that their type cannot hold. Changes nothing. O(nodes + elements of constants
-// of up to 64 Ki elements).
+// Warns of computations that give infinities or NaN for all inputs: constants with these values (except a mask of -inf that only
+// reaches a softmax), operands outside the domain of their op by interval arithmetic over the whole graph, and epsilons that
+// round to 0 in their type. Changes nothing. O(nodes + elements of constants of up to 64 Ki elements).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +16,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kReadElements = 1 << 16;
 
-// All finite values of a tensor lie within.
+// Bounds of all finite values of a tensor.
 struct Interval {
   double low = -kInf, high = kInf;
   bool within(double a, double b) const { return low >= a && high <= b; }
@@ -30,7 +29,7 @@ Interval products(Interval a, Interval b) {
   return {*std::ranges::min_element(p), *std::ranges::max_element(p)};
 }
 
-// Results of operations of one operand that do not depend on more than its interval.
+// Result range of a unary op that depends on nothing but its operand's interval.
 struct Range {
   OpKind op;
   Interval result;
@@ -44,7 +43,7 @@ constexpr Range kRanges[] = {
 
 constexpr double kAboveOne = 1 + std::numeric_limits<double>::epsilon();
 
-// An operand for which every element of the result is infinite or no number.
+// Operand values for which every result element is infinite or NaN.
 struct Domain {
   OpKind op;
   size_t operand;
@@ -119,8 +118,8 @@ class Linter {
     return made ? "its operands are constants and give " : "the constant holds ";
   }
 
-  // Whether a result only hides what it is added to: every way down leads through selections, sums and movement into a
-  // softmax, a largest value, a comparison or an attention.
+  // Returns whether all users of the result only mask with it: every path leads through selections, sums and layout ops into a
+  // softmax, a maximum, a comparison or an attention.
   bool hides(NodeId n) const {
     for (const auto use : g_.uses(g_.result(n))) {
       const OpKind op = g_.op(use.user);
@@ -135,7 +134,7 @@ class Linter {
   }
 
   void epsilon(NodeId n, double eps) {
-    // The smallest numbers of f16 and bf16; statistics of kernels are taken in f32, but chains of operations are not.
+    // Smallest positive numbers of f16 and bf16. Norm kernels compute in f32, but chains of primitive ops do not.
     const DType t = g_.dtype(g_.result(n));
     const double least = t == DType::F16 ? 5.9604644775390625e-08 : t == DType::BF16 ? 9.2e-41 : 0;
     if (eps > 0 && eps < least)

@@ -9,7 +9,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// How many findings, and the text of all.
+// The number of warnings, and their text.
 std::pair<int64_t, std::string> lint(const std::function<ValueId(Builder&)>& build) {
   PassFixture f;
   f.g.add_output(build(f.b), {});
@@ -31,7 +31,7 @@ ValueId constant(Builder& b, std::vector<float> values) {
 TEST_CASE("constants that are not finite are found, with their type") {
   CHECK(lint([](Builder& b) { return b.add(f32_input(b, "x", {2}), constant(b, {1, kNan})); }).first == 1);
   CHECK(lint([](Builder& b) { return b.mul(f32_input(b, "x", {2}), constant(b, {1, kInfinity})); }).first == 1);
-  // Bits of integers and of narrow floats that would be NaN if they were read as f32.
+  // Bits of integers and low-precision floats that are NaN if read as f32.
   CHECK(lint([](Builder& b) {
           return b.cast(b.constant(make_data(DType::I64, {1}, std::vector<int64_t>{-1})), DType::F32);
         }).first == 0);

@@ -1,5 +1,5 @@
-// Writes every BatchNormInference that was not folded into a convolution as x*scale + shift, where scale and shift depend on
-// parameters only and are computed once, at load time. O(nodes).
+// Decomposes every BatchNormInference that was not folded into a convolution into x*scale + shift. Scale and shift depend on
+// parameters only and are computed at load time. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/passes.h"

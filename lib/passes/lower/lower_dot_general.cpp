@@ -1,5 +1,5 @@
-// Writes every DotGeneral as transposes, reshapes and one MatMul, whatever its batch, contracting and free axes are. Axes that
-// are in place already cost nothing; two that only swap become a flag of the matmul. O(nodes).
+// Decomposes every DotGeneral into transposes, reshapes and one MatMul. Axes already in place need no transpose; a swap of two
+// axes becomes a flag of the matmul. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/passes.h"

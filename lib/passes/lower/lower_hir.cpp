@@ -1,6 +1,6 @@
-// Lowers the blocks of the HIR to tensor operations; the module is at the MIR afterwards. Under FusionPolicy::Fusable (the
-// default) blocks become primitive chains, that the fusion passes see whole; under Direct they become fused operations at once,
-// where there is one. Every new node carries the block's name or label among its sources. Sizes may be symbolic. O(nodes).
+// Lowers HIR blocks to tensor ops; afterwards the module is at the MIR. FusionPolicy::Fusable (the default) emits primitive
+// chains, which the fusion passes see whole; Direct emits fused ops where they exist. Every new node has the block's name or
+// label among its sources. Dims may be symbolic. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/passes.h"

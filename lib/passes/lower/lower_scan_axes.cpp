@@ -1,5 +1,4 @@
-// A Scan over other axes than the first gets its inputs transposed, and its stacked results back: rows that lie together are all
-// that the host of kernels must know of. O(nodes).
+// Transposes inputs and stacked results of a Scan so that it scans axis 0, the only axis the host code supports. O(nodes).
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +9,7 @@
 namespace rlxc {
 namespace {
 
-// The permutation that brings an axis to the front, or the first axis to this place.
+// The permutation that moves an axis to the front, or the first axis to this position.
 std::vector<int64_t> rotation(int rank, int64_t axis, bool to_front) {
   std::vector<int64_t> perm(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), 0);

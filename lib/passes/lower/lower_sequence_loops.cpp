@@ -1,6 +1,6 @@
-// A Loop that appends one tensor per iteration to a sequence, which is concatenated after the loop (how exporters write "collect
-// the outputs of all steps"), gives the stacked tensors as a scan output instead: kernels need no sequences then. A loop of a
-// constant number of iterations also gets that number as size of its scan outputs. O(nodes).
+// Rewrites a Loop that appends one tensor per iteration to a sequence, concatenated after the loop, to return the stacked tensors
+// as a scan output, so that no sequence is left. A loop with a constant trip count gets it as the dim of its scan outputs.
+// O(nodes).
 #include <numeric>
 #include <optional>
 
@@ -22,7 +22,7 @@ class LoopRewriter {
  public:
   LoopRewriter(Graph& g, NodeId loop) : graph_(g), module_(g.module()), loop_(loop), body_(module_.graph(g.bodies(loop)[0])) {}
 
-  // The number of sequences that are gone.
+  // Returns the number of removed sequences.
   int64_t run() {
     int64_t rewritten = 0;
     while (const auto c = find()) {
@@ -82,7 +82,7 @@ class LoopRewriter {
     loop_ = made;
   }
 
-  // The elements lie along axis 0 of `stacked`.
+  // The elements are stacked along axis 0 of `stacked`.
   void replace_concat(NodeId concat, ValueId stacked) {
     const SequenceConcatAttrs a = graph_.attrs<SequenceConcatAttrs>(concat);
     const auto axis = static_cast<size_t>(a.axis);

@@ -9,7 +9,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// h <- tanh(h + x[i]) for 4 steps, all h collected; `concat` is what becomes of them.
+// h <- tanh(h + x[i]) for 4 steps, collecting all h; `concat` is applied to the sequence.
 std::string model(const std::string& concat, const std::string& insert = "sequence_insert(%3, %6)",
                   const std::string& trips = "4") {
   return "module \"m\" mir {\ngraph @main {\n"

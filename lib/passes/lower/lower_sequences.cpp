@@ -1,6 +1,6 @@
-// Sequences and optionals whose elements are known one by one (made by SequenceEmpty, SequenceInsert at constant positions,
-// SplitToSequence into constant pieces, ...) need no memory of their own: what reads an element reads the tensor, a concatenation
-// is that of the tensors, a length is a constant. Kernels need no sequences then. O(nodes + elements).
+// Removes sequences and optionals whose elements are known individually (SequenceEmpty, SequenceInsert at constant positions,
+// SplitToSequence into constant parts, ...): reads of an element become the tensor, concatenations and lengths are computed from
+// the elements. O(nodes + elements).
 #include <unordered_map>
 
 #include "ir/builder.h"
@@ -12,7 +12,7 @@
 namespace rlxc {
 namespace {
 
-constexpr int64_t kLongest = 1 << 12;  // pieces that become nodes of their own
+constexpr int64_t kLongest = 1 << 12;  // limit on parts that become nodes of their own
 
 class SequenceLowering {
  public:
@@ -25,7 +25,7 @@ class SequenceLowering {
   }
 
  private:
-  // A tensor, or a piece of what a SplitToSequence splits: nothing is known of pieces whose size only data tell.
+  // A tensor, or a part of a SplitToSequence. A part with a data-dependent dim is unknown.
   struct Element {
     ValueId value = {};
     NodeId split = {};
@@ -38,7 +38,7 @@ class SequenceLowering {
     return it == of_.end() ? nullptr : &it->second;
   }
 
-  // The elements of operand 0 for a new sequence: taken from it where this is its only use, so that a chain stays linear.
+  // The elements of operand 0 for a new sequence. Moved if this is the sole use, so that a chain takes linear time.
   Elements take(NodeId n) {
     const ValueId v = g_.operand(n, 0);
     auto it = of_.find(v.raw);
@@ -48,7 +48,7 @@ class SequenceLowering {
     return e;
   }
 
-  // A constant position in a sequence of `size` elements (for an insertion one more), from the end where it is negative.
+  // A constant position, below `places`; negative ones count from the end of `size` elements.
   std::optional<size_t> position(ValueId v, size_t size, size_t places) const {
     const auto p = match::scalar(g_, v);
     if (!p) return std::nullopt;

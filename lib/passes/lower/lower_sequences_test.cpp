@@ -26,7 +26,7 @@ std::unique_ptr<Module> parse(const std::string& rest) {
   return m;
 }
 
-// Without sequences afterwards, and with the same results.
+// Checks that no sequences are left and the results are unchanged.
 void check_lowered(const std::string& rest) {
   const auto before = parse(rest), after = parse(rest);
   PassRun run;

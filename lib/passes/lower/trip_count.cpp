@@ -3,7 +3,7 @@
 namespace rlxc {
 namespace {
 
-// The value of a constant scalar, or of an absent one.
+// The value of a constant scalar, or `absent` for an absent operand.
 std::optional<int64_t> constant_value(const Graph& g, ValueId v, int64_t absent) {
   if (!v.valid()) return absent;
   const NodeId n = g.def(v);

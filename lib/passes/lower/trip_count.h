@@ -1,4 +1,4 @@
-// How often a loop runs.
+// Trip counts of loops.
 #pragma once
 #include <optional>
 
@@ -6,10 +6,10 @@
 
 namespace rlxc {
 
-// Operands of a Loop before its carried values: trip count and condition; in the body, iteration and condition.
+// Loop operands before the carried values: trip count and condition. In the body: iteration number and condition.
 inline constexpr size_t kBeforeCarries = 2;
 
-// How often the body of a Loop runs, where that is the same for all inputs.
+// The trip count of a Loop if it is the same for all inputs.
 std::optional<int64_t> trip_count(const Graph&, NodeId loop);
 
 }  // namespace rlxc

@@ -1,7 +1,5 @@
-// unroll_loops: a Loop whose trip count is known is written out, one copy of the body an iteration, when that takes at most
-// PassOptions::unroll_max_nodes nodes; scans become a Concat. Loops within the body stay loops, and sizes
-// that data tell in each iteration stay with it: then nothing is unrolled.
-// O(nodes made).
+// Unrolls Loops of known trip count if that takes at most PassOptions::unroll_max_nodes nodes; scan outputs become a Concat.
+// Inner loops stay loops. A body that defines data-dependent dims is not unrolled. O(created nodes).
 #include <algorithm>
 #include <set>
 
@@ -13,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-// Has the body sizes that none of its inputs has? They are those of one iteration: copies would give one name to several.
+// Returns whether the body has dims that none of its inputs has. They belong to one iteration, so copies would share a name.
 bool makes_sizes(const Graph& body) {
   std::set<std::string> given;
   for (NodeId n : body.nodes())
@@ -36,7 +34,7 @@ bool can_unroll(const Graph& g, NodeId loop, int64_t trips, const Graph& body, u
   for (size_t i = kBeforeCarries; i < g.operands(loop).size(); ++i)
     if (g.type_id(g.operand(loop, i)) != body.type_id(body.result(body.inputs()[i]))) return false;
   const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(loop).carries);
-  for (size_t j = 0; j < carries; ++j)  // a carry that changes its size would need other types in every copy
+  for (size_t j = 0; j < carries; ++j)  // a carried value that changes its shape would need other types in every copy
     if (body.type_id(body.outputs()[1 + j]) != body.type_id(body.result(body.inputs()[kBeforeCarries + j]))) return false;
   return true;
 }
@@ -73,7 +71,7 @@ bool unroll(Graph& g, NodeId loop, uint64_t most) {
 PassResult unroll_loops(Module& m, PassContext& ctx) {
   int64_t unrolled = 0;
   if (ctx.options.unroll_max_nodes == 0) return {};
-  // Inner loops first: what they leave behind has no bodies.
+  // Inner loops first, so that unrolled bodies have no bodies themselves.
   std::vector<GraphId> graphs = graphs_in_use(m);
   std::ranges::reverse(graphs);
   for (GraphId id : graphs) {

@@ -5,7 +5,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// Four steps of a = tanh(a * w) + i, with a as the scan; the condition is a constant or depends on a.
+// Four steps of a = tanh(a * w) + i, with a as scan output. The condition is constant or depends on a.
 std::vector<ValueId> loop(Builder& b, bool conditional) {
   Module& m = b.module();
   Graph& body = m.graph(m.make_graph("body"));

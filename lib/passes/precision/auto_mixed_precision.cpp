@@ -1,23 +1,12 @@
-// Runs parts of an f32 graph in f16 or bf16 (options.precision). Only values that are f32 change; integers, bools, f64 and what
-// the model holds in a narrow type already are never touched, and graph inputs and outputs (of bodies too) keep their types.
-//
-// By class (precision_class.h): contractions go low; sensitive operations stay in f32; norms and the rest follow the widest of
-// their inputs, weights having no say, so that a value which is low stays low up to the first operation that needs f32.
-//   f16                     everything low, sensitive operations too
-//   automixed, -bf16        as above; a norm reads and writes low and computes in f32 inside
-//   automixed-conservative  norms in f32, and only what comes from a contraction is low
-//   custom                  by operation name or class name, the operation first; what is not named stays in f32
-//
-// A Cast is placed at the first reader that needs it and shared by the later ones, so it stands below gathers, slices and
-// transposes. Casts of parameters run once, at load time. Constants are converted here; a finite value beyond the narrow range
-// (a mask of -1e9) becomes the largest finite one. With a calibration record,
-// operations whose results leave the range of f16 stay in f32. Each cast and each clamped constant is a PrecisionNote.
-// Must run after lower_hir and quantisation, and before elementwise regions are formed: their steps are typed. O(nodes + uses).
+// Runs parts of an f32 graph in f16 or bf16 (options.precision). Changes f32 values only; inputs and outputs of graphs and bodies
+// keep their types. Each cast and each clamped constant is a PrecisionNote. Runs after lower_hir and quantisation, and before
+// mark_elementwise_regions, since steps are typed. O(nodes + uses).
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
 
+#include "analysis/phases.h"
 #include "ir/graphs.h"
 #include "ir/op_rules.h"
 #include "passes/passes.h"
@@ -26,10 +15,16 @@ namespace rlxc {
 namespace {
 
 constexpr double kLargestF16 = 65504;
-constexpr int64_t kMaxConverted = 1 << 20;  // elements of a constant that are converted here; larger ones are cast at load time
+constexpr int64_t kMaxConverted = 1 << 20;  // elements; larger constants are cast at load time
 
 bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
 
+// Contractions go low, sensitive ops stay in f32. Norms and other ops take the widest type of their operands, ignoring weights,
+// so a low value stays low up to the first op that needs f32. Ops whose calibrated results exceed f16 stay in f32.
+//   f16                     all ops low, including sensitive ones
+//   automixed, -bf16        as above; a norm reads and writes low and computes in f32
+//   automixed-conservative  norms in f32, and only values derived from a contraction are low
+//   custom                  by op name, else by class name; others stay in f32
 class Policy {
  public:
   Policy(const PassOptions& o, Diagnostics& d) : policy_(o.precision) {
@@ -52,7 +47,7 @@ class Policy {
   DType low() const { return policy_ == PrecisionPolicy::AutoMixedBf16 ? DType::BF16 : DType::F16; }
   bool conservative() const { return policy_ == PrecisionPolicy::AutoMixedConservative; }
 
-  // The type that the policy demands; nullopt: follow the inputs.
+  // The type required by the policy; nullopt: follow the operands.
   std::optional<DType> demanded(OpKind op, PrecisionClass c) const {
     if (policy_ == PrecisionPolicy::Custom) {
       for (const auto& [kind, t] : by_op_)
@@ -72,7 +67,7 @@ class Policy {
   std::vector<std::pair<PrecisionClass, DType>> by_class_;
 };
 
-// Tensors whose calibrated range is beyond f16, with their largest magnitude.
+// Tensors whose calibrated range exceeds f16, with their largest magnitude.
 using Overflows = std::unordered_map<Symbol, double>;
 
 Overflows overflows_of(const Module& m, const PassOptions& o) {
@@ -98,11 +93,8 @@ class Rewriter {
     grow();
     for (NodeId n : graph_.nodes()) {
       grow();
-      const bool leaf = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant;
-      load_time_[n.raw] = leaf || (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
-                            return v.valid() && load_time_[graph_.def(v).raw];
-                          }));
-      if (leaf || graph_.op(n) == OpKind::Input) continue;
+      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      if (has_trait(graph_.op(n), kLeaf)) continue;
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
       if (is_low(t) && !context_.rewrite([] { return true; })) t = DType::F32;
@@ -142,12 +134,12 @@ class Rewriter {
     graph_.set_type(v, module_.types.intern(type));
   }
 
-  // Was f32 in the graph as given.
+  // Returns whether the value was f32 originally.
   bool candidate(ValueId v) const {
     return graph_.type(v).kind == TypeKind::Tensor && (graph_.dtype(v) == DType::F32 || changed_[v.raw]);
   }
 
-  // The narrow type in which this value is at hand without a conversion from f32, if any.
+  // The low type in which the value exists without a conversion from f32, if any.
   std::optional<DType> low_type(ValueId v) const {
     if (changed_[v.raw]) return graph_.dtype(v);
     const NodeId d = graph_.def(v);
@@ -179,7 +171,7 @@ class Rewriter {
     return policy_.conservative() ? DType::F32 : policy_.low();  // reads weights only: an embedding, a mask
   }
 
-  // A result is known to leave the range of f16.
+  // Returns whether a result is known to exceed f16.
   bool overflows(NodeId n) {
     for (size_t r = 0; r < graph_.result_count(n) && !overflows_.empty(); ++r) {
       const auto it = overflows_.find(graph_.value_name(graph_.result(n, r)));
@@ -191,14 +183,14 @@ class Rewriter {
     return false;
   }
 
-  // Comparing with a constant in a narrow type would round the constant.
+  // Comparisons need all operands low, because a constant would be rounded.
   bool both_low(NodeId n) const {
     return std::ranges::all_of(graph_.operands(n), [&](ValueId v) { return low_type(v).has_value(); });
   }
 
   void convert(NodeId user, size_t i, DType t) {
     const ValueId v = graph_.operand(user, i);
-    // A cast reads any type: the value is the same.
+    // A Cast accepts any type.
     if (graph_.dtype(v) == t || graph_.op(user) == OpKind::Cast) return;
     const ValueId w = version(user, v, t);
     if (w != v) graph_.set_operand(user, i, w);
@@ -215,13 +207,14 @@ class Rewriter {
     return versions_[v.raw][k] = w;
   }
 
+  // Inserts a Cast at its first user; later users share it.
   ValueId cast(NodeId user, ValueId v, DType t) {
     Type type = graph_.type(v);
     const DType from = type.dtype;
     type.dtype = t;
     const TypeId id = module_.types.intern(type);
     const NodeId d = graph_.def(v);
-    // Casts of weights stand beside the weight, so that all that runs at load time comes first.
+    // Casts of weights follow the weight, so that load-time nodes come first.
     const bool weight = load_time_[d.raw];
     const NodeId n = graph_.make_node(OpKind::Cast, {&v, 1}, module_.attrs.intern(CastAttrs{t, true}), {&id, 1}, {},
                                       weight ? graph_.next(d) : user);
@@ -244,7 +237,7 @@ class Rewriter {
     return graph_.value_name(v).valid() ? std::string(module_.text(graph_.value_name(v))) : graph_.label(graph_.def(v)).bytes();
   }
 
-  // A constant in a narrow type, finite values kept finite. Invalid when it is too large to convert here.
+  // The constant in a low type, with finite values clamped. Invalid if it is too large to convert here.
   ValueId converted(NodeId user, ValueId v, DType t) {
     const NodeId d = graph_.def(v);
     const TensorData data = module_.data[graph_.attrs<DataAttrs>(d).data];
@@ -284,8 +277,8 @@ class Rewriter {
   const Overflows& overflows_;
   PassContext& context_;
   std::vector<PrecisionNote>& notes_;
-  std::vector<bool> load_time_;                   // by node
-  std::vector<bool> changed_;                     // by value: was f32, is narrow
+  std::vector<bool> load_time_;                   // by node, see is_load_time
+  std::vector<bool> changed_;                     // by value: was f32, is low now
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
 };
 

@@ -1,8 +1,7 @@
-// Operands of matmuls that are made at run time go through low-precision values and scales (options.operand_cast): 8-bit floats
-// with one scale for all, or one for each block of the summed axis (OCP Microscaling 1.0), as ordinary casts:
-//   s = max(|x|) / largest,  x' = cast(cast(x / s -> f8) -> f32) * s
-// With power_of_two, s is the smallest power above that, and is held as f8e8m0. A value is cast once for all matmuls that read
-// it along the same axis. Each is a PrecisionNote; what is declined is a Decision ("scaled_operand"). O(nodes).
+// Rounds run-time operands of matmuls to 8-bit floats with a scale per tensor or per block of the contracted axis
+// (options.operand_cast; OCP Microscaling 1.0): s = max(|x|) / largest, x' = cast(cast(x / s -> f8) -> f32) * s. With
+// power_of_two, s is rounded up to a power of two and stored as f8e8m0. A value is cast once for all matmuls that read it along
+// the same axis. Each cast is a PrecisionNote; declines are Decisions ("scaled_operand"). O(nodes).
 #include <limits>
 #include <map>
 
@@ -19,7 +18,7 @@ class Scaler {
  public:
   Scaler(Graph& g, PassContext& context) : g_(g), context_(context), config_(*context.options.operand_cast) {}
 
-  // Operand i of the matmul n, whose summed axis is `axis`.
+  // Visits operand i of the matmul n; `axis` is its contracted axis.
   bool visit(NodeId n, size_t i, int axis) {
     const ValueId x = g_.operand(n, i);
     if (is_weight(g_, x) || is_scaled(x) || g_.dtype(x) == DType::F64) return false;
@@ -32,7 +31,7 @@ class Scaler {
   }
 
  private:
-  // What this pass makes.
+  // Returns whether this pass created the value.
   bool is_scaled(ValueId x) const {
     NodeId n = g_.def(x);
     if (g_.op(n) == OpKind::Cast && g_.op(g_.def(g_.operand(n, 0))) == OpKind::Mul) n = g_.def(g_.operand(n, 0));
@@ -68,7 +67,7 @@ class Scaler {
     const ValueId most = b.reduce(ReduceOp::Max, b.unary(OpKind::Abs, v), together, true);
     ValueId s;
     if (config_.power_of_two) {
-      // Rounding 1.5 times a number to the nearest power gives the next one above it.
+      // Rounding 1.5 times a number to the nearest power of two gives the next power above it.
       s = b.create(OpKind::Cast, {b.mul(most, b.scalar(DType::F32, 1.5 / largest))}, CastAttrs{DType::F8E8M0, true});
       s = b.cast(s, DType::F32);
     } else {

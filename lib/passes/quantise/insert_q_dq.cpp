@@ -1,10 +1,7 @@
-// Inserts Quantize and Dequantize behind the tensors that the calibration record names (options.calibration): i8, one scale a
-// tensor or one a coordinate of an axis. All readers read the dequantised value, graph outputs (of bodies too) the original. The
-// element type is kept. Tensors that are quantised already, by the model or by an earlier run, are left alone.
-// The whole record is checked first, and nothing changes when an entry does not fit (Code::BadCalibration): a name that the model
-// never had, a tensor that is not of floats, an axis or a number of scales that is not the tensor's, a scale that is not positive
-// and finite in the tensor's type. Names of tensors that became part of other operations are listed in one warning.
-// Names are those of each_tensor (tensor_names.h). Each pair is a PrecisionNote. O(values + entries).
+// Inserts Quantize and Dequantize (i8, one scale per tensor or per coordinate of an axis) after the tensors of the calibration
+// record (options.calibration, names of each_tensor). Users read the dequantised value, outputs of graphs and bodies the
+// original. Skips quantised tensors. If an entry does not fit, nothing changes (Code::BadCalibration); one warning lists tensors
+// that became part of other ops. Each pair is a PrecisionNote. O(values + entries).
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -32,7 +29,7 @@ TensorData vector_of(DType t, const std::vector<double>& numbers, bool scalar) {
   return make_data(t, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(numbers.size())}, bytes);
 }
 
-// Why the entry does not fit the tensor, or empty.
+// Reason why the entry does not fit the tensor, or empty.
 std::string misfit(const Graph& g, ValueId v, const CalibrationEntry& e) {
   const Type& t = g.type(v);
   if (t.kind != TypeKind::Tensor || !is_float(t.dtype)) return "is not a tensor of floats";
@@ -96,7 +93,7 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
   PassResult result{false, {{"pairs_inserted", 0}}};
   if (!context.options.calibration) return result;
   const size_t errors = context.diagnostics.errors();
-  std::unordered_map<std::string_view, size_t> entry_of;  // by tensor name, number in the record
+  std::unordered_map<std::string_view, size_t> entry_of;  // tensor name -> index in the record
   const auto& entries = context.options.calibration->entries;
   for (size_t i = 0; i < entries.size(); ++i)
     if (!entry_of.emplace(entries[i].first, i).second)

@@ -7,7 +7,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// x -> relu(x w1) w2, with names as a model has them.
+// x -> relu(x w1) w2, with named values.
 struct Mlp {
   Module m;
   Graph& g = m.main();

@@ -1,8 +1,7 @@
-// Matmuls with a weight that the model brings as integers or 8-bit floats keep it so: its kernel decodes what it reads.
-//   matmul(x, dequantize(q, scale, zero_point))  ->  dequant_matmul(x, q, scale, zero_point)
-// also with a Transpose or a Cast between, the scale per tensor, per axis, or blocked along the summed axis. Where x is
-// dequantised as well, the matmul is left to quantise_contractions. What is declined is a Decision ("quantized_weights").
-// O(nodes).
+// Keeps weights of matmuls quantized if the model stores them as integers or 8-bit floats: matmul(x, dequantize(q, scale,
+// zero_point)) becomes dequant_matmul(x, q, scale, zero_point), also through a Transpose or Cast, with scales per tensor, per
+// axis, or per block of the contracted axis. If x is dequantised too, the matmul is left to quantise_contractions. Declines are
+// Decisions ("quantized_weights"). O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -13,7 +12,7 @@ using namespace match;
 
 constexpr std::string_view kPattern = "quantized_weights";
 
-// A weight of rank 2 that is dequantised, and whether its axes are swapped on the way.
+// A dequantised weight of rank 2; `swapped`: transposed before the matmul.
 struct QuantizedWeight {
   NodeId node;
   bool swapped = false;
@@ -54,7 +53,7 @@ class QuantizedWeightKeeper {
     const auto& a = g_.attrs<QuantAttrs>(d);
     Builder b(g_, nullptr, n);
     DequantMatMulAttrs attrs{trans_b, 0, {}};
-    std::vector<Dim> sizes(2, Dim(1));  // of the scale
+    std::vector<Dim> sizes(2, Dim(1));  // dims of the scale
     if (num_elements(g_.type(scale)) == 1) {
     } else if (a.block != 0) {
       if (a.axis != trans_b)

@@ -9,7 +9,7 @@ namespace {
 struct Case {
   DType codes = DType::I8;
   bool zero = true, transposed = false, cast = false;
-  std::optional<int64_t> axis = 1;  // of the scale
+  std::optional<int64_t> axis = 1;  // axis of the scale
   int64_t block = 0;
   bool constant = true, quantised_input = false;
 

@@ -1,9 +1,7 @@
-// Matmuls and convolutions whose operands are both dequantised run on the integers:
-//   matmul(dequantize(a), dequantize(b))  ->  q_matmul(a, b) as float * (scale of a * scale of b)
-// with a scaled per tensor and b per tensor or per column (filters: per output channel), i8 or u8, and the sum of products
-// provably inside i32. On the way, Dequantize sinks below reshapes, transposes, slices and gathers, and a Quantize with the scale
-// and zero point of the Dequantize before it gives back the integers. Only where the target has integer kernels. What is declined
-// is a Decision ("quantised_contraction") with its reason. O(nodes).
+// Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
+// float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
+// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize
+// of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 
@@ -19,7 +17,7 @@ using namespace match;
 
 constexpr std::string_view kQuantisedContraction = "quantised_contraction";
 
-// A value that is (q - zero) * scale; zero is invalid when all zero points are 0.
+// A value (q - zero) * scale; zero is invalid if all zero points are 0.
 struct Dequantised {
   NodeId node;
   ValueId q, scale, zero;
@@ -85,7 +83,7 @@ class Quantiser {
     return v;
   }
 
-  // Movement of the integers, dequantised afterwards.
+  // Moves the integers, then dequantises.
   ValueId sink(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0));
     if (!d) return {};
@@ -132,7 +130,7 @@ class Quantiser {
     return std::array{*a, *b};
   }
 
-  // Largest absolute value of q - zero.
+  // Bound of |q - zero|.
   int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
@@ -143,7 +141,7 @@ class Quantiser {
   }
 
   ValueId single(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
-  // The scale of the product, in f32: those of f16 operands may have a product below its range.
+  // The product of both scales in f32, because in f16 it may underflow.
   ValueId scale(const std::array<Dequantised, 2>& ab) {
     const ValueId a = builder_.cast(single(ab[0].scale), DType::F32);
     const ValueId b = builder_.cast(ab[1].per_tensor ? single(ab[1].scale) : ab[1].scale, DType::F32);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kPass = "quantise_contractions";
 
-// The integers are an input, scale and zero point constants; per axis when `axis` is given.
+// Dequantises an input with constant scale and zero point, per axis if `axis` is given.
 ValueId dequantised(Builder& b, std::string_view name, std::vector<Dim> dims, bool zero, std::optional<int64_t> axis = {},
                     DType q = DType::I8) {
   const int64_t n = axis ? dims[static_cast<size_t>(*axis)].size() : 1;

@@ -1,7 +1,7 @@
-// Constant weights of matmuls become quantized values and scales (options.weight_cast): i8, i4 or an 8-bit float, one scale for
-// each column, for each block of the summed axis, or for all. 0 is exact; the largest absolute value of a block becomes the
-// largest code. Only weights of two axes whose contents are known and that are large enough to gain change; each is a
-// PrecisionNote with the error that it makes, the others are Decisions ("quantized_weights"). O(nodes + elements of weights).
+// Quantises constant weights of matmuls (options.weight_cast): i8, i4 or an 8-bit float, one scale per column, per block of the
+// contracted axis, or per tensor. 0 is exact; the largest magnitude of a block becomes the largest quantized value. Changes large
+// 2-D weights of known contents only. Each is a PrecisionNote with its error; declines are Decisions ("quantized_weights").
+// O(nodes + elements of weights).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,14 +19,14 @@ using namespace match;
 
 constexpr std::string_view kQuantizedWeights = "quantized_weights";
 
-constexpr int64_t kFewest = 1024;  // elements of a weight that gains
+constexpr int64_t kFewest = 1024;  // smaller weights are not quantised
 
 double largest_code(DType t) {
   if (is_integer(t)) return std::ldexp(1.0, bits(t) - 1) - 1;
   return largest_finite(t);
 }
 
-// Rows of quantized values [n, k], their scales [n, blocks], and the root of the mean squared error by that of the weight.
+// Quantized values [n, k], scales [n, blocks], and the RMS error relative to the RMS of the weight.
 struct Quantised {
   TensorData quantized, scales;
   double error = 0;
@@ -35,7 +35,7 @@ struct Quantised {
 class CodeWriter {
  public:
   CodeWriter(DType t, int64_t count) : t_(t), width_(bits(t)), bytes_(static_cast<size_t>((count * width_ + 7) / 8)) {}
-  // Appends a code; answers the value that it stands for.
+  // Appends a quantized value and returns the number it represents.
   double put(double v) {
     uint32_t code = 0;
     double value = 0;
@@ -66,7 +66,7 @@ bool all_finite(const TensorData& d) {
   return true;
 }
 
-// A weight [k, n], or [n, k] if `rows_of_k`.
+// Quantises a weight [k, n], or [n, k] if `rows_of_k`.
 Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
   const int64_t k = w.dims[rows_of_k], n = w.dims[!rows_of_k], block = c.block ? c.block : std::max<int64_t>(k, 1);
   const int64_t blocks = c.per_tensor ? 1 : (k + block - 1) / block;

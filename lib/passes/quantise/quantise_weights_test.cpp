@@ -17,7 +17,7 @@ struct Case {
   }
 };
 
-// Differences are looked at by the tests themselves.
+// The tests compare results themselves.
 Rewrite rewritten(const Case& c, const CastConfig& config, double rtol = 100) {
   return Rewrite(
       "quantise_weights", c, [&](PassRun& run) { run.options.weight_cast = config; }, rtol);

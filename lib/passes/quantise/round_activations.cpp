@@ -1,6 +1,6 @@
-// Matmuls with quantized weights multiply what options.int8_activations says: rows rounded to 8 bits with a scale for each block
-// of the weight, or numbers as they are. Only weights of integers whose blocks divide the summed axis; the others are Decisions
-// ("int8_activations"). O(nodes).
+// Chooses the left operand of matmuls with quantized weights by options.int8_activations: rows rounded to 8 bits with a scale per
+// block of the weight, or unrounded values. Requires integer weights and blocks that divide the contracted axis; declines are
+// Decisions ("int8_activations"). O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 

@@ -41,7 +41,7 @@ void ValueRange::count(const std::vector<double>& values) {
   }
 }
 
-// Lower is better; only the order of candidates of one method counts.
+// Lower is better. Comparable between candidates of one method only.
 double ValueRange::cost(const Ends& e, RangeMethod method) const {
   const double step = (e.high - e.low) / (kLevels - 1);
   if (method == RangeMethod::Mse) {
@@ -52,7 +52,8 @@ double ValueRange::cost(const Ends& e, RangeMethod method) const {
     }
     return sum;
   }
-  // Values outside count at the ends in what is to be kept (p) and are lost in what is kept (q, each level spread over its bins).
+  // Values outside the range count at its ends in the reference (p) and are lost in the quantised distribution (q, each level
+  // spread over its bins).
   std::vector<double> p(kBins), inside(kBins);
   std::array<double, kLevels> level_sum{};
   std::array<int, kLevels> level_bins{};

@@ -1,4 +1,4 @@
-// From the values that a tensor takes to the range that its 8-bit integers span.
+// Chooses the range of 8-bit quantization from the values of a tensor.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,27 +10,27 @@
 namespace rlxc {
 
 enum class RangeMethod : uint8_t {
-  MinMax,      // all that was seen
+  MinMax,      // all seen values
   Percentile,  // all but the outermost values
   Entropy,     // least Kullback-Leibler divergence between the values and their quantised form
   Mse,         // least mean squared error
 };
 std::optional<RangeMethod> range_method_from_name(std::string_view);  // "minmax", "percentile", "entropy", "mse"
 
-// Finite values of a tensor over all samples: first their ends, then how often each of kBins equal stretches between them occurs.
-// Zeros do not count there: they are exact in every range, and the many of a rectified tensor would outweigh all else.
+// Histogram of the finite values of a tensor over all samples: first the extremes, then counts in kBins equal bins between them.
+// Zeros are not counted: they are exact in every range, and those of a rectified tensor would dominate.
 class ValueRange {
  public:
   static constexpr int kBins = 2048;
 
-  void see(const std::vector<double>& values);    // all samples once ...
-  void count(const std::vector<double>& values);  // ... and then again
+  void see(const std::vector<double>& values);    // first pass, over all samples
+  void count(const std::vector<double>& values);  // second pass, over all samples
   bool seen() const { return low_ <= high_; }
 
   struct Ends {
     double low = 0, high = 0;
   };
-  // The chosen range, which holds 0. `percentile` in (50, 100]: how much of the values stays inside.
+  // The chosen range, which contains 0. `percentile` in (50, 100]: share of the values inside.
   Ends choose(RangeMethod, double percentile) const;
 
  private:
@@ -41,9 +41,9 @@ class ValueRange {
   std::vector<double> bins_;
 };
 
-// i8: -128 stands for low, 127 for high, and 0 is exact.
+// i8: low maps to -128, high to 127, and 0 is exact.
 CalibrationEntry entry_of(ValueRange::Ends);
-// i8 with zero point 0, one scale for each coordinate of `axis` (one for all without): 127 stands for the largest magnitude.
+// i8 with zero point 0; the largest magnitude maps to 127. One scale per coordinate of `axis`, or one for the tensor.
 CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims,
                                  std::optional<int64_t> axis);
 

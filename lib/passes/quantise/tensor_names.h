@@ -1,4 +1,4 @@
-// The names by which calibration records speak of tensors.
+// Names of tensors in calibration records.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,9 +7,8 @@
 
 namespace rlxc {
 
-// Calls f for every value of the graphs in use, in execution order, with a name that no other value has: its own, or, for values
-// that passes made, the label of its node; names that occur again end in "~2", "~3", .... Equal modules give equal names.
-// O(values).
+// Calls f for every value of the graphs in use, in execution order, with a unique name: its own, or, for values created by
+// passes, the label of its node; repeated names get "~2", "~3", .... Equal modules give equal names. O(values).
 void each_tensor(const Module&, const std::function<void(GraphId, ValueId, const std::string&)>& f);
 
 }  // namespace rlxc

@@ -8,7 +8,7 @@ namespace {
 
 using namespace match;
 
-constexpr int kLongestChain = 14;  // between the scores and the softmax
+constexpr int kLongestChain = 14;  // limit on nodes between the scores and the softmax
 
 class Finder {
  public:
@@ -18,7 +18,7 @@ class Finder {
   std::optional<AttentionChain> find() { return below() && above() ? std::optional(std::move(c_)) : std::nullopt; }
 
  private:
-  // A Reshape; one between [B,H,..] and [B*H,..] tells batch and heads.
+  // Returns whether n is a Reshape. A Reshape between [B,H,..] and [B*H,..] determines batch and heads.
   bool reshapes(NodeId n) {
     if (g_.op(n) != OpKind::Reshape) return false;
     auto wide = g_.dims(g_.operand(n, 0)), narrow = g_.dims(g_.result(n));
@@ -30,8 +30,8 @@ class Finder {
     return true;
   }
 
-  // From the softmax to the second matmul, through guards: Where(IsNan(p), 0, p), or Where(hidden, 0, p) with the mask's
-  // condition.
+  // Walks from the softmax down to the second matmul, through guards: Where(IsNan(p), 0, p), or Where(hidden, 0, p) with the
+  // mask's condition.
   bool below() {
     ValueId p = g_.result(c_.softmax);
     std::vector<NodeId> after{c_.softmax};
@@ -67,7 +67,7 @@ class Finder {
     return true;
   }
 
-  bool is_scores(ValueId v) const {  // a matmul lies a few elementwise steps up
+  bool is_scores(ValueId v) const {  // finds a matmul a few elementwise steps above
     for (int i = 0; i < 8; ++i) {
       const NodeId n = g_.def(v);
       if (g_.op(n) == OpKind::MatMul) return true;
@@ -77,7 +77,7 @@ class Finder {
     return false;
   }
 
-  // From the softmax up to the first matmul.
+  // Walks from the softmax up to the first matmul.
   bool above() {
     ValueId v = g_.operand(c_.softmax, 0);
     for (int i = 0; i < kLongestChain; ++i) {
@@ -101,7 +101,7 @@ class Finder {
     return false;
   }
 
-  // Probabilities that are set to zero are those of hidden scores.
+  // Checks that the zeroed probabilities are those of masked scores.
   bool zeroes_hidden() {
     if (!zeroed_.valid()) return true;
     if (!c_.filled || c_.filled->negated != zeroed_where_true_ || c_.filled->condition != zeroed_) return false;
@@ -109,7 +109,7 @@ class Finder {
     return true;
   }
 
-  // Past one scale, soft-cap or mask.
+  // Skips one scale, soft-cap or mask.
   ValueId step(ValueId v) {
     const NodeId n = g_.def(v);
     if (const auto s = scaled(g_, v)) {
@@ -150,7 +150,7 @@ class Finder {
   const Graph& g_;
   DimTable& dims_;
   std::string* reason_;
-  ValueId zeroed_;  // probabilities are set to zero by this condition
+  ValueId zeroed_;  // condition under which probabilities are set to zero
   bool zeroed_where_true_ = false;
   AttentionChain c_;
 };

@@ -7,11 +7,11 @@ namespace {
 
 constexpr int kMaxChain = 16;
 
-// A factor of an axis. Splitting one keeps the order: major part first.
+// A factor of an axis. A split keeps the order: major factor first.
 struct Factor {
   Dim size;
   Role role;
-  bool repeated = false;  // an Expand made it: the source does not have it
+  bool repeated = false;  // added by an Expand, absent in the source
 };
 
 class Walk {
@@ -38,7 +38,7 @@ class Walk {
       const Factor& factor = factors_[f];
       if (!factor.repeated) by_role[static_cast<size_t>(factor.role)].push_back(f);
     }
-    // Only heads may be repeated, and only in the minor part: head h reads head h / group.
+    // Only heads may be repeated, and only in the minor factor: head h reads head h / group.
     bool minor = false;
     for (uint32_t f : sequence_) {
       const Factor& factor = factors_[f];
@@ -62,7 +62,7 @@ class Walk {
     return s.orders ? std::optional(s) : std::nullopt;
   }
 
-  // To the operand of the node that makes the value; false when the chain ends here.
+  // Moves to the operand of the defining node. Returns false at the end of the chain.
   bool up(bool through_scale) {
     const NodeId n = g_.def(value_);
     switch (g_.op(n)) {
@@ -99,7 +99,7 @@ class Walk {
     return true;
   }
 
-  // Splits factor f into a major part of this size and the rest; returns the rest.
+  // Splits factor f into `major` and the rest; returns the rest.
   uint32_t split(uint32_t f, Dim major) {
     const Dim rest = dims_.floor_div(factors_[f].size, major);
     factors_.push_back({rest, factors_[f].role, factors_[f].repeated});
@@ -109,7 +109,7 @@ class Walk {
     return id;
   }
 
-  // One of several equal parts of an axis: they become a factor of their own.
+  // Handles a Narrow to one of several equal parts of an axis, which becomes a factor of its own.
   bool part(const NarrowAttrs& a, std::span<const Dim> whole) {
     const Dim size = whole[static_cast<size_t>(a.axis)];
     if (part_factor_ || !a.start.is_static() || !a.len.is_static() || !size.is_static() || a.len == Dim(0)) return false;
@@ -167,11 +167,11 @@ class Walk {
   DimTable& dims_;
   ValueId value_;
   double scale_ = 1;
-  std::optional<uint32_t> part_factor_;  // of equal parts that lie side by side, of which the operand is number part_
+  std::optional<uint32_t> part_factor_;  // factor of equal parts; the operand is part number part_
   int64_t part_ = 0;
   std::vector<Factor> factors_;
   std::vector<uint32_t> sequence_;           // all factors, grouped by axis of the operand, major first
-  std::vector<std::vector<uint32_t>> axes_;  // factors of each axis of value_
+  std::vector<std::vector<uint32_t>> axes_;  // by axis of value_
 };
 
 }  // namespace

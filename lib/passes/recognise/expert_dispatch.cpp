@@ -10,10 +10,10 @@ using namespace match;
 
 namespace {
 
-constexpr int kMostIndexSteps = 12;  // from a use of an index to NonZero
-constexpr size_t kMostColumns = 4;   // of a concatenated index: two are of use
+constexpr int kMostIndexSteps = 12;  // limit on nodes from a use of an index to NonZero
+constexpr size_t kMostColumns = 4;   // limit on columns of a concatenated index; two are useful
 
-// An index for each row that an expert is sent: token * t + choice * c.
+// The index of a row sent to an expert: token * t + choice * c.
 struct RowIndex {
   int64_t token = 0, choice = 0;
   bool operator==(const RowIndex&) const = default;
@@ -22,14 +22,14 @@ using Columns = std::vector<RowIndex>;  // [rows], [rows, columns] or [columns, 
 
 constexpr RowIndex kToken{1, 0}, kChoice{0, 1};
 
-// Which expert a mask is about, and what its coordinates count.
+// The expert that a mask selects, and the meaning of the mask's coordinates.
 struct ExpertMask {
   Routing routing;
   int64_t expert = 0;
   Columns coordinates;
 };
 
-// The one slice of an axis that `v` is: of what, along which axis, and where.
+// `v` as one slice of `from` at position `at` of `axis`.
 struct Pick {
   ValueId from;
   size_t axis = 0;
@@ -52,7 +52,7 @@ std::optional<Pick> pick(const Graph& g, ValueId v) {
   return Pick{g.operand(n, 0), static_cast<size_t>(a.axis), a.start.size()};
 }
 
-// The numbers that a truth value says are not 0, or that differ from 0.
+// Skips casts and comparisons with 0 (x > 0, x != 0) and returns x.
 ValueId compared_value(const Graph& g, ValueId v) {
   for (int steps = 0; steps < kMostIndexSteps; ++steps) {
     const NodeId n = g.def(v);
@@ -69,10 +69,10 @@ ValueId compared_value(const Graph& g, ValueId v) {
 std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
   ExpertMask m;
   v = compared_value(g, v);
-  std::vector<int64_t> axes{0, 1};  // of [tokens, k], in the order of the mask's
+  std::vector<int64_t> axes{0, 1};  // axes of [tokens, k], in the order of the mask
   if (const NodeId t = defining_op(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
     axes = {1, 0}, v = compared_value(g, g.operand(t, 0));
-  bool any = false;  // of the choices of a token
+  bool any = false;  // reduced over the choices of a token
   if (const NodeId r = defining_op(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
     const auto& a = g.attrs<ReduceAttrs>(r);
     any = (a.op == ReduceOp::Sum || a.op == ReduceOp::Max) && a.axes == std::vector<int64_t>{1};
@@ -99,7 +99,7 @@ std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
   return chosen_of(g, m.routing.who) == m.routing.experts ? std::optional(m) : std::nullopt;
 }
 
-// The indices that `v` holds of what `found` (NonZero) gives, of which there are `rows`.
+// The indices in `v`, as functions of the result of `found` (NonZero), which has `rows` columns.
 std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const Columns& coordinates,
                                   int steps = kMostIndexSteps) {
   const NodeId n = g.def(v);
@@ -166,13 +166,13 @@ std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const
   }
 }
 
-// One expert: its scatter, and where its rows come from.
+// The scatter of one expert, and the source of its rows.
 struct Sent {
   NodeId scatter, found;
   ExpertMask mask;
 };
 
-// The node of this kind that `v` is made from, through first operands.
+// The node of kind `op` that `v` depends on through first operands.
 NodeId source(const Graph& g, ValueId v, OpKind op) {
   for (int steps = 0; steps < kMostIndexSteps; ++steps) {
     const NodeId n = g.def(v);
@@ -183,10 +183,10 @@ NodeId source(const Graph& g, ValueId v, OpKind op) {
   return {};
 }
 
-// One addition of an expert's rows: to a sum so far, or, before opset 16, put onto zeros that are then added to it.
+// The addition of an expert's rows to a sum; before opset 16, a scatter onto zeros followed by an Add.
 struct Link {
   NodeId scatter;
-  ValueId sum;  // so far; invalid: none
+  ValueId sum;  // previous sum; invalid: none
 };
 std::optional<Link> link_of(const Graph& g, NodeId n) {
   const auto puts_rows = [&](NodeId s, Reduction how) {
@@ -205,7 +205,7 @@ std::optional<Link> link_of(const Graph& g, NodeId n) {
   return onto_zeros(n) ? std::optional(Link{n, {}}) : std::nullopt;
 }
 
-// What each expert reads of a number that it has for each token, a column of its own: for all rows, [rows, 1].
+// Per-token numbers that each expert reads from a column of its own, for all rows: [rows, 1].
 ValueId read_own_columns(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
   std::optional<Shares> shares;
   for (size_t e = 0; e < f.size(); ++e) {
@@ -228,14 +228,14 @@ ValueId read_own_columns(const Graph& g, ExpertRows& rows, const Family& f, cons
   return b.reshape(b.cast(shares->value(b), g.dtype(f[0])), {rows.rows(), Dim(1)});
 }
 
-// What all experts read at the rows that they are sent, for all rows: [rows, width].
+// Values that all experts read at their rows, for all rows: [rows, width].
 ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
   const NodeId n = g.def(f[0]);
   const OpKind op = g.op(n);
   const auto width = rows.width(f);
   if ((op != OpKind::Gather && op != OpKind::GatherNd) || !width) return {};
   const ValueId data = g.operand(n, 0);
-  bool one_table = true;  // of all experts
+  bool one_table = true;  // shared by all experts
   Columns index;
   for (size_t e = 0; e < f.size(); ++e) {
     const NodeId o = g.def(f[e]);
@@ -248,7 +248,7 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
   const auto d = g.dims(data);
   const size_t axis = op == OpKind::Gather ? static_cast<size_t>(g.attrs<AxisAttrs>(n).axis) : 0;
   if (op == OpKind::GatherNd && g.attrs<BatchDimsAttrs>(n).batch_dims != 0) return {};
-  // One row for each token, or for each choice of each token; nothing but the width comes after it.
+  // Returns whether data has one row per token, or per choice of each token, followed by no axis but the width.
   const auto is_table = [&](Dim size, size_t axes) {
     const bool leading = std::ranges::all_of(d.first(axis), [](Dim x) { return x == Dim(1); });
     return leading && d[axis] == size && d.size() <= axis + axes + 1 && (d.size() == axis + axes ? Dim(1) : d.back()) == *width;

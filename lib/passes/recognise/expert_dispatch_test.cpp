@@ -10,7 +10,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// How masks are made, shares read and rows sent back.
+// Forms of masks, reads of shares and scatters of rows.
 enum class Form { FlatIndex, Pairs, Compared, OntoZeros, AnyChoice, ColumnOfAll };
 
 struct Case {
@@ -35,7 +35,7 @@ struct Case {
     return {sum};
   }
 
-  // [choice, token] of the rows; two vectors.
+  // [choice, token] of the rows, as two vectors.
   std::array<ValueId, 2> rows_of(Builder& b, ValueId who, int64_t e) const {
     const ValueId number = b.scalar(DType::I64, static_cast<double>(e));
     if (form == Form::Compared) {
@@ -55,7 +55,7 @@ struct Case {
   static ValueId vector(Builder& b, ValueId v) { return b.reshape(v, {b.dims().product(b.graph().dims(v))}); }
   static ValueId column(Builder& b, ValueId v) { return b.reshape(v, {b.graph().dims(v)[0], Dim(1)}); }
 
-  // The tokens that have an expert among their choices, and a share for each of them.
+  // The tokens with the expert among their choices, each with its share.
   ValueId by_token(Builder& b, ValueId x, ValueId share, ValueId who, ValueId sum, int64_t e) const {
     const ValueId chosen = b.create(OpKind::Eq, {who, b.scalar(DType::I64, static_cast<double>(e))});
     const ValueId any = b.reduce(ReduceOp::Max, b.cast(chosen, DType::I32), {1}, false);

@@ -9,7 +9,7 @@ namespace rlxc {
 using namespace match;
 
 namespace {
-constexpr size_t kMostNodes = 64;  // of one expert
+constexpr size_t kMostNodes = 64;  // limit on nodes of one expert
 }
 
 ExpertRows::ExpertRows(Graph& g, NodeId root, const Routing& r, std::vector<Dim> rows_of)
@@ -53,7 +53,7 @@ ValueId ExpertRows::summed(ValueId y, ValueId like) {
   return b_.reshape(b_.reduce(ReduceOp::Sum, parts, {1}, false), {g_.dims(like).begin(), g_.dims(like).end()});
 }
 
-// Weights of all experts, [experts, sizes...].
+// Weights of all experts, stacked to [experts, sizes...].
 ValueId ExpertRows::stacked(const Family& f, const std::vector<Dim>& sizes) {
   std::vector<Dim> all{Dim(experts_)};
   all.insert(all.end(), sizes.begin(), sizes.end());
@@ -74,7 +74,7 @@ bool ExpertRows::per_expert(ValueId weight) const {
   return d.size() == 1 || (d.size() == 2 && d[0] == Dim(1));
 }
 
-// An operand of an elementwise operation: numbers for all, numbers for each expert, or rows.
+// An operand of an elementwise op: a scalar for all experts, a vector per expert, or rows.
 ValueId ExpertRows::operand(const Family& f) {
   if (scalar(g_, f[0]) && std::ranges::all_of(f, [&](ValueId v) { return scalar(g_, v) == scalar(g_, f[0]); }))
     return b_.scalar(g_.dtype(f[0]), *scalar(g_, f[0]));
@@ -93,7 +93,7 @@ ValueId ExpertRows::matmul(NodeId n, const Family& x, const Family& w) {
   return y;
 }
 
-// Columns of rows.
+// A slice of the columns.
 ValueId ExpertRows::part(NodeId n, const Family& x) {
   Attrs attrs = g_.module().attrs[g_.attr_id(n)];
   int64_t& axis = g_.op(n) == OpKind::Narrow ? std::get<NarrowAttrs>(attrs).axis : std::get<SliceAttrs>(attrs).axis;

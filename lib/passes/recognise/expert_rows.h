@@ -1,6 +1,6 @@
-// What all experts of a mixture compute, written once on rows that have each chosen an expert: matmuls with the matrices of
-// different experts become matmuls of rows with a matrix of their own (GroupedMatMul), biases are picked for each row. The
-// experts are one small graph of matmuls, elementwise operations and slices of columns over different weights.
+// Rewrites the experts of a mixture as one computation on rows, each assigned to an expert: matmuls with per-expert weights
+// become GroupedMatMul, biases are gathered per row. All experts must be one small graph of matmuls, elementwise ops and column
+// slices over different weights.
 #pragma once
 #include <functional>
 #include <map>
@@ -9,38 +9,38 @@
 
 namespace rlxc {
 
-// Who is chosen: the numbers of experts, [tokens, k].
+// The chosen experts of each token, [tokens, k].
 struct Routing {
   ValueId who;
   int64_t experts = 0;
   bool operator==(const Routing&) const = default;
 };
 
-// The values that correspond to each other in all experts, by number; one value where they have a leading axis of experts.
+// Corresponding values of all experts, by expert number; a single value if it has a leading axis of experts.
 using Family = std::vector<ValueId>;
 
-// Row r of k * tokens is for token r / k. Invalid values mean that the experts are not alike. O(nodes * experts).
+// Row r of tokens * k belongs to token r / k. Invalid results mean that the experts differ in structure. O(nodes * experts).
 class ExpertRows {
  public:
-  // Values of expert e have `rows_of[e]` rows: [.., width]. No entries: all have them behind an axis of experts.
+  // Values of expert e have `rows_of[e]` rows: [.., width]. Empty: values have a leading axis of experts.
   ExpertRows(Graph&, NodeId root, const Routing&, std::vector<Dim> rows_of);
 
-  // Values that experts only read, as [rows, width]; asked first.
+  // Returns a value that the experts read, as [rows, width]. Called first.
   std::function<ValueId(const Family&)> leaf;
 
   ValueId of(const Family&);
-  ValueId repeated(ValueId);                      // [.., width] of all tokens for each of the k rows of a token
-  ValueId summed(ValueId y, ValueId like);        // the rows of each token added up, as the type of `like`
-  std::optional<Dim> width(const Family&) const;  // of the rows of all
+  ValueId repeated(ValueId);                      // [.., width] of all tokens, repeated for the k rows of each token
+  ValueId summed(ValueId y, ValueId like);        // sums the rows of each token, with the type of `like`
+  std::optional<Dim> width(const Family&) const;  // number of columns, if equal for all
 
   Builder& builder() { return b_; }
   bool batched() const { return rows_of_.empty(); }
   Dim tokens() const { return tokens_; }
-  Dim chosen() const { return k_; }  // for each token
+  Dim chosen() const { return k_; }  // experts per token
   Dim rows() const { return rows_; }
 
-  std::vector<NodeId> dense;  // the nodes of all experts
-  std::vector<NodeId> made;   // matmuls of rows
+  std::vector<NodeId> dense;  // nodes of all experts
+  std::vector<NodeId> made;   // grouped matmuls
 
  private:
   std::optional<Dim> width(const Family&, size_t e) const;
@@ -57,7 +57,7 @@ class ExpertRows {
   int64_t experts_;
   std::vector<Dim> rows_of_;
   Dim tokens_, k_, rows_;
-  ValueId expert_;  // of each row
+  ValueId expert_;  // by row
   std::map<Family, ValueId> made_;
 };
 

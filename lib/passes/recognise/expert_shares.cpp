@@ -19,7 +19,7 @@ ValueId through_casts(const Graph& g, ValueId v) {
   return v;
 }
 
-// v without Cast between floats.
+// Skips Casts between floats.
 ValueId uncast(const Graph& g, ValueId v) {
   while (g.op(g.def(v)) == OpKind::Cast && is_float(g, g.operand(g.def(v), 0))) v = g.operand(g.def(v), 0);
   return v;
@@ -38,7 +38,7 @@ std::optional<Shares> scattered(const Graph& g, NodeId n) {
   return Shares{*routing, g.operand(n, 2), {}};
 }
 
-// One-hot rows [tokens, k, experts] times shares [tokens, k, 1], or one or the other by Where, added up over k.
+// Matches one-hot rows [tokens, k, experts] times shares [tokens, k, 1], or a Where of both, summed over k.
 std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
   const auto& a = g.attrs<ReduceAttrs>(n);
   const NodeId mul = g.def(uncast(g, g.operand(n, 0)));
@@ -57,7 +57,7 @@ std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
   return std::nullopt;
 }
 
-// What is 0 (or false) for all experts that are not chosen.
+// Matches matrices that are 0 (or false) for all experts that are not chosen.
 class ZeroElsewhere {
  public:
   ZeroElsewhere(const Graph& g, std::string* detail) : g_(g), detail_(detail) {}
@@ -90,14 +90,14 @@ class ZeroElsewhere {
   }
 
  private:
-  // The opposite of what is false elsewhere.
+  // The routing of a condition that is true for all experts not chosen.
   std::optional<Routing> true_elsewhere(ValueId v, int steps) {
     const NodeId n = g_.def(v);
     if (g_.op(n) == OpKind::Not) return of(g_.operand(n, 0), steps - 1);
     return g_.op(n) == OpKind::Eq && scalar(g_, g_.operand(n, 1)) == 0 ? of(g_.operand(n, 0), steps - 1) : std::nullopt;
   }
 
-  // x for the chosen, `fill` (or what hides, if that is not 0) elsewhere.
+  // Matches a Where that is x for chosen experts and `fill` elsewhere; a nonzero fill stands for any masking number.
   std::optional<Routing> picked(NodeId n, double fill, int steps) {
     for (const bool where_true : {true, false}) {
       const auto other = scalar(g_, g_.operand(n, where_true ? 2 : 1));
@@ -117,7 +117,7 @@ class ZeroElsewhere {
     return fill && recognise::hides(g_.dtype(scores), *fill) ? scattered_routing(g_, n) : std::nullopt;
   }
 
-  // More than 0; or at least the k-th best, which more than k can be.
+  // Matches x > 0. A comparison with the k-th largest is not unique if there are ties.
   std::optional<Routing> compared(NodeId n, int steps) {
     if (g_.op(n) == OpKind::Gt && scalar(g_, g_.operand(n, 1)) == 0) return of(g_.operand(n, 0), steps - 1);
     for (ValueId o : g_.operands(n)) {
@@ -130,7 +130,7 @@ class ZeroElsewhere {
     return std::nullopt;
   }
 
-  // One-hot rows [tokens, k, experts], alone or with a factor, added up over k (or the largest of them).
+  // Matches one-hot rows [tokens, k, experts], with or without a factor, reduced over k by sum or maximum.
   std::optional<Routing> reduced(NodeId n) {
     const auto& a = g_.attrs<ReduceAttrs>(n);
     if ((a.op != ReduceOp::Sum && a.op != ReduceOp::Max) || a.axes != std::vector<int64_t>{1} || a.keep_dim) return std::nullopt;

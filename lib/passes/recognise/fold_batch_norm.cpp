@@ -1,5 +1,5 @@
-// BatchNorm after a convolution goes into its weights and bias, which are computed once when the model is loaded; any other one
-// becomes a scale and a shift of which the factors are computed once.
+// Folds BatchNorm after a convolution into its weights and bias, computed at load time. Any other BatchNorm becomes a scale and a
+// shift, whose factors are computed at load time.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using namespace match;
 
-// The convolution that only the BatchNorm reads and whose weights are known when the model is loaded.
+// The convolution before the BatchNorm, if that is its sole user and its weights are known at load time; else invalid.
 NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   const ValueId x = g.operand(bn, 0);
   const NodeId conv = g.def(x);
@@ -25,8 +25,7 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   return conv;
 }
 
-// Channels that are the last axis keep their order under a Reshape of the others: what is before it, so that a matmul there can
-// take scale and shift.
+// The value before a Reshape that keeps the channels as last axis, so that a matmul there can take scale and shift; else x.
 ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
   const NodeId n = defining_op(g, x, OpKind::Reshape);
   if (!n.valid() || !g.has_one_use(x) || axis + 1 != g.rank(x)) return x;
@@ -34,7 +33,7 @@ ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
   return g.rank(from) > 0 && g.dims(from).back() == g.dims(x).back() ? from : x;
 }
 
-// Goes into the convolution before it (`*folded`), or becomes a scale and a shift.
+// Folds into the preceding convolution (`*folded`), or rewrites as scale and shift.
 bool fold_norm(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
   bool known = true;
   for (size_t i = 1; i < 5; ++i)

@@ -20,7 +20,7 @@ ConvAttrs unit(int64_t groups = 1) {
       .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}, .dilations = {1, 1}, .output_padding = {}, .groups = groups};
 }
 
-// Is a convolution all that depends on the input?
+// Returns whether a convolution is the only node that depends on the input.
 bool only_convolution(const Rewrite& r, OpKind conv) {
   const Graph& g = r.after->main();
   return g.op(g.def(g.outputs()[0])) == conv && !r.find(OpKind::BatchNormInference).valid() &&

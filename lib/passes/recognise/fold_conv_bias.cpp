@@ -1,5 +1,4 @@
-// A constant padding of the spatial axes becomes padding of the convolution, and a per-channel weight added to a convolution its
-// bias.
+// Folds constant padding of spatial axes into the padding of the convolution, and an added per-channel weight into its bias.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -10,7 +9,7 @@ using namespace match;
 
 constexpr int64_t kMaxPad = int64_t{1} << 20;
 
-// Zero padding of x's spatial axes only, of known size.
+// Returns whether the pad is zero padding of known size on spatial axes only, and adds it to `conv`.
 bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
   const auto& a = g.attrs<PadAttrs>(pad);
   if (a.mode != PadMode::Constant || (g.operand(pad, 1).valid() && scalar(g, g.operand(pad, 1)) != 0)) return false;

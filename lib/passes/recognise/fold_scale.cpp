@@ -1,5 +1,5 @@
-// A constant factor a column of a matmul, or a channel of a convolution (layer scale, an affine layer after a convolution), goes
-// into the weights and the bias, which are computed once when the model is loaded.
+// Folds a constant factor per column of a matmul, or per channel of a convolution (layer scale, an affine layer after a
+// convolution), into weights and bias, computed at load time.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -12,12 +12,12 @@ using namespace match;
 // (matmul + bias) * scale.
 struct Scaled {
   NodeId matmul;  // MatMul or Conv
-  NodeId sum;     // of the matmul and a bias, if there is one
+  NodeId sum;     // Add of a bias, if there is one
   ValueId bias, scale;
-  bool channels = false;  // of a convolution: factors lie along axis 1
+  bool channels = false;  // convolution: factors along axis 1
 };
 
-// A weight that may change when it is packed: no quantized values.
+// Returns whether the weight may be scaled at load time: it is not quantized.
 bool foldable(const Graph& g, ValueId v) { return is_weight(g, v) && g.op(g.def(v)) != OpKind::Dequantize; }
 
 std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
@@ -43,7 +43,7 @@ std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
   return std::nullopt;
 }
 
-// w times s along this axis of w.
+// w * s along this axis of w.
 ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
   std::vector<Dim> dims(b.graph().dims(w).size(), Dim(1));
   dims[axis] = b.graph().rank(s) == 0 ? Dim(1) : b.graph().dims(s)[0];

@@ -24,7 +24,7 @@ Rewrite::Build scaled(Form f) {
   };
 }
 
-// No multiplication depends on the input any more.
+// Returns whether no multiplication depends on the input.
 bool folded(const Rewrite& r) {
   return count(r.result, "scale") == 1 && r.after->main().op(r.after->main().def(r.after->main().outputs()[0])) != OpKind::Mul;
 }

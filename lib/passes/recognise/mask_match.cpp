@@ -12,7 +12,7 @@ using namespace match;
 constexpr int64_t kConstantLimit = int64_t{1} << 24;
 constexpr int kDepth = 24, kParts = 256;
 
-// A Reshape that only adds or drops leading axes of size 1: what it reads broadcasts in the same way.
+// Returns whether n is a Reshape that only adds or drops leading axes of dim 1, so its operand broadcasts in the same way.
 bool leading_only(const Graph& g, NodeId n) {
   const auto a = g.dims(g.operand(n, 0)), b = g.dims(g.result(n));
   const auto &wide = a.size() > b.size() ? a : b, &narrow = a.size() > b.size() ? b : a;
@@ -94,7 +94,7 @@ class Matcher {
     auto a = counted(g_, g_.operand(n, 0)), b = counted(g_, g_.operand(n, 1));
     if (a && !b && a->axis < 2) return bounded(*a, op, uniform_integer(g_, g_.operand(n, 1)));
     if (!a || !b || a->axis + b->axis != 1) return difference(n, op, out);
-    if (a->axis == 1) {  // query op key: turn around
+    if (a->axis == 1) {  // query op key: swap sides
       std::swap(a, b);
       op = op == OpKind::Lt ? OpKind::Gt : op == OpKind::Le ? OpKind::Ge : op == OpKind::Gt ? OpKind::Lt : OpKind::Le;
     }
@@ -121,7 +121,7 @@ class Matcher {
       default: return lower(t_.sub(t_.constant(-1), d), out);
     }
   }
-  // index op constant, where it always holds
+  // index op constant: returns whether it always holds
   bool bounded(const Counted& a, OpKind op, std::optional<Dim> c) {
     if (!c) return false;
     const auto least = t_.constant_value(t_.sub(a.start, *c));
@@ -138,7 +138,7 @@ class Matcher {
   }
 
  public:
-  // The same for all leading axes; the visible part of each row is what causal order or a window lets through.
+  // Matches a mask that is equal for all leading axes and whose rows are those of a causal mask or a sliding window.
   template <class F>
   bool pattern(const Graph& g, ValueId v, F visible, Visible& out) {
     const auto d = g.dims(v);
@@ -151,7 +151,7 @@ class Matcher {
     if (all) return true;
     const auto q = t_.constant_value(shape_.queries), k = t_.constant_value(shape_.keys);
     if (!q || !k || rows != *q || keys != *k || *k < *q) return false;
-    int64_t window = -1;  // of the last row: the longest
+    int64_t window = -1;  // of the last row, which is the longest
     const int64_t offset = keys - rows;
     for (int64_t j = 0; j < keys && window < 0; ++j)
       if (visible((rows - 1) * keys + j)) window = keys - 1 - j;
@@ -164,9 +164,9 @@ class Matcher {
     return true;
   }
 
-  // Conditions that masks which are added consist of, all of them.
+  // The conditions of additive masks that were passed.
   const std::vector<std::pair<ValueId, bool>>& conditions() const { return conditions_; }
-  // Of a mask that is added.
+  // Matches an additive mask.
   bool additive(ValueId v, int depth, Visible& out, double* hidden) {
     v = without_leading(v);
     const NodeId n = g_.def(v);
@@ -212,7 +212,7 @@ class Matcher {
         g_, v, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out);
   }
 
-  // Where one of both is a number that hides, and the other 0 or a mask.
+  // Matches Where(condition, mask, number that hides), in either order; mask is 0 or a mask itself.
   bool chosen(NodeId n, int depth, Visible& out, double* hidden) {
     const ValueId condition = g_.operand(n, 0);
     for (const bool negated : {false, true}) {
@@ -227,8 +227,8 @@ class Matcher {
     }
     return false;
   }
-  // What else a condition hides of a mask: where mask + v == 0, what the mask lets through and v is 0 for; where mask == 0 and c,
-  // what is c.
+  // Adds what the condition hides besides the mask: mask + v == 0 keeps positions where v is 0; mask == 0 and c keeps positions
+  // where c holds.
   void hidden_besides(ValueId condition, bool negated, ValueId mask, int depth, Visible& out) {
     const auto is_mask = [&](ValueId v) { return without_leading(v) == without_leading(mask); };
     const auto is_zero = [&](ValueId v) {
@@ -247,7 +247,7 @@ class Matcher {
     part(condition, negated, depth + 1, out);
   }
 
-  // Truth values as numbers times one that hides, or times a mask: what both hide.
+  // Matches bools as numbers times a number that hides, or times a mask: hidden where both hide.
   bool product(NodeId n, int depth, Visible& out, double* hidden) {
     for (size_t i = 0; i < 2; ++i) {
       const NodeId cast = defining_op(g_, without_leading(g_.operand(n, i)), OpKind::Cast);
@@ -270,7 +270,7 @@ class Matcher {
     }
     return false;
   }
-  // The c of what is nothing but key <= query + c.
+  // The c of a mask that is exactly key <= query + c.
   template <class F>
   std::optional<Dim> bound(F match) {
     std::vector<Dim> bounds;
@@ -290,9 +290,9 @@ class Matcher {
     if (a.upper && negated) return square(n) && upper(t_.sub(diagonal, Dim(1)), out);  // key < query + diagonal
     return false;
   }
-  // Rows and columns of a constant triangle, from where each begins: how buffers for the longest sequence are cut.
+  // Matches a slice of a constant triangle, as cut from buffers for the longest sequence.
   bool part_of_triangle(ValueId v, bool negated, Visible& out) {
-    Dim start[2];  // of rows, of keys
+    Dim start[2];  // by axis: rows, keys
     const auto d = g_.dims(v);
     if (d.size() < 2 || !t_.equal(d.back(), shape_.keys) || !t_.equal(d[d.size() - 2], shape_.queries)) return false;
     for (int steps = 0; steps < 4; ++steps) {
@@ -321,7 +321,7 @@ class Matcher {
   MaskShape shape_;
   int visited_ = 0;
   std::vector<std::pair<ValueId, bool>> conditions_;
-  std::vector<Dim>* bounds_ = nullptr;  // takes every c of key <= query + c, whether it is causal or not
+  std::vector<Dim>* bounds_ = nullptr;  // receives every c of key <= query + c, causal or not
 };
 
 }  // namespace
@@ -329,7 +329,7 @@ class Matcher {
 Visible match_visible(const Graph& g, ValueId mask, const MaskShape& s, bool negated) {
   Visible out;
   Matcher(g, s).part(mask, negated, 0, out);
-  if (out.window && !out.causal) {  // there is no such kind: keep the mask as it is
+  if (out.window && !out.causal) {  // no kind has a window alone: keeps the mask
     out.window.reset();
     out.rest.assign(1, {mask, negated});
   }
@@ -346,7 +346,7 @@ std::optional<Visible> match_additive(const Graph& g, ValueId mask, const MaskSh
   *hidden = 0;
   Matcher matcher(g, s);
   if (!matcher.additive(mask, 0, out, hidden)) return std::nullopt;
-  if (out.window && !out.causal) out.window.reset(), out.rest = matcher.conditions();  // no kind has only a window
+  if (out.window && !out.causal) out.window.reset(), out.rest = matcher.conditions();  // no kind has a window alone
   return out;
 }
 

@@ -1,38 +1,38 @@
-// What a mask says. Exporters build attention masks from ranges, comparisons and constants; a mask that provably is causal (or a
-// sliding window) needs no operand, and what remains of it (padding) stays a small one.
+// Analyses attention masks. Exporters build them from ranges, comparisons and constants. A mask that provably is causal or a
+// sliding window needs no operand; the rest (padding) stays a small one.
 #pragma once
 #include "passes/match.h"
 
 namespace rlxc::recognise {
 
 struct MaskShape {
-  Dim queries, keys;  // the last two axes of the scores
+  Dim queries, keys;  // last two axes of the scores
 };
 
-// The positions that a mask lets through: those of all parts together.
+// The visible positions: the conjunction of all members.
 struct Visible {
-  bool causal = false;                         // key <= query (queries stand at the end of the keys)
+  bool causal = false;                         // key <= query, with the last query at the last key
   std::optional<int64_t> window;               // key >= query - window
-  std::vector<std::pair<ValueId, bool>> rest;  // values that must be true, or not 0 (if the flag is set, the opposite), as well
+  std::vector<std::pair<ValueId, bool>> rest;  // values that must be true or not 0 (negated if the flag is set)
 };
 
-// The conjunction that a bool value (or, if `negated`, its opposite) is. Constants and Params with data of up to 2^24 elements
-// are read, once each. O(size of the expression).
+// Decomposes a bool value, or its negation if `negated`, into a conjunction. Reads Constants and Params with data of up to 2^24
+// elements. O(size of the expression).
 Visible match_visible(const Graph&, ValueId mask, const MaskShape&, bool negated = false);
 
-// Scores that a condition replaces by a number that hides.
+// A condition that replaces scores by a masking number.
 struct AdditiveMask {
   ValueId condition;
-  bool negated = false;  // true means hidden
+  bool negated = false;  // the condition is true for hidden scores
   double hidden = 0;
 };
 
-// What a mask that is added lets through: a constant of 0 and numbers that hide, Where(visible, 0, hidden) in any spelling, truth
-// values times such a number, a triangle of it, a mask times truth values, and a mask with more hidden. `hidden`: the number that
-// hides, the least hiding one of several. Bounds as of match_visible.
+// The positions that an additive mask leaves visible. Matches constants of 0 and masking numbers, Where(visible, 0, hidden) in
+// any form, bools times a masking number, triangles of it, masks times bools, and masks with further hidden positions. `hidden`:
+// the masking number, the one closest to 0 of several. Bounds as in match_visible.
 std::optional<Visible> match_additive(const Graph&, ValueId mask, const MaskShape&, double* hidden);
 
-// Does adding this number to a score of the type always hide it (the sum is the number itself, or -inf)?
+// Returns whether adding c to a score of this type always hides it (the sum is c, or -inf).
 bool hides(DType, double c);
 
 }  // namespace rlxc::recognise

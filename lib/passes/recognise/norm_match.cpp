@@ -7,7 +7,7 @@ namespace {
 
 using namespace match;
 
-// v = 1/sqrt(s) in one of its spellings: s, or invalid.
+// Matches v = 1/sqrt(s) in any form. Returns s, or invalid.
 ValueId rsqrt_operand(const Graph& g, ValueId v, std::vector<NodeId>& nodes) {
   const NodeId n = g.def(v);
   NodeId root;
@@ -28,7 +28,7 @@ ValueId rsqrt_operand(const Graph& g, ValueId v, std::vector<NodeId>& nodes) {
   return g.operand(root, 0);
 }
 
-// s = mean(x^2) + eps for this x, or for the one that is found if it is invalid.
+// Matches s = mean(x^2) + eps for this x, or for any x if it is invalid.
 bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   const auto sum = with_scalar(g, s, OpKind::Add);
   if (!sum || !(sum->c >= 0)) return false;
@@ -41,7 +41,7 @@ bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   const ValueId base = g.operand(square, 0);
   if (!x.valid()) {
     x = base;
-  } else if (base != x) {  // exporters may subtract the mean twice
+  } else if (base != x) {  // some exporters subtract the mean twice
     const NodeId a = defining_op(g, base, OpKind::Sub), b = defining_op(g, x, OpKind::Sub);
     if (!a.valid() || !b.valid() || g.operand(a, 0) != g.operand(b, 0) || g.operand(a, 1) != g.operand(b, 1)) return false;
   }
@@ -53,7 +53,7 @@ bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   return true;
 }
 
-// gamma or beta fits axes axis..last of x: no more axes than these, apart from leading ones of size 1.
+// Returns whether gamma or beta fits axes axis..last of x: no further axes, except leading ones of dim 1.
 bool fits(const Graph& g, ValueId v, ValueId x, int64_t axis) {
   const auto d = g.dims(v), want = g.dims(x).subspan(static_cast<size_t>(axis));
   const size_t extra = d.size() > want.size() ? d.size() - want.size() : 0;
@@ -171,7 +171,7 @@ bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, 
   for (NodeId n : members)
     if (n != root) traffic += 2 * bytes(g, g.result(n));
   Builder b(g, nullptr, root);
-  auto flat = [&](ValueId v) {  // without leading axes of size 1 that the normalised axes do not have
+  auto flat = [&](ValueId v) {  // drops leading axes of dim 1 that the normalised axes do not have
     if (!v.valid()) return v;
     const auto d = g.dims(v);
     const size_t tail = g.dims(x).size() - static_cast<size_t>(core.axis);

@@ -1,5 +1,5 @@
-// Raises MatMul, scale, mask, Softmax, MatMul to one Attention: scale on either side or after, soft-cap, additive, boolean and
-// causal masks, grouped heads repeated by Expand. Transposes and reshapes of q, k, v and of the result become layouts.
+// Raises MatMul, scale, mask, Softmax, MatMul to one Attention: scale before or after the matmul, soft-cap, additive, bool and
+// causal masks, grouped heads repeated by Expand. Transposes and Reshapes of q, k, v and the result become layouts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 using namespace match;
 using namespace recognise;
 
-// What the attention does about its masks.
+// How the attention applies its masks.
 struct Mask {
   MaskKind kind = MaskKind::None;
   int64_t window = 0;
@@ -44,8 +44,8 @@ class AttentionPass {
     return false;
   }
 
-  // The operands as the op sees them: [B,H,rows,width], with B = 1 or H = 1 for matmuls of fewer axes. Heads of keys and values
-  // that are one for all queries are read by all.
+  // The operands as [B,H,rows,width], with B = 1 or H = 1 for matmuls of lower rank. A single head of keys and values serves all
+  // queries.
   void sizes(const AttentionChain& c, HeadSizes& q, HeadSizes& k, HeadSizes& v) {
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
     const int rank = g_.rank(scores);
@@ -57,7 +57,7 @@ class AttentionPass {
     if (rank == 3 && c.folded) {
       batch = c.folded->first, heads = c.folded->second;
     } else if (rank == 3) {
-      // Batch and heads may have been folded: the reshape of the result tells the heads.
+      // Batch and heads may be folded; a Reshape of the result separates them.
       const NodeId user = g_.only_user(out);
       if (user.valid() && g_.op(user) == OpKind::Reshape && g_.rank(g_.result(user)) == 4) {
         const auto r = g_.dims(g_.result(user));
@@ -73,7 +73,8 @@ class AttentionPass {
     v = {batch, shared, s[n - 1], o[o.size() - 1]};
   }
 
-  // [N,Sq,D] to [Sq,N,D] for a known N: the elements of all N of a row lie together, as those of its heads do.
+  // Returns whether the user transposes [N,Sq,D] to [Sq,N,D] with static N. Each row then holds all N contiguously, as it does
+  // its heads.
   bool moves_rows_out(ValueId v, Dim n) const {
     const NodeId user = g_.only_user(v);
     return n.is_static() && user.valid() && g_.op(user) == OpKind::Transpose &&
@@ -90,7 +91,7 @@ class AttentionPass {
     return head_sources(g_, v, roles, z, through_scale, rank == 3);
   }
 
-  // The deepest source in this order.
+  // The deepest source with this order.
   static const HeadSource* deepest(const std::vector<HeadSource>& list, uint8_t order) {
     const HeadSource* best = nullptr;
     for (const HeadSource& s : list)
@@ -98,7 +99,7 @@ class AttentionPass {
     return best;
   }
 
-  // Leading sizes of the operands of a matmul are those of its result; one head of the right one may serve all.
+  // Returns whether the leading dims of a matmul's operands equal those of its result; the right operand may have a single head.
   bool leads_fit(NodeId matmul) const {
     const auto y = g_.dims(g_.result(matmul)), a = g_.dims(g_.operand(matmul, 0)), b = g_.dims(g_.operand(matmul, 1));
     for (size_t i = 0; i + 2 < y.size(); ++i)
@@ -128,12 +129,12 @@ class AttentionPass {
     const auto q = sources(q_in, sa.trans_a, qz, true), k = sources(k_in, !sa.trans_b, kz, true),
                v = sources(v_in, g_.attrs<MatMulAttrs>(c.output).trans_b, vz, false);
 
-    // One layout for all three: packed if every one can be read so, else heads outside.
+    // One layout for all three: packed if all have a packed source, else heads first.
     AttentionAttrs a;
     const HeadSource *qs = deepest(q, kOrderBSHD), *ks = deepest(k, kOrderBSHD), *vs = deepest(v, kOrderBSHD);
     const bool packed =
         qs && ks && vs && dims_.equal(ks->heads, vs->heads) && dims_.constant_value(qs->heads) && dims_.constant_value(ks->heads);
-    // Attention over channels keeps queries and values as columns: they are turned.
+    // Attention over channels has queries and values as columns; they are transposed.
     bool turn_q = false, turn_v = false;
     if (!packed) {
       qs = deepest(q, kOrderBHSD), ks = deepest(k, kOrderBHSD), vs = deepest(v, kOrderBHSD);
@@ -143,7 +144,7 @@ class AttentionPass {
         const HeadSource* t = deepest(k, kOrderBHDS);
         if (t && (!vs || dims_.equal(t->heads, vs->heads))) ks = t, a.k_transposed = !(t->orders & kOrderBHSD);
       }
-      if (ks && vs && !dims_.equal(ks->heads, vs->heads)) {  // only one of them is known to be repeated: read both in full
+      if (ks && vs && !dims_.equal(ks->heads, vs->heads)) {  // only one is known to be repeated: read both in full
         vs = v.empty() ? nullptr : &v.front();
         turn_v = vs && !(vs->orders & kOrderBHSD);
         ks = k.empty() ? nullptr : &k.front();
@@ -168,7 +169,7 @@ class AttentionPass {
     a.num_heads = dims_.constant_value(qs->heads).value_or(0);
     a.num_kv_heads = dims_.constant_value(ks->heads).value_or(0);
 
-    // The result: a Transpose to [B,S,H,D] that follows becomes the packed layout.
+    // A following Transpose to [B,S,H,D] becomes the packed layout.
     ValueId result = out;
     NodeId user = g_.only_user(out);
     if (g_.rank(out) == 3 && user.valid() && g_.op(user) == OpKind::Reshape &&
@@ -205,7 +206,7 @@ class AttentionPass {
     return true;
   }
 
-  // Puts the attention in the place of `result`; a Reshape that follows reads it directly.
+  // Replaces `result` by the attention; a following Reshape reads it directly.
   void place(ValueId result, ValueId y) {
     Builder b(g_, nullptr, g_.def(result));
     const std::vector<Dim> want(g_.dims(result).begin(), g_.dims(result).end());
@@ -224,12 +225,12 @@ class AttentionPass {
     return std::ranges::equal(a, b, [&](Dim x, Dim y) { return dims_.equal(x, y); });
   }
 
-  // Scores whose last two axes are queries and keys.
+  // Returns whether the last two axes of the scores are queries and keys.
   bool is_plain(ValueId scores, const MaskShape& shape) const {
     const auto s = g_.dims(scores);
     return s.size() >= 2 && s.size() <= 4 && dims_.equal(s[s.size() - 2], shape.queries) && dims_.equal(s.back(), shape.keys);
   }
-  // A mask of [B*H,..] over folded heads: it is unfolded to broadcast to [B,H,Sq,Sk].
+  // Returns whether the mask is [B*H,..] over folded heads. It is unfolded to broadcast to [B,H,Sq,Sk].
   bool is_folded(ValueId mask, ValueId scores) const {
     return g_.rank(scores) == 3 && g_.rank(mask) == 3 && g_.dims(mask)[0] != Dim(1);
   }
@@ -265,7 +266,7 @@ class AttentionPass {
     return sum_masks(c, q, shape, mask);
   }
 
-  // A mask of folded heads in other sizes; where it is computed elementwise, its operands are, so that the steps behind it join.
+  // Reshapes a mask of folded heads; moves the Reshape above elementwise nodes, so that they can fuse with later steps.
   ValueId unfolded(Builder& b, ValueId v, const std::vector<Dim>& to, int depth = 0) {
     const NodeId n = g_.def(v);
     const auto fits = [&](ValueId x) { return x.valid() && (g_.rank(x) == 0 || same_dims(g_, x, v)); };
@@ -278,7 +279,7 @@ class AttentionPass {
     return b.create(g_.op(n), operands, g_.module().attrs[g_.attr_id(n)]);
   }
 
-  // All masks as one that is added. Masks of scores in another shape are summed in it first.
+  // Sums all masks into one additive mask. Masks of scores in another shape are summed in that shape first.
   bool sum_masks(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
     Builder b(g_, nullptr, c.softmax);
     mask = {MaskKind::Bias, 0, false, {}};
@@ -333,8 +334,7 @@ class AttentionPass {
   Graph& g_;
   PassContext& ctx_;
   DimTable& dims_;
-  std::map<std::vector<std::pair<ValueId, bool>>, ValueId>
-      operands_;  // of masks that several attentions share, by the parts they are made of
+  std::map<std::vector<std::pair<ValueId, bool>>, ValueId> operands_;  // masks shared by several attentions, by their conditions
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ struct Form {
 
 constexpr int64_t kBatch = 2, kHeads = 2, kRows = 5, kWidth = 4;
 
-// [B,H,S,D] from [B,S,H*D], or as it is.
+// Splits [B,S,H*D] into [B,S,H,D] and transposes to [B,H,S,D]; or an input of this shape.
 ValueId heads_of(Builder& b, std::string_view name, int64_t heads, bool packed) {
   if (!packed) return f32_input(b, name, {kBatch, heads, kRows, kWidth});
   return b.transpose(b.reshape(f32_input(b, name, {kBatch, kRows, heads * kWidth}), {kBatch, kRows, heads, kWidth}),
@@ -67,7 +67,7 @@ ValueId padding(Builder& b) {
   return b.reshape(b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, kRows})), DType::Bool), {kBatch, 1, 1, kRows});
 }
 
-// A causal mask for each entry of the batch; `other`: the last entry sees all.
+// A causal mask per batch entry; `other`: the last entry sees all keys.
 ValueId of_each(Builder& b, bool other) {
   std::vector<float> v;
   for (int64_t i = 0; i < kBatch * kRows * kRows; ++i) {
@@ -76,8 +76,8 @@ ValueId of_each(Builder& b, bool other) {
   }
   return b.constant(make_data(DType::F32, {kBatch, 1, kRows, kRows}, v));
 }
-// What the causal mask lets through, but for padding, as exporters write it: mask + keep == 0, or mask == 0 and keep == 0.
-// `other` asks another mask.
+// The causal mask combined with padding as exporters write it: hidden where mask + keep == 0, or where mask == 0 and keep == 0.
+// `other`: the condition tests a different mask.
 ValueId padded(Builder& b, bool sum, bool other) {
   const ValueId mask = of_each(b, false), keep = b.cast(b.cast(padding(b), DType::I64), DType::F32),
                 asked = other ? of_each(b, true) : mask;
@@ -113,7 +113,7 @@ ValueId masked(Builder& b, ValueId s, MaskForm m) {
       const ValueId hidden = b.mul(b.cast(late, DType::F32), num(b, -std::numeric_limits<float>::max()));
       return b.add(s, b.reshape(hidden, {1, 1, kRows, kRows}));
     }
-    case MaskForm::CausalCut: {  // from where rows and keys begin in a buffer for more of them
+    case MaskForm::CausalCut: {  // cut from the buffer for the longest sequence
       constexpr int64_t kLongest = 4 * kRows;
       const ValueId all = bools(b, {1, 1, kLongest, kLongest}, [](int64_t k) { return k % kLongest <= k / kLongest; });
       const ValueId cut = b.narrow(b.narrow(all, 2, Dim(3), Dim(kRows)), 3, Dim(3), Dim(kRows));
@@ -254,7 +254,7 @@ TEST_CASE("recognise_attention: one head of keys and values that all queries bro
   CHECK(found(r)->layout == AttentionLayout::Packed);
 }
 
-// Scores of heads that are folded into the batch: unfolded for a mask, folded again; or folded only behind the softmax.
+// Scores of heads folded into the batch: unfolded for a mask and folded again, or folded after the softmax.
 ValueId folded_attention(Builder& b, MaskForm mask, bool per_head, bool clamped, bool softmax_unfolded) {
   const auto fold = [&](std::string_view name) {
     return b.reshape(heads_of(b, name, kHeads, true), {kBatch * kHeads, kRows, kWidth});
@@ -280,7 +280,8 @@ TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a ma
           const Rewrite r(kPass, [&, form = form](Builder& b) {
             return std::vector{folded_attention(b, form, per_head, clamped, softmax_unfolded)};
           });
-          CAPTURE(static_cast<int>(form));
+          const int number = static_cast<int>(form);
+          CAPTURE(number);
           REQUIRE(found(r));
           CHECK(found(r)->mask == (per_head ? MaskKind::Bias : kind));
           CHECK(found(r)->layout == AttentionLayout::Packed);
@@ -347,7 +348,7 @@ TEST_CASE("recognise_attention: what is added before the scale is scaled, and no
 
 TEST_CASE("recognise_attention: rows first, then batch and heads in one") {
   const Rewrite r(kPass, [](Builder& b) {
-    const auto part = [&](std::string_view name, int64_t rows) {  // of [rows, batch, heads * width]
+    const auto part = [&](std::string_view name, int64_t rows) {  // a slice of [rows, batch, heads * width]
       return b.transpose(b.reshape(f32_input(b, name, {rows, kBatch, kHeads * kWidth}), {rows, kBatch * kHeads, kWidth}),
                          {1, 0, 2});
     };
@@ -453,8 +454,7 @@ TEST_CASE("recognise_attention: scores of an open number of rows, masked by a pa
   CHECK(m.main().attrs<AttentionAttrs>(n).mask == MaskKind::Causal);
 }
 
-// A triangle of numbers that hide times what lies behind positions from `first` on, expanded for the batch; where `keep` is 0,
-// more is hidden.
+// A triangle of masking numbers times (position >= `first`), expanded over the batch. Hides more positions where `keep` is 0.
 ValueId by_positions(Builder& b, Dim batch, Dim rows, Dim first, int64_t diagonal, bool padded) {
   DimTable& t = b.dims();
   const Dim keys = t.add(first, rows);
@@ -494,7 +494,7 @@ TEST_CASE("recognise_attention: triangles times positions, with earlier keys and
             return std::vector{b.matmul(b.create(OpKind::Softmax, {masked}, AxisAttrs{3}), earlier("v", "past_v"))};
           });
           REQUIRE(found(r));
-          const bool causal = diagonal == 1 || cached;  // where nothing came before, a triangle that begins later hides less
+          const bool causal = diagonal == 1 || cached;  // without a cache, a triangle with a later diagonal hides less
           CHECK(found(r)->mask == (causal ? MaskKind::Causal : MaskKind::Bias));
           CHECK((r.left().find("trilu") == std::string::npos) == causal);
           CHECK(found(r)->finite_mask == (causal && padded));

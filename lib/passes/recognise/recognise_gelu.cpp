@@ -1,4 +1,4 @@
-// Raises x*0.5*(1+erf(x/sqrt(2))) and the tanh form to Gelu and GeluApprox, in any order of the factors.
+// Raises x*0.5*(1+erf(x/sqrt(2))) and the tanh form to Gelu and GeluApprox, for any order of the factors.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace match;
 
-// The factor 1 + f(..) with f = Erf or Tanh among the operands of a tree of Mul and Div nodes: that Add node.
+// The Add 1 + f(..), f = Erf or Tanh, among the operands of a tree of Mul and Div nodes.
 NodeId find_sum(const Graph& g, NodeId root, OpKind* f) {
   std::vector<std::pair<NodeId, int>> work{{root, 0}};
   while (!work.empty()) {
@@ -32,7 +32,7 @@ bool is_product(const Graph& g, ValueId root, ValueId stop, double c, std::vecto
   return p.factors == factors && near(g, root, p.c, c);
 }
 
-// sqrt(2/pi) * (x + 0.044715 x^3), also as sqrt(2/pi) * x * (1 + 0.044715 x^2): x, or invalid.
+// Matches sqrt(2/pi) * (x + 0.044715 x^3), or sqrt(2/pi) * x * (1 + 0.044715 x^2). Returns x, or invalid.
 ValueId tanh_argument(const Graph& g, ValueId inner) {
   const double k = std::sqrt(2 / M_PI);
   const Product outer = product(g, inner, {});

@@ -1,4 +1,4 @@
-// GroupNorm as exporters without that operator write it: groups as channels of an instance norm, then scale and shift a channel.
+// Raises GroupNorm from its exported form: an instance norm with groups as channels, then scale and shift per channel.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using namespace match;
 
-// The only reader of v if it is of this kind and combines v with one weight a channel: that node and the weight.
+// The sole user of v, if it has this kind and combines v with a weight per channel, and the weight.
 std::pair<NodeId, ValueId> channelwise(const Graph& g, ValueId v, OpKind op) {
   const NodeId n = g.only_user(v);
   if (!n.valid() || g.op(n) != op) return {};
@@ -18,7 +18,7 @@ std::pair<NodeId, ValueId> channelwise(const Graph& g, ValueId v, OpKind op) {
 
 bool absent_or(const Graph& g, ValueId v, double c) { return !v.valid() || is_scalar(g, v, c); }
 
-// n normalises [N,groups,..] with as many groups as channels, which only the reshape back to x's sizes reads.
+// n normalises [N,groups,..] with groups as channels; its sole user reshapes back to the shape of x.
 bool make_group_norm(Graph& g, NodeId n, PassContext& ctx) {
   const NodeId split = defining_op(g, g.operand(n, 0), OpKind::Reshape), back = g.only_user(g.result(n));
   if (!split.valid() || !back.valid() || g.op(back) != OpKind::Reshape) return false;

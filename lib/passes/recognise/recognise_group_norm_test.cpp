@@ -34,7 +34,7 @@ Rewrite::Build chain(Form f) {
 TEST_CASE("recognise_group_norm: with and without scale and shift") {
   CHECK(Rewrite(kPass, chain({})).left() == "reshape reshape group_norm");
   CHECK(Rewrite(kPass, chain({.affine = false})).left() == "group_norm");
-  const Rewrite r(kPass, chain({.gamma = {3, 1}}));  // a scale a row of the picture stays
+  const Rewrite r(kPass, chain({.gamma = {3, 1}}));  // a scale per image row stays
   CHECK(r.left() == "group_norm mul add");
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("a layer norm multiplied out becomes one node") {
       });
       CHECK(r.left() == "layer_norm");
     }
-  const Rewrite other("recognise_layer_norm", [](Builder& b) {  // another mean is subtracted
+  const Rewrite other("recognise_layer_norm", [](Builder& b) {  // subtracts a different mean
     const ValueId x = f32_input(b, "x", {2, 3, 8}), z = f32_input(b, "z", {2, 3, 8}), m = b.reduce(ReduceOp::Mean, x, {2}, true),
                   d = b.sub(x, m);
     const ValueId inverse = b.unary(OpKind::Rsqrt, b.add(b.reduce(ReduceOp::Mean, b.mul(d, d), {2}, true), num(b, 1e-3)));

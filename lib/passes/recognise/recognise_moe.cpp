@@ -1,10 +1,7 @@
-// Mixtures of experts become k rows for each token, each a matmul with the matrices of its own expert (GroupedMatMul):
+// Rewrites mixtures of experts to k rows per token, each multiplied with the matrices of its expert (GroupedMatMul):
 //   sum over e of expert_e(x) * share[:, e]            share: 0 for all but the k best of TopK (expert_shares.h)
 //   for each e: y[t] += expert_e(x[t]) * share[t, j]   t, j: NonZero of "expert e is choice j of token t"
-// The experts are one small graph of matmuls and elementwise operations over different weights (expert_rows.h): written out one
-// by one, or once with a leading axis of experts. Only where the target has the kernel, and where the time of the rows is not
-// larger than that of the experts (Decision "mixture_of_experts") or the target cannot run what finds the rows. An expert that a
-// token does not choose no longer spreads infinities to it. O(nodes * experts).
+// Declined ("mixture_of_experts") if the experts differ in structure or the rows are slower. O(nodes * experts).
 #include <algorithm>
 
 #include "analysis/views.h"
@@ -18,10 +15,10 @@ namespace {
 
 using namespace match;
 
-constexpr double kRowsSlower = 4;  // than a matmul of matrices, for as many operations
+constexpr double kRowsSlower = 4;  // cost factor relative to a plain matmul of as many flops
 constexpr std::string_view kMixtureOfExperts = "mixture_of_experts";
 
-// A value [tokens, n] that all experts read; invalid when they read different ones.
+// A value [tokens, n] that all experts read; invalid if they read different ones.
 ValueId same_tokens(const Graph& g, ExpertRows& rows, const Family& f) {
   ValueId v = f[0];
   if (rows.batched()) {
@@ -31,7 +28,7 @@ ValueId same_tokens(const Graph& g, ExpertRows& rows, const Family& f) {
       if (!(repeats || moves) || g.rank(g.operand(n, 0)) < 2) break;
       v = g.operand(n, 0);
       if (g.rank(v) == 2 && g.dims(v)[0] == rows.tokens()) break;
-      if (g.rank(v) == 2) continue;  // rows of all experts, one after the other
+      if (g.rank(v) == 2) continue;  // rows of all experts, concatenated
       if (g.dims(v)[0] != Dim(1) || g.dims(v)[1] != rows.tokens()) return {};
     }
   } else if (std::ranges::any_of(f, [&](ValueId o) { return o != v; })) {
@@ -66,7 +63,7 @@ class Mixtures {
     }
   }
 
-  // A sum of expert_e * share[:, e] over all e.
+  // Matches the sum over all e of expert_e * share[:, e].
   std::optional<Mixture> written_out(NodeId root) const {
     if (const NodeId user = g_.only_user(g_.result(root)); user.valid() && g_.op(user) == OpKind::Add) return std::nullopt;
     std::vector<ValueId> work{g_.result(root)}, terms;
@@ -110,7 +107,7 @@ class Mixtures {
     return dense(*shares, experts, std::vector<Dim>(experts.size(), tokens), std::move(sums));
   }
 
-  // Sum over the axis of experts, which is the first one ([experts, tokens, width]) or, of results that are stacked, the second.
+  // Matches a sum over the axis of experts: axis 0 ([experts, tokens, width]), or axis 1 of stacked results.
   std::optional<Mixture> with_axis(NodeId root) const {
     const auto& a = g_.attrs<ReduceAttrs>(root);
     const NodeId mul = defining_op(g_, g_.operand(root, 0), OpKind::Mul);
@@ -135,7 +132,7 @@ class Mixtures {
     return std::nullopt;
   }
 
-  // The results of all experts beside each other: [tokens, experts, width].
+  // Matches stacked results of all experts: [tokens, experts, width].
   std::optional<Mixture> stacked(const Shares& s, NodeId root, NodeId mul, ValueId all) const {
     const NodeId concat = defining_op(g_, all, OpKind::Concat);
     if (!concat.valid() || g_.attrs<AxisAttrs>(concat).axis != 1) return std::nullopt;
@@ -190,9 +187,9 @@ class Mixtures {
     ValueId whole = rows.summed(y, g_.result(root));
     if (m.start.valid()) whole = b.add(m.start, whole);
     fuse::CostDecision time;
-    // What experts do with rows that they are sent takes the time of as many rows with one matrix, in as many launches.
+    // Dispatched experts take the time of as many rows with one matrix, in separate launches.
     const bool sent = !m.shares;
-    if (sent) {  // how many rows there are, the host waits for
+    if (sent) {  // the host waits for the number of rows
       for (NodeId n : rows.made) time.separate_ns += time_of(n);
       time.separate_ns += static_cast<double>(m.routing.experts) * context_.target.machine.wait_ns;
     }
@@ -220,7 +217,7 @@ PassResult recognise_moe(Module& m, PassContext& context) {
   int64_t found = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::GroupedMatMul))) return {};
   each_graph(m, [&](Graph& g) {
-    bool chooses = false;  // only such graphs are looked at
+    bool chooses = false;  // only graphs with a router are searched
     for (NodeId n : g.nodes()) chooses = chooses || g.op(n) == OpKind::TopK || g.op(n) == OpKind::ArgReduce;
     if (!chooses) return;
     Mixtures mixtures(g, context);

@@ -9,7 +9,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-// How shares are 0 for experts that are not chosen.
+// How shares become 0 for experts that are not chosen.
 enum class Router { Choices, Masked, Renormalised, HiddenScores, ScatteredScores, EachExpert, Threshold };
 
 struct Case {
@@ -19,7 +19,7 @@ struct Case {
        where = false, largest = false, batches = false;
   int64_t tokens = 6, hidden = 8, inner = 12, experts = 4, k = 2;
 
-  // The first k numbers of each token are the shares; who is chosen comes from the whole token.
+  // Shares are the k largest probabilities of each token.
   std::vector<ValueId> operator()(Builder& b) const {
     const ValueId x = batches ? f32_input(b, "x", {2, tokens / 2, hidden}) : f32_input(b, "x", {tokens, hidden});
     const ValueId logits = b.reshape(b.matmul(x, f32_param(b, "router", {hidden, experts})), {Dim(tokens), Dim(experts)});
@@ -87,7 +87,7 @@ struct Case {
     return b.add(y, f32_param(b, name + "_bias", batched ? std::vector<int64_t>{experts, 1, out} : std::vector<int64_t>{out}));
   }
   ValueId expert(Builder& b, ValueId x, const std::string& name, OpKind act) const {
-    if (interleaved) {  // up and gate in one product, column by column
+    if (interleaved) {  // up and gate in one matmul, interleaved by column
       const ValueId both = layer(b, x, name + "1", hidden, 2 * inner, true);
       const int64_t axis = b.graph().rank(both) - 1;
       const ValueId gate = b.create(OpKind::Slice, {both}, SliceAttrs{axis, Dim(0), Dim(inner), 2}),

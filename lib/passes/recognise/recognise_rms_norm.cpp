@@ -1,4 +1,4 @@
-// Raises the exporters' chains of primitives to one RmsNorm node.
+// Raises chains of primitives to RmsNorm.
 #include "passes/passes.h"
 #include "passes/recognise/norm_match.h"
 

@@ -1,5 +1,5 @@
-// Raises x*cos + rotated(x)*sin to Rope: rotated halves concat(-x2, x1), or rotated adjacent pairs. A Transpose that put the
-// heads before the rows moves behind the Rope, where the attention takes it over.
+// Raises x*cos + rotated(x)*sin to Rope: rotated halves concat(-x2, x1), or rotated adjacent pairs. A Transpose of heads before
+// rows moves behind the Rope, where the attention absorbs it.
 #include "passes/passes.h"
 #include "passes/provenance.h"
 #include "passes/recognise/axis_view.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace match;
 using namespace recognise;
 
-// `len` elements of the last axis of root, from start in steps; the other axes are those of root, in any shape.
+// `len` elements of the last axis of root, from `start` in steps of `step`. The other axes equal those of root, in any shape.
 struct Part {
   ValueId root;
   int64_t start = 0, len = 0, step = 1;
@@ -19,7 +19,7 @@ struct Part {
   Part inner(int64_t first, int64_t count, int64_t by) const { return {root, start + step * first, count, step * by}; }
 };
 
-// Up through slices of the last axis, and Reshapes that keep it.
+// Walks up through slices of the last axis and Reshapes that keep it.
 Part part_of(const Graph& g, ValueId v) {
   DimTable& t = g.module().dims;
   Part p{v, 0, size_at(g, v, -1).value_or(0), 1};
@@ -41,14 +41,14 @@ Part part_of(const Graph& g, ValueId v) {
   return p;
 }
 
-// What two parts are together: one after the other, or (of step 2) in turns.
+// The union of two parts: concatenated, or interleaved (step 2).
 std::optional<Part> joined(const Part& a, const Part& b, int64_t step) {
   if (a.root != b.root || a.len != b.len || a.len == 0 || a.step != step || b.step != step) return std::nullopt;
   if (b.start != a.start + (step == 1 ? a.len : 1)) return std::nullopt;
   return Part{a.root, a.start, 2 * a.len, 1};
 }
 
-// concat(-x2, x1) of the halves of x: x.
+// Matches concat(-x2, x1) of the halves of x; returns x.
 std::optional<Part> rotated_halves(const Graph& g, ValueId v) {
   const NodeId concat = defining_op(g, v, OpKind::Concat);
   if (!concat.valid() || g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(v) - 1) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<Part> rotated_halves(const Graph& g, ValueId v) {
   return neg.valid() ? joined(part_of(g, g.operand(concat, 1)), part_of(g, g.operand(neg, 0)), 1) : std::nullopt;
 }
 
-// What a Reshape appends an axis of size 1 to.
+// The operand of a Reshape that appends an axis of dim 1.
 ValueId column(const Graph& g, ValueId c) {
   const NodeId n = defining_op(g, c, OpKind::Reshape);
   if (!n.valid()) return {};
@@ -64,7 +64,7 @@ ValueId column(const Graph& g, ValueId c) {
   return from.size() + 1 == to.size() && std::equal(from.begin(), from.end(), to.begin()) ? g.operand(n, 0) : ValueId();
 }
 
-// stack(-x[1::2], x[0::2]) flattened: x.
+// Matches stack(-x[1::2], x[0::2]) flattened; returns x.
 std::optional<Part> rotated_pairs(const Graph& g, ValueId v) {
   const NodeId flat = defining_op(g, v, OpKind::Reshape);
   const NodeId concat = flat.valid() ? defining_op(g, g.operand(flat, 0), OpKind::Concat) : NodeId();
@@ -78,13 +78,13 @@ std::optional<Part> rotated_pairs(const Graph& g, ValueId v) {
 }
 
 struct Match {
-  Part x;  // of the shape of y
+  Part x;  // with the shape of y
   ValueId cos, sin, y;
   RopeStyle style = RopeStyle::NeoX;
   std::vector<NodeId> nodes;
 };
 
-// x*cos + rotated(x)*sin.
+// Matches x*cos + rotated(x)*sin.
 std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
   const NodeId left = defining_op(g, g.operand(add, 0), OpKind::Mul), right = defining_op(g, g.operand(add, 1), OpKind::Mul);
   if (!left.valid() || !right.valid()) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
   return std::nullopt;
 }
 
-// The elements of x that are at 0 (or 1) of each adjacent pair.
+// Matches the elements of x at position 0 (or 1) of each adjacent pair.
 Part part_of_pairs(const Graph& g, ValueId v) {
   const NodeId squeeze = defining_op(g, v, OpKind::Reshape);
   const Part one = squeeze.valid() ? part_of(g, g.operand(squeeze, 0)) : Part();
@@ -121,7 +121,7 @@ Part part_of_pairs(const Graph& g, ValueId v) {
   return part_of(g, x).inner(one.start, *half, 2);
 }
 
-// first*c - second*s and second*c + first*s, put side by side or in turns.
+// Matches first*c - second*s and second*c + first*s, concatenated or interleaved.
 std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   if (g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(g.result(concat)) - 1) return std::nullopt;
   ValueId a = g.operand(concat, 0), b = g.operand(concat, 1), y = g.result(concat);
@@ -153,7 +153,7 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   return std::nullopt;
 }
 
-// Where only the first elements of each head are turned: the head in full, in and out.
+// Extends a match that rotates only the first elements of each head to the whole head.
 void include_rest(const Graph& g, Match& m) {
   const NodeId concat = g.only_user(m.y);
   if (!concat.valid() || g.op(concat) != OpKind::Concat || g.operands(concat).size() != 2 || g.operand(concat, 0) != m.y) return;
@@ -165,7 +165,7 @@ void include_rest(const Graph& g, Match& m) {
   m.nodes.push_back(concat);
 }
 
-// The value of a part, of these sizes.
+// The value of a part, with these dims.
 ValueId value_of(Builder& b, const Part& p, std::span<const Dim> dims) {
   const Graph& g = b.graph();
   const bool whole = p.start == 0 && size_at(g, p.root, -1) == p.len;
@@ -173,8 +173,7 @@ ValueId value_of(Builder& b, const Part& p, std::span<const Dim> dims) {
   return b.reshape(cut, {dims.begin(), dims.end()});
 }
 
-// The rows axis of x (from the tables: the only axis besides the last that they cover), and the tables as [batch or 1, rows,
-// width].
+// The rows axis of x (the only axis besides the last that the tables cover), and the tables' dims as [batch or 1, rows, width].
 struct Tables {
   int row_axis = 0;
   std::vector<Dim> dims;
@@ -195,10 +194,10 @@ std::optional<Tables> tables(const Graph& g, const Match& m, int64_t rotated) {
   return std::nullopt;
 }
 
-// One half of a table whose halves are one value: made of concat(a, a), element by element. Else the table.
+// One half of a table computed elementwise from concat(a, a); otherwise the table.
 ValueId one_half(Builder& b, ValueId table) {
   const Graph& g = b.graph();
-  std::vector<NodeId> steps;  // from the table upward
+  std::vector<NodeId> steps;  // from the table upwards
   NodeId n = g.def(table);
   for (int i = 0; i < 6 && g.op(n) != OpKind::Concat; ++i, n = g.def(g.operand(n, 0))) {
     const auto ins = g.operands(n);
@@ -229,7 +228,7 @@ ValueId one_half(Builder& b, ValueId table) {
   return half;
 }
 
-// Leading sizes of x and y are one product of sizes: the tables did not broadcast x.
+// Returns whether the leading dims of x and y have equal products, so the tables did not broadcast x.
 bool same_elements(const Graph& g, const Match& m) {
   DimTable& t = g.module().dims;
   const auto leading = [&](ValueId v) {
@@ -258,7 +257,7 @@ bool make_rope(Graph& g, Match m, PassContext& ctx) {
   const bool heads_first = t->row_axis == 2;
   const HeadSizes sizes{x[0], x[heads_first ? 1 : 2], x[heads_first ? 2 : 1], x[3]};
   const Role roles[] = {Role::Batch, heads_first ? Role::Head : Role::Row, heads_first ? Role::Row : Role::Head, Role::Element};
-  // Read the value before heads were split and moved, if there is one.
+  // Reads the value before heads were split and transposed, if there is one.
   const HeadSource* packed = nullptr;
   Builder b(g, nullptr, g.def(y));
   const ValueId whole = value_of(b, m.x, x);

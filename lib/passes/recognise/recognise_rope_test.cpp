@@ -12,7 +12,7 @@ enum class Spelling { RotatedHalves, RotatedPairs, Halves, SlicedPairs, SplitPai
 struct Form {
   Spelling spelling = Spelling::RotatedHalves;
   bool swap = false, split = true, rest = false;
-  std::vector<Dim> table{1, 1, 5, 8};  // of [2,5,3 heads of 8] moved to [2,3,5,8]
+  std::vector<Dim> table{1, 1, 5, 8};  // for [2,5,3 heads of 8] transposed to [2,3,5,8]
 };
 
 ValueId half(Builder& b, ValueId x, int64_t start, int64_t len) { return b.narrow(x, 3, start, len); }
@@ -57,7 +57,7 @@ ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, Form f) {
   return b.concat(parts, 3);
 }
 
-// Tables whose second half repeats the first (or whose neighbours are equal), as exporters make them.
+// Tables as exporters compute them: the second half repeats the first, or neighbours are equal.
 ValueId table(Builder& b, std::string_view name, Form f) {
   const int64_t width = f.table.back().size();
   std::vector<Dim> dims = f.table;

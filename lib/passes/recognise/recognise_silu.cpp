@@ -15,7 +15,7 @@ struct Gate {
   std::vector<NodeId> nodes;
 };
 
-// s = clamp(x+3, 0, 6) as Clamp, or as Min and Max with scalars.
+// Matches s = clamp(x+3, 0, 6) as Clamp, or as Min and Max with scalars.
 bool is_relu6_of_x_plus_3(const Graph& g, ValueId s, ValueId x, std::vector<NodeId>& nodes) {
   double low = -INFINITY, high = INFINITY;
   for (int i = 0; i < 3; ++i) {
@@ -39,7 +39,7 @@ bool is_relu6_of_x_plus_3(const Graph& g, ValueId s, ValueId x, std::vector<Node
   return low == 0 && high == 6 && sum && sum->x == x && sum->c == 3;
 }
 
-// `s` is a gate such that x * s is one activation of x.
+// Matches a gate `s` for which x * s is an activation of x.
 std::optional<Gate> match_gate(const Graph& g, ValueId x, ValueId s) {
   const NodeId n = g.def(s);
   if (g.operands(n).empty() || !same_type(g, x, s)) return std::nullopt;

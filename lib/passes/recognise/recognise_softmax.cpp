@@ -7,7 +7,7 @@ namespace {
 
 using namespace match;
 
-// `v` reduces `of` by `op` over one axis, which it keeps: that axis.
+// The axis over which `v` reduces `of` by `op`, keeping the dim.
 std::optional<int64_t> reduced_axis(const Graph& g, ValueId v, ReduceOp op, ValueId of) {
   const NodeId n = defining_op(g, v, OpKind::Reduce);
   if (!n.valid() || g.operand(n, 0) != of) return std::nullopt;

@@ -1,7 +1,6 @@
-// Norms of one value that differ in scale and shift (a block that attends and transforms beside each other, as in GPT-NeoX)
-// become one norm without them where matmuls with weights are all that reads them: the scale goes into the rows of the
-// weights, and the product of the shift with the weights into the bias. The products then read one value
-// (fuse_shared_input_matmul).
+// Merges norms of one value that differ in scale and shift only (parallel attention and feed-forward, as in GPT-NeoX) into one
+// norm without them, if all users are matmuls with weights: the scale is folded into the weights, the shift into the bias. The
+// matmuls then share their input (fuse_shared_input_matmul).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -16,15 +15,15 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kSharedNorm = "shared_norm";
-constexpr size_t kMostReaders = 16;  // of a norm that are looked at
-constexpr size_t kMostNorms = 64;    // of one value
+constexpr size_t kMostReaders = 16;  // limit on visited users of a norm
+constexpr size_t kMostNorms = 64;    // limit on norms of one value
 
-// A normalised value that is scaled and shifted, by the norm itself or by what follows one that does neither.
+// A norm with scale and shift, in the norm or in nodes after it.
 struct ScaledNorm {
   ValueId y, gamma, beta;
-  std::vector<NodeId> nodes;    // that make y
-  std::vector<NodeId> matmuls;  // all that read it, through reshapes and casts
-  std::string_view fault;       // why its scale and shift must stay
+  std::vector<NodeId> nodes;    // that compute y
+  std::vector<NodeId> matmuls;  // all users of y, through reshapes and casts
+  std::string_view fault;       // reason to keep scale and shift
   std::string detail;
 };
 
@@ -104,7 +103,7 @@ class SharedNorms {
     return g_.rank(w) == 2 && is_weight(g_, w) && g_.op(g_.def(w)) != OpKind::Dequantize;
   }
 
-  // Finds the matmuls, or why there is more than them.
+  // Collects the matmuls, or the reason why there are other users.
   ScaledNorm look_at(ScaledNorm s) const {
     const auto fault = [&](std::string_view reason, std::string detail) {
       s.fault = reason, s.detail = std::move(detail);
@@ -164,7 +163,7 @@ class SharedNorms {
     return true;
   }
 
-  // Scale and shift go into the weights and the bias of a matmul p.
+  // Folds scale and shift into the weights and the bias of a matmul p.
   void take(const ScaledNorm& s, NodeId p) {
     const ValueId y = s.y, gamma = s.gamma, beta = s.beta;
     const ValueId r = g_.result(p), w = g_.operand(p, 1);
@@ -192,7 +191,7 @@ class SharedNorms {
   Graph& g_;
   PassContext& ctx_;
   Order order_;
-  int64_t room_;  // bytes that may still be made of weights
+  int64_t room_;  // remaining bytes for load-time results
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Rewrites small patterns of nodes into cheaper equal ones until none applies: neutral elements, double operations, chains of
-// views, conditions that are constant. The rules are two tables (rules_arithmetic.cpp, rules_movement.cpp). A rule marked
-// `fast` changes rounding or the treatment of NaN and infinity, and runs only under options.fast_math; the others keep every
-// value (the sign of a zero apart). A worklist visits each node, and again what a rewrite touched: O(nodes + rewrites).
+// Rewrites small patterns into cheaper equal ones to a fixed point: neutral elements, repeated ops, chains of views, constant
+// conditions. The rules are tables (rules_arithmetic.cpp, rules_movement.cpp, rules_scatter.cpp). `fast` rules change rounding or
+// the treatment of NaN and infinity and require options.fast_math; the others preserve all values except the sign of zero.
+// Worklist algorithm: O(nodes + rewrites).
 #include <algorithm>
 #include <array>
 
@@ -58,7 +58,7 @@ const std::vector<Rule>& Simplifier::rules() {
 
 void Simplifier::run(std::vector<int64_t>* hits) {
   for (NodeId n : graph_.nodes()) push(n);
-  // Every rule makes the graph smaller or a node simpler; the bound only guards against a pair of rules that undo each other.
+  // Every rule shrinks the graph or simplifies a node; the budget only guards against rules that undo each other.
   int64_t budget = 20 * static_cast<int64_t>(queue_.size()) + 1000;
   for (size_t head = 0; head < queue_.size() && budget > 0; ++head) {
     const NodeId n = queue_[head];
@@ -154,7 +154,8 @@ void Simplifier::push_users(ValueId v) {
   for (Graph::Use use : graph_.uses(v)) push(use.user);
 }
 
-// Erases n if nothing reads it, then what only n read. Rules that ask for a single use may now apply to the users that remain.
+// Erases n if it has no users, then nodes used by n alone. Queues remaining users, since rules that need a single use may apply
+// now.
 void Simplifier::erase_if_dead(NodeId first) {
   stack_.push_back(first);
   while (!stack_.empty()) {

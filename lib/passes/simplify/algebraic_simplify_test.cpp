@@ -17,7 +17,7 @@ struct Fixture : PassFixture {
   ValueId n = b.input("n", tensor_type(DType::I64, {3, 4}));
   ValueId f(double v) { return b.scalar(DType::F32, v); }
   ValueId i(double v) { return b.scalar(DType::I64, v); }
-  // The ops that are left, of those that the outputs depend on.
+  // The remaining live ops.
   std::string simplified(ValueId v) {
     g.add_output(v, {});
     run(m, "algebraic_simplify");
@@ -123,7 +123,7 @@ TEST_CASE("views compose and cancel") {
 }
 
 TEST_CASE("slices that take the same steps before they are put together again are steps of the whole") {
-  // Along axis 1: halves or quarters, with one operand that is the same for all, in any order, with another step in one of them.
+  // Slices along axis 1: halves or quarters, with a shared operand, in any order, or with a different op on one of them.
   struct Form {
     std::vector<int64_t> starts{0, 2};
     bool other_step = false, other_operand = false, read = false;
@@ -174,7 +174,7 @@ TEST_CASE("a broadcast that the operation does itself is dropped") {
   CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param expand add");
 }
 
-// The lists of operands are in one pool, which new nodes make grow: each count of nodes is one place where it does.
+// Operand lists share a pool that grows with new nodes: each count of nodes tests one position of growth.
 TEST_CASE("a transposed sum of a row and a column is one of reshaped operands, wherever the pool of operands ends") {
   for (int nodes = 0; nodes < 40; ++nodes) {
     Fixture f;
@@ -220,7 +220,7 @@ TEST_CASE("a part along the major axis of a split axis is a part of that axis") 
   const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 24}));
   const ValueId split = f.b.reshape(x, {2, f.m.dims.symbol("s"), 3, 2, 4});
   CHECK(f.simplified(f.b.narrow(split, 2, 1, 2)) == "input narrow reshape");
-  Fixture h;  // the minor axis is another matter
+  Fixture h;  // the minor axis cannot be merged
   const ValueId y = h.b.input("x3", tensor_type(DType::F32, {2, 5, 24}));
   CHECK(h.simplified(h.b.narrow(h.b.reshape(y, {2, 5, 3, 8}), 3, 0, 4)) == "input reshape narrow");
 }
@@ -248,7 +248,7 @@ TEST_CASE("all rows in their order are a view; rows at repeated indices are repe
   CHECK(all_rows(false, 1).find("gather") == std::string::npos);
   CHECK(all_rows(true, 1).find("gather") != std::string::npos);
   CHECK(all_rows(false, 2).find("gather") != std::string::npos);
-  // One index for each axis, as exporters write mask[rows, columns] with ranges that broadcast.
+  // One index per axis, as exporters write mask[rows, columns] with broadcast ranges.
   const auto elements = [](bool swapped, bool more) {
     Fixture f;
     const Dim b = f.m.dims.symbol("b"), s = f.m.dims.symbol("s"), c = more ? f.m.dims.symbol("c") : b;
@@ -305,7 +305,7 @@ TEST_CASE("elements at indices that repeat for leading axes are elements of one 
   CHECK(left(Form::Negative, false) == "max min expand gather_elements");
   CHECK(left(Form::OtherAxis, false) == "max min expand gather_elements");
   CHECK(left(Form::Varied, false) == "gather_elements");
-  // What an index says is not known: only that nothing is outside.
+  // The value of the index is unknown, only its range.
   Fixture f;
   const ValueId x = f.b.input("wide", tensor_type(DType::F32, {2, 5, 8})), at = f.b.input("at", tensor_type(DType::I64, {5, 5}));
   CHECK(f.simplified(f.b.create(OpKind::GatherElements, {x, f.b.expand(at, {2, 5, 5})}, AxisAttrs{2}))

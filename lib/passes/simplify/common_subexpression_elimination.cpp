@@ -1,7 +1,6 @@
-// Merges nodes that compute the same: same operation, attributes, types and operands, where operands of commutative operations
-// may be swapped; and constants of the same content. Impure nodes, nodes with bodies and parameters are never merged. The first
-// of the equal nodes stays, with its name. A concatenation that begins with all that an earlier one joins reads that one.
-// O(nodes) expected.
+// Merges nodes of equal op, attributes, types and operands (in any order for commutative ops), and constants of equal content.
+// Impure nodes, nodes with bodies and parameters are not merged. The first of equal nodes stays. A Concat that begins with all
+// operands of an earlier one reads its result. O(nodes) expected.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,8 +14,8 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kMaxCompared = 1 << 16;  // bytes of a constant that are read to find equal ones
-constexpr size_t kMostJoins = 4;            // concatenations that end with one value and are remembered
+constexpr uint64_t kMaxCompared = 1 << 16;  // bytes of a constant that are compared
+constexpr size_t kMostJoins = 4;            // limit on remembered Concats that end with the same value
 
 bool same_content(const TensorData& a, const TensorData& b) {
   if (a.dtype != b.dtype || a.dims != b.dims || a.splat != b.splat || a.bytes.size() != b.bytes.size() || a.strings != b.strings)
@@ -24,7 +23,7 @@ bool same_content(const TensorData& a, const TensorData& b) {
   return a.bytes.data() == b.bytes.data() || a.bytes.empty() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
 }
 
-// One step of a hash over words: a 64 x 64 bit product, its halves folded (as wyhash does).
+// One step of a hash over words: folds the 64 x 64 bit product (as wyhash does).
 uint64_t mix(uint64_t h, uint64_t word) {
   const auto p = static_cast<unsigned __int128>(h ^ 0x9E3779B97F4A7C15u) * (word ^ 0xE7037ED1A0B428DBu);
   return static_cast<uint64_t>(p) ^ static_cast<uint64_t>(p >> 64);
@@ -55,7 +54,7 @@ class Merger {
     return true;
   }
 
-  // A concatenation of all that an earlier one joins, and more, begins with that one.
+  // If a Concat begins with the operands of an earlier one, makes it read the earlier result.
   bool continue_join(NodeId n) {
     const std::vector<ValueId> parts(graph_.operands(n).begin(), graph_.operands(n).end());
     const AttrId axis = graph_.attr_id(n);
@@ -74,7 +73,7 @@ class Merger {
     return merge(n, join);
   }
 
-  // n of `first` and the rest of its operands; n itself if that is not provably of its type.
+  // A Concat of `first` and `rest` to replace n; n itself if the types are not provably equal.
   NodeId joined_to(NodeId first, NodeId n, std::span<const ValueId> rest) {
     std::vector<ValueId> parts = {graph_.result(first)};
     parts.insert(parts.end(), rest.begin(), rest.end());
@@ -84,7 +83,7 @@ class Merger {
     return graph_.erase(graph_.def(y)), n;
   }
 
-  // Open addressing; the table holds all nodes of the graph at most half full, so it never grows.
+  // Open addressing. The table has at least twice as many slots as the graph has nodes, so it never grows.
   NodeId find_or_insert(NodeId n) {
     const uint64_t h = hash(n);
     for (size_t i = h & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
@@ -96,7 +95,7 @@ class Merger {
 
   const TensorData& data(NodeId n) const { return module_.data[graph_.attrs<DataAttrs>(n).data]; }
 
-  // The operands, in a canonical order where the order does not matter.
+  // The operands, sorted for commutative ops.
   void operands(NodeId n, std::vector<ValueId>* out) const {
     out->assign(graph_.operands(n).begin(), graph_.operands(n).end());
     if (has_trait(graph_.op(n), kCommutative)) std::ranges::sort(*out);
@@ -116,7 +115,7 @@ class Merger {
     Hash128 h;
     h.update_u64(d.splat);
     if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
-    else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
+    else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only if it is the same memory
     for (const std::string& s : d.strings) h.update_text(s);
     return h.digest().low;
   }
@@ -144,7 +143,7 @@ class Merger {
     NodeId node;
     std::vector<ValueId> parts;
   };
-  std::unordered_map<uint32_t, std::vector<Join>> joins_;  // by their last part
+  std::unordered_map<uint32_t, std::vector<Join>> joins_;  // by their last operand
   std::vector<ValueId> left_, right_;
 };
 

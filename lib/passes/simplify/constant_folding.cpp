@@ -1,8 +1,7 @@
-// Evaluates nodes whose operands are all constants with the reference evaluator, so that folding means what running means.
-// Parameters are not constants: what depends on weights stays, and runs once at load time. A result of more than
-// options.fold_max_bytes is not folded (unless it is one element repeated, which costs nothing to keep), nor is work on operands
-// much larger than that. A size that the data of constants tell (of an image file, of the elements that are not zero) takes the
-// place of its symbol everywhere. Linear in nodes and in the work that is done.
+// Evaluates nodes with constant operands by the reference evaluator. Parameters are not constants: nodes that depend on weights
+// run at load time. Skips results above options.fold_max_bytes, except splats, and nodes with much larger operands. A
+// data-dependent dim that becomes known (of an image file, of a NonZero) replaces its symbol everywhere. Linear in nodes and
+// evaluation work.
 #include <algorithm>
 #include <set>
 
@@ -15,16 +14,16 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kOperandsPerResult = 16;        // bytes of operands that may be read, per byte of fold_max_bytes
+constexpr uint64_t kOperandsPerResult = 16;        // limit on bytes of operands per byte of fold_max_bytes
 constexpr uint64_t kMaxSteps = uint64_t{1} << 24;  // element operations of one node
 
-// Sizes that only data tell, and that folding has found. Every value that has such a symbol follows from the one node that makes
-// it; a symbol with several makers (copies of a loop's body), or in an equality, stays.
+// Data-dependent dims that folding has determined. Only symbols defined by one node: a symbol of several nodes (copies of a
+// loop's body), or in an equality, stays.
 class FoundSizes {
  public:
   explicit FoundSizes(Module& m) : module_(m) {}
 
-  // Do the sizes fit the type? Then those of its symbols are noted.
+  // Records the symbols of the type if the sizes fit it; otherwise returns false.
   bool note(const Type& t, const std::vector<int64_t>& sizes) {
     if (t.dims.size() != sizes.size()) return false;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -73,7 +72,7 @@ class FoundSizes {
   Module& module_;
   SymbolValues values_;
   bool counted_ = false;
-  std::map<std::string, int, std::less<>> makers_;  // nodes that have the symbol in a result and in no operand
+  std::map<std::string, int, std::less<>> makers_;  // number of nodes that have the symbol in a result but in no operand
 };
 
 class Folder {
@@ -100,7 +99,7 @@ class Folder {
   bool candidate(NodeId n) const {
     const OpKind op = graph_.op(n);
     if (has_trait(op, kLeaf | kTerminator | kBody | kSequenceOp | kImpure | kHir) || !eval::has_evaluator(op)) return false;
-    // Weights that are stored in 8 bits stay so.
+    // 8-bit weights stay quantized.
     if (op == OpKind::Dequantize && bits(graph_.dtype(graph_.operand(n, 0))) <= 8) return false;
     uint64_t read = 0;
     for (ValueId v : graph_.operands(n)) {

@@ -1,6 +1,6 @@
-// Removes nodes that no output depends on, in all graphs, and captured values that no body of their node reads. Declared inputs
-// stay; parameters that nothing reads go. Impure nodes go too when nothing reads them: state is an explicit result.
-// What defines a size that other nodes name (the count of a NonZero) stays with them. O(nodes).
+// Removes nodes that no output depends on, in all graphs, and captures that no body reads. Declared inputs stay; unused
+// parameters and unused impure nodes go (state is an explicit result). A node that defines a dim used by other nodes (NonZero)
+// stays. O(nodes).
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -17,7 +17,7 @@ bool has_uses(const Graph& g, NodeId n) {
   return false;
 }
 
-// Drops the captures of `n` that no body reads. Returns how many.
+// Drops captures of `n` that no body reads. Returns their number.
 int64_t drop_unread_captures(Graph& g, NodeId n) {
   Module& m = g.module();
   const Captures c = captures(g, n);
@@ -41,12 +41,12 @@ int64_t drop_unread_captures(Graph& g, NodeId n) {
   return dropped;
 }
 
-// The sizes that nodes are told by name, not by an operand: those of DimValue, Reshape, Expand, ...
+// The dims that nodes use by symbol instead of by operand: those of DimValue, Reshape, Expand, ...
 class NamedSizes {
  public:
   explicit NamedSizes(const Module& m) : m_(m) {}
 
-  // Does the node define such a size? Results of NonZero, SequenceAt, ... have sizes that none of their operands has.
+  // Returns whether a result of the node has a used dim that none of its operands has (NonZero, SequenceAt, ...).
   bool defined_by(const Graph& g, NodeId n) {
     for (size_t r = 0; r < g.result_count(n); ++r)
       for (Dim d : g.dims(g.result(n, r)))
@@ -98,7 +98,7 @@ PassResult dead_code_elimination(Module& m, PassContext& context) {
   std::vector<GraphId> graphs = graphs_in_use(m);
   std::ranges::reverse(graphs);
   NamedSizes named(m);
-  for (GraphId id : graphs) {  // bodies first: what they do not read dies outside
+  for (GraphId id : graphs) {  // bodies first: their unused captures may be dead in the parent
     Graph& g = m.graph(id);
     std::vector<NodeId> order;
     order.reserve(g.live_nodes());

@@ -1,4 +1,4 @@
-// Params of the main graph by name, for passes that change what a Param is.
+// Looks up Params of the main graph by name, for passes that change their kind.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rlxc {
 
-// One Param for each name, in order; an error for each name that no Param has. O(nodes).
+// One Param per name, in order. Reports an error for each name without a Param. O(nodes).
 std::vector<NodeId> find_params(const Graph& main, const std::vector<std::string>& names, Diagnostics&);
 
 }  // namespace rlxc

@@ -1,5 +1,5 @@
-// promote_params: the Params of PassOptions::promoted_params become Inputs of the same name and type, after the declared ones, in
-// the order of the list. A name that is no Param is an error. O(nodes).
+// Turns the Params of PassOptions::promoted_params into Inputs of the same name and type, after the declared ones, in list order.
+// A name without a Param is an error. O(nodes).
 #include "passes/passes.h"
 #include "passes/simplify/param_names.h"
 
@@ -7,7 +7,7 @@ namespace rlxc {
 
 PassResult promote_params(Module& m, PassContext& ctx) {
   Graph& g = m.main();
-  // A second run finds Inputs of these names.
+  // A second run finds Inputs with these names.
   std::vector<std::string> names = ctx.options.promoted_params;
   for (NodeId n : g.inputs()) std::erase(names, m.text(g.value_name(g.result(n))));
   int64_t promoted = 0;

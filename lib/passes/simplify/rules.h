@@ -1,5 +1,5 @@
-// The machinery that rules of algebraic_simplify use. A rule looks at one node and either leaves it alone (false) or rewrites it
-// through the Simplifier (true). It may make nodes; they are placed before the node and dropped when the rule declines.
+// Framework for the rules of algebraic_simplify. A rule inspects one node and rewrites it through the Simplifier (true), or
+// declines (false). New nodes are inserted before the node and erased if the rule declines.
 #pragma once
 #include <optional>
 #include <span>
@@ -28,7 +28,7 @@ class Simplifier {
  public:
   Simplifier(Graph&, const PassContext&);
 
-  // Runs all rules to a fixed point; adds to hits[rule], rules numbered as in `rules()`.
+  // Runs all rules to a fixed point. Adds to hits[rule], numbered as in `rules()`.
   void run(std::vector<int64_t>* hits);
   static const std::vector<Rule>& rules();
 
@@ -36,14 +36,14 @@ class Simplifier {
   DimTable& dims() { return graph_.module().dims; }
   bool fast_math() const { return context_.options.fast_math; }
   Builder& at(NodeId n) { return builder_.insert_before(n), builder_; }
-  NodeId def(ValueId v, OpKind op) const;  // the node that makes v if it is of this kind, else invalid
+  NodeId def(ValueId v, OpKind op) const;  // the node that defines v if it has this kind, else invalid
 
-  // The one number that all elements of a constant equal, of a real type.
+  // The common value of all elements of a constant of a real type; nullopt if they differ.
   std::optional<double> uniform(ValueId);
-  // A tensor of v's type with every element equal to `value`.
+  // A tensor of v's type with all elements equal to `value`.
   ValueId filled(NodeId before, ValueId v, double value);
 
-  // Uses of result 0 of `n` become uses of v and n is erased. Refused when v's type is not provably that of the result.
+  // Replaces result 0 of `n` by v and erases n. Declines if v's type is not provably that of the result.
   bool replace(NodeId n, ValueId v);
   bool set_operand(NodeId n, size_t i, ValueId v);
 
@@ -67,7 +67,7 @@ class Simplifier {
 };
 
 bool same_dims(DimTable&, std::span<const Dim>, std::span<const Dim>);  // proven
-// Numpy broadcast of sizes that are equal or 1 as they stand; nullopt when an equality would have to be assumed.
+// Numpy broadcast of dims that are equal or 1 as they are; nullopt if an equality would have to be assumed.
 std::optional<std::vector<Dim>> broadcast_exact(std::span<const std::span<const Dim>>);
 
 inline ValueId arg(Simplifier& s, NodeId n, size_t i = 0) { return s.graph().operand(n, i); }

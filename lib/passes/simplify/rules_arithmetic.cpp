@@ -1,4 +1,4 @@
-// Rules on elementwise operations.
+// Rules on elementwise ops.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 DType dtype(Simplifier& s, NodeId n) { return s.graph().dtype(s.graph().result(n)); }
 
-// x op c, where the constant c may stand on either side: replaced by x.
+// x op c with a neutral constant c on either side -> x.
 bool neutral(Simplifier& s, NodeId n, double c) {
   for (size_t i = 0; i < 2; ++i)
     if (s.uniform(arg(s, n, 1 - i)) == c && s.replace(n, arg(s, n, i))) return true;
@@ -41,7 +41,7 @@ bool mul_minus_one(Simplifier& s, NodeId n) {
   return false;
 }
 
-// x*0 is not 0 for NaN and infinity, so floats need fast math; the result has the node's own type and shape.
+// x*0 -> 0 for integers. For floats only with fast math, since NaN*0 and inf*0 are not 0.
 bool mul_zero(Simplifier& s, NodeId n) {
   if (!is_integer(dtype(s, n)) && !s.fast_math()) return false;
   return (s.uniform(arg(s, n)) == 0.0 || s.uniform(arg(s, n, 1)) == 0.0) && s.replace(n, s.filled(n, s.graph().result(n), 0));
@@ -59,7 +59,7 @@ bool compare_self(Simplifier& s, NodeId n) {
   return s.replace(n, s.filled(n, s.graph().result(n), op == Eq || op == Le || op == Ge));
 }
 
-// Division by a power of two is exactly a multiplication; by another constant only nearly.
+// Division by a power of two is exactly a multiplication; by another constant approximately.
 bool div_constant(Simplifier& s, NodeId n, bool exact) {
   const auto c = s.uniform(arg(s, n, 1));
   const DType t = dtype(s, n);
@@ -92,7 +92,7 @@ bool pow_root(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).unary(*c > 0 ? Sqrt : Rsqrt, arg(s, n)));
 }
 
-// (x op c1) op c2 -> x op (c1 op c2) for + and *. Exact for integers that stay small; floats are re-associated.
+// (x op c1) op c2 -> x op (c1 op c2) for + and *. Exact for small integers; floats are re-associated.
 bool constant_chain(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const DType t = dtype(s, n);
@@ -184,7 +184,7 @@ bool where_not(Simplifier& s, NodeId n) {
 
 bool cast_same(Simplifier& s, NodeId n) { return s.graph().dtype(arg(s, n)) == dtype(s, n) && s.replace(n, arg(s, n)); }
 
-// Every value of `from` is a value of `to`.
+// Returns whether every value of `from` is a value of `to`.
 bool widens(DType from, DType to) {
   if (from == to || from == DType::Bool) return true;
   auto mantissa = [](DType t) {
@@ -205,7 +205,7 @@ bool cast_cast(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).create(Cast, {arg(s, inner)}, s.graph().attrs<CastAttrs>(n)));
 }
 
-// An operand that was broadcast, or given leading 1s, only for this operation: the operation broadcasts by itself.
+// Removes an Expand, or a Reshape that adds leading 1s, of an operand if the op broadcasts it anyway.
 bool bare_operand(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   if (g.op(n) == ElementwiseRegion) return false;
@@ -217,7 +217,7 @@ bool bare_operand(Simplifier& s, NodeId n) {
     if (g.op(e) == Reshape) {
       const auto from = g.dims(bare), to = g.dims(g.result(e));
       if (to.size() <= from.size() || std::ranges::equal(to, g.dims(g.result(n))))
-        continue;  // no broadcast: values of one shape stay so
+        continue;  // no broadcast: operands of equal shape stay
       const size_t extra = to.size() - from.size();
       if (!std::ranges::all_of(to.first(extra), [](Dim d) { return d == Dim(1); }) ||
           !std::ranges::equal(to.subspan(extra), from))

@@ -1,4 +1,4 @@
-// Rules on operations that move elements, and on what stands beside them.
+// Rules on ops that move elements, and on their neighbours.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -14,7 +14,7 @@ using enum OpKind;
 
 std::vector<Dim> sizes(Simplifier& s, ValueId v) { return {s.graph().dims(v).begin(), s.graph().dims(v).end()}; }
 
-bool same_shape(Simplifier& s, NodeId n) { return s.replace(n, arg(s, n)); }  // refused when the shape changes
+bool same_shape(Simplifier& s, NodeId n) { return s.replace(n, arg(s, n)); }  // declined if the shape changes
 
 bool reshape_reshape(Simplifier& s, NodeId n) {
   const NodeId inner = s.def(arg(s, n), Reshape);
@@ -22,7 +22,7 @@ bool reshape_reshape(Simplifier& s, NodeId n) {
   return s.replace(n, arg(s, inner)) || s.replace(n, s.at(n).reshape(arg(s, inner), sizes(s, s.graph().result(n))));
 }
 
-// A reshape of a constant of equal elements is such a constant.
+// A reshape of a splat is a splat.
 bool reshape_uniform(Simplifier& s, NodeId n) {
   const auto c = s.uniform(arg(s, n));
   const Type& t = s.graph().type(s.graph().result(n));
@@ -47,7 +47,7 @@ bool transpose_identity(Simplifier& s, NodeId n) {
   return std::ranges::is_sorted(s.graph().attrs<PermAttrs>(n).perm) && s.replace(n, arg(s, n));
 }
 
-// A transpose that moves only axes of size 1 is a reshape.
+// A transpose that moves only axes of dim 1 is a reshape.
 bool transpose_to_reshape(Simplifier& s, NodeId n) {
   int64_t last = -1;
   for (int64_t p : s.graph().attrs<PermAttrs>(n).perm) {
@@ -78,7 +78,7 @@ bool slice_to_narrow(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).narrow(arg(s, n), a.axis, a.start, a.len));
 }
 
-// A part that lies within one operand of a concatenation along the same axis.
+// A slice within one operand of a concatenation along the same axis reads this operand.
 bool narrow_concat(Simplifier& s, NodeId n) {
   const NodeId c = s.def(arg(s, n), Concat);
   if (!c.valid()) return false;
@@ -96,7 +96,7 @@ bool narrow_concat(Simplifier& s, NodeId n) {
   return false;
 }
 
-// A part along the major one of the axes that a reshape splits an axis into is a part of that axis.
+// A slice along the major axis of a split axis is a slice of the original axis.
 bool narrow_reshape(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId r = s.def(arg(s, n), Reshape);
@@ -118,7 +118,7 @@ bool narrow_reshape(Simplifier& s, NodeId n) {
 
 bool concat_one(Simplifier& s, NodeId n) { return s.graph().operands(n).size() == 1 && s.replace(n, arg(s, n)); }
 
-// Neighbours in a concatenation that are one value: adjacent parts of a value, or the same elementwise steps on such parts.
+// Merges neighbours of a concatenation: adjacent slices of one value, or equal elementwise ops on adjacent slices.
 class Joiner {
  public:
   Joiner(Simplifier& s, NodeId concat) : s_(s), g_(s.graph()), concat_(concat), axis_(g_.attrs<AxisAttrs>(concat).axis) {}
@@ -139,7 +139,7 @@ class Joiner {
     return parts > 0;
   }
 
-  // requires: joins(a, b)
+  // Requires joins(a, b).
   ValueId join(ValueId a, ValueId b) const {
     const NodeId x = g_.def(a), y = g_.def(b);
     if (adjacent(a, b)) {
@@ -161,7 +161,7 @@ class Joiner {
     const auto &p = g_.attrs<NarrowAttrs>(x), &q = g_.attrs<NarrowAttrs>(y);
     return p.axis == axis_ && q.axis == axis_ && s_.dims().add(p.start, p.len) == q.start;
   }
-  // Is v the same for all positions along the axis?
+  // Returns whether v is constant along the axis.
   bool repeats(ValueId v, int rank) const {
     const int64_t own = axis_ - (rank - g_.rank(v));
     return own < 0 || g_.dims(v)[static_cast<size_t>(own)] == Dim(1);
@@ -173,7 +173,7 @@ class Joiner {
   int64_t axis_;
 };
 
-// Drops empty operands, and joins neighbours.
+// Drops empty operands and merges neighbours.
 bool concat_parts(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const int64_t axis = g.attrs<AxisAttrs>(n).axis;
@@ -199,7 +199,7 @@ bool concat_parts(Simplifier& s, NodeId n) {
   return s.replace(n, parts.size() == 1 ? parts[0] : s.at(n).concat(parts, axis));
 }
 
-// An operand that is itself a concatenation along the axis, and that nothing else reads, is spliced in.
+// Splices in an operand that is a concatenation along the same axis without other users.
 bool concat_concat(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const int64_t axis = g.attrs<AxisAttrs>(n).axis;
@@ -231,8 +231,7 @@ bool pad_nothing(Simplifier& s, NodeId n) {
   return std::ranges::all_of(a.before, zero) && std::ranges::all_of(a.after, zero) && s.replace(n, arg(s, n));
 }
 
-// Padding that does not change what a pool makes of its windows is that of the pool: of nothing for the largest, of zeros that
-// count for the mean.
+// Folds padding into a pool where that preserves its result: -inf for maxima, zeros for means that count padding.
 bool pool_padded(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId pad = s.def(arg(s, n), Pad);
@@ -263,7 +262,7 @@ bool tile_once(Simplifier& s, NodeId n) {
   return std::ranges::all_of(s.graph().attrs<DimsAttrs>(n).dims, [](Dim d) { return d == Dim(1); }) && s.replace(n, arg(s, n));
 }
 
-// A reduction over axes of size 1 moves nothing but sizes.
+// A reduction over axes of dim 1 is a reshape.
 bool reduce_nothing(Simplifier& s, NodeId n) {
   const auto& a = s.graph().attrs<ReduceAttrs>(n);
   if (a.op != ReduceOp::Sum && a.op != ReduceOp::Mean && a.op != ReduceOp::Max && a.op != ReduceOp::Min && a.op != ReduceOp::Prod)
@@ -273,7 +272,7 @@ bool reduce_nothing(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).reshape(arg(s, n), sizes(s, s.graph().result(n))));
 }
 
-// Taking one known position of an axis is a view.
+// A gather of one constant position is a slice.
 bool gather_one(Simplifier& s, NodeId n) {
   const NodeId c = s.def(arg(s, n, 1), Constant);
   if (!c.valid() || num_elements(s.graph().type(arg(s, n, 1))) != 1) return false;
@@ -286,7 +285,7 @@ bool gather_one(Simplifier& s, NodeId n) {
   return row.valid() && s.replace(n, s.at(n).reshape(row, sizes(s, s.graph().result(n))));
 }
 
-// Rows at indices that are repeated only for this: the rows are repeated instead, where what reads them broadcasts by itself.
+// Gathers rows once instead of at expanded indices, if all users broadcast.
 bool gather_repeated(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId e = s.def(arg(s, n, 1), Expand);
@@ -297,7 +296,7 @@ bool gather_repeated(Simplifier& s, NodeId n) {
   return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
 }
 
-// Values 0, 1, .. along one axis, counted from the front here.
+// A value 0, 1, .. along one axis, counted from the front here.
 struct Counter {
   ValueId range;
   size_t axis = 0;
@@ -308,7 +307,7 @@ std::optional<Counter> counter(Simplifier& s, ValueId v) {
   return Counter{c->range, static_cast<size_t>(s.graph().rank(v) - 1 - c->axis)};
 }
 
-// Elements at counted positions of every axis, in the order of the axes: rows, or all of them as they are.
+// GatherNd at counting positions of every axis, in order: gathers of single axes, or the operand itself.
 bool gather_counted(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId all = s.def(arg(s, n, 1), Concat);
@@ -338,12 +337,12 @@ bool is_size(Simplifier& s, ValueId v, Dim d) {
   return known.size() == 1 && s.dims().equal(known[0], d);
 }
 
-// All rows in their order, i * columns + j of each i and j: nothing moves.
+// Gathers at i * columns + j for all i and j: a reshape.
 bool gather_all(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId sum = s.def(arg(s, n, 1), Add);
   if (!sum.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
-  const auto along = [&](ValueId v) -> std::optional<std::pair<Dim, size_t>> {  // how many, along which axis from the end
+  const auto along = [&](ValueId v) -> std::optional<std::pair<Dim, size_t>> {  // length and axis from the end
     const auto c = counter(s, v);
     const auto d = g.dims(v);
     if (!c || std::ranges::count_if(d, [](Dim k) { return k != Dim(1); }) != 1) return std::nullopt;
@@ -364,13 +363,13 @@ bool gather_all(Simplifier& s, NodeId n) {
   return false;
 }
 
-// Elements of a tensor of one number.
+// A gather from a splat is a splat.
 bool gather_uniform(Simplifier& s, NodeId n) {
   const auto c = s.uniform(arg(s, n));
   return c && s.replace(n, s.filled(n, s.graph().result(n), *c));
 }
 
-// What all elements of an index lie between, as limits or constants tell.
+// Bounds of all elements of an index, from constants and clamping ops.
 std::optional<std::pair<double, double>> index_bounds(Simplifier& s, ValueId v, int depth = 0) {
   const Graph& g = s.graph();
   const NodeId n = g.def(v);
@@ -404,7 +403,7 @@ std::optional<std::pair<double, double>> index_bounds(Simplifier& s, ValueId v, 
   }
 }
 
-// An index without its leading axes along which it repeats, at most `most` of them.
+// The index without leading axes along which it repeats, at most `most` of them.
 ValueId unrepeated(Simplifier& s, NodeId before, ValueId index, size_t most, size_t* axes) {
   const Graph& g = s.graph();
   const auto to = g.dims(index);
@@ -431,8 +430,7 @@ ValueId unrepeated(Simplifier& s, NodeId before, ValueId index, size_t most, siz
   return s.at(before).constant(make_data(d->dtype, left, d->bytes.first(block)));
 }
 
-// Elements along the last axis at indices that repeat for all leading axes: the others are one axis, whose elements are at
-// indices that do not.
+// GatherElements along the last axis at indices that repeat along leading axes -> one Gather over the other axes, flattened.
 bool gather_elements_repeated(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const ValueId x = arg(s, n), index = arg(s, n, 1);
@@ -460,7 +458,7 @@ bool gather_elements_repeated(Simplifier& s, NodeId n) {
   return s.replace(n, b.create(Gather, {b.reshape(x, flat), once}, AxisAttrs{static_cast<int64_t>(lead)}));
 }
 
-// The axes that an index brought in are those of the index.
+// A transpose among the axes that an index added is a transpose of the index.
 bool transpose_of_gather(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId gather = s.def(arg(s, n), Gather);
@@ -486,7 +484,7 @@ bool swaps_last_two(const std::vector<int64_t>& perm) {
   return std::is_sorted(perm.begin(), perm.end() - 2);
 }
 
-// A transposed operand of a matmul is a flag of the matmul.
+// A transpose of a matmul operand becomes a flag of the matmul.
 template <class A>
 bool matmul_flags(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
@@ -501,8 +499,7 @@ bool matmul_flags(Simplifier& s, NodeId n) {
   return false;
 }
 
-// A matmul with a matrix of rows that were flattened for it: the matmul comes first, so that this reshape meets the inverse
-// one.
+// Moves a Reshape that flattens rows behind the matmul, where it meets the inverse Reshape.
 bool matmul_flattened(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId flat = s.def(arg(s, n), Reshape);
@@ -513,7 +510,7 @@ bool matmul_flattened(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).reshape(s.at(n).matmul(x, arg(s, n, 1), false, a.trans_b), sizes(s, g.result(n))));
 }
 
-// A matmul with matrices that are repeated for parts of the first axis: the parts are an axis that broadcasts.
+// A matmul with a tiled operand [B,..] becomes a batched matmul that broadcasts it.
 bool matmul_tiled(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   for (size_t i = 0; i < 2; ++i) {
@@ -530,8 +527,8 @@ bool matmul_tiled(Simplifier& s, NodeId n) {
   return false;
 }
 
-// A sum of one term, of which one factor is a weight: the angles of rotary positions are such products. Attention over heads of
-// one element has no weights.
+// A matmul with contracted dim 1 and a weight becomes a multiplication (rotary angles). Attention over heads of one element has
+// no weight operand and stays.
 bool matmul_of_one_term(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const auto& a = g.attrs<MatMulAttrs>(n);
@@ -540,7 +537,7 @@ bool matmul_of_one_term(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).mul(x, w));
 }
 
-// The axes of a binary result whose operands vary along one axis each: the operands are reshaped.
+// Moves a transpose above a binary op whose operands vary along one axis each: the operands are reshaped.
 bool transpose_of_outer(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId outer = g.def(arg(s, n));
@@ -557,7 +554,7 @@ bool transpose_of_outer(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).create(g.op(outer), moved, g.module().attrs[g.attr_id(outer)]));
 }
 
-// A row added to flattened rows: the sum comes first.
+// Moves the Reshape of flattened rows behind the addition of a row.
 bool row_of_flattened(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   for (size_t i = 0; i < 2; ++i) {
@@ -573,7 +570,7 @@ bool row_of_flattened(Simplifier& s, NodeId n) {
   return false;
 }
 
-// The operand of an elementwise node that is not a scalar, if there is exactly one; else the number of operands.
+// Index of the sole operand that is not a scalar, or the number of operands if there is not exactly one.
 size_t moving_operand(const Graph& g, NodeId f) {
   const size_t none = g.operands(f).size();
   size_t moving = none;
@@ -585,9 +582,9 @@ size_t moving_operand(const Graph& g, NodeId f) {
   return moving;
 }
 
-// view(f(g(view'(x)))) with elementwise f, g of one tensor that nothing else reads: they come first, so that the views meet.
+// view(f(g(view'(x)))) with elementwise f, g without other users: moves f and g first, so that the views meet.
 bool swap_with_elementwise(Simplifier& s, NodeId n) {
-  constexpr size_t kLongest = 16;  // keeps the walk from each view short
+  constexpr size_t kLongest = 16;  // bounds the walk from each view
   Graph& g = s.graph();
   std::vector<NodeId> chain;
   ValueId v = arg(s, n);

@@ -1,5 +1,5 @@
-// Rules on scattered writes. Exporters write an assignment to a slice as a scatter whose indices name every element of a box, in
-// order: what lies in the box is the updates, what lies outside is what it was.
+// Rules on scatters. Exporters write slice assignment as a scatter whose indices enumerate a box in order: inside the box are the
+// updates, outside the original values.
 #include <algorithm>
 
 #include "passes/counted.h"
@@ -10,7 +10,7 @@ namespace {
 
 using enum OpKind;
 
-// Updates in order into [start, start + size) of every axis.
+// The box [start, start + size) of every axis, updated in order.
 struct Box {
   std::vector<Dim> start, size;
 };
@@ -30,7 +30,7 @@ std::optional<Box> box_of_slices(const Graph& g, NodeId n) {
   const ValueId index = g.operand(n, 1);
   const auto d = g.dims(index).first(g.dims(index).size() - 1), x = g.dims(g.operand(n, 0));
   Box box;
-  size_t next = 0;  // the axis of the index that the next part may count along
+  size_t next = 0;  // next axis of the index that may count
   const auto pass = [&](size_t end) {
     for (; next < end; ++next)
       if (d[next] != Dim(1)) return false;  // written more than once
@@ -59,7 +59,7 @@ bool covers(Simplifier& s, const Box& b, std::span<const Dim> x, size_t axis) {
   return b.start[axis] == Dim(0) && s.dims().equal(b.size[axis], x[axis]);
 }
 
-// Everything is written: the updates are left.
+// A scatter to the whole tensor is its updates.
 bool scatter_all(Simplifier& s, NodeId n) {
   const Graph& g = s.graph();
   const auto x = g.dims(g.result(n));
@@ -69,7 +69,7 @@ bool scatter_all(Simplifier& s, NodeId n) {
   return b && s.replace(n, s.at(n).reshape(g.operand(n, 2), {x.begin(), x.end()}));
 }
 
-// A part along an axis that lies in the box or outside of it, where the box is everything along the other axes.
+// A slice outside of the box along an axis reads the operand. A slice inside reads the updates if the box covers all other axes.
 bool narrow_scatter(Simplifier& s, NodeId n) {
   const Graph& g = s.graph();
   DimTable& t = s.dims();

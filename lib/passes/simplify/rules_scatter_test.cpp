@@ -14,7 +14,7 @@ struct Size {
   }
 };
 
-// start, start + step, .. of n elements, as a tensor of `dims`.
+// start, start + step, .. (n elements), reshaped to `dims`.
 ValueId count(Builder& b, Dim n, std::vector<Dim> dims, int64_t start = 0, int64_t step = 1) {
   const ValueId v =
       b.create(OpKind::Range, {b.scalar(DType::I64, static_cast<double>(start)), b.scalar(DType::I64, static_cast<double>(step))},
@@ -22,12 +22,12 @@ ValueId count(Builder& b, Dim n, std::vector<Dim> dims, int64_t start = 0, int64
   return b.reshape(v, std::move(dims));
 }
 
-// x[:, :, :] = updates as an index for every element, of which one thing may be otherwise.
+// x[:, :, :] = updates with an index for every element, with one deviation.
 struct Grid {
   Size size = {};
-  bool swapped = false;                      // the first two parts of the index
-  bool repeated = false;                     // the second part is the same for all
-  int64_t start = 0, step = 1, shorter = 0;  // of the last axis
+  bool swapped = false;                      // swaps the first two components of the index
+  bool repeated = false;                     // the second component is constant
+  int64_t start = 0, step = 1, shorter = 0;  // for the last axis
   Reduction reduction = Reduction::None;
 
   std::vector<ValueId> operator()(Builder& b) const {

@@ -1,6 +1,6 @@
-// Conditional constant propagation: constants that a body captures are known inside it, and an If whose condition is a constant
-// is replaced by the body that it chooses, at any depth. (Wegman, Zadeck: Constant Propagation with Conditional Branches, 1991;
-// where values flow through operands only, the lattice is the graph itself.) O(nodes).
+// Conditional constant propagation: constants captured by a body are propagated into it, and an If with a constant condition is
+// replaced by the chosen body, at any depth. (Wegman, Zadeck: Constant Propagation with Conditional Branches, 1991; values flow
+// through operands only, so the graph itself is the lattice.) O(nodes).
 #include "ir/graphs.h"
 #include "passes/inline_body.h"
 #include "passes/passes.h"
@@ -13,7 +13,7 @@ struct Work {
   NodeId node;
 };
 
-// Constant captures of `n` become constants of its bodies. Returns how many body inputs they replace.
+// Turns constant captures of `n` into constants of its bodies. Returns the number of replaced body inputs.
 int64_t propagate(Graph& g, NodeId n) {
   Module& m = g.module();
   const Captures c = captures(g, n);
@@ -34,8 +34,8 @@ int64_t propagate(Graph& g, NodeId n) {
   return replaced;
 }
 
-// The body that a constant condition chooses, if it is one. What it needs to be equal becomes a condition of the model; none can
-// be made of it inside of a body, which may not run.
+// The body chosen by a constant condition, or invalid. Its equalities become conditions of the module; inside a body, which may
+// not run, they must hold already.
 GraphId chosen(Graph& g, NodeId n) {
   if (g.op(n) != OpKind::If) return {};
   const NodeId c = g.def(g.operand(n, 0));

@@ -1,5 +1,5 @@
-// specialise_params: the Params of PassOptions::specialised_params whose bytes the model carries become Constants of the same
-// type, which folding may use. A name that is no Param, or one without bytes, is an error. O(nodes).
+// Turns the Params of PassOptions::specialised_params into Constants, which folding may use. A name without a Param, or a Param
+// without data, is an error. O(nodes).
 #include "passes/passes.h"
 #include "passes/simplify/param_names.h"
 
@@ -8,7 +8,7 @@ namespace rlxc {
 PassResult specialise_params(Module& m, PassContext& ctx) {
   Graph& g = m.main();
   std::vector<std::string> names = ctx.options.specialised_params;
-  for (NodeId n : g.nodes())  // a second run finds Constants of these names
+  for (NodeId n : g.nodes())  // a second run finds Constants with these names
     if (g.op(n) == OpKind::Constant && !names.empty()) std::erase(names, m.text(g.value_name(g.result(n))));
   int64_t made = 0;
   for (NodeId n : find_params(g, names, ctx.diagnostics)) {

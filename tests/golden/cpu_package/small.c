@@ -43,12 +43,12 @@ static const weight_row kWeights[WEIGHTS + 1] = {
 
 struct small_ctx {
   const void* weights[WEIGHTS + 1];
-  unsigned char* copies[WEIGHTS + 1];  // of weights that can't be used where they are
+  unsigned char* copies[WEIGHTS + 1];  // of weights that cannot be used in place
   const unsigned char* files[FILES];
   size_t file_bytes[FILES];
   unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[4 + 1];  // sizes
-  int sized, done, busy;  // sizes are set; the last run was without error; in use
+  int sized, done, busy;  // sizes are set; the last run succeeded; in use
 };
 
 #define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
@@ -60,7 +60,7 @@ struct small_ctx {
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
 #define UNUSED __attribute__((unused))
-// Arithmetic on sizes sets `bad` where it overflows.
+// Checked arithmetic on sizes: sets `bad` on overflow.
 static UNUSED int64_t rlxc_add(int* bad, int64_t a, int64_t b) {
   int64_t r = 0;
   *bad |= __builtin_add_overflow(a, b, &r);
@@ -148,7 +148,7 @@ static int unlock(small_ctx* c, int status) {
   return status;
 }
 
-// Huge pages spare a processor that walks through much memory many look-ups of addresses.
+// Returns aligned memory. Large blocks use huge pages, which reduces TLB misses.
 static unsigned char* allocate(int64_t bytes) {
   size_t unit = 64;
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
@@ -234,7 +234,7 @@ int64_t small_output_dim(const small_ctx* c, int i, int axis) {
   }
 }
 
-// Weights of which one element is stored are written out, misaligned ones are moved.
+// Expands a weight stored as one repeated element, and copies a misaligned weight to aligned memory.
 static int place_weight(small_ctx* c, int i) {
   const weight_row* w = &kWeights[i];
   if (w->bytes == 0 || (w->stored == w->bytes && (uintptr_t)c->weights[i] % (unsigned)w->alignment == 0)) return SMALL_OK;
@@ -291,7 +291,7 @@ static int map_file(small_ctx* c, const char* folder, int i) {
   return c->files[i] ? SMALL_OK : SMALL_NO_WEIGHTS;
 }
 
-// The package's own file begins with what tells it from those of other models.
+// Opens file i. The package's weights file must begin with the model's fingerprint.
 static int open_file(small_ctx* c, const char* folder, int i) {
 #if EMBEDDED
   if (i == 0) {

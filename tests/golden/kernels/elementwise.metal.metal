@@ -5,10 +5,10 @@ using namespace metal;
 
 kernel void elementwise(device const float* x [[buffer(0)]], device const half* s [[buffer(1)]], device const float* b [[buffer(2)]], device float* y [[buffer(3)]], constant int& n [[buffer(4)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_thread [[thread_position_in_threadgroup]]) {
   const int group_x = rlxc_group.x;
-  const int lane = rlxc_thread.x;
+  const int thread_id = rlxc_thread.x;
   const int t0 = n * 6;
   if (group_x < (t0 + 255) / 256) {
-    const int i = group_x * 256 + lane;
+    const int i = group_x * 256 + thread_id;
     if (i < t0) {
       const int i0 = i / 6;
       const int i1 = i % 6;

@@ -15,11 +15,11 @@ fn elementwise(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invo
   let n = rlxc_arguments.n;
   let group_x: i32 = i32(rlxc_group.x);
   let group_y: i32 = i32(rlxc_group.y);
-  let lane: i32 = i32(rlxc_thread.x);
+  let thread_id: i32 = i32(rlxc_thread.x);
   let group: i32 = group_y * 65535 + group_x;
   let t0: i32 = n * 6;
   if (group < (t0 + 63) / 64) {
-    let i: i32 = group * 64 + lane;
+    let i: i32 = group * 64 + thread_id;
     if (i < t0) {
       let i0: i32 = i / 6;
       let i1: i32 = i % 6;

@@ -8,14 +8,14 @@ __device__ inline float rlxc_max_f32(float a, float b) { return a > b || a != a 
 
 extern "C" __global__ void __launch_bounds__(256) gemm(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int32_t n) {
   const int32_t tile_x = blockIdx.x;
-  const int32_t lane = threadIdx.x;
+  const int32_t thread_id = threadIdx.x;
   alignas(16) __shared__ float tile_a[1024];
   alignas(16) __shared__ float tile_b[256];
   const int32_t t0 = (n + 63) / 64;
   if (tile_x < t0) {
     const int32_t row0 = rlxc_mod_i32(tile_x, t0) * 64;
-    const int32_t x = lane % 16;
-    const int32_t y = lane / 16;
+    const int32_t x = thread_id % 16;
+    const int32_t y = thread_id / 16;
     float sum = 0.0f;
     float sum_2 = 0.0f;
     float sum_3 = 0.0f;
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm(const float* __restrict__
     for (int32_t slice = 0; slice < 2; ++slice) {
       const int32_t k0 = slice * 16;
       for (int32_t e = 0; e < 4; ++e) {
-        const int32_t i = e * 256 + lane;
+        const int32_t i = e * 256 + thread_id;
         const int32_t p = i % 16;
         const int32_t j = i / 16;
         float v = 0.0f;
@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) gemm(const float* __restrict__
         }
         tile_a[p * 64 + j] = v;
       }
-      const int32_t p_2 = lane / 16;
-      const int32_t j_2 = lane % 16;
+      const int32_t p_2 = thread_id / 16;
+      const int32_t j_2 = thread_id % 16;
       float v_2 = 0.0f;
       const int32_t t3 = k0 + p_2;
       if ((t3 < 24) & (j_2 < 10)) {

@@ -7,14 +7,14 @@ inline float rlxc_max_f32(float a, float b) { return a > b || a != a ? a : b; }
 
 kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[buffer(1)]], device float* c [[buffer(2)]], constant int& n [[buffer(3)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_thread [[thread_position_in_threadgroup]]) {
   const int tile_x = rlxc_group.x;
-  const int lane = rlxc_thread.x;
+  const int thread_id = rlxc_thread.x;
   alignas(16) threadgroup float tile_a[1024];
   alignas(16) threadgroup float tile_b[256];
   const int t0 = (n + 63) / 64;
   if (tile_x < t0) {
     const int row0 = rlxc_mod_i32(tile_x, t0) * 64;
-    const int x = lane % 16;
-    const int y = lane / 16;
+    const int x = thread_id % 16;
+    const int y = thread_id / 16;
     float sum = 0.0f;
     float sum_2 = 0.0f;
     float sum_3 = 0.0f;
@@ -22,7 +22,7 @@ kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[bu
     for (int slice = 0; slice < 2; ++slice) {
       const int k0 = slice * 16;
       for (int e = 0; e < 4; ++e) {
-        const int i = e * 256 + lane;
+        const int i = e * 256 + thread_id;
         const int p = i % 16;
         const int j = i / 16;
         float v = 0.0f;
@@ -33,8 +33,8 @@ kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[bu
         }
         tile_a[p * 64 + j] = v;
       }
-      const int p_2 = lane / 16;
-      const int j_2 = lane % 16;
+      const int p_2 = thread_id / 16;
+      const int j_2 = thread_id % 16;
       float v_2 = 0.0f;
       const int t3 = k0 + p_2;
       if ((t3 < 24) & (j_2 < 10)) {

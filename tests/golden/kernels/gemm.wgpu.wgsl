@@ -18,12 +18,12 @@ fn rlxc_max_f32(a: f32, b: f32) -> f32 {
 fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {
   let n = rlxc_arguments.n;
   let tile_x: i32 = i32(rlxc_group.x);
-  let lane: i32 = i32(rlxc_thread.x);
+  let thread_id: i32 = i32(rlxc_thread.x);
   let t0: i32 = (n + 31) / 32;
   if (tile_x < t0) {
     let row0: i32 = rlxc_mod_i32(tile_x, t0) * 32;
-    let x: i32 = lane % 8;
-    let y: i32 = lane / 8;
+    let x: i32 = thread_id % 8;
+    let y: i32 = thread_id / 8;
     var sum: f32 = 0.0f;
     var sum_2: f32 = 0.0f;
     var sum_3: f32 = 0.0f;
@@ -35,7 +35,7 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
     for (var slice: i32 = 0; slice < 2; slice++) {
       let k0: i32 = slice * 16;
       for (var e: i32 = 0; e < 8; e++) {
-        let i: i32 = e * 64 + lane;
+        let i: i32 = e * 64 + thread_id;
         let p: i32 = i % 16;
         let j: i32 = i / 16;
         var v: f32 = 0.0f;
@@ -47,7 +47,7 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
         tile_a[p * 32 + j] = v;
       }
       for (var e_2: i32 = 0; e_2 < 4; e_2++) {
-        let i_2: i32 = e_2 * 64 + lane;
+        let i_2: i32 = e_2 * 64 + thread_id;
         let p_2: i32 = i_2 / 16;
         let j_2: i32 = i_2 % 16;
         var v_2: f32 = 0.0f;

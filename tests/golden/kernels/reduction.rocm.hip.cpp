@@ -6,13 +6,13 @@
 
 extern "C" __global__ void __launch_bounds__(128) reduction(const float* __restrict__ x, float* __restrict__ y, int32_t n) {
   const int32_t i_x = blockIdx.x;
-  const int32_t lane = threadIdx.x;
+  const int32_t thread_id = threadIdx.x;
   alignas(16) __shared__ float partial[2];
   if (i_x < n) {
     const int32_t base = i_x * 70;
     float acc = 0.0f;
-    if (lane < 70) {
-      acc = acc + x[base + lane];
+    if (thread_id < 70) {
+      acc = acc + x[base + thread_id];
     }
     const float acc_at_2 = acc;
     const float other = __shfl_xor(acc_at_2, 32);
@@ -27,17 +27,17 @@ extern "C" __global__ void __launch_bounds__(128) reduction(const float* __restr
     const float sum_5 = sum_4 + other_5;
     const float other_6 = __shfl_xor(sum_5, 1);
     const float sum_6 = sum_5 + other_6;
-    if ((lane % 64) == 0) {
-      partial[lane / 64] = sum_6;
+    if ((thread_id % 64) == 0) {
+      partial[thread_id / 64] = sum_6;
     }
     __syncthreads();
-    if (lane < 1) {
-      partial[lane] = partial[lane] + partial[1];
+    if (thread_id < 1) {
+      partial[thread_id] = partial[thread_id] + partial[1];
     }
     __syncthreads();
     const float partial_at_3 = partial[0];
     __syncthreads();
-    if (lane == 0) {
+    if (thread_id == 0) {
       y[i_x] = partial_at_3 / 70.0f;
     }
   }

@@ -1,4 +1,4 @@
-// Calls of a package with every argument that is wrong; the package of tests/e2e/package_calls.sh.
+// Calls a package with every kind of invalid argument. The package is built by tests/e2e/package_calls.sh.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void check_sizes(caller_ctx* c) {
   CHECK(caller_output_dim(c, 2, 0) == -1 && caller_input_dim(c, -1, 0) == -1);
   CHECK(caller_output_dim(c, 1, 1) == -1);  // known after a run
   CHECK(caller_set_sizes(c, kHuge, 1) == CALLER_NO_SIZES);
-  CHECK(caller_input_bytes(c, 0) == 0 && caller_output_dim(c, 0, 0) == -1);  // those of before are gone
+  CHECK(caller_input_bytes(c, 0) == 0 && caller_output_dim(c, 0, 0) == -1);  // the previous sizes are gone
   (void)kLarge;
 }
 
@@ -81,7 +81,7 @@ static void check_run(caller_ctx* c) {
   for (int i = 0; i < 24; ++i) x[i] = 1;
   const void* in[] = {x, ids};
   void* out[] = {y, kept};
-  CHECK(caller_run(c, in, 2, out, 2) == CALLER_NO_SIZES);  // after the failure before
+  CHECK(caller_run(c, in, 2, out, 2) == CALLER_NO_SIZES);  // after the failure above
   CHECK(caller_set_sizes(c, kThree, 1) == CALLER_OK);
   CHECK(caller_run(c, NULL, 2, out, 2) == CALLER_BAD_ARGUMENT && caller_run(c, in, 2, NULL, 2) == CALLER_BAD_ARGUMENT);
   CHECK(caller_run(c, in, 1, out, 2) == CALLER_BAD_ARGUMENT && caller_run(c, in, 2, out, 3) == CALLER_BAD_ARGUMENT);

@@ -1,4 +1,4 @@
-// Two contexts in two threads, with loops that are shared out; then one context that two threads want.
+// Two contexts in two threads with parallel loops, then one context used by two threads.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What CUDA's and HIP's own headers declare, as far as kernels use it: with it clang compiles .cu and .hip.cpp files for real
-// devices (PTX, AMDGCN) on a machine that has neither toolkit. Nothing is linked, so functions are declared only.
+// The declarations of CUDA's and HIP's headers that kernels use. clang compiles .cu and .hip.cpp files for devices (PTX, AMDGCN)
+// without either toolkit. Nothing is linked: functions are declared only.
 #pragma once
 #include <stdint.h>
 
@@ -88,7 +88,7 @@ __device__ bool isinf(float);
 __device__ bool isinf(double);
 extern "C" __device__ void* memcpy(void*, const void*, __SIZE_TYPE__);
 
-// Element types that are stored; kernels compute with float.
+// Storage types; kernels compute in float.
 template <int kind>
 struct narrow_float {
   uint16_t bits;

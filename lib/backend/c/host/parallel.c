@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// A pool of threads that share out loops, made when the first loop needs them. Between loops that follow each other closely the
-// threads spin; a thread that comes after all pieces are taken is not waited for.
+// A thread pool for parallel loops, started by the first loop that needs it. Threads spin between loops in close succession. A
+// loop does not wait for threads that arrive after all chunks are taken.
 typedef void (*rlxc_loop_body)(const void* args, int64_t begin, int64_t end);
 
 enum { RLXC_OPEN = 1 << 30, RLXC_SPINS = 4000, RLXC_MOST_THREADS = 1024 };
@@ -16,10 +16,10 @@ static struct {
   rlxc_loop_body body;
   const void* args;
   int64_t count, piece, next;
-  int wanted, usual;  // threads: set by rlxc_use_threads (0: not), and otherwise
-  int running;        // threads there are, with one that calls
-  int limit;          // of threads that may join the loop
-  int taken, inside, sleeping;  // inside: threads at work on the loop, and RLXC_OPEN while more may join
+  int wanted, usual;  // threads: set by rlxc_use_threads (0: unset), and the default
+  int running;        // threads of the pool, including a caller
+  int limit;          // most threads in the loop
+  int taken, inside, sleeping;  // inside: threads working on the loop, plus RLXC_OPEN while more may join
   unsigned round;
 } rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .running = 1};
 
@@ -87,7 +87,7 @@ static int rlxc_threads(void) {
   return rlxc_pool.usual;
 }
 
-// Called by one thread at a time. With fewer threads than wanted, loops run on those there are.
+// Called by one thread at a time. If thread creation fails, loops use the threads that exist.
 static void rlxc_start(int threads) {
   for (pthread_t t; rlxc_pool.running < threads; ++rlxc_pool.running) {
     if (pthread_create(&t, NULL, rlxc_worker, NULL) != 0) return;
@@ -102,7 +102,7 @@ void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const 
 void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const void* args) {
   if (count <= 0) return;
   const int threads = rlxc_threads();
-  // The pool serves one loop at a time; a second caller works alone.
+  // The pool serves one loop at a time. A second caller runs its loop alone.
   if (threads == 1 || count <= grain || __atomic_exchange_n(&rlxc_pool.taken, 1, __ATOMIC_ACQUIRE)) {
     body(args, 0, count);
     return;

@@ -1,4 +1,4 @@
-// The CUDA driver API (or, with RLXC_HIP, HIP) as the device of a program. Kernels are compiled to a module for each source file.
+// The CUDA driver API (HIP with RLXC_HIP) as the device of a program. Each kernel source file is compiled to a module.
 #pragma once
 #ifdef RLXC_HIP
 #include <hip/hip_runtime.h>

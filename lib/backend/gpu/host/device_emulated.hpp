@@ -1,5 +1,5 @@
-// A device for tests: kernels built for this machine (a shared library for each source file, lanes as fibers), memory by malloc
-// with guard bytes.
+// A device for tests: kernels built for this machine (a shared library per source file, threads as fibers), and malloc with guard
+// bytes.
 #pragma once
 #include <dlfcn.h>
 
@@ -12,7 +12,7 @@ class EmulatedDevice : public Device {
   int allocate(size_t bytes) override {
     const size_t rounded = (bytes + 63) / 64 * 64;
     buffers_.push_back(static_cast<char*>(std::aligned_alloc(64, rounded + 64)));
-    std::memset(buffers_.back(), 0xA5, rounded + 64);  // also: what is read before it is written shows
+    std::memset(buffers_.back(), 0xA5, rounded + 64);  // also exposes reads of uninitialised memory
     lengths_.push_back(rounded);
     return static_cast<int>(buffers_.size()) - 1;
   }

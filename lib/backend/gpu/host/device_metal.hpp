@@ -1,4 +1,4 @@
-// Metal as the device of a program (Objective-C++ with ARC). Kernels are compiled to a library for each source file.
+// Metal as the device of a program (Objective-C++ with ARC). Each kernel source file is compiled to a library.
 #pragma once
 #import <Foundation/Foundation.h>
 #import <Metal/Metal.h>
@@ -48,7 +48,7 @@ class MetalDevice : public Device {
     }
   }
 
-  // Dispatches of one encoder run in order, each seeing what those before it wrote.
+  // Dispatches of one encoder run in order, and each sees the writes of earlier ones.
   void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) override {
     const Kernel& k = kernels_[static_cast<size_t>(kernel)];
     if (!encoder_) encoder_ = [commands() computeCommandEncoder];

@@ -1,5 +1,5 @@
-// Runs the package on raw files: run WEIGHTS [SIZE=VALUE...] INPUT... writes output_<i>.bin and prints their sizes. WEIGHTS is the
-// folder with the weights; the compiled kernels and launch.json are those of the current folder.
+// Runs the package on raw files: run WEIGHTS [SIZE=VALUE...] INPUT... writes output_<i>.bin and prints their sizes. WEIGHTS is
+// the folder of the weights. The compiled kernels and launch.json must be in the current folder.
 #include <cstdio>
 
 #include "device.hpp"

@@ -1,4 +1,4 @@
-// Carries out launch.json: reads weights, allocates memory, and runs the steps of a graph on a device. C++17, no libraries.
+// Runs launch.json: reads weights, allocates memory, and runs the steps of a graph on a device. C++17, no libraries.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -108,7 +108,7 @@ class JsonParser {
         continue;
       }
       const std::string digits(at_ + 1, strnlen(at_ + 1, 4));
-      s += static_cast<char>(std::strtol(digits.c_str(), nullptr, 16));  // only control characters are written so
+      s += static_cast<char>(std::strtol(digits.c_str(), nullptr, 16));  // only control characters are escaped
       at_ += digits.size();
     }
     ++at_;
@@ -118,7 +118,7 @@ class JsonParser {
   const char* at_;
 };
 
-// A place in the memory of a device: a buffer that it allocated, and a byte in it.
+// A location in device memory: a buffer that the device allocated, and a byte offset.
 struct Address {
   int buffer = -1;
   size_t offset = 0;
@@ -130,7 +130,7 @@ struct Kernel {
   std::vector<bool> narrow;  // symbols that are i32, not i64
 };
 
-// What a device does for the program. Operations happen in order; `read` waits for those before it.
+// The device interface of a program. Operations run in order; `read` waits for earlier ones.
 class Device {
  public:
   virtual ~Device() = default;
@@ -146,7 +146,7 @@ std::unique_ptr<Device> make_device();  // device.hpp
 
 class Program {
  public:
-  // `package`: the folder with launch.json and the compiled kernels; `weights`: that with the files of weights.
+  // `package`: the folder of launch.json and the compiled kernels; `weights`: the folder of the weight files.
   Program(Device& device, const std::string& package, const std::string& weights) : device_(device), json_(JsonParser(read_text(package + "/launch.json")).value()) {
     std::vector<Kernel> kernels;
     for (const Json& k : json_["kernels"].items) {
@@ -171,7 +171,7 @@ class Program {
   std::string input_name(size_t i) const { return json_["inputs"].items[i]["name"].string; }
   size_t input_bytes(size_t i) const { return bytes(json_["inputs"].items[i]["bytes"]); }
   size_t output_room(size_t i) const { return bytes(json_["outputs"].items[i]["room"]); }  // for its largest value
-  // Of the last run, for data-dependent dims.
+  // Of the last run, if there are data-dependent dims.
   size_t output_bytes(size_t i) const { return bytes(json_["outputs"].items[i]["bytes"]); }
   std::vector<int64_t> output_shape(size_t i) const {
     std::vector<int64_t> shape;
@@ -213,7 +213,7 @@ class Program {
     for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_room(i)));
   }
 
-  // Null leaves an input as it is and an output where it is: a state stays on the device from run to run.
+  // Null leaves an input unchanged and an output on the device: a state stays there from run to run.
   void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
     Frame frame;
     frame.arena = arena_;
@@ -233,20 +233,20 @@ class Program {
   }
 
  private:
-  // What places of a graph mean.
+  // The memory of a running graph.
   struct Frame {
     Address arena;
     std::vector<Address> in, out;
   };
 
-  // The buffer of an input, or of the output that is one state with it.
+  // Returns the buffer of an input, or of the output that shares its state.
   size_t place_of_input(size_t i) const {
     for (const Json& s : json_["states"].items)
       if (static_cast<size_t>(s.items[0].number) == i) return inputs() + static_cast<size_t>(s.items[1].number);
     return i;
   }
 
-  // The package's own file of weights begins with a fingerprint.
+  // Checks the fingerprint at the start of the package's weight file.
   void check_weights_file(const std::string& folder) const {
     const std::string &name = json_["weights_file"].string, &header = json_["weights_header"].string;
     const bool used = std::any_of(json_["weights"].items.begin(), json_["weights"].items.end(), [&](const Json& w) { return w["bytes"].number > 0 && w["file"].string == name; });
@@ -262,7 +262,7 @@ class Program {
     weights_.push_back(device_.allocate(n));
     if (n == 0) return;
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
-    const size_t stored = bytes(w["stored"]);  // less: one element, which all are equal to
+    const size_t stored = bytes(w["stored"]);  // fewer than n: one element, repeated
     std::vector<char> data(n);
     file.seekg(w["offset"].number);
     if (!file.read(data.data(), static_cast<std::streamsize>(stored))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
@@ -382,7 +382,7 @@ class Program {
     return otherwise;
   }
 
-  // Sizes in pairs that the model needs to be equal.
+  // Checks pairs of sizes that the model requires to be equal.
   void check_equal(const Json& pairs) const {
     const auto text = [](const Json& d) { return d.string.empty() ? std::to_string(static_cast<int64_t>(d.number)) : d.string; };
     for (size_t i = 0; i < pairs.items.size(); i += 2)
@@ -397,12 +397,12 @@ class Program {
     for (const Json& e : s["extents"].items) set_extent(e.items[0], size(e.items[yes ? 1 : 2]));
   }
 
-  // A stacked result of a loop: each iteration writes a row. One whose shape only the iteration tells is held, and then copied.
+  // A stacked result of a loop: each iteration writes a row. A row with a data-dependent shape is written to a buffer and copied.
   struct Stacked {
     const Json &json, &row_bytes;
     Address to, held;
     bool turned;
-    std::vector<int64_t> shape;  // of the rows so far: the extents that it depends on
+    std::vector<int64_t> shape;  // the extents of the rows written before
 
     bool varies() const { return !json.items[2].items.empty(); }
   };

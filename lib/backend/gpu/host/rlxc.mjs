@@ -1,13 +1,13 @@
-// Carries out launch.json on WebGPU: in a page, or in Node with the npm package `webgpu`.
-// All memory that kernels write has one range of addresses, a weight has one of its own. Each is a list of pieces that the device
-// can bind: { begin, buffer }. See the .wgsl files for the bindings.
+// Runs launch.json on WebGPU: in a page, or in Node with the npm package `webgpu`.
+// All memory that kernels write is one address range; each weight is another. A range is a list of buffers that the device can
+// bind: { begin, buffer }. See the .wgsl files for the bindings.
 
 const kBytes = { bool: 1, i8: 1, u8: 1, i16: 2, u16: 2, f16: 2, bf16: 2, i32: 4, u32: 4, f32: 4, i64: 8, u64: 8, f64: 8 };
-const kSlot = 256, kSlots = 256;  // of the uniform buffer that holds the arguments of launches
+const kSlot = 256, kSlots = 256;  // of the uniform buffer for launch arguments
 const padded = n => Math.ceil(n / 4) * 4;
 const aligned = n => Math.ceil(n / 64) * 64;
 
-// Bytes from anywhere to anywhere: a lane makes whole words, and keeps what their other bytes held.
+// Copies bytes at any alignment: a thread writes whole words and preserves their other bytes.
 const copyShader = from => `
 @group(0) @binding(0) var<storage, read_write> memory: array<u32>;
 struct Arguments { to: u32, start: u32, bytes: u32 }
@@ -75,12 +75,12 @@ export class Program {
       const pieces = p.pieces(w.bytes, launch.max_binding ? Array.from({ length: Math.ceil(w.bytes / launch.max_binding) - 1 }, (_, i) => (i + 1) * launch.max_binding) : []);
       const bytes = new Uint8Array(padded(w.bytes));
       if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
-      for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, which all are equal to
+      for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, repeated
       p.store(pieces, 0, bytes);
       p.weights.push(pieces);
     }
     p.packed = aligned(launch.memory.packed);
-    const most = Object.fromEntries(launch.ranges.map(([s, , n]) => [s, n]));  // kernels are bound to memory as it lies then
+    const most = Object.fromEntries(launch.ranges.map(([s, , n]) => [s, n]));  // kernels are bound for the memory layout at maximum sizes
     if (launch.symbols.every(s => s in most)) p.setSizes(most);
     else p.resize(p.packed + launch.memory.load_scratch);
     await p.steps(launch.load, { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] });
@@ -110,8 +110,8 @@ export class Program {
     this.resize(at);
   }
 
-  // Bytes in the order of launch.inputs; gives those of launch.outputs. A state whose input is null stays on the device: the
-  // output of the run before is its input, and null comes back for its output.
+  // Takes bytes in the order of launch.inputs and returns those of launch.outputs. A state whose input is null stays on the
+  // device: its input is the output of the previous run, and its output is returned as null.
   async run(inputs) {
     const kept = new Map(this.launch.states.filter(([i]) => inputs[i] === null).map(([i, o]) => [o, i]));
     for (const [i, port] of this.launch.inputs.entries()) {
@@ -152,7 +152,7 @@ export class Program {
   buffer(bytes, usage) {
     return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
   }
-  // Pieces of so many bytes, cut at these addresses; those beyond the end (before there are sizes) are empty.
+  // Returns buffers for this many bytes, split at these addresses. Those beyond the end (before sizes are set) are empty.
   pieces(bytes, cuts) {
     const begins = [0, ...cuts], most = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
     return begins.map((begin, i) => {
@@ -165,7 +165,7 @@ export class Program {
     const open = this.launch.symbols.filter(s => !this.launch.ranges.some(([name]) => name === s));
     return open.length ? `; compile with --range ${open.map(s => s + '=1..N').join()} to have memory bound in pieces` : '; compile with a smaller --max-binding';
   }
-  // Those that hold so many bytes from an address on: [buffer, offset in it, offset from the address, bytes].
+  // Returns the buffers of this many bytes from an address on: [buffer, offset in it, offset from the address, bytes].
   parts(pieces, at, bytes) {
     const parts = [];
     for (let done = 0, i = pieces.findLastIndex(p => p.begin <= at); done < bytes; ++i) {
@@ -207,7 +207,7 @@ export class Program {
   holder(weight) { return weight === undefined ? this.memory : this.weights[weight]; }
 
   // Launches are collected and submitted together: a compute pass runs them in order.
-  // Binding 0 of the shader is the first memory, 1 the uniform buffer, then come the other memories.
+  // Binding 0 of the shader is the first buffer, 1 the uniform buffer; the other buffers follow.
   async kernel(code, entryPoint, bindings, separate) {
     const module = this.device.createShaderModule({ code }), types = [];
     for (const [i, [first, count]] of bindings.entries())
@@ -282,7 +282,7 @@ export class Program {
   places(list, f) { return list.map(p => this.place(p, f)); }
   graph(number, f) { return this.steps(this.launch.graphs[number], f); }
 
-  // Sizes in pairs that the model needs to be equal.
+  // Checks pairs of sizes that the model requires to be equal.
   checkEqual(pairs) {
     for (let i = 0; i < pairs.length; i += 2)
       if (this.size(pairs[i]) !== this.size(pairs[i + 1])) throw new Error(`the model needs ${pairs[i]} = ${pairs[i + 1]}`);
@@ -325,7 +325,7 @@ export class Program {
     return new DataView(await this.read(this.place(p, f), 1)).getUint8(0);
   }
 
-  // Stacked results of a loop: each iteration writes a row. One whose shape only the iteration tells is held, and then copied.
+  // Stacked results of a loop: each iteration writes a row. A row with a data-dependent shape is written to a buffer and copied.
   stacked(s, results, held) {
     const first = results.length - s.stacked.length;
     for (const [, , changing] of s.stacked) for (const e of changing) this.setExtent(e, 0);

@@ -1,0 +1,28 @@
+// The transforms of a model before the passes: differentiation and batching (transform/stage.h), and the report of what they did.
+#pragma once
+#include <string>
+
+#include "ir/graph.h"
+#include "options/options.h"
+#include "report/context.h"
+#include "support/diagnostics.h"
+#include "transform/stage.h"
+
+namespace rlxc {
+
+// Applies CompileOptions::transforms; HIR blocks and sequences become tensor operations first. True, and nothing done, without
+// any. The module is verified.
+bool transform_module(Module&, const CompileOptions&, transform::Ledger*, Diagnostics&);
+
+// These passes until nothing changes, for no target. False after errors.
+bool run_named_passes(Module&, std::span<const std::string_view> names, const CompileOptions&, Diagnostics&);
+// HIR blocks and sequences as tensor operations, which is what transforms have rules for.
+bool lower_to_tensors(Module&, const CompileOptions&, Diagnostics&);
+// The simpler form of a node, for transforms that have no rule for it.
+std::vector<ValueId> expand_by_table(Graph&, NodeId);
+
+// transform.json (schemas/transform.schema.json), and the same for people.
+void write_ledger(const transform::Ledger&, JsonWriter&, const report::ReportContext&);
+std::string ledger_text(const transform::Ledger&);
+
+}  // namespace rlxc

@@ -1,0 +1,220 @@
+// Operations that move elements, reductions and control flow as operators of ONNX.
+#include <limits>
+
+#include "export/onnx/writer.h"
+
+namespace rlxc::onnx_export {
+namespace {
+
+std::string_view reduction_name(Reduction r) { return enum_names(r)[static_cast<size_t>(r)]; }
+Attributes axis_of(int64_t axis) { return std::move(Attributes().integer("axis", axis)); }
+
+bool reshape(const Site& s) {
+  return s.be("Reshape", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}, Attributes().integer("allowzero", 1));
+}
+bool reshape_to(const Site& s) {
+  return s.be("Reshape", s.all(), Attributes().integer("allowzero", s.attrs<ReshapeToAttrs>().allow_zero));
+}
+bool transpose(const Site& s) { return s.be("Transpose", s.all(), Attributes().integers("perm", s.attrs<PermAttrs>().perm)); }
+bool expand(const Site& s) { return s.be("Expand", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}); }
+bool tile(const Site& s) { return s.be("Tile", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}); }
+
+DimTable& table(const Site& s) { return const_cast<Module&>(s.w.module()).dims; }
+
+bool narrow(const Site& s) {
+  const NarrowAttrs& a = s.attrs<NarrowAttrs>();
+  const Dim end = table(s).add(a.start, a.len);
+  return s.be("Slice", {s.in(0), s.w.sizes(std::array{a.start}), s.w.sizes(std::array{end}), s.w.ints({a.axis})});
+}
+bool slice(const Site& s) {
+  const SliceAttrs& a = s.attrs<SliceAttrs>();
+  DimTable& t = table(s);
+  const Dim end = t.add(a.start, t.mul(a.len, t.constant(a.step)));
+  const auto known = t.constant_value(end);
+  if (a.step < 0 && !known) return false;
+  const std::string last = known && *known < 0 ? s.w.ints({std::numeric_limits<int64_t>::min()}) : s.w.sizes(std::array{end});
+  return s.be("Slice", {s.in(0), s.w.sizes(std::array{a.start}), last, s.w.ints({a.axis}), s.w.ints({a.step})});
+}
+bool reverse(const Site& s) {
+  const std::vector<int64_t> axes = s.attrs<AxesAttrs>().axes;
+  const std::vector<int64_t> from(axes.size(), -1), to(axes.size(), std::numeric_limits<int64_t>::min());
+  return s.be("Slice", {s.in(0), s.w.ints(from), s.w.ints(to), s.w.ints(axes), s.w.ints(from)});
+}
+bool concat(const Site& s) { return s.be("Concat", s.all(), axis_of(s.attrs<AxisAttrs>().axis)); }
+bool gather(const Site& s) { return s.be("Gather", s.all(), axis_of(s.attrs<AxisAttrs>().axis)); }
+bool gather_elements(const Site& s) { return s.be("GatherElements", s.all(), axis_of(s.attrs<AxisAttrs>().axis)); }
+bool gather_nd(const Site& s) {
+  return s.be("GatherND", s.all(), Attributes().integer("batch_dims", s.attrs<BatchDimsAttrs>().batch_dims));
+}
+bool scatter_elements(const Site& s) {
+  const ScatterAttrs& a = s.attrs<ScatterAttrs>();
+  return s.be("ScatterElements", s.all(), Attributes().integer("axis", a.axis).string("reduction", reduction_name(a.reduction)));
+}
+bool scatter_nd(const Site& s) {
+  return s.be("ScatterND", s.all(), Attributes().string("reduction", reduction_name(s.attrs<ScatterAttrs>().reduction)));
+}
+bool pad(const Site& s) {
+  const PadAttrs& a = s.attrs<PadAttrs>();
+  std::vector<Dim> all = a.before;
+  all.insert(all.end(), a.after.begin(), a.after.end());
+  const std::string fill = s.has(1) ? s.w.node("Reshape", {s.in(1), s.w.ints({})}) : std::string();
+  return s.be("Pad", {s.in(0), s.w.sizes(all), fill},
+              Attributes().string("mode", enum_names(a.mode)[static_cast<size_t>(a.mode)]));
+}
+bool trilu(const Site& s) {
+  const TriluAttrs& a = s.attrs<TriluAttrs>();
+  const std::string diagonal = s.has(1) ? s.in(1) : s.w.scalar(DType::I64, static_cast<double>(a.diagonal));
+  return s.be("Trilu", {s.in(0), diagonal}, Attributes().integer("upper", a.upper));
+}
+bool range(const Site& s) {
+  const std::string count = s.w.size(s.attrs<DimsAttrs>().dims[0]);
+  const std::string at = s.w.node("Range", {s.w.scalar(DType::I64, 0), count, s.w.scalar(DType::I64, 1)});
+  const std::string own =
+      s.dtype(0) == DType::I64 ? at : s.w.node("Cast", {at}, Attributes().integer("to", onnx_dtype(s.dtype(0))));
+  return s.be("Add", {s.w.node("Mul", {own, s.in(1)}), s.in(0)});
+}
+bool iota(const Site& s) {
+  const std::string n =
+      s.w.node("Cast", {s.w.node("Reshape", {s.in(0), s.w.ints({})})}, Attributes().integer("to", onnx_dtype(DType::I64)));
+  return s.be("Range", {s.w.scalar(DType::I64, 0), n, s.w.scalar(DType::I64, 1)});
+}
+bool one_hot(const Site& s) {
+  const OneHotAttrs& a = s.attrs<OneHotAttrs>();
+  return s.be("OneHot", {s.in(0), s.w.size(a.depth), s.in(1)}, axis_of(a.axis));
+}
+bool dim_value(const Site& s) {
+  const DimsAttrs& a = s.attrs<DimsAttrs>();
+  return s.be("Identity", {a.scalar ? s.w.size(a.dims[0]) : s.w.sizes(a.dims)});
+}
+bool non_zero(const Site& s) { return s.be("NonZero", s.all()); }
+bool unique(const Site& s) {
+  const UniqueAttrs& a = s.attrs<UniqueAttrs>();
+  Attributes attributes;
+  attributes.integer("sorted", a.sorted);
+  if (!a.flat) attributes.integer("axis", a.axis);
+  return s.be("Unique", s.all(), attributes);
+}
+bool non_max_suppression(const Site& s) {
+  return s.be("NonMaxSuppression", s.all(), Attributes().integer("center_point_box", s.attrs<NmsAttrs>().center_point));
+}
+bool resize(const Site& s) {
+  const ResizeAttrs& a = s.attrs<ResizeAttrs>();
+  Attributes attributes;
+  attributes.string("mode", enum_names(a.mode)[static_cast<size_t>(a.mode)]);
+  attributes.string("coordinate_transformation_mode", enum_names(a.coord)[static_cast<size_t>(a.coord)]);
+  attributes.string("nearest_mode", enum_names(a.nearest)[static_cast<size_t>(a.nearest)]);
+  attributes.number("cubic_coeff_a", a.cubic_a).number("extrapolation_value", a.extrapolation);
+  attributes.integer("exclude_outside", a.exclude_outside).integer("antialias", a.antialias);
+  std::string roi, scales;
+  if (!a.roi.empty()) {
+    const auto count = static_cast<int64_t>(a.roi.size());
+    roi = s.w.constant(make_data(DType::F32, {count}, std::vector<float>(a.roi.begin(), a.roi.end())), "roi");
+  }
+  if (a.scales.empty()) return s.be("Resize", {s.in(0), roi, "", s.w.sizes(a.sizes)}, attributes);
+  scales = s.w.constant(
+      make_data(DType::F32, {static_cast<int64_t>(a.scales.size())}, std::vector<float>(a.scales.begin(), a.scales.end())),
+      "scales");
+  return s.be("Resize", {s.in(0), roi, scales}, attributes);
+}
+bool has_known_resize(const Graph& g, NodeId n) {
+  return g.attrs<ResizeAttrs>(n).coord != CoordMode::TfHalfPixelForNn;  // not in the newer operator
+}
+
+bool reduce(const Site& s) {
+  static constexpr std::string_view kNames[] = {"ReduceSum", "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",
+                                                "ReduceL1",  "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
+  const ReduceAttrs& a = s.attrs<ReduceAttrs>();
+  if (a.axes.empty()) return s.be("Identity", s.all());
+  return s.be(kNames[static_cast<size_t>(a.op)], {s.in(0), s.w.ints(a.axes)}, Attributes().integer("keepdims", a.keep_dim));
+}
+bool arg_reduce(const Site& s) {
+  const ArgAttrs& a = s.attrs<ArgAttrs>();
+  return s.be(a.largest ? "ArgMax" : "ArgMin", s.all(),
+              Attributes().integer("axis", a.axis).integer("keepdims", a.keep_dim).integer("select_last_index", a.select_last));
+}
+bool cumsum(const Site& s) {
+  const CumAttrs& a = s.attrs<CumAttrs>();
+  return s.be("CumSum", {s.in(0), s.w.scalar(DType::I64, static_cast<double>(a.axis))},
+              Attributes().integer("exclusive", a.exclusive).integer("reverse", a.reverse));
+}
+bool topk(const Site& s) {
+  const TopKAttrs& a = s.attrs<TopKAttrs>();
+  return s.be("TopK", {s.in(0), s.w.sizes(std::array{a.k})},
+              Attributes().integer("axis", a.axis).integer("largest", a.largest).integer("sorted", a.sorted));
+}
+
+Names captured(const Site& s, size_t from, size_t count) {  // names for the inputs of a body
+  Names out(from);
+  for (size_t i = 0; i < count; ++i) out.push_back(s.in(i));
+  return out;
+}
+
+bool if_(const Site& s) {
+  Names outer;
+  for (size_t i = 1; i < s.g.operands(s.n).size(); ++i) outer.push_back(s.in(i));
+  Attributes a;
+  a.graph("then_branch", s.w.body(s.g.bodies(s.n)[0], outer, 0, 0));
+  a.graph("else_branch", s.w.body(s.g.bodies(s.n)[1], outer, 0, 0));
+  return s.be("If", {s.in(0)}, a);
+}
+bool loop(const Site& s) {
+  const auto carries = static_cast<size_t>(s.attrs<LoopAttrs>().carries);
+  const Names all = captured(s, 0, s.g.operands(s.n).size());
+  Attributes a;
+  a.graph("body", s.w.body(s.g.bodies(s.n)[0], all, 0, 2 + carries));
+  const auto scalar = [&](const std::string& v) { return v.empty() ? v : s.w.node("Reshape", {v, s.w.ints({})}); };
+  Names in{scalar(all[0]), all.size() > 1 ? scalar(all[1]) : ""};
+  in.insert(in.end(), all.begin() + 2, all.begin() + 2 + static_cast<std::ptrdiff_t>(carries));
+  return s.be("Loop", in, a);
+}
+bool scan(const Site& s) {
+  const ScanAttrs& c = s.attrs<ScanAttrs>();
+  const auto own = static_cast<size_t>(c.states + c.scan_inputs);
+  const Names all = captured(s, 0, s.g.operands(s.n).size());
+  Attributes a;
+  a.graph("body", s.w.body(s.g.bodies(s.n)[0], all, 0, own)).integer("num_scan_inputs", c.scan_inputs);
+  a.integers("scan_input_axes", c.input_axes).integers("scan_input_directions", c.input_reverse);
+  if (!c.output_axes.empty()) a.integers("scan_output_axes", c.output_axes).integers("scan_output_directions", c.output_reverse);
+  return s.be("Scan", {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own)}, a);
+}
+
+}  // namespace
+
+std::span<const RuleEntry> movement_rules() {
+  static constexpr RuleEntry kTable[] = {
+      {OpKind::Reshape, reshape},
+      {OpKind::ReshapeTo, reshape_to},
+      {OpKind::Transpose, transpose},
+      {OpKind::Expand, expand},
+      {OpKind::Tile, tile},
+      {OpKind::Narrow, narrow},
+      {OpKind::Slice, slice},
+      {OpKind::Reverse, reverse},
+      {OpKind::Concat, concat},
+      {OpKind::Gather, gather},
+      {OpKind::GatherElements, gather_elements},
+      {OpKind::GatherNd, gather_nd},
+      {OpKind::ScatterElements, scatter_elements},
+      {OpKind::ScatterNd, scatter_nd},
+      {OpKind::Pad, pad},
+      {OpKind::Trilu, trilu},
+      {OpKind::Range, range},
+      {OpKind::Iota, iota},
+      {OpKind::OneHot, one_hot},
+      {OpKind::DimValue, dim_value},
+      {OpKind::NonZero, non_zero},
+      {OpKind::Unique, unique},
+      {OpKind::NonMaxSuppression, non_max_suppression},
+      {OpKind::Resize, resize, has_known_resize},
+      {OpKind::Reduce, reduce},
+      {OpKind::ArgReduce, arg_reduce},
+      {OpKind::Cumsum, cumsum},
+      {OpKind::TopK, topk},
+      {OpKind::If, if_},
+      {OpKind::Loop, loop},
+      {OpKind::Scan, scan},
+  };
+  return kTable;
+}
+
+}  // namespace rlxc::onnx_export

@@ -1,0 +1,18 @@
+// Copies of bodies: rules make the body of a loop again, in its own graph or as part of another one.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "ir/builder.h"
+
+namespace rlxc::transform {
+
+// The nodes of `body` again where the builder places them, reading `inputs` for its inputs; bodies inside are copied as well.
+// What its outputs are; empty after errors.
+std::vector<ValueId> inlined(Builder&, GraphId body, std::span<const ValueId> inputs);
+// The graph again, as a graph of its own.
+GraphId cloned(Module&, GraphId);
+// The node again, on other operands. Invalid after errors.
+NodeId repeated(Builder&, const Graph& from, NodeId, std::span<const ValueId> operands);
+
+}  // namespace rlxc::transform

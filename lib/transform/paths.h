@@ -1,0 +1,38 @@
+// What lies between values and a value that depends on them, and which of it derivatives pass.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace rlxc::transform {
+
+// Floats carry derivatives, and so do quantized values that were made from floats: what moves them moves derivatives, as if
+// rounding were not there (the straight-through estimate). The derivative of a quantized value is an f32.
+bool is_float_tensor(const Graph&, ValueId);
+DType derivative_dtype(const Graph&, ValueId);
+
+enum class Follow : uint8_t { Derivatives, Everything };
+
+struct Between {
+  std::vector<NodeId> nodes;  // that depend on a source and on which a target depends, in order
+  std::vector<bool> reached;  // by value: the sources, and the results of these nodes that are followed and needed
+  std::vector<bool> needed;   // by value: those on which a target depends, in whatever way
+};
+// Nothing is looked up beyond a source or a value of `fixed`. O(nodes).
+Between between(const Graph&, std::span<const ValueId> targets, std::span<const ValueId> sources, std::span<const ValueId> fixed,
+                Follow);
+
+// By value: along how many paths derivatives get from it to a target. As a float: deep models have more than 2^64. O(nodes).
+std::vector<double> count_paths(const Graph&, const Between&, std::span<const ValueId> targets);
+
+// A node that takes a value with derivatives and gives none, though a target depends on what it gives.
+struct Cut {
+  NodeId node;
+  // The numbers themselves go on, as integers. Comparisons and positions of largest elements choose among values: their
+  // derivative is zero wherever it exists.
+  bool converts = false;
+};
+std::vector<Cut> cuts(const Graph&, const Between&, std::span<const ValueId> fixed);
+
+}  // namespace rlxc::transform

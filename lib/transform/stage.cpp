@@ -1,0 +1,313 @@
+#include "transform/stage.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/graphs.h"
+#include "ir/term.h"
+#include "support/text.h"
+#include "transform/batch.h"
+#include "transform/paths.h"
+#include "transform/tangents.h"
+
+namespace rlxc::transform {
+namespace {
+
+class Stage {
+ public:
+  Stage(Module& m, const Steps& steps, Expand expand, Ledger* ledger, Diagnostics& d)
+      : m_(m), g_(m.main()), steps_(steps), expand_(expand), ledger_(*ledger), d_(d) {}
+
+  bool run() {
+    for (const Step& s : steps_.list) {
+      row_ = {};
+      row_.text = s.text, row_.nodes_before = live_nodes(m_);
+      index_names();
+      fixed_.clear();
+      for (const std::string& name : steps_.stopped)
+        if (const ValueId v = find(name, "--stop-gradient"); v.valid()) fixed_.push_back(v);
+      if (!d_.ok() || !apply(s)) return false;
+      row_.nodes_after = live_nodes(m_);
+      ledger_.steps.push_back(std::move(row_));
+    }
+    return true;
+  }
+
+ private:
+  bool apply(const Step& s) {
+    switch (s.kind) {
+      case StepKind::Grad: return grad(s);
+      case StepKind::Jvp: return jvp(s);
+      case StepKind::Hvp: return hvp();
+      case StepKind::Vmap: return vmap(s);
+    }
+    return false;
+  }
+
+  // Names of values: outputs first, then inputs, parameters and what nodes give, then nodes of one result.
+  void index_names() {
+    names_.clear();
+    for (size_t i = 0; i < g_.outputs().size(); ++i) names_.try_emplace(std::string(m_.text(g_.output_name(i))), g_.outputs()[i]);
+    for (NodeId n : g_.nodes())
+      for (size_t r = 0; r < g_.result_count(n); ++r)
+        if (const ValueId v = g_.result(n, r); g_.value_name(v).valid())
+          names_.try_emplace(std::string(m_.text(g_.value_name(v))), v);
+    for (NodeId n : g_.nodes())
+      if (g_.node_name(n).valid() && g_.result_count(n) == 1)
+        names_.try_emplace(std::string(m_.text(g_.node_name(n))), g_.result(n));
+  }
+  ValueId find(const std::string& name, std::string_view flag) {
+    const auto at = names_.find(name);
+    if (at != names_.end()) return at->second;
+    std::vector<std::string_view> known;
+    for (const auto& [each, value] : names_) known.push_back(each);
+    std::ranges::sort(known);
+    const auto close = closest(name, known);
+    d_.error(Code::UnknownName, std::string(flag) + " names " + quote(name) + ", which the model does not have", {},
+             close ? "did you mean " + quote(*close) + "?" : "");
+    return {};
+  }
+
+  bool is_leaf(ValueId v, OpKind op) const { return g_.op(g_.def(v)) == op; }
+  std::string name_of(ValueId v) const {
+    if (g_.value_name(v).valid()) return std::string(m_.text(g_.value_name(v)));
+    return g_.label(g_.def(v)).bytes();
+  }
+  LedgerValue ledger_value(ValueId v, std::string name) const {
+    return {std::move(name), is_leaf(v, OpKind::Param) ? "param" : is_leaf(v, OpKind::Input) ? "input" : "value", false, 0, ""};
+  }
+
+  struct Wanted {
+    std::vector<ValueId> values;
+    std::vector<std::string> names;
+    bool all = false;  // by kind: those that are not reached are left out
+  };
+  std::optional<Wanted> wanted(const std::vector<std::string>& asked, std::string_view flag) {
+    Wanted out;
+    const auto leaves = [&](OpKind op) {
+      for (NodeId n : g_.nodes())
+        if (g_.op(n) == op && is_float_tensor(g_, g_.result(n)))
+          out.values.push_back(g_.result(n)), out.names.push_back(name_of(g_.result(n)));
+    };
+    const bool kind = asked.size() == 1 && (asked[0] == "params" || asked[0] == "inputs") && !names_.contains(asked[0]);
+    if (asked.empty() || kind) {
+      out.all = true;
+      leaves(asked.empty() || asked[0] == "params" ? OpKind::Param : OpKind::Input);
+      if (asked.empty() && out.values.empty()) leaves(OpKind::Input);
+      if (!out.values.empty()) return out;
+      d_.error(Code::BadFlag,
+               join(std::array<std::string_view, 2>{flag, "the model has no float inputs or params to choose from"}, ": "));
+      return std::nullopt;
+    }
+    bool ok = true;
+    for (const std::string& name : asked) {
+      const ValueId v = find(name, flag);
+      if (v.valid() && !is_float_tensor(g_, v)) {
+        d_.error(Code::BadType, std::string(flag) + " names " + quote(name) + " of type " + text(g_.type(v), m_.dims) +
+                                    ": only floats have derivatives");
+        ok = false;
+      }
+      ok &= v.valid();
+      out.values.push_back(v), out.names.push_back(name);
+    }
+    return ok ? std::optional(std::move(out)) : std::nullopt;
+  }
+
+  bool taken(const std::string& name) const {
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (m_.text(g_.output_name(i)) == name) return true;
+    return std::ranges::any_of(g_.inputs(), [&](NodeId n) { return m_.text(g_.value_name(g_.result(n))) == name; });
+  }
+  std::string fresh(const std::string& prefix, const std::string& name) const {
+    std::string out = prefix + ":" + name;
+    for (int k = 2; taken(out); ++k) out = prefix + std::to_string(k) + ":" + name;
+    return out;
+  }
+  void add_output(ValueId v, const std::string& name) {
+    g_.add_output(v, m_.symbol(name));
+    row_.outputs.push_back(name);
+  }
+  ValueId add_input(const std::string& name, ValueId like) {
+    const NodeId first = g_.first();
+    row_.inputs.push_back(name);
+    const ValueId made = Builder(g_, &d_).input(name, g_.type(like));
+    g_.move_before(g_.def(made), first);
+    return made;
+  }
+
+  // Fills the ledger, and drops from `w` what is not reached but was not asked for by name. False where that is an error.
+  bool account(std::span<const ValueId> targets, Wanted* w, std::string_view none_message) {
+    const Between way = between(g_, targets, w->values, fixed_, Follow::Derivatives);
+    const std::vector<double> paths = count_paths(g_, way, targets);
+    std::vector<std::string> converted;
+    for (const Cut& c : cuts(g_, way, fixed_)) {
+      row_.cuts.push_back({g_.label(c.node).bytes(), std::string(name(g_.op(c.node)))});
+      if (!c.converts) continue;
+      d_.error(Code::UnsupportedOp,
+               "the gradient ends at " + g_.label(c.node).quoted() + " (" + std::string(name(g_.op(c.node))) + "), which makes " +
+                   std::string(name(g_.dtype(g_.result(c.node)))) + " of a float",
+               {}, "--stop-gradient " + g_.label(c.node).quoted() + " takes what it gives as constant");
+    }
+    Wanted kept;
+    for (size_t i = 0; i < w->values.size(); ++i) {
+      const ValueId v = w->values[i];
+      LedgerValue& row = row_.values.emplace_back(ledger_value(v, w->names[i]));
+      row.paths = paths[v.raw], row.reached = row.paths > 0;
+      bool stopped = false;
+      if (!row.reached) row.why = reason(v, targets, &stopped);
+      if (row.reached || stopped) kept.values.push_back(v), kept.names.push_back(w->names[i]);
+      else if (!w->all)
+        d_.error(Code::UnsupportedOp, quote(w->names[i]) + " has no gradient: " + row.why, {},
+                 "--stop-gradient NAME of what is in the way makes it zeros");
+    }
+    if (kept.values.empty() && d_.ok()) d_.error(Code::BadFlag, std::string(none_message));
+    kept.all = w->all;
+    *w = std::move(kept);
+    return d_.ok();
+  }
+
+  // Why derivatives do not get from v to a target. `stopped`: because the user said so.
+  std::string reason(ValueId v, std::span<const ValueId> targets, bool* stopped) const {
+    const Between any = between(g_, targets, std::array{v}, {}, Follow::Everything);
+    const auto comes = [&](ValueId t) { return any.reached[t.raw]; };
+    if (any.nodes.empty() && std::ranges::find(targets, v) == targets.end()) return "nothing that was asked for depends on it";
+    if (std::ranges::none_of(targets, comes)) return "nothing that was asked for depends on it";
+    const Between open = between(g_, targets, std::array{v}, {}, Follow::Derivatives);
+    for (ValueId t : targets)
+      if (open.reached[t.raw] && is_float_tensor(g_, t)) {
+        *stopped = true;
+        return "every path goes through a value of --stop-gradient";
+      }
+    const Between way = between(g_, targets, std::array{v}, fixed_, Follow::Derivatives);
+    for (const Cut& c : cuts(g_, way, fixed_))
+      return "every path ends at an operation that gives no float, the first at " + g_.label(c.node).quoted() + " (" +
+             std::string(name(g_.op(c.node))) + ")";
+    *stopped = !fixed_.empty();
+    return "every path goes through a value of --stop-gradient";
+  }
+
+  bool grad(const Step& s) {
+    const ValueId loss = find(s.loss, "--grad");
+    auto w = wanted(s.wrt, "--wrt");
+    if (!loss.valid() || !w) return false;
+    if (!is_float_tensor(g_, loss))
+      return d_.error(Code::BadType,
+                      "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient"),
+             false;
+    if (!account(std::array{loss}, &*w, quote(s.loss) + " depends on none of the values through floats")) return false;
+    last_ = {s.loss, loss, *w, {}};
+    ValueId y = loss;
+    for (int64_t k = 1; k <= s.order; ++k) {
+      Builder b(g_, &d_);
+      const auto made = gradients(b, y, {}, w->values, fixed_, d_, expand_);
+      if (!made) return false;
+      for (size_t i = 0; i < made->size(); ++i) {
+        const std::string prefix = k == 1 ? "grad" : "grad" + std::to_string(k);
+        add_output((*made)[i], fresh(prefix, w->names[i]));
+      }
+      last_.gradients = *made;
+      y = made->front();
+    }
+    return true;
+  }
+
+  // Tangents of `ys` by those of w. Invalid where there are none.
+  std::optional<std::vector<ValueId>> push(const Wanted& w, std::span<const ValueId> ys) {
+    std::vector<ValueId> given;
+    for (size_t i = 0; i < w.values.size(); ++i) given.push_back(add_input(fresh("tangent", w.names[i]), w.values[i]));
+    Builder b(g_, &d_);
+    return tangents(b, ys, w.values, given, fixed_, d_, expand_);
+  }
+
+  bool jvp(const Step& s) {
+    auto w = wanted(s.wrt, "--jvp");
+    if (!w) return false;
+    std::vector<ValueId> ys;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (is_float_tensor(g_, g_.outputs()[i])) ys.push_back(g_.outputs()[i]), names.emplace_back(m_.text(g_.output_name(i)));
+    if (!account(ys, &*w, "no output depends on any of the values through floats")) return false;
+    const auto made = push(*w, ys);
+    if (!made) return false;
+    for (size_t i = 0; i < ys.size(); ++i)
+      if ((*made)[i].valid()) add_output((*made)[i], fresh("tangent", names[i]));
+    return true;
+  }
+
+  bool hvp() {
+    std::vector<ValueId> ys{last_.loss};
+    ys.insert(ys.end(), last_.gradients.begin(), last_.gradients.end());
+    for (size_t i = 0; i < last_.by.values.size(); ++i) {
+      LedgerValue& row = row_.values.emplace_back(ledger_value(last_.by.values[i], last_.by.names[i]));
+      const Between way = between(g_, std::span(ys).subspan(1), std::array{last_.by.values[i]}, fixed_, Follow::Derivatives);
+      row.paths = count_paths(g_, way, std::span(ys).subspan(1))[last_.by.values[i].raw], row.reached = row.paths > 0;
+      if (!row.reached) row.why = "the gradient does not depend on it";
+    }
+    const auto made = push(last_.by, ys);
+    if (!made) return false;
+    if ((*made)[0].valid()) add_output((*made)[0], fresh("tangent", last_.name));
+    Builder b(g_, &d_);
+    for (size_t i = 1; i < ys.size(); ++i) {
+      const std::vector<Dim> dims(g_.dims(ys[i]).begin(), g_.dims(ys[i]).end());
+      add_output((*made)[i].valid() ? (*made)[i] : zeros(b, g_.dtype(ys[i]), dims).v, fresh("hvp", last_.by.names[i - 1]));
+    }
+    return true;
+  }
+
+  bool vmap(const Step& s) {
+    Dim size = m_.dims.parse(s.size).value_or(Dim(0));
+    if (size == Dim(0)) return d_.error(Code::BadFlag, "--size takes a number above 0 or a name, got " + quote(s.size)), false;
+    std::vector<BatchAxis> axes(g_.inputs().size());
+    for (BatchedInput in : s.batched) {
+      const auto index = [&](const std::string& name) {
+        size_t i = 0;
+        while (i < axes.size() && m_.text(g_.value_name(g_.result(g_.inputs()[i]))) != name) ++i;
+        return i;
+      };
+      size_t i = index(in.name);
+      if (const std::string whole = in.name + ":" + std::to_string(in.axis); i == axes.size() && index(whole) < axes.size())
+        i = index(whole), in.axis = 0;
+      if (i == axes.size()) {
+        find(in.name, "--vmap");
+        if (d_.ok()) d_.error(Code::BadFlag, "--vmap names " + quote(in.name) + ", which is no input");
+        continue;
+      }
+      const ValueId v = g_.result(g_.inputs()[i]);
+      if (g_.type(v).kind != TypeKind::Tensor || in.axis > g_.rank(v)) {
+        d_.error(Code::BadFlag,
+                 "--vmap " + in.name + ":" + std::to_string(in.axis) + ": the input is " + text(g_.type(v), m_.dims));
+        continue;
+      }
+      axes[i] = in.axis;
+      row_.inputs.push_back(in.name);
+    }
+    if (!d_.ok() || !batch_main(m_, axes, size, expand_, d_)) return false;
+    for (size_t i = 0; i < g_.outputs().size(); ++i) row_.outputs.emplace_back(m_.text(g_.output_name(i)));
+    last_ = {};
+    return true;
+  }
+
+  Module& m_;
+  Graph& g_;
+  const Steps& steps_;
+  Expand expand_;
+  Ledger& ledger_;
+  Diagnostics& d_;
+  LedgerStep row_;
+  std::unordered_map<std::string, ValueId> names_;
+  std::vector<ValueId> fixed_;
+  struct Gradient {
+    std::string name;
+    ValueId loss;
+    Wanted by;
+    std::vector<ValueId> gradients;
+  } last_;
+};
+
+}  // namespace
+
+bool apply_steps(Module& m, const Steps& steps, Expand expand, Ledger* ledger, Diagnostics& d) {
+  return Stage(m, steps, expand, ledger, d).run();
+}
+
+}  // namespace rlxc::transform

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Models written as ONNX compute what they did before: read back here, and in ONNX Runtime where RLXC_ORT names a folder with
+# onnxruntime-node. Writing twice changes nothing more.
+set -eu
+models=${RLXC_TEST_MODELS:-}
+fail() { echo "$1"; exit 1; }
+nodes() { "$RLXC" inspect "$1" --stage hir | grep -c ' = '; }
+check() { # MODEL DATA NAME
+  local out="$TMPDIR/$3.onnx"
+  "$RLXC" simplify "$1" -o "$out" || fail "simplify of $1"
+  "$RLXC" run "$out" --data "$2" --engine reference > "$TMPDIR/run" || fail "$1 differs: $(cat "$TMPDIR/run")"
+  "$RLXC" simplify "$out" -o "$TMPDIR/again.onnx" && "$RLXC" simplify "$TMPDIR/again.onnx" -o "$TMPDIR/twice.onnx"
+  [ "$(nodes "$TMPDIR/again.onnx")" = "$(nodes "$TMPDIR/twice.onnx")" ] || fail "$1: a second simplification changes it"
+  pairs+=("$out" "$2")
+}
+pairs=()
+check examples/bert.onnx examples/bert_data bert_example
+if [ -n "$models" ]; then
+  for folder in "$models"/tiny/*/; do
+    data=$(ls -d "$folder"test_data_set_0 2>/dev/null || true)
+    [ -n "$data" ] && check "$(ls "$folder"*.onnx | head -1)" "$data" "$(basename "$folder")"
+  done
+fi
+"$RLXC" transform examples/mlp.json --grad y --wrt params -o "$TMPDIR/mlp.onnx" 2> /dev/null
+"$RLXC" run "$TMPDIR/mlp.onnx" --random --size batch=3 | grep -q 'ok .* grad:fc1.weight' || fail "a gradient as ONNX"
+[ -z "${RLXC_ORT:-}" ] || node scripts/run-onnx.mjs "$RLXC_ORT" "${pairs[@]}"
