@@ -210,4 +210,12 @@ TEST_CASE("no result has a negative size") {
   refused(m, Code::BadShape, "a negative size");
 }
 
+TEST_CASE("LRN needs a channel axis") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {3}, {1, 2, 3});
+  m.add(node("LRN", {"x"}, {"y"}, {attribute("size", 3)}));
+  m.output("y");
+  refused(m, Code::BadShape, "needs [N,C,...]");
+}
+
 }  // namespace rlxc
