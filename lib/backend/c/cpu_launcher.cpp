@@ -92,7 +92,7 @@ class Launcher {
     return "0";
   }
 
-  // Of a kernel, whose pointers are `restrict`: those to no bytes would be alike.
+  // A kernel argument. Buffers of zero bytes are null: `restrict` pointers must not be equal.
   std::string argument(const BufferSlice& p) {
     return p.memory == BufferSlice::Memory::Arena && p.slot_bytes == Dim(0) ? "0" : pointer(p);
   }

@@ -10,7 +10,7 @@ namespace rlxc {
 std::string portable_header(const codegen::Package&);  // levels.h: the names of the kernels of RLXC_LEVEL
 // levels.c: the pointers, and the choice. `prototypes`: of the kernels, one a line.
 std::string portable_source(const codegen::Package&, const std::string& prototypes);
-// Of the Makefile: the objects of kernel files and others (names without suffix), and the rules that make them.
+// Parts of the Makefile: the object files of the sources (names without suffix), and the rules that build them.
 std::string portable_objects(const std::vector<std::string>& parts);
 std::string portable_rules(const std::string& package);
 

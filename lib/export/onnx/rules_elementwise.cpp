@@ -114,7 +114,7 @@ bool cast(const Site& s) {
   const CastAttrs c = s.attrs<CastAttrs>();
   return s.be("Cast", s.all(), Attributes().integer("to", onnx_dtype(c.to)).integer("saturate", c.saturate));
 }
-// Of floats ONNX knows the remainder with the sign of the dividend only.
+// ONNX has only the float remainder with the sign of the dividend (fmod).
 bool mod(const Site& s) {
   if (!is_float(s.dtype(0))) return s.be("Mod", s.all());
   const std::string times = s.w.node("Mul", {s.in(1), s.w.node("Floor", {s.w.node("Div", s.all())})});

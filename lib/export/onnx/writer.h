@@ -1,4 +1,4 @@
-// What rules of operations write with: nodes, names and small constants of one ONNX graph and its sub-graphs.
+// The writer that export rules use: adds nodes, names and small constants to one ONNX graph and its sub-graphs.
 #pragma once
 #include <map>
 #include <optional>

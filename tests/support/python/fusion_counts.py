@@ -20,7 +20,7 @@ def down(g, value, stop, depth):
 
 def mean_of(g, value):
     """x when the value is the mean of x over its last axes."""
-    n = g.made_by(value, "Reduce")
+    n = g.defining_op(value, "Reduce")
     if not n or n.attrs.get("op") != "mean":
         return None
     axes, rank = n.attrs.get("axes", []), len(g.dims[n.operands[0]])
@@ -28,7 +28,7 @@ def mean_of(g, value):
 
 
 def square_of(g, value):
-    n = g.made_by(value, "Pow", "Mul")
+    n = g.defining_op(value, "Pow", "Mul")
     if not n:
         return None
     return n.operands[0] if n.op == "Pow" or n.operands[0] == n.operands[1] else None

@@ -110,7 +110,7 @@ def scales_channels(g, region, y):
 
 def decoded(g, value):
     """The Dequantize that makes it, or the region that one became: an integer, cast and scaled."""
-    n = g.made_by(value, "Dequantize", "ElementwiseRegion")
+    n = g.defining_op(value, "Dequantize", "ElementwiseRegion")
     if n is None or n.op == "Dequantize":
         return n
     steps = n.attrs["steps"]
@@ -120,7 +120,7 @@ def decoded(g, value):
 def dequantized(g, value):
     """The node that decodes it, through what moves it and casts between floats."""
     for _ in range(4):
-        n = decoded(g, value) or g.made_by(value, "Transpose", "Cast")
+        n = decoded(g, value) or g.defining_op(value, "Transpose", "Cast")
         if n is None or n.op in ("Dequantize", "ElementwiseRegion") or g.dtype[n.operands[0]] not in FLOATS:
             break
         value = n.operands[0]
@@ -141,7 +141,7 @@ def quantized_weights(g):
         x, w = n.operands[:2]
         if len(g.dims[w]) != 2 or not g.is_weight(w) or (g.codes_decoded and of_few_bits(g, w)):
             continue
-        if g.codes_asked or (dequantized(g, w) and not g.made_by(x, "Dequantize")):
+        if g.codes_asked or (dequantized(g, w) and not g.defining_op(x, "Dequantize")):
             yield "quantized_weights", names(n)
 
 
@@ -192,7 +192,7 @@ def norms(g):
     for n in g.nodes:
         if n.op not in ("LayerNorm", "RmsNorm"):
             continue
-        add = g.made_by(n.operands[0], "Add")
+        add = g.defining_op(n.operands[0], "Add")
         if add and not any(g.is_weight(v) for v in add.operands):
             if all(g.dims[v] == g.dims[n.operands[0]] for v in add.operands):
                 yield ("residual_ln" if n.op == "LayerNorm" else "residual_rms_norm"), names(n, add)
@@ -350,7 +350,7 @@ def shared_inputs(g):
 
 
 def half_of(g, value):
-    n = g.made_by(value, "Narrow")
+    n = g.defining_op(value, "Narrow")
     if n and n.attrs.get("axis") == len(g.dims[value]) - 1:
         length, whole = str(n.attrs.get("len")), g.dims[n.operands[0]][-1]
         if length.isdigit() and whole.isdigit() and 2 * int(length) == int(whole):
@@ -363,7 +363,7 @@ def gates(g):
     for n in g.nodes:
         if n.op == "Mul":
             for up, acted in (n.operands, reversed(n.operands)):
-                act = g.made_by(acted, "Silu", "Gelu", "GeluApprox", "Relu", "Sigmoid")
+                act = g.defining_op(acted, "Silu", "Gelu", "GeluApprox", "Relu", "Sigmoid")
                 a, b = half_of(g, up), half_of(g, act.operands[0]) if act else None
                 if a and b and a[0] == b[0] and a[1] != b[1]:
                     yield "swiglu", names(n)
@@ -408,23 +408,23 @@ def written_out(g):
         if n.op == "Sigmoid" and any(u.op == "Mul" and n.operands[0] in u.operands for u in g.users_of(n.results[0])):
             yield "silu", names(n)
         if n.op == "Reduce" and n.attrs.get("op") == "mean":
-            square = g.made_by(n.operands[0], "Pow", "Mul")
+            square = g.defining_op(n.operands[0], "Pow", "Mul")
             if square and (square.op == "Pow" or square.operands[0] == square.operands[1]):
                 yield "layer_norm", names(n)
         if n.op == "Concat" and len(n.operands) == 2 and n.attrs.get("axis") == len(g.dims[n.results[0]]) - 1:
-            neg = g.made_by(n.operands[0], "Neg")
+            neg = g.defining_op(n.operands[0], "Neg")
             a, b = (half_of(g, neg.operands[0]) if neg else None), half_of(g, n.operands[1])
             if a and b and a[0] == b[0] and a[1] > 0 == b[1]:
                 yield "rope", names(n, *g.users_of(n.results[0]), *(v for u in g.users_of(n.results[0]) for r in u.results
                                                                    for v in g.users_of(r)))
         if n.op == "Concat" and len(n.operands) == 2:
-            real, imaginary = (g.made_by(v, "ElementwiseRegion") for v in n.operands)
+            real, imaginary = (g.defining_op(v, "ElementwiseRegion") for v in n.operands)
             turns = [[s.split("(")[0] for s in x.attrs["steps"]] if x else None for x in (real, imaginary)]
             if turns == [["mul", "mul", "sub"], ["mul", "mul", "add"]] and sorted(real.operands) == sorted(imaginary.operands):
                 yield "rope", names(n)
         if n.op == "Rope" and (len(n.operands) < 4 or n.operands[3] is None):
-            x = g.made_by(n.operands[0], "Reshape")
-            norm = g.made_by(x.operands[0] if x else n.operands[0], "RmsNorm")
+            x = g.defining_op(n.operands[0], "Reshape")
+            norm = g.defining_op(x.operands[0] if x else n.operands[0], "RmsNorm")
             if norm and len(g.dims[norm.results[0]]) == 4:
                 yield "norm_rope", names(n, norm)
 

@@ -34,7 +34,7 @@ class Graph:
                 if value is not None:
                     self.users.setdefault(value, []).append(n)
 
-    def made_by(self, value, *ops):
+    def defining_op(self, value, *ops):
         n = self.maker.get(value)
         return n if n and n.op in ops else None
 
