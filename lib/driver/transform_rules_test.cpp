@@ -18,12 +18,6 @@ namespace {
 
 bool is_real(const HostValue& v) { return v.kind == TypeKind::Tensor && v.tensor.dtype == DType::F64; }
 
-std::vector<Sample> all_samples() {
-  std::vector<Sample> all = samples();
-  for (Sample& s : composite_samples()) all.push_back(std::move(s));
-  return all;
-}
-
 struct OneNode {
   Module m;
   Diagnostics d;

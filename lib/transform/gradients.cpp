@@ -114,10 +114,7 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, std::span<const ValueI
     const Rule rule = has_slope(g.op(*n)) ? elementwise_back : find_rule(g.op(*n));
     Adjoint a(b, *n, given, active, expand);
     if ((!rule || !rule(a)) && !back_by_expansion(a)) {
-      diagnostics.error(Code::UnsupportedOp, "the gradient of " + g.label(*n).quoted() + " (" + std::string(name(g.op(*n))) +
-                                                 (!rule              ? ") is not known"
-                                                  : a.inside.empty() ? ") is not known for its attributes or sizes"
-                                                                     : ") is not known: " + a.inside));
+      add_unknown(diagnostics, "gradient", g, *n, rule != nullptr, a.inside);
       // Its operands get something, so that those before it that lack a rule are named as well.
       a.parts.clear();
       for (size_t i = 0; i < g.operands(*n).size(); ++i)

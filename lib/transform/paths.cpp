@@ -91,4 +91,13 @@ std::vector<Cut> cuts(const Graph& g, const Between& all, std::span<const ValueI
   return out;
 }
 
+void add_unknown(Diagnostics& d, std::string_view derivative, const Graph& g, NodeId n, bool has_rule,
+                 const std::string& inside) {
+  d.error(Code::UnsupportedOp, "the " + std::string(derivative) + " of " + g.label(n).quoted() + " (" +
+                                   std::string(name(g.op(n))) +
+                                   (!has_rule        ? ") is not known"
+                                    : inside.empty() ? ") is not known for its attributes or sizes"
+                                                     : ") is not known: " + inside));
+}
+
 }  // namespace rlxc::transform

@@ -1,9 +1,12 @@
 // What lies between values and a value that depends on them, and which of it derivatives pass.
 #pragma once
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
+#include "support/diagnostics.h"
 
 namespace rlxc::transform {
 
@@ -34,5 +37,8 @@ struct Cut {
   bool converts = false;
 };
 std::vector<Cut> cuts(const Graph&, const Between&, std::span<const ValueId> fixed);
+
+// The error for a node without a rule. `inside`: why its rule or decomposition failed, or empty.
+void add_unknown(Diagnostics&, std::string_view derivative, const Graph&, NodeId, bool has_rule, const std::string& inside);
 
 }  // namespace rlxc::transform

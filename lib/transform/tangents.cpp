@@ -96,11 +96,7 @@ std::optional<std::vector<ValueId>> tangents(Builder& b, std::span<const ValueId
     const DualRule rule = has_slope(op) ? elementwise_dual : find_dual(op);
     Dual d(b, n, given, expand);
     const bool known = (rule && rule(d)) || dual_by_expansion(d);
-    if (!known)
-      diagnostics.error(Code::UnsupportedOp, "the tangent of " + g.label(n).quoted() + " (" + std::string(name(op)) +
-                                                 (!rule              ? ") is not known"
-                                                  : d.inside.empty() ? ") is not known for its attributes or sizes"
-                                                                     : ") is not known: " + d.inside));
+    if (!known) add_unknown(diagnostics, "tangent", g, n, rule != nullptr, d.inside);
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const ValueId v = g.result(n, r);
       if (!way.reached[v.raw] || std::ranges::find(xs, v) != xs.end()) continue;

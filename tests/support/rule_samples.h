@@ -218,4 +218,10 @@ inline std::vector<Sample> composite_samples() {
   };
 }
 
+inline std::vector<Sample> all_samples() {
+  std::vector<Sample> all = samples();
+  for (Sample& s : composite_samples()) all.push_back(std::move(s));
+  return all;
+}
+
 }  // namespace rlxc::test
