@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Kernels of the cpu target on one thread: time of a run of a one-node package (processor time, best of several), beside it what
-the machine's multiply-adds or memory allow, measured in the same run. Usage: bench/kernels.py [PART OF A NAME ...]"""
+"""Kernels of the cpu target on one thread: time of a run of a package of one node (processor time, best of several), beside it
+what the machine's multiply-adds or memory allow, measured in the same run. Rows named *cold* have several nodes with weights of
+their own, more than the second cache holds, as in a model: products of one operand, or convolutions of one another.
+ALONE is a command that runs another on one core ("taskset -c 0"). Usage: bench/kernels.py [PART OF A NAME ...]"""
 import array
 import json
 import os
@@ -13,6 +15,8 @@ import tempfile
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 cc = os.environ.get("CC", "gcc")
+alone = os.environ.get("ALONE", "taskset -c 0").split()
+COLD_BYTES = 48 << 20  # of weights
 
 
 def run(args, **more):
@@ -44,6 +48,43 @@ def one_node(op, operands, results, attrs):
     return {"format": "rlxc-graph", "format_version": "1.0", "module": "m", "constants": constants, "graphs": [graph]}, inputs
 
 
+def many_nodes(op, operands, result, attrs, count):
+    """`count` nodes, each with weights of its own. Products read one input; convolutions read one another, the first one that of
+    eight channels, and a mean reads the last."""
+    dims, weights = operands[0][0], operands[1][0]
+    constants, nodes, outputs, last = [], [], [], 0
+
+    def add(op, operands, attrs):
+        nonlocal last
+        last += 1
+        nodes.append({"op": op, "operands": operands, "attrs": attrs, "results": [last]})
+        return last
+
+    def node(x, dims, attrs):
+        nonlocal last
+        number, last = len(constants), last + 1
+        constants.append({"id": number, "dtype": "f32", "dims": dims, "splat": 0.01 + 1e-5 * number})
+        nodes.append({"op": "Param", "attrs": {"data": number}, "results": [[last, f"f32[{','.join(map(str, dims))}]", f"w{number}"]]})
+        return add(op, [x, last], attrs)
+
+    x = 0
+    if op == "Conv":
+        channels, dims = dims[1], [1, 8, *dims[2:]]
+    nodes.append({"op": "Input", "results": [[0, f"f32[{','.join(map(str, dims))}]", "x0"]]})
+    if op == "Conv":
+        x = node(x, [channels, 8, 1, 1], {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]})
+    for i in range(count):
+        y = node(x, weights, attrs)
+        if op == "Conv":
+            x = y
+        else:
+            outputs.append([y, f"y{i}"])
+    if op == "Conv":
+        outputs.append([add("Reduce", [x], {"op": "mean", "axes": [2, 3], "keep_dim": True}), "y"])
+    graph = {"name": "main", "nodes": nodes, "outputs": outputs}
+    return {"format": "rlxc-graph", "format_version": "1.0", "module": "m", "constants": constants, "graphs": [graph]}, [dims]
+
+
 def size(dims):
     n = 1
     for d in dims:
@@ -60,10 +101,11 @@ def milliseconds(graph, inputs, folder, repeat):
         with open(files[-1], "wb") as f:
             values = array.array("f", [random.uniform(-1, 1) for _ in range(min(size(dims), 1 << 16))])
             array.array("f", (values * (size(dims) // len(values) + 1))[:size(dims)]).tofile(f)
-    run([rlxc, "compile", "m.json", "--target", "cpu", "--emit", "kernels", "-q", "-o", "out"], cwd=folder)
+    run([rlxc, "compile", "m.json", "--target", "cpu", "--emit", "kernels", "-q", "-o", "out",
+         "--disable-pass", "fuse_shared_input_matmul"], cwd=folder)
     package = os.path.join(folder, "out/kernels/cpu")
     run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
-    text = run(["taskset", "-c", "0", "./run", "--threads", "1", "--repeat", str(repeat)] + files, cwd=package)
+    text = run(alone + ["./run", "--threads", "1", "--repeat", str(repeat)] + files, cwd=package)
     return float(re.search(r"processor min ([\d.]+)", text).group(1))
 
 
@@ -119,15 +161,28 @@ CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
     ("Fft 64x4096", 0, 16 * 64 * 4096, ("Fft", [([64, 4096, 2], "input")], 1, {"axis": 1})),
 ]
 
+# Convolutions have as many results as channels, so that each can read the one before.
+COLD = [product(128, 768, 768, True), product(128, 3072, 768, True), product(128, 768, 3072, True), product(197, 2304, 768, True),
+        *(conv(c, n, c, 3, 1) for c, n in ((64, 56), (128, 28), (256, 14), (512, 7))),
+        *(conv(c, n, c, 1, 1) for c, n in ((256, 56), (512, 28), (1024, 14), (2048, 7))),
+        *(conv(c, n, c, k, 1, c) for c, n, k in ((960, 7, 5), (672, 14, 5), (240, 28, 3), (64, 112, 3)))]
+
+
+def line(name, ms, flops, moved):
+    rate, roof, unit = (moved / ms / 1e6, memory, "GB/s") if moved else (flops / ms / 1e6, peak, "GFLOP/s")
+    print(f"{name:44} {ms:9.4f} {rate:7.1f} {unit:7} {100 * rate / roof:7.0f}%", flush=True)
+
+
 with tempfile.TemporaryDirectory() as tmp:
     run([cc, "-O2", "-march=native", "-o", os.path.join(tmp, "roof"), os.path.join(root, "bench/roof.c")])
-    peak, memory, *_ = map(float, run(["taskset", "-c", "0", os.path.join(tmp, "roof")]).split())
+    peak, memory, *_ = map(float, run(alone + [os.path.join(tmp, "roof")]).split())
     print(f"one thread: {peak:.1f} GFLOP/s, {memory:.1f} GB/s; {run([cc, '--version']).splitlines()[0]}")
     print(f"{'kernel':44} {'ms':>9} {'achieved':>15} {'of roof':>8}")
+    wanted = lambda name: not sys.argv[1:] or any(a in name for a in sys.argv[1:])
     for name, flops, moved, node in CASES:
-        if sys.argv[1:] and not any(a in name for a in sys.argv[1:]):
-            continue
-        graph, inputs = one_node(*node)
-        ms = milliseconds(graph, inputs, tmp, 200 if max(flops / 1e9, moved / 1e7) < 0.5 else 20)
-        rate, roof, unit = (moved / ms / 1e6, memory, "GB/s") if moved else (flops / ms / 1e6, peak, "GFLOP/s")
-        print(f"{name:44} {ms:9.4f} {rate:7.1f} {unit:7} {100 * rate / roof:7.0f}%", flush=True)
+        if wanted(name):
+            line(name, milliseconds(*one_node(*node), tmp, 200 if max(flops / 1e9, moved / 1e7) < 0.5 else 20), flops, moved)
+    for name, flops, _, node in COLD:
+        if wanted(name := f"{name}, cold"):
+            count = min(max(COLD_BYTES // (4 * size(node[1][1][0])), 8), 32)
+            line(name, milliseconds(*many_nodes(*node, count), tmp, 10) / count, flops, 0)

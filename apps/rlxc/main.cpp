@@ -1,15 +1,19 @@
 // The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/driver.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <cstdlib>
 #include <deque>
 #include <iostream>
 
 #include "driver/commands.h"
 #include "driver/limits.h"
+#include "driver/progress_line.h"
 #include "driver/reproducer.h"
 #include "options/configuration.h"
+#include "options/help.h"
 #include "options/option_text.h"
 #include "support/output_file.h"
 #include "support/temporary_folder.h"
@@ -18,19 +22,6 @@
 namespace {
 
 using namespace rlxc;
-
-constexpr char kExamples[] = R"(Examples:
-  rlxc compile model.onnx --target metal --precision automixed -o out/
-  rlxc compile model.onnx --target cpu --target cuda --emit lir,plan,fusion
-  rlxc compile model.onnx --emit fusion -o - | less
-  rlxc run model.onnx --data test_data_set_0
-  rlxc check model.onnx --target all
-  rlxc inspect model.onnx --after-each
-  rlxc transform model.onnx --grad loss -o gradients.json
-  rlxc list passes
-
-Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
-7 resource limit, 70 internal error.)";
 
 // An option and its values on the command line.
 struct Given {
@@ -46,22 +37,16 @@ bool is_step(const Option& o) { return o.group == Group::Transforms || !o.step.e
 
 void add_option(CLI::App* app, Given& given) {
   const Option& o = *given.option;
-  const std::string flag(o.flag), help = help_text(o);
-  if (is_flag(o) && is_step(o)) given.flag = app->add_flag(flag, help);
-  else if (is_flag(o)) given.flag = app->add_flag(flag, given.value, help);
-  else given.flag = is_list(o) ? app->add_option(flag, given.words, help) : app->add_option(flag, given.word, help);
+  const std::string flag(o.flag);
+  if (is_flag(o) && is_step(o)) given.flag = app->add_flag(flag);
+  else if (is_flag(o)) given.flag = app->add_flag(flag, given.value);
+  else given.flag = is_list(o) ? app->add_option(flag, given.words) : app->add_option(flag, given.word);
   if (is_step(o) && !is_flag(o)) given.flag->allow_extra_args(false);
   if (o.required) given.flag->required();
-  if (o.group != Group::Run) given.flag->group(std::string(kGroupNames[static_cast<size_t>(o.group)]));
-  if (is_flag(o)) return;
-  given.flag->type_name(value_name(o));
-  if (const std::string text = value_text(CommandLine(), o); !text.empty() && text != "0" && text != "-1" && !o.required)
-    given.flag->default_str(text);
 }
 
 CLI::App* add_command(CLI::App* app, const CommandInfo& command, std::deque<Given>* given) {
-  CLI::App* sub = app->add_subcommand(std::string(command.name), std::string(command.help));
-  sub->footer(std::string(command.example));
+  CLI::App* sub = app->add_subcommand(std::string(command.name));
   for (const Option& o : kOptions)
     if (o.commands & command.command) add_option(sub, given->emplace_back(Given{&o}));
   return sub;
@@ -72,17 +57,72 @@ int wrong_usage(const std::string& message) {
   return static_cast<int>(ExitCode::Usage);
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector<std::string>& arguments) {
-  if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-  std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
-  std::vector<std::string> owned;
-  for (const CLI::App* sub : app.get_subcommands({})) owned.push_back(sub->get_name());
-  if (!arguments.empty() && app.get_subcommands().empty()) {
-    const std::vector<std::string_view> names(owned.begin(), owned.end());
-    if (auto close = closest(arguments[0], names)) std::cerr << "  help: did you mean \"rlxc " << *close << "\"?\n";
+size_t terminal_width() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return std::clamp<size_t>(size.ws_col, 60, 140);
+  return 100;
+}
+
+// Prints help if the arguments ask for it.
+bool print_help(const std::vector<std::string>& arguments) {
+  const CommandInfo* command = nullptr;
+  bool asked = arguments.empty() || arguments[0] == "help";
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    if (!command) command = find_command(word);
+    asked |= word == "--help" || word == "-h";
   }
-  const auto subs = app.get_subcommands();
-  std::cerr << "  help: see rlxc " << (subs.empty() ? "" : subs[0]->get_name() + " ") << "--help\n";
+  if (!asked) return false;
+  std::cout << (command ? command_help(*command, terminal_width()) : program_help(terminal_width()));
+  return true;
+}
+
+// The flags on the command line that the command does not have, with advice.
+std::vector<std::pair<std::string, std::string>> unknown_flags(const CommandInfo& command,
+                                                               const std::vector<std::string>& arguments) {
+  std::vector<std::string_view> own{"--help", "-h"}, others;
+  for (const Option& o : kOptions)
+    for (std::string_view s : split(o.flag.substr(o.flag.starts_with('!')), ','))
+      if (s.starts_with('-')) ((o.commands & command.command) ? own : others).push_back(s);
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    const std::string flag = word.substr(0, word.find('='));
+    const bool is_flag_word =
+        flag.size() > 1 && flag[0] == '-' && !std::isdigit(static_cast<unsigned char>(flag[1])) && flag[1] != '.';
+    const bool bundled = flag.size() > 2 && flag[1] != '-' && std::ranges::find(own, flag.substr(0, 2)) != own.end();
+    if (!is_flag_word || bundled || std::ranges::find(own, flag) != own.end()) continue;
+    const auto close = closest(flag, own);
+    std::string advice = close ? "did you mean " + std::string(*close) + "?" : "";
+    if (!close && std::ranges::find(others, flag) != others.end()) {
+      std::vector<std::string_view> commands;
+      for (const CommandInfo& c : kCommands)
+        for (const Option& o : kOptions)
+          if ((o.commands & c.command) && long_name(o) == flag && (commands.empty() || commands.back() != c.name))
+            commands.push_back(c.name);
+      advice = "it is a flag of " + join(commands, ", ");
+    }
+    out.emplace_back(flag, advice);
+  }
+  return out;
+}
+
+int usage_error(const CLI::ParseError& e, const std::vector<std::string>& arguments) {
+  const CommandInfo* command = arguments.empty() ? nullptr : find_command(arguments[0]);
+  const auto flags = command ? unknown_flags(*command, arguments) : std::vector<std::pair<std::string, std::string>>{};
+  for (const auto& [flag, advice] : flags) {
+    std::cerr << "rlxc: error[RLX0110]: unknown flag " << quote(flag) << "\n";
+    if (!advice.empty()) std::cerr << "  help: " << advice << "\n";
+  }
+  if (!command && !arguments.empty() && !arguments[0].starts_with('-')) {
+    std::vector<std::string_view> names;
+    for (const CommandInfo& c : kCommands) names.push_back(c.name);
+    std::cerr << "rlxc: error[RLX0110]: there is no command " << quote(arguments[0]) << "\n";
+    if (auto close = closest(arguments[0], names)) std::cerr << "  help: did you mean \"rlxc " << *close << "\"?\n";
+  } else if (flags.empty()) {
+    std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
+  }
+  std::cerr << "  help: see rlxc " << (command ? std::string(command->name) + " " : "") << "--help\n";
   return static_cast<int>(ExitCode::Usage);
 }
 
@@ -121,6 +161,7 @@ void apply_steps(const CLI::App& app, const std::deque<Given>& given, CommandLin
 std::string resolve(const CLI::App& app, const std::deque<Given>& given, CommandLine* line, Diagnostics& d) {
   apply_environment(
       *line, [](const char* name) -> const char* { return std::getenv(name); }, d);
+  check_variable_names(environ, d);
   for (const Given& g : given)
     if (long_name(*g.option) == "--config") apply(g, line);
   if (!line->config.empty() && !read_configuration(line->config, *line, d)) return {};
@@ -130,20 +171,18 @@ std::string resolve(const CLI::App& app, const std::deque<Given>& given, Command
   return {};
 }
 
-ExitCode completion(const CLI::App& app, const std::string& shell) {
-  std::vector<std::string> commands;
-  for (const CLI::App* sub : app.get_subcommands({})) {
-    std::string line = sub->get_name();
-    for (const CLI::Option* option : sub->get_options())
-      for (const std::string& flag : option->get_lnames()) line += " --" + flag;
-    commands.push_back(line);
-  }
-  return completion_command(shell, commands);
-}
-
-ExitCode run_command_line(Subcommand command, CommandLine& line, const CLI::App& app, Terminal terminal) {
-  line.need_weights = command == kRun || command == kProfile || command == kCalibrate;
+ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal terminal) {
+  const bool random_run = command == kRun && line.RunRequest::random;
+  line.need_weights = (command & (kCalibrate | kTrain)) || (command == kRun && !random_run);
+  line.allow_missing_weights |= random_run || command == kProfile || command == kBench;
   switch (command) {
+    case kInfo: return info_command(line, line.as_json, terminal);
+    case kBench: return bench_command(line, line, line, terminal);
+    case kExtract: return extract_command(line, line.cut_inputs, line.cut_outputs, terminal);
+    case kReduce: return reduce_command(line, line.check, terminal);
+    case kEval: return eval_command(line.name, line.sizes_of_expression, terminal);
+    case kReport: return report_command(line.before, line.after, line.output, terminal);
+    case kManual: return manual_command(line.name, terminal);
     case kCompile: return compile_command(line, terminal);
     case kSpecialize:
       line.targets = line.own_target.empty() ? std::vector<std::string>{} : std::vector{line.own_target};
@@ -155,13 +194,14 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, const CLI::App&
     case kInspect: return inspect_command(line, line.stage, line.after_each, line.as_json, terminal);
     case kTransform: return transform_command(line, line.ledger, terminal);
     case kSimplify: return simplify_command(line, terminal);
+    case kTrain: return train_command(line, line, terminal);
     case kPlan: return plan_command(line.csv, line.capacity, static_cast<uint64_t>(line.effort), terminal);
     case kBisect: return bisect_command(line, line.check, terminal);
     case kDiff: return diff_command(line.before, line.after, line.fail_on, line.as_json, terminal);
     case kList: return list_command(line.topic, line.as_json, line.matrix, line.markdown);
     case kSchema: return schema_command(line.name, terminal);
     case kExplain: return explain_command(line.name, terminal);
-    default: return completion(app, line.name);
+    default: return completion_command(line.name);
   }
 }
 
@@ -170,19 +210,20 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, const CLI::App&
 int main(int argc, char** argv) {
   report_crashes(argc, argv);
   clean_up_on_signals();
-  CLI::App app{
-      "rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel "
-      "source out.",
-      "rlxc"};
-  app.set_version_flag("--version", std::string("rlxc ") + std::string(version()));
-  app.footer(kExamples);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (print_help(arguments)) return static_cast<int>(arguments.empty() ? ExitCode::Usage : ExitCode::Ok);
+  if (arguments[0] == "--version") {
+    std::cout << "rlxc " << version() << "\n" << build_description() << "\n";
+    return static_cast<int>(ExitCode::Ok);
+  }
+  CLI::App app;
   app.require_subcommand(1);
   std::map<Subcommand, std::pair<CLI::App*, std::deque<Given>>> commands;
   for (const CommandInfo& c : kCommands) commands[c.command].first = add_command(&app, c, &commands[c.command].second);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return usage_error(app, e, {argv + 1, argv + argc});
+    return usage_error(e, arguments);
   }
   const auto chosen = std::ranges::find_if(commands, [](const auto& c) { return c.second.first->parsed(); });
 
@@ -203,7 +244,12 @@ int main(int argc, char** argv) {
   if (line.quiet) terminal.warnings = 0;
   if (line.verbose) terminal.warnings = Diagnostics::kMaxKept;
   if (chosen->first & kModelCommands) limit_process(line);
-  ExitCode code = run_command_line(chosen->first, line, app, terminal);
+  std::optional<ProgressLine> progress;
+  constexpr uint32_t kQuietWorkers =
+      kCompile | kSpecialize | kRun | kProfile | kBench | kCalibrate | kCheck | kTransform | kSimplify;
+  if ((chosen->first & kQuietWorkers) && terminal.err_is_tty && !line.quiet && !line.verbose) progress.emplace();
+  ExitCode code = run_command_line(chosen->first, line, terminal);
+  progress.reset();
   std::cout.flush();
   if (!std::cout && code == ExitCode::Ok) {
     std::cerr << "rlxc: error[RLX0106]: cannot write to standard output\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/channel_blocks.h"
 #include "analysis/cost.h"
 #include "ir/op_rules.h"
 
@@ -412,7 +413,7 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
   return view_of(g, n, [&](ValueId v) -> const Layout* { return (last = layout_in_larger(g, v)) ? &*last : nullptr; });
 }
 
-GraphLayouts assign_layouts(const Graph& g) {
+GraphLayouts assign_layouts(const Graph& g, int64_t lanes) {
   GraphLayouts out(g);
   for (NodeId n : g.nodes()) {
     for (size_t i = 0; i < g.result_count(n); ++i) {
@@ -426,6 +427,7 @@ GraphLayouts assign_layouts(const Graph& g) {
       out.offset[v.raw] = g.module().dims.add(out.offset[view->of.raw], view->byte_offset);
     }
   }
+  if (lanes > 1) assign_channel_blocks(g, lanes, &out);
   return out;
 }
 

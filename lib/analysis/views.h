@@ -28,7 +28,8 @@ std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
 // The view that the first result of the node is, or nullopt if the node moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);
 
-// Views and layouts of all values. Memory planning and code generation read the result from GraphPlan::layouts. O(values).
-GraphLayouts assign_layouts(const Graph&);
+// Views and layouts of all values. Memory planning and code generation read the result from GraphPlan::layouts. `lanes`: f32
+// elements of a vector, if kernels read images whose channels are in blocks (channel_blocks.h); else 0. O(values).
+GraphLayouts assign_layouts(const Graph&, int64_t lanes = 0);
 
 }  // namespace rlxc

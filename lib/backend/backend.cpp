@@ -28,6 +28,7 @@ std::optional<codegen::CapabilityRow> capability(const TargetInfo& t) {
   row.mapping = t.mapping;
   row.max_arguments = t.max_arguments;
   row.weights_apart = t.max_binding > 0;
+  row.collectives = t.collectives;
   row.dtypes.reset();
   for (DType d : t.dtypes) row.dtypes.set(static_cast<size_t>(d));
   return row;

@@ -32,7 +32,7 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
     const ValueId v = g->result(n);
     const auto bytes = byte_size(g->type(v));
     if (!bytes) d.error(Code::MissingWeights, "the sizes of a parameter must be known", "node " + g->label(n).quoted());
-    const ForeignText name(m.text(g->value_name(v)));
+    const ForeignText name = m.text(g->value_name(v));
     p.weights.push_back({g->attrs<DataAttrs>(n).data, g->dtype(v), name.empty() ? g->label(n) : name, bytes.value_or(0)});
   }
   const Graph& main = m.main();
@@ -41,10 +41,9 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
     for (Dim dim : main.dims(main.result(n)))
       for (std::string& s : m.dims.symbols_of(dim)) symbols.insert(std::move(s));
   for (const std::string& s : symbols) p.symbols.emplace_back(s);
-  for (NodeId n : main.inputs())
-    p.inputs.push_back({ForeignText(m.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+  for (NodeId n : main.inputs()) p.inputs.push_back({m.text(main.value_name(main.result(n))), main.id(), main.result(n)});
   for (size_t i = 0; i < main.outputs().size(); ++i)
-    p.outputs.push_back({ForeignText(m.text(main.output_name(i))), main.id(), main.outputs()[i]});
+    p.outputs.push_back({m.text(main.output_name(i)), main.id(), main.outputs()[i]});
   return p;
 }
 

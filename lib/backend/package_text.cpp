@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/weight_files.h"
+#include "codegen/equal_sizes.h"
 #include "support/text.h"
 
 namespace rlxc {

@@ -13,6 +13,7 @@ struct CapabilityRow {
   kernel::Mapping mapping;
   size_t max_arguments = 0;                           // most arguments of a kernel; 0: unlimited
   bool weights_apart = false;                         // weights are separate arguments, all other memory is one argument
+  bool collectives = false;                           // hosts exchange data between devices
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // element types that kernels may read and write
 
   // The element types of the kernel language.

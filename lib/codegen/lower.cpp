@@ -98,6 +98,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Gru, lower_recurrent},
     {OpKind::Rnn, lower_recurrent},
     {OpKind::SelectiveScan, lower_selective_scan},
+    {OpKind::AllReduce, nullptr, {{{0b1}}}},  // by the host
 };
 
 const LoweringRow& row_of(OpKind op) {

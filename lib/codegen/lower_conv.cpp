@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/lower_blocked.h"
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/conv.h"
@@ -120,24 +121,6 @@ void bind_image(Node& node, Scope& s, WindowSpec* w) {
 void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
   if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
-}
-
-// Returns a scratch buffer for a row-major copy of a strided or permuted image; nullopt if it is row-major.
-std::optional<uint32_t> row_major(Node& node, ValueId v) {
-  if (!is_strided(node, v)) return std::nullopt;
-  return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
-}
-
-// Copies the operand to the scratch image, or the scratch image to the result.
-void copy_image(Node& node, uint32_t image, bool result) {
-  Scope s(node, "image");
-  const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
-  Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out() : s.scratch(image);
-  Operand& dense = result ? from : to;
-  dense.strides = kernel::dense(s.kernel(), dense.name, dense.dtype, shape).strides;
-  kernel::build_map(s.builder(), {shape, {std::move(from)}, {std::move(to)}, [](const std::vector<Expr>& v) { return v; }},
-                    node.mapping());
-  s.finish();
 }
 
 // Whether to use a phase-split image, whether it is a copy, and its elements.
@@ -279,11 +262,28 @@ Conv conv_of(const Node& node) {
 
 }  // namespace
 
+std::optional<uint32_t> row_major_scratch(Node& node, ValueId v) {
+  if (!is_strided(node, v)) return std::nullopt;
+  return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
+}
+
+void copy_image(Node& node, uint32_t image, bool result) {
+  Scope s(node, "image");
+  const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
+  Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out() : s.scratch(image);
+  Operand& dense = result ? from : to;
+  dense.strides = kernel::dense(s.kernel(), dense.name, dense.dtype, shape).strides;
+  kernel::build_map(s.builder(), {shape, {std::move(from)}, {std::move(to)}, [](const std::vector<Expr>& v) { return v; }},
+                    node.mapping());
+  s.finish();
+}
+
 bool lower_conv(Node& node) {
+  if (const auto blocked = blocked_conv_of(node)) return lower_blocked_conv(node, *blocked);
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
-  const auto image = row_major(node, node.in(0)), result = row_major(node, node.result());
+  const auto image = row_major_scratch(node, node.in(0)), result = row_major_scratch(node, node.result());
   if (image) copy_image(node, *image, false);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
@@ -304,6 +304,11 @@ bool lower_conv(Node& node) {
 }
 
 std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& on_load) {
+  if (const auto blocked = blocked_conv_of(node)) {
+    if (!on_load[1]) return {};
+    const int64_t elements = blocked->weight_elements();
+    return {{DType::F32, Dim(elements), {1}, kWeightNs * static_cast<double>(elements)}};
+  }
   const Conv c = conv_of(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
   const auto w = on_load[1] && phase_split_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
@@ -370,6 +375,7 @@ bool lower_pool(Node& node) {
     case ReduceOp::Sum: break;
     default: return node.fail("no pooling by this reduction");
   }
+  if (block_of(node, node.result()) > 0) return lower_blocked_pool(node, p);
   PhaseSplit split;
   if (!node.mapping().workgroups) {
     Scope probe(node);

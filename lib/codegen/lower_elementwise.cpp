@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/lower_blocked.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/map.h"
 #include "ops/elementwise.h"
@@ -70,6 +71,7 @@ bool map(Node& node, const kernel::MapBody& body) {
   kernel::MapSpec spec{shape, {}, {}, body};
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, node.result_dims()));
   spec.outputs.push_back(s.out());
+  split_channels(s, block_of(node, node.result()), &spec);
   kernel::build_map(s.builder(), spec, node.mapping());
   if (has_trait(node.op(), kInPlace)) s.may_alias();
   s.finish();

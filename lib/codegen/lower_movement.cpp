@@ -1,4 +1,5 @@
 // Layout ops: one elementwise copy of the operand through other strides.
+#include "codegen/lower_blocked.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/map.h"
 #include "kernel/builders/row.h"
@@ -100,7 +101,7 @@ bool lower_tile(Node& node) {
 
 bool lower_concat(Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
-  const bool shared = node.graph.operands(node.id).size() > kManyOperands;
+  const bool shared = node.graph.operands(node.id).size() > kManyOperands && block_of(node, node.result()) == 0;
   Dim start(0);
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
     const Dim n = node.dims(i)[axis];
@@ -115,7 +116,9 @@ bool lower_concat(Node& node) {
       } else {
         y.offset = times(s, offset, y.strides[axis]);
       }
-      kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
+      kernel::MapSpec spec{shape, {x}, {y}, identity};
+      split_channels(block_of(node, node.result()), &spec);
+      kernel::build_map(s.builder(), spec, node.mapping());
       s.finish();
     }
     start = node.table().add(start, n);

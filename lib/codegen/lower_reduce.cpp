@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/lower_blocked.h"
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/generate.h"
@@ -119,6 +120,11 @@ bool lower_reduce(Node& node) {
   apply_rule(node, *rule_of(a.op), &spec, first_input);
   spec.inputs = {s.in(0)};
   spec.output = s.out();
+  if (const int64_t block = block_of(node, node.in(0)); block > 0) {
+    split_channels(block, &spec.shape);
+    split_channels(block, &spec.inputs[0]);
+    spec.reduced = {false, false, true, true, false};
+  }
   kernel::build_reduce(s.builder(), spec, node.mapping());
   s.finish();
   return true;

@@ -21,7 +21,8 @@ std::vector<uint32_t> node_key(const Graph& g, const GraphLayouts& layouts, Node
   const auto add_layout = [&](size_t i, ValueId v) {
     const Layout* layout = v.valid() ? layouts.of(v) : nullptr;
     if (!layout) return;
-    key.insert(key.end(), {static_cast<uint32_t>(i), static_cast<uint32_t>(layout->starts.size())});
+    key.insert(key.end(), {static_cast<uint32_t>(i), static_cast<uint32_t>(layout->channel_block),
+                           static_cast<uint32_t>(layout->starts.size())});
     for (Dim d : layout->starts) add(&key, d);
     for (const auto& axis : layout->axes) {
       key.push_back(static_cast<uint32_t>(axis.size()));

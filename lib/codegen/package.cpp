@@ -6,6 +6,7 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
+#include "codegen/equal_sizes.h"
 #include "codegen/step_extents.h"
 #include "kernel/fuse_kernels.h"
 #include "kernel/simplify.h"
@@ -38,6 +39,7 @@ class Packager {
   }
 
   std::optional<Package> run() {
+    p_.mesh = mesh_of(m_);
     p_.graphs.resize(m_.graph_count());
     packed_base_.assign(m_.graph_count(), Dim(0));
     for (size_t g = 0; g < m_.graph_count(); ++g) {
@@ -48,11 +50,10 @@ class Packager {
     }
     for (size_t g = 0; g < m_.graph_count(); ++g) lower_graph(m_.graph(GraphId(g)));
     const Graph& main = m_.main();
-    for (NodeId n : main.inputs())
-      p_.inputs.push_back({ForeignText(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+    for (NodeId n : main.inputs()) p_.inputs.push_back({m_.text(main.value_name(main.result(n))), main.id(), main.result(n)});
     for (size_t i = 0; i < main.outputs().size(); ++i) {
-      ForeignText name(m_.text(main.output_name(i)));
-      if (name.empty()) name = ForeignText(m_.text(main.value_name(main.outputs()[i])));
+      ForeignText name = m_.text(main.output_name(i));
+      if (name.empty()) name = m_.text(main.value_name(main.outputs()[i]));
       p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
     }
     for (const auto* ports : {&p_.inputs, &p_.outputs})
@@ -72,6 +73,7 @@ class Packager {
     drop_unused_kernels();
     collect_symbols();
     if (!diagnostics_.ok()) return std::nullopt;
+    place_size_checks(&p_);
     return std::move(p_);
   }
 
@@ -84,7 +86,8 @@ class Packager {
 
   void collect_weights(const Graph& g) {
     for (NodeId n : g.nodes()) {
-      if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
+      if (is_weight_slice(g, n)) collect_slice(g, n);
+      if (!is_weight(g.op(n)) || plan(g).slot[g.result(n).raw].region != Region::Weights) continue;
       const ValueId v = g.result(n);
       const DataId data = g.attrs<DataAttrs>(n).data;
       const Dim size = plan(g).slot[v.raw].size;
@@ -94,10 +97,73 @@ class Packager {
         continue;
       }
       weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
-      const ForeignText name(m_.text(g.value_name(v)));
+      const ForeignText name = m_.text(g.value_name(v));
       p_.weights.push_back({data, g.dtype(v), name.empty() ? g.label(n) : name,
                             data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
     }
+  }
+
+  uint32_t group_number(const CollectiveAttrs& a) {
+    std::string message;
+    const auto group = group_of(a, &message);
+    if (!group) return 0;
+    const auto it = std::ranges::find(p_.groups, group->along);
+    if (it != p_.groups.end()) return static_cast<uint32_t>(it - p_.groups.begin());
+    p_.groups.push_back(group->along);
+    return static_cast<uint32_t>(p_.groups.size() - 1);
+  }
+
+  // Runs of a part that a device takes from an axis or adds to it, and bytes of one.
+  std::pair<Dim, Dim> runs_of(const Graph& g, NodeId n) {
+    const auto& a = g.attrs<CollectiveAttrs>(n);
+    const auto dims = g.dims(g.op(n) == OpKind::AllGather ? g.operand(n, 0) : g.result(n));
+    const auto at = static_cast<size_t>(a.axis);
+    const Dim runs = dims_.mul(dims_.product(dims.first(at)), Dim(a.blocks));
+    const Dim bits = dims_.mul(dims_.product(dims.subspan(at)), Dim(rlxc::bits(g.dtype(g.operand(n, 0)))));
+    if (!dims_.divides(Dim(8 * a.blocks), bits))
+      diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the part of a device must be of whole bytes",
+                         where(g, n));
+    return {runs, dims_.floor_div(bits, Dim(8 * a.blocks))};
+  }
+
+  void collect_slice(const Graph& g, NodeId n) {
+    const NodeId param = g.def(g.operand(n, 0));
+    const DataId data = g.attrs<DataAttrs>(param).data;
+    const auto [runs, run] = runs_of(g, n);
+    const ForeignText name = m_.text(g.value_name(g.result(param)));
+    Weight w{data, g.dtype(g.result(n)), name.empty() ? g.label(param) : name, 0};
+    if (!runs.is_static() || !run.is_static())
+      return (void)diagnostics_.error(Code::UnsupportedOnTarget,
+                                      "the " + row_.name + " target: the size of a parameter must be a constant", where(g, n));
+    w.bytes = static_cast<uint64_t>(runs.size() * run.size());
+    const auto& a = g.attrs<CollectiveAttrs>(n);
+    const uint32_t group = group_number(a);
+    if (!data.valid() || !m_.data[data].splat)
+      w.slice = WeightSlice{group, static_cast<uint64_t>(runs.size()), static_cast<uint64_t>(run.size()),
+                            static_cast<uint64_t>(p_.mesh->group_size(p_.groups[group]))};
+    weight_of_[g.id().raw][g.result(n).raw] = static_cast<uint32_t>(p_.weights.size());
+    p_.weights.push_back(std::move(w));
+  }
+
+  void collective(const Graph& g, NodeId n, std::vector<Command>* steps) {
+    if (!row_.collectives)
+      return (void)diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target runs on one device", where(g, n),
+                                      "docs/sharding.md names the targets that exchange data between devices");
+    const auto& a = g.attrs<CollectiveAttrs>(n);
+    Command s;
+    s.kind = Command::Kind::Collective;
+    s.graph = g.id();
+    s.node = n;
+    s.group = group_number(a);
+    for (ValueId v : g.operands(n)) s.places.push_back(place_of(g, v));
+    s.places.push_back(place_of(g, g.result(n)));
+    if (g.op(n) == OpKind::DeviceSlice || g.op(n) == OpKind::AllGather) {
+      const auto [runs, run] = runs_of(g, n);
+      s.sizes = {runs, run};
+    } else if (!g.operands(n).empty()) {
+      s.sizes = {dims_.product(g.dims(g.operand(n, 0)))};
+    }
+    steps->push_back(std::move(s));
   }
 
   Dim in_packed(const Graph& g, Dim offset) { return dims_.add(packed_base_[g.id().raw], offset); }
@@ -154,6 +220,10 @@ class Packager {
         continue;
       }
       const bool prologue = pl.phase[n.raw] == Phase::Prologue;
+      if (has_trait(op, kCollective)) {
+        if (!is_weight_slice(g, n)) collective(g, n, prologue ? &program.load : &program.run);
+        continue;
+      }
       if (lir_.check_indices && !prologue) check_indices(g, n, &program.run);
       if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, &program);
     }
@@ -300,7 +370,7 @@ class Packager {
       whole.sizes.insert(whole.sizes.end(), s.sizes.begin(), s.sizes.end());
       if (nodes.empty() || nodes.back() != s.node) nodes.push_back(s.node);
     }
-    const std::string_view name = m_.text(launch);
+    const std::string_view name = m_.bytes(launch);
     std::string reason;
     auto joined = kernel::fuse_kernels(std::string(name.substr(0, name.rfind('_'))), parts, row_.mapping, &reason);
     if (!joined)
@@ -406,8 +476,8 @@ class Packager {
     s.held = held_;
     if (s.kind == Command::Kind::If) {
       const auto& a = g.attrs<IfAttrs>(n);
-      s.equal[0] = a.then_equal;
-      s.equal[1] = a.else_equal;
+      s.branch_equal[0] = a.then_equal;
+      s.branch_equal[1] = a.else_equal;
     } else {
       // Double buffers for each carried value: a body never writes what it reads.
       const Graph& body = m_.graph(g.bodies(n)[0]);
@@ -476,9 +546,6 @@ class Packager {
                          node);
     used.insert(known.begin(), known.end());
     for (const std::string& s : used) p_.symbols.emplace_back(s);
-    for (GraphProgram& g : p_.graphs)
-      for (Command& s : g.run)
-        for (std::vector<Dim>& equal : s.equal) equal = given_pairs(p_, equal);
   }
 
   const LirModule& lir_;
@@ -502,24 +569,6 @@ class Packager {
 };
 
 }  // namespace
-
-std::vector<Dim> given_pairs(const Package& p, std::span<const Dim> pairs) {
-  const auto given = [&](Dim d) {
-    return std::ranges::all_of(p.lir->module->dims.symbols_of(d), [&](const std::string& s) {
-      return std::ranges::binary_search(p.symbols, s, {}, &ForeignText::bytes);
-    });
-  };
-  std::vector<Dim> kept;
-  for (size_t i = 0; i < pairs.size(); i += 2)
-    if (given(pairs[i]) && given(pairs[i + 1])) kept.insert(kept.end(), {pairs[i], pairs[i + 1]});
-  return kept;
-}
-
-std::vector<Dim> equal_sizes(const Package& p) {
-  std::vector<Dim> pairs;
-  for (const auto& [a, b] : p.lir->module->dims.equalities()) pairs.insert(pairs.end(), {a, b});
-  return given_pairs(p, pairs);
-}
 
 size_t extent_cells(const Package& p) { return p.lir->extents.size() + (p.lir->check_indices ? 1 : 0); }
 

@@ -7,6 +7,7 @@
 
 #include "codegen/lowering_cache.h"
 #include "ir/lir.h"
+#include "ir/mesh.h"
 #include "support/diagnostics.h"
 #include "support/foreign_text.h"
 
@@ -46,19 +47,22 @@ struct Stacked {
 };
 
 struct Command {
-  enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan };
+  enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan, Collective };
   Kind kind = Kind::Launch;
-  bool is_control() const { return kind != Kind::Launch && kind != Kind::Copy; }  // runs other commands
+  bool is_control() const { return kind == Kind::If || kind == Kind::Loop || kind == Kind::Scan; }  // runs other commands
   GraphId graph;
-  NodeId node;          // node of the command; invalid for the copies of outputs
-  uint32_t kernel = 0;  // Launch
-  std::vector<BufferSlice>
-      places;                 // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
-  std::vector<bool> present;  // If, Loop, Scan: by operand
-  std::vector<Dim> sizes;     // Launch: symbols of the kernel; Copy: bytes
-  Dim body_arena;             // control flow: offset of the bodies' arenas
-  Dim held;                   // Loop, Scan: offset of its double buffers, two per output of the body
-  std::vector<Dim> equal[2];  // If: pairs of sizes that must be equal to run the body of `then` or `else`
+  NodeId node;                      // node of the command; invalid for the copies of outputs
+  uint32_t kernel = 0;              // Launch
+  std::vector<BufferSlice> places;  // Launch: arguments; Copy: to, from; others: operands (absent ones: see `present`), results
+  std::vector<bool> present;        // If, Loop, Scan: by operand
+  // Launch: symbols of the kernel; Copy: bytes. Collective: elements of the operand; DeviceSlice, AllGather: number of runs,
+  // bytes of one.
+  std::vector<Dim> sizes;
+  uint32_t group = 0;                   // Collective: number in Package::groups
+  Dim body_arena;                       // control flow: offset of the bodies' arenas
+  Dim held;                             // Loop, Scan: offset of its double buffers, two per output of the body
+  std::vector<Dim> equal;               // pairs of sizes that must be equal to run the command, see codegen/equal_sizes.h
+  std::vector<Dim> branch_equal[2];     // If: those that must be equal to run the body of `then` or `else`
   std::vector<ControlFlowDim> extents;  // If, Loop
   std::vector<Stacked> stacked;         // Loop, Scan: results with one row per iteration
 };
@@ -67,11 +71,18 @@ struct GraphProgram {
   std::vector<Command> load, run;
 };
 
+// The part of a weight that belongs to a device: `runs` runs of `run` bytes, one of every `devices`.
+struct WeightSlice {
+  uint32_t group = 0;  // in Package::groups
+  uint64_t runs = 1, run = 0, devices = 1;
+};
+
 struct Weight {
   DataId data;  // invalid: the caller passes it, the model has no data
   DType dtype = DType::F32;
   ForeignText name;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;                     // of this device
+  std::optional<WeightSlice> slice = {};  // absent: the device has the whole weight
 };
 
 struct Port {
@@ -90,6 +101,8 @@ struct Package {
   std::vector<ForeignText> symbols;            // symbols of the inputs that sizes depend on
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // one block per run, with these parts in order
+  std::optional<Mesh> mesh;                    // devices that run the program together; absent: one
+  std::vector<std::vector<size_t>> groups;     // of collectives and slices: axes of the mesh
   std::vector<uint64_t> cuts;                  // offsets where memory is split into bindings, see backend/gpu/bind_memory.h
 
   size_t run_steps() const {  // of all graphs
@@ -99,10 +112,7 @@ struct Package {
   }
 };
 
-// Returns the pairs of equal sizes whose symbols are known at the call. Others cannot be checked before the run.
-std::vector<Dim> given_pairs(const Package&, std::span<const Dim> pairs);
-std::vector<Dim> equal_sizes(const Package&);  // those of the model (DimTable::equalities)
-size_t extent_cells(const Package&);           // number of Memory::Extent cells
+size_t extent_cells(const Package&);  // number of Memory::Extent cells
 // The cells of a run: extent_cells() i64, then, 64-byte aligned, two cells of 64 bytes per loop: counter and condition. Returns
 // the offset of a loop's cells; cell_bytes: the total size.
 uint64_t loop_cell(const Package&, uint64_t loop);

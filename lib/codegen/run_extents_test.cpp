@@ -514,3 +514,84 @@ TEST_CASE("ONNX: an image file that is a constant is folded; kernels refuse anot
   CHECK(refused.said().find("(ImageDecode): the cpu target: no kernel for ImageDecode") != std::string::npos);
   CHECK(refused.said().find("rlxc run --engine=reference") != std::string::npos);
 }
+
+TEST_CASE("data-dependent dims that the model requires to be equal are compared in each run") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[3,n]
+  %1 = input "keep" : bool[n]
+  %2 = input "others" : bool[n]
+  %3 = input "w" : f32[4,5]
+  %4 = input "yes" : bool[]
+  %5 = non_zero(%1) : i64[1,kept]
+  %6 = reshape(%5) {dims = ["kept"]} : i64[kept]
+  %7 = gather(%0, %6) {axis = 1} : f32[3,kept]
+  %8 = matmul(%7, %3) : f32[3,5]
+  %9 = if(%4, %0, %1, %2) [@same, @any] : i64[]
+  return %8, %9
+}
+graph @same {
+  %0 = input "x" : f32[3,n]
+  %1 = input "keep" : bool[n]
+  %2 = input "others" : bool[n]
+  %3 = non_zero(%1) : i64[1,a]
+  %4 = non_zero(%2) : i64[1,b]
+  %5 = matmul(%3, %4) {trans_b = true} : i64[1,1]
+  %6 = reshape(%5) {dims = []} : i64[]
+  return %6
+}
+graph @any {
+  %0 = input "x" : f32[3,n]
+  %1 = input "keep" : bool[n]
+  %2 = input "others" : bool[n]
+  %3 = constant {data = dense [7]} : i64[]
+  return %3
+}
+}
+)");
+  Random r(21);
+  const auto inputs = [&](std::vector<double> keep, std::vector<double> others, bool yes) {
+    return std::vector{r.real({3, 6}), eval::tensor_of(DType::Bool, {6}, keep), eval::tensor_of(DType::Bool, {6}, others),
+                       r.real({4, 5}), eval::tensor_of(DType::Bool, {}, {yes ? 1.0 : 0.0})};
+  };
+  const std::vector<double> three = {1, 0, 1, 0, 1, 0}, four = {1, 1, 0, 1, 1, 0}, last = {0, 0, 1, 1, 1, 1};
+  m.check(inputs(four, last, true), "equal");
+  m.check(inputs(four, three, false), "the other branch needs nothing");
+  CHECK_FALSE(m.runs(inputs(three, three, false)));
+  CHECK_FALSE(m.runs(inputs(four, three, true)));
+  CHECK(m.runs(inputs(last, four, true)));
+}
+
+TEST_CASE("data-dependent dims of a loop are compared in each iteration") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "levels" : i64[t,n]
+  %1 = input "w" : f32[2]
+  %2 = input "go" : bool[]
+  %3 = dim_value {dims = ["t"], scalar = true} : i64[]
+  %4, %5 = loop(%3, %2, %1, %0) [@turn] {carries = 1} : f32[2], f32[turns,1]
+  return %4, %5
+}
+graph @turn {
+  %0 = input "i" : i64[]
+  %1 = input "go" : bool[]
+  %2 = input "w" : f32[2]
+  %3 = input "levels" : i64[t,n]
+  %4 = gather(%3, %0) {axis = 0} : i64[n]
+  %5 = non_zero(%4) : i64[1,found]
+  %6 = cast(%5) {to = "f32"} : f32[1,found]
+  %7 = reshape(%2) {dims = [2, 1]} : f32[2,1]
+  %8 = matmul(%6, %7) : f32[1,1]
+  %9 = reshape(%8) {dims = [1]} : f32[1]
+  return %1, %2, %9
+}
+}
+)");
+  Random r(22);
+  const auto inputs = [&](const std::vector<double>& levels) {
+    return std::vector{test::i64({2, 3}, levels), r.real({2}), eval::tensor_of(DType::Bool, {}, {1})};
+  };
+  m.check(inputs({1, 0, 1, 0, 1, 1}), "two in each row");
+  CHECK_FALSE(m.runs(inputs({1, 0, 1, 0, 0, 1})));
+  CHECK_FALSE(m.runs(inputs({1, 1, 1, 0, 1, 1})));
+}

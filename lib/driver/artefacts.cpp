@@ -7,8 +7,11 @@
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
 #include "driver/commands.h"
+#include "driver/onnx_out.h"
 #include "driver/pipeline.h"
+#include "driver/training_report.h"
 #include "driver/transform_stage.h"
+#include "ir/mesh.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
@@ -16,6 +19,7 @@
 #include "report/manifest.h"
 #include "report/plan_json.h"
 #include "report/precision.h"
+#include "report/sharding.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
 #include "support/text.h"
@@ -90,6 +94,23 @@ report::FusionReport fusion_of(const Compiled& c) {
   return {c.before, c.after, c.decisions, *c.lir.module, std::move(no_kernel)};
 }
 
+// The package, and that of the program which evaluates a model in training. Errors of the first go to `found`.
+void write_kernels(const Compiled& c, const Compiled* forward, const CompileOptions& o, const MakeFile& make_file,
+                   Diagnostics& found, Diagnostics& d) {
+  CpuPackageOptions options{.embed_weights = o.embed_weights};
+  std::optional<TrainingProgram> training;
+  if (forward) options.training = &training.emplace(training_program(c, codegen::package_name(*forward->lir.module)));
+  write_kernel_folder(c.lir, c.target, options, c.lowerings.get(), make_file, found);
+  if (!forward || !found.ok()) return;
+  make_file(checkpoint_file(codegen::package_name(*c.lir.module)), [&](OutputFile& f) {
+    if (!write_checkpoint(*training, [&](std::span<const std::byte> bytes) { return f.write(bytes); }) && f.ok())
+      d.error(Code::MissingWeights, "the model carries no data for a parameter to train");
+  });
+  options.training = nullptr;
+  const auto beside = [&](const std::string& name, const auto& body) { make_file("forward/" + name, body); };
+  write_kernel_folder(forward->lir, c.target, options, forward->lowerings.get(), beside, d);
+}
+
 }  // namespace
 
 std::string fusion_text(const Compiled& c, const InputIdentity& input) {
@@ -104,8 +125,31 @@ std::string dispatch_text(const Compiled& c, const InputIdentity& input) {
   return s;
 }
 
-bool write_artefacts(const Compiled& c, const InputIdentity& input, const CompileOptions& o, const std::string& folder,
-                     Diagnostics& d) {
+std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled& c, const InputIdentity& input,
+                                                                const CompileOptions& o) {
+  const report::ReportContext context = context_of(c, input);
+  const report::PrecisionReport precision{c.options.precision, c.precision,
+                                          c.options.calibration ? &*c.options.calibration : nullptr, *c.lir.module};
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto add = [&](const char* name, auto write) {
+    JsonWriter w(out.emplace_back(name, std::string()).second);
+    write(w);
+    w.flush();
+  };
+  add("lir.json", [&](JsonWriter& w) { report::write_lir(c.lir, w, context); });
+  add("plan.json", [&](JsonWriter& w) { report::write_plan(c.lir, w, context); });
+  add("fusion.json", [&](JsonWriter& w) { report::write_fusion(fusion_of(c), w, context); });
+  add("dispatch.json", [&](JsonWriter& w) { report::write_dispatch(*c.lir.module, dispatch_of(c), w, context); });
+  add("precision.json", [&](JsonWriter& w) { report::write_precision(precision, w, context); });
+  add("quant.json", [&](JsonWriter& w) { report::write_quant(precision, w, context); });
+  add("manifest.json", [&](JsonWriter& w) {
+    report::write_manifest({c.lir.fingerprint.hex(), {}, resolved_options(o, c.lir)}, w, context);
+  });
+  return out;
+}
+
+bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
+                     const std::string& folder, Diagnostics& d) {
   std::optional<OutputFolder> out;
   if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);
@@ -114,7 +158,14 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
     if (!w.to_stdout()) w.file(name, [&](OutputFile& f) { f.write(body()); });
   };
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
-  if (w.wants(Emit::Plan)) w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+  if (w.wants(Emit::Plan)) {
+    w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+    text("plan.txt", [&] {
+      std::string s;
+      report::write_plan_text(c.lir, &s, context);
+      return s;
+    });
+  }
   if (w.wants(Emit::Fusion)) {
     w.json("fusion.json", [&](JsonWriter& j) { report::write_fusion(fusion_of(c), j, context); });
     text("fusion.txt", [&] { return fusion_text(c, input); });
@@ -131,28 +182,41 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
     w.json("transform.json", [&](JsonWriter& j) { write_ledger(c.transforms, j, context); });
     text("transform.txt", [&] { return ledger_text(c.transforms); });
   }
+  if (w.wants(Emit::Training) && forward)
+    w.json("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
+  if (mesh_of(*c.lir.module) && w.wants(Emit::Sharding)) {
+    const Machine& machine = find_target(c.target)->machine;
+    const report::Link link{o.link_bandwidth};
+    w.json("sharding.json", [&](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
+    text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
+  }
+  if (o.emit.contains(Emit::Report)) w.file("report.html", [&](OutputFile& f) { f.write(report_page(c, input, o)); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
   if (w.wants(Emit::Kernels) && !w.to_stdout()) {
     // Missing kernels are warnings, unless the kernels were requested by name.
     const std::string kernels = "kernels/" + c.target;
     std::error_code ignored;  // writing the first file reports it
-    fs::create_directory(out->staging() + "/kernels", ignored);
-    fs::create_directory(out->staging() + "/" + kernels, ignored);
+    fs::create_directories(out->staging() + "/" + kernels + (forward ? "/forward" : ""), ignored);
     Diagnostics found;
-    write_kernel_folder(
-        c.lir, c.target, {.embed_weights = o.embed_weights}, c.lowerings.get(),
-        [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
+    const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
+    write_kernels(c, forward, o, make_file, found, d);
     for (Diagnostic item : found.items()) {
       const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
       if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
       d.add(std::move(item));
     }
     if (!found.ok()) {
-      fs::remove(out->staging() + "/" + kernels, ignored);
+      fs::remove_all(out->staging() + "/" + kernels, ignored);
       if (d.ok())
         d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
                   "the other artefacts are complete; --emit kernels makes this an error");
+    }
+  }
+  if (o.emit.contains(Emit::Onnx)) {
+    if (const auto model = onnx_model(*c.lir.module, w.to_stdout() ? "-" : folder + "/model.onnx", Fused::Functions, o, d)) {
+      w.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
+      if (!model->data_name.empty()) w.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
     }
   }
   if (!w.to_stdout() && d.ok()) {

@@ -13,8 +13,16 @@ struct InputIdentity {
   bool sampled = false;  // hash of the size and both ends of the file
 };
 
-// Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact.
-bool write_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&, const std::string& folder, Diagnostics&);
+// Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact. `forward`: the program that
+// evaluates the model that the compiled one trains (compile_forward); else null.
+bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdentity&, const CompileOptions&,
+                     const std::string& folder, Diagnostics&);
+
+// The JSON reports by name, whether they are written or not.
+std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&);
+
+// report.html.
+std::string report_page(const Compiled&, const InputIdentity&, const CompileOptions&);
 
 // The text reports.
 std::string fusion_text(const Compiled&, const InputIdentity&);

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "backend/target_traits.h"
+#include "driver/check_run.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "ir/text.h"
@@ -36,11 +37,9 @@ std::optional<Optimised> optimised(CompileOptions o, int64_t rewrites, int64_t r
   return r;
 }
 
-bool passes_with(const std::string& check, int64_t limit) {
+std::optional<bool> passes_with(const std::string& check, int64_t limit, Diagnostics& d) {
   setenv("RLX_BISECT_LIMIT", std::to_string(limit).c_str(), 1);
-  const bool pass = std::system(check.c_str()) == 0;
-  std::cerr << "first " << limit << " rewrites: " << (pass ? "passes" : "fails") << "\n";
-  return pass;
+  return run_check(check, "first " + std::to_string(limit) + " rewrites", d);
 }
 
 // Returns the count that is higher in `now` than in `before`.
@@ -69,7 +68,7 @@ void describe(const CompileOptions& o, int64_t rewrite, int64_t total, Diagnosti
   if (const std::string what = counted_more(last.result, record.result); !what.empty()) std::cout << " (" << what << ")";
   if (now->out.decisions.size() > before->out.decisions.size())
     if (const Decision& decision = now->out.decisions.back(); decision.fused)
-      std::cout << ", " << decision.pattern << " at " << ForeignText(now->module->text(decision.node)).line();
+      std::cout << ", " << decision.pattern << " at " << now->module->text(decision.node).line();
   std::cout << "\n"
             << unified_diff(before->text, now->text, "before", "after") << "see it in its place: rlxc compile " << o.input
             << " --target " << o.targets[0] << " --bisect-limit " << rewrite << " --dump -o out\n";
@@ -82,18 +81,24 @@ ExitCode bisect_command(const CompileOptions& o, const std::string& check, Termi
   const auto all = optimised(o, -1, -1, d);
   if (!all) return print_diagnostics(d, terminal);
   const int64_t total = all->out.passes.rewrites.made;
-  if (passes_with(check, total)) {
+  const auto with_all = passes_with(check, total, d);
+  if (!with_all) return print_diagnostics(d, terminal);
+  if (*with_all) {
     std::cout << "the check passes with all " << total << " rewrites\n";
     return ExitCode::Ok;
   }
   int64_t good = 0, bad = total;
-  if (!passes_with(check, 0)) {
+  const auto with_none = passes_with(check, 0, d);
+  if (!with_none) return print_diagnostics(d, terminal);
+  if (!*with_none) {
     std::cout << "the check fails without any rewrite that can be left out\n";
     return ExitCode::Finding;
   }
   while (bad - good > 1) {
     const int64_t middle = good + (bad - good) / 2;
-    (passes_with(check, middle) ? good : bad) = middle;
+    const auto passes = passes_with(check, middle, d);
+    if (!passes) return print_diagnostics(d, terminal);
+    (*passes ? good : bad) = middle;
   }
   describe(o, bad, total, d);
   return ExitCode::Finding;

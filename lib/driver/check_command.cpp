@@ -7,6 +7,8 @@
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
+#include "driver/progress_line.h"
+#include "report/context.h"
 #include "support/foreign_text.h"
 #include "support/json_writer.h"
 #include "support/text.h"
@@ -74,7 +76,9 @@ void print(const Findings& f) {
 void write_json(const std::string& model, const std::vector<Findings>& all) {
   std::string text;
   JsonWriter w(text);
-  w.begin_object().key("model").string(model).key("targets").begin_array();
+  w.begin_object();
+  report::write_plain_header(w, "check", version());
+  w.key("model").string(model).key("targets").begin_array();
   for (const Findings& f : all) {
     w.begin_object()
         .key("target")
@@ -119,6 +123,7 @@ ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
     all.push_back(grouped(target, d));
     if (code == ExitCode::Ok) code = d.exit();
   }
+  clear_progress_line();
   if (json) write_json(o.input, all);
   else
     for (const Findings& f : all) print(f);

@@ -5,10 +5,13 @@
 #include <chrono>
 
 #include "backend/backend.h"
+#include "backend/c/cpu.h"
+#include "backend/c/cpu_models.h"
 #include "backend/dispatch.h"
 #include "backend/target_traits.h"
 #include "driver/config_files.h"
 #include "driver/pipeline.h"
+#include "driver/rule_file.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "memory/plan_lir.h"
@@ -105,10 +108,26 @@ RunnerOptions runner_options(const CompileOptions& o, const StageSink& sink) {
   return runner;
 }
 
+// Drops the passes before the first run of a pass. The parts that convert inputs and lower the HIR stay.
+bool drop_before(const std::string& pass, std::vector<PipelinePart>* parts, Diagnostics& d) {
+  for (PipelinePart& part : *parts) {
+    if (part.name == "interface") continue;
+    const auto at = std::ranges::find(part.passes, std::string_view(pass));
+    const bool found = at != part.passes.end();
+    if (found && part.repeat == 1) part.passes.erase(part.passes.begin(), at);
+    if (found) return true;
+    part.passes.clear();
+  }
+  d.error(Code::BadFlag, "--start-from: the pipeline of the target does not run \"" + pass + "\"", {},
+          "`rlxc compile --time-passes` prints the passes that it runs");
+  return false;
+}
+
 // Returns the pipeline of the target, or the requested passes, up to the stage where the options stop. Errors: unknown passes.
 std::optional<std::vector<PipelinePart>> parts_to_run(std::string_view target, const CompileOptions& o, Diagnostics& d) {
   std::vector<PipelinePart> parts = pipeline(target, o);
   std::vector<std::string_view> named(o.disabled_passes.begin(), o.disabled_passes.end());
+  if (!o.start_from.empty()) named.push_back(o.start_from);
   if (!o.stop_after.empty() && o.stop_after != "hir" && o.stop_after != "mir") named.push_back(o.stop_after);
   if (!o.passes.empty()) {
     parts.resize(1);  // the interface part
@@ -116,6 +135,7 @@ std::optional<std::vector<PipelinePart>> parts_to_run(std::string_view target, c
     named.insert(named.end(), o.passes.begin(), o.passes.end());
   }
   if (std::vector<const PassInfo*> known; !find_passes(named, &known, d)) return std::nullopt;
+  if (!o.start_from.empty() && !drop_before(o.start_from, &parts, d)) return std::nullopt;
   if (o.stop_after == "hir") parts.resize(1);
   const auto end = std::ranges::find(parts, std::string_view(o.stop_before), &PipelinePart::name);
   if (!o.stop_before.empty()) parts.erase(end, parts.end());
@@ -169,6 +189,12 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
             "int8, int4, fp8-e4m3 or fp8-e5m2, and how many terms share a scale: int4:32");
     return std::nullopt;
   }
+  if (!o.shard_rules.empty()) {
+    auto rules = read_shard_rules(o.shard_rules, d);
+    if (!rules) return std::nullopt;
+    p.shards.insert(p.shards.begin(), std::make_move_iterator(rules->begin()), std::make_move_iterator(rules->end()));
+  }
+  if (!o.rule_file.empty() && !(p.user_rules = read_rules(o.rule_file, d))) return std::nullopt;
   if (o.activations != "model") p.int8_activations = o.activations == "int8";
   if (!o.calibration_file.empty()) {
     CalibrationRecord record;
@@ -178,14 +204,32 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
   return p;
 }
 
+namespace {
+
+// The capabilities of the target; for cpu, of the processor that the options name. Nullopt for a graph target.
+std::optional<codegen::CapabilityRow> capability_for(const TargetInfo& info, const CompileOptions& o) {
+  auto row = capability(info);
+  if (const target::CpuModel* cpu = target::find_cpu(o.cpu); row && cpu && info.language == target::cpu)
+    row->mapping = target::cpu_mapping(*cpu);
+  return row;
+}
+
+bool is_known_cpu(const CompileOptions& o, Diagnostics& d) {
+  if (target::find_cpu(o.cpu)) return true;
+  d.error(Code::BadFlag, "--cpu: no processor is named " + ForeignText(o.cpu).quoted(), {}, "known are " + target::cpu_names());
+  return false;
+}
+
+}  // namespace
+
 bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, const PassOptions& pass_opts, const StageSink& sink,
               Compiled* out, Diagnostics& d) {
   forget_launches(m);
   TargetTraits traits = target;
   if (!restrict_target(&traits, o, d)) return false;
   const auto parts = parts_to_run(target.name, o, d);
-  if (!parts) return false;
-  if (const auto row = capability(find_backend(target.name)->info))
+  if (!parts || !is_known_cpu(o, d)) return false;
+  if (const auto row = capability_for(find_backend(target.name)->info, o))
     out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
   const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
@@ -228,7 +272,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
   auto states = find_states(*m, o.states, d);
   if (!states) return std::nullopt;
-  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability(info), lowerings};
+  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability_for(info, o), lowerings};
   auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
   lir->check_indices = o.hardened;
@@ -245,17 +289,21 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   return known ? std::move(lir) : std::nullopt;
 }
 
-std::optional<Compiled> compile(LoadedModel model, const std::string& target, const CompileOptions& o, const StageSink& sink,
+std::optional<Compiled> compile(LoadedModel model, const std::string& target, const CompileOptions& given, const StageSink& sink,
                                 Diagnostics& d) {
   const TargetTraits* traits = find_named_target(target, d);
-  if (!traits) return std::nullopt;
+  const auto asked = pass_options(given, d);
+  if (!traits || !asked) return std::nullopt;
+  const CompileOptions o = model.training ? training_options(given, *model.training) : given;
   const auto pass_opts = pass_options(o, d);
   if (!pass_opts) return std::nullopt;
   if (!o.calibration_file.empty() && !check_calibrated_model(o.calibration_file, model.content_hash, d)) return std::nullopt;
   Compiled out;
   out.target = target;
-  out.options = *pass_opts;
+  out.options = *asked;
   out.transforms = std::move(model.transforms);
+  out.training = std::move(model.training);
+  out.precision = std::move(model.precision);
   Stopwatch watch;
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
@@ -273,6 +321,19 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (sink) sink("lir", true, *out.lir.module);
   note_stage("artefacts");
   return out;
+}
+
+std::optional<Compiled> compile_forward(const Compiled& step, const std::string& target, const CompileOptions& o,
+                                        Diagnostics& d) {
+  CompileOptions forward = o;
+  forward.evaluate_only = true;
+  forward.package_name = codegen::package_name(*step.lir.module) + "_forward";
+  Diagnostics said;  // what the other compile has said is not said again
+  auto model = load_model(forward, said);
+  auto compiled = model ? compile(std::move(*model), target, forward, {}, said) : std::nullopt;
+  if (!compiled)
+    for (const Diagnostic& item : said.items()) d.add(item);
+  return compiled;
 }
 
 }  // namespace rlxc

@@ -22,10 +22,12 @@ struct Compiled {
   std::vector<PrecisionNote> precision;
   PassOptions options;
   transform::Ledger transforms;
+  std::optional<transform::Training> training;
   std::vector<report::DispatchNode> rewritten;  // by legalisation
   RunnerReport passes;
-  std::unique_ptr<codegen::LoweringCache> lowerings;    // of the module; null for graph targets
-  std::vector<std::pair<std::string, double>> seconds;  // other stages: load, plan, ...
+  std::vector<std::pair<std::string, std::string>> pass_diffs;  // pass and unified diff of the text; collected for report.html
+  std::unique_ptr<codegen::LoweringCache> lowerings;            // of the module; null for graph targets
+  std::vector<std::pair<std::string, double>> seconds;          // other stages: load, plan, ...
 };
 
 // Receives the module after each stage ("import", a pass name, "lir").
@@ -50,6 +52,10 @@ std::optional<HostForms> lower_interface(Module&, const std::string& target, con
 // The last step of a compile: plans an optimised module.
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&,
                                   codegen::LoweringCache* of_the_module, Diagnostics&);
+
+// The program that evaluates a model in training, beside the compiled one that trains it. Its name is that of the other with
+// _forward behind it.
+std::optional<Compiled> compile_forward(const Compiled& step, const std::string& target, const CompileOptions&, Diagnostics&);
 
 std::optional<Compiled> compile(LoadedModel, const std::string& target, const CompileOptions&, const StageSink&, Diagnostics&);
 

@@ -8,14 +8,20 @@
 #include "backend/target_traits.h"
 #include "driver/artefacts.h"
 #include "driver/commands.h"
+#include "driver/compile_cache.h"
 #include "driver/log.h"
+#include "driver/progress_line.h"
 #include "driver/reproducer.h"
+#include "driver/timing.h"
 #include "ir/text.h"
+#include "report/diff.h"
+#include "report/plan_json.h"
 #include "support/json_reader.h"
 #include "support/line_diff.h"
 #include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
+#include "support/progress.h"
 
 namespace rlxc {
 namespace {
@@ -82,34 +88,69 @@ void print_times(const Compiled& c) {
             << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
 }
 
-void print_summary(const Compiled& c, const std::string& where) {
-  const GraphPlan& plan = c.lir.plans[0];
-  const DimTable& dims = c.lir.module->dims;
-  int64_t fused = 0, missed = 0;
-  for (const Decision& d : c.decisions) (d.fused ? fused : missed)++;
-  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes
-            << " nodes, " << c.after.launches << " launches; " << fused << " fused, " << missed << " missed; arena "
-            << (plan.arena_size.is_static() ? human_bytes(static_cast<uint64_t>(plan.arena_size.size()))
-                                            : dims.text(plan.arena_size) + " bytes")
-            << " -> " << where << "\n";
+// Bytes; of a symbolic model at both ends of its ranges: "1.3 KiB (batch=1, seq=1) to 5.1 MiB (batch=1, seq=128)".
+std::string arena_text(const LirModule& lir) {
+  const Dim arena = lir.plans[0].arena_size;
+  if (arena.is_static()) return human_bytes(static_cast<uint64_t>(arena.size()));
+  std::string out;
+  for (const DimBindings& sizes : report::corner_sizes(lir)) {
+    const auto bytes = lir.module->dims.evaluate(arena, sizes);
+    std::string at;
+    for (const auto& [name, size] : sizes) at += (at.empty() ? "" : ", ") + ForeignText(name).line() + "=" + std::to_string(size);
+    out += (out.empty() ? "" : " to ") + (bytes ? human_bytes(static_cast<uint64_t>(*bytes)) : std::string("unknown")) + " (" +
+           at + ")";
+  }
+  return out;
 }
 
-class Progress {
+void print_summary(const Compiled& c, const std::string& where) {
+  int64_t formed = 0, declined = 0;
+  for (const Decision& d : c.decisions) (d.fused ? formed : declined)++;
+  clear_progress_line();
+  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes
+            << " nodes, " << c.after.launches << " launches; " << formed << " fusions formed, " << declined << " declined; arena "
+            << arena_text(c.lir) << " -> " << where << "\n";
+}
+
+// Collects what each pass changed, for report.html.
+class DiffLog {
  public:
-  Progress(bool show) : show_(show) {}
-  void stage(std::string_view name) {
-    if (!show_ || std::chrono::steady_clock::now() - start_ < std::chrono::milliseconds(100)) return;
-    std::cerr << "\r\033[K" << name << std::flush;
-    shown_ = true;
+  explicit DiffLog(bool on) : on_(on) {}
+
+  void stage(std::string_view name, bool changed, const Module& m) {
+    if (!on_ || (!changed && !last_.empty())) return;
+    std::string text = print(m, {.full_data = false, .origins = false});
+    if (!last_.empty()) diffs_.emplace_back(name, unified_diff(last_, text, "before", "after"));
+    last_ = std::move(text);
   }
-  ~Progress() {
-    if (shown_) std::cerr << "\r\033[K";
-  }
+  std::vector<std::pair<std::string, std::string>> take() { return std::move(diffs_); }
 
  private:
-  bool show_, shown_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  bool on_;
+  std::string last_;
+  std::vector<std::pair<std::string, std::string>> diffs_;
 };
+
+// Checks --assert. Returns whether all hold.
+bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o, Diagnostics& d) {
+  if (o.asserted.empty()) return true;
+  std::vector<report::Condition> conditions;
+  std::string message;
+  for (const std::string& text : o.asserted) {
+    if (const auto condition = report::parse_condition(text, &message)) conditions.push_back(*condition);
+    else d.error(Code::BadFlag, "--assert " + message);
+  }
+  report::Snapshot facts;
+  for (const auto& [name, text] : json_artefacts(c, input, o)) {
+    if (name == "manifest.json") continue;
+    report::read_facts(name, text, "", &facts, &message);
+  }
+  report::drop_unprofitable(&facts);
+  std::vector<std::string> failed;
+  if (d.ok() && !report::assert_facts(facts, conditions, &failed, &message)) d.error(Code::BadFlag, "--assert: " + message);
+  for (const std::string& text : failed) std::cerr << c.target << ": FAIL " << ForeignText(text).line() << "\n";
+  return failed.empty() && d.ok();
+}
 
 }  // namespace
 
@@ -130,23 +171,44 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
             "choose artefacts with --emit, for example --emit plan,lir");
     return print_diagnostics(d, t);
   }
-  Progress progress(t.err_is_tty && !o.quiet && !o.verbose);
+  if (!o.timing.empty() && to_stdout) {
+    d.error(Code::BadFlag, "--timing and -o - both write to standard output", {}, "give a folder with -o");
+    return print_diagnostics(d, t);
+  }
+  std::vector<TimedCompile> timed;
+  bool asserted = true;
+  std::vector<std::string> files, outputs;
   Log log(o.verbose);
   for (const std::string& target : targets) {
-    progress.stage("import");
     log.message("reading " + o.input + " for " + target);
+    const auto seconds_since = [](std::chrono::steady_clock::time_point start) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    const auto load_start = std::chrono::steady_clock::now();
     auto model = load_model(o, d);
     if (!model) return print_diagnostics(d, t);
+    const double load_seconds = seconds_since(load_start);
+    files = files_read(o, *model->module);
+    const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
+    outputs.push_back(folder + "/manifest.json");
+    std::optional<CompileCache> cache;
+    if (!o.cache.empty() && !to_stdout && o.dump.empty() && !(cache = CompileCache::open(o, *model->module, target, d)))
+      return print_diagnostics(d, t);
+    if (cache && cache->fetch(folder)) {
+      if (!o.quiet) std::cerr << target << ": from the cache -> " << folder << "\n";
+      continue;
+    }
     const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
+    DiffLog diffs(o.emit.contains(Emit::Report));
     Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
     int64_t runs = -1;  // the first stage is the import
     std::string last;
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
       ++runs;
       last = stage;
-      progress.stage(stage);
       log.stage(stage, changed, m);
       dump.stage(stage, changed, m);
+      diffs.stage(stage, changed, m);
     };
     auto compiled = compile(std::move(*model), target, o, sink, d);
     if (!compiled) {
@@ -154,10 +216,20 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
       return print_diagnostics(d, t);
     }
     dump.finish();
-    const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
-    progress.stage("write");
+    std::optional<Compiled> forward;
+    if (o.train && !(forward = compile_forward(*compiled, target, o, d))) return print_diagnostics(d, t);
+    compiled->pass_diffs = diffs.take();
+    note_stage("write");
     log.message("writing " + folder);
-    if (!write_artefacts(*compiled, input, o, folder, d)) return print_diagnostics(d, t);
+    const auto write_start = std::chrono::steady_clock::now();
+    if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, folder, d)) return print_diagnostics(d, t);
+    if (cache) cache->store(folder, d);
+    if (!o.timing.empty()) {
+      timed.push_back({target, compiled->seconds, compiled->passes.passes});
+      timed.back().stages.insert(timed.back().stages.begin(), {"load", load_seconds});
+      timed.back().stages.emplace_back("write", seconds_since(write_start));
+    }
+    asserted &= assertions_hold(*compiled, input, o, d);
     if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
     if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
     if (o.time_passes) print_times(*compiled);
@@ -168,7 +240,10 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
       kept = new Compiled(std::move(*compiled));
     }
   }
-  return print_diagnostics(d, t);
+  if (!o.depfile.empty() && !to_stdout) write_depfile(o.depfile, outputs, files, d);
+  if (!timed.empty()) std::cout << (o.timing == "trace" ? timing_trace(timed) : timing_json(timed));
+  const ExitCode code = print_diagnostics(d, t);
+  return code == ExitCode::Ok && !asserted ? ExitCode::Finding : code;
 }
 
 ExitCode specialize_command(CompileOptions o, Terminal t) {
@@ -200,14 +275,19 @@ ExitCode run_command(const CompileOptions& o, const RunRequest& run, Terminal t)
 
 ExitCode profile_command(const CompileOptions& o, const ProfileRequest& request, Terminal t) {
   Diagnostics d(o.input);
-  if (const auto profile = profile_model(o, request, d))
+  if (const auto profile = profile_model(o, request, d)) {
+    clear_progress_line();
     std::cout << (request.json ? profile_json(*profile) : profile_text(*profile, request));
+  }
   return print_diagnostics(d, t);
 }
 
 ExitCode calibrate_command(const CompileOptions& o, const CalibrateRequest& request, Terminal t) {
   Diagnostics d(o.input);
-  if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);
+  if (const auto record = calibrate(o, request, d); record && write_file(o.output, calibration_json(*record), d) && !o.quiet) {
+    clear_progress_line();
+    std::cerr << "ranges of " << record->record.entries.size() << " tensors -> " << ForeignText(o.output).line() << "\n";
+  }
   return print_diagnostics(d, t);
 }
 

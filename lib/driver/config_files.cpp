@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "driver/json_file.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 
@@ -14,31 +14,10 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 64 << 20;
 
-std::optional<json> read_object(const std::string& path, std::string_view format, Diagnostics& d) {
-  const auto file = open_model_file(path, d);
-  if (!file) return std::nullopt;
-  if (file->size() > kMaxConfigBytes) {
-    d.error(Code::TooLarge, path + " is larger than 64 MiB");
-    return std::nullopt;
-  }
-  const auto* begin = reinterpret_cast<const char*>(file->data());
-  json j = json::parse(begin, begin + file->size(), nullptr, false);
-  if (j.is_discarded() || !j.is_object()) {
-    d.error(Code::BadJson, path + " is not a JSON object");
-    return std::nullopt;
-  }
-  const auto it = j.find("format");
-  if (it == j.end() || *it != format) {
-    d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\"");
-    return std::nullopt;
-  }
-  return j;
-}
-
 }  // namespace
 
 bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnostics& d) {
-  const auto j = read_object(path, "rlxc-precision-map", d);
+  const auto j = read_json_object(path, "rlxc-precision-map", d);
   if (!j) return false;
   const auto rules = j->find("rules");
   if (rules == j->end() || !rules->is_object()) {
@@ -93,7 +72,7 @@ bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Dia
 }
 
 bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnostics& d) {
-  const auto j = read_object(path, "rlxc-calibration", d);
+  const auto j = read_json_object(path, "rlxc-calibration", d);
   if (!j) return false;
   const auto tensors = j->find("tensors");
   if (tensors == j->end() || !tensors->is_object()) {
@@ -131,8 +110,29 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
   return d.ok();
 }
 
+std::optional<std::vector<std::string>> read_shard_rules(const std::string& path, Diagnostics& d) {
+  const auto j = read_json_object(path, "rlxc-shard-rules", d);
+  if (!j) return std::nullopt;
+  const auto rules = j->find("rules");
+  if (rules == j->end() || !rules->is_array()) {
+    d.error(Code::BadJson, path + " needs a list \"rules\"");
+    return std::nullopt;
+  }
+  std::vector<std::string> out;
+  for (const json& r : *rules) {
+    const auto text = [&](const char* key) { return r.is_object() && r.contains(key) && r[key].is_string(); };
+    if (!text("name") || !text("shard")) {
+      d.error(Code::BadJson, path + ": rule " + std::to_string(out.size()) + " needs the texts \"name\" and \"shard\"");
+      return std::nullopt;
+    }
+    out.push_back(r["name"].get<std::string>() + "=" + r["shard"].get<std::string>());
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
 bool check_calibrated_model(const std::string& path, std::string_view model, Diagnostics& d) {
-  const auto j = read_object(path, "rlxc-calibration", d);
+  const auto j = read_json_object(path, "rlxc-calibration", d);
   if (!j) return false;
   const auto of = j->find("model");
   if (of == j->end() || *of == model) return true;

@@ -13,6 +13,8 @@ bool read_precision_map(const std::string& path, PrecisionClassMap*, Diagnostics
 // or as a JSON list.
 bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics&);
 bool read_calibration(const std::string& path, CalibrationRecord*, Diagnostics&);
+// Returns the rules in the form of --shard, the last one first: of flags, later ones decide. See `rlxc schema shard-rules`.
+std::optional<std::vector<std::string>> read_shard_rules(const std::string& path, Diagnostics&);
 // Returns false if the record names a model whose hash differs from this one (LoadedModel::content_hash).
 bool check_calibrated_model(const std::string& path, std::string_view model, Diagnostics&);
 

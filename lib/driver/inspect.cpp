@@ -1,4 +1,4 @@
-// The query commands: inspect, list, plan, schema, explain, completion.
+// The query commands: inspect, list, plan, schema.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -21,7 +21,9 @@
 #include "plan/csv.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
+#include "report/context.h"
 #include "report/graph_json.h"
+#include "report/words.h"
 #include "support/json_writer.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
@@ -47,20 +49,34 @@ void print_table(std::ostream& out, const std::vector<std::vector<std::string>>&
   }
 }
 
-void print_rows(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows, bool json) {
+// Columns of numbers, which may be unknown (null).
+constexpr std::string_view kNumberColumns[] = {"exit",        "region_steps", "region_inputs",  "launch_ns", "wait_ns",
+                                               "memory_gbps", "alignment",    "workgroup_size", "warp",      "shared_bytes"};
+
+void write_cell(JsonWriter& w, std::string_view column, const std::string& cell) {
+  const bool number = std::ranges::find(kNumberColumns, column) != std::end(kNumberColumns);
+  if (!number) w.string(cell);
+  else if (cell.empty()) w.null();
+  else w.raw(cell);
+}
+
+void print_rows(const std::string& topic, const std::vector<std::string>& header,
+                const std::vector<std::vector<std::string>>& rows, bool json) {
   if (!json) {
     print_table(std::cout, rows);
     return;
   }
   std::string text;
   JsonWriter w(text);
-  w.begin_array();
+  w.begin_object();
+  report::write_plain_header(w, "list", version());
+  w.key("topic").string(topic).key("items").begin_array();
   for (const auto& row : rows) {
     w.begin_object(JsonLayout::Line);
-    for (size_t i = 0; i < row.size(); ++i) w.key(header[i]).string(row[i]);
+    for (size_t i = 0; i < row.size(); ++i) write_cell(w.key(header[i]), header[i], row[i]);
     w.end_object();
   }
-  w.end_array().finish();
+  w.end_array().end_object().finish();
   std::cout << text;
 }
 
@@ -145,23 +161,25 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
     if (!json)
       rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "wait ns", "GB/s", "alignment",
                                  "lanes", "warp", "shared", "matrix units", "element types"});
-    print_rows({"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "alignment",
+    print_rows(topic,
+               {"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "alignment",
                 "workgroup_size", "warp", "shared_bytes", "matrix_units", "element_types"},
                rows, json);
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});
-    print_rows({"name", "group", "doc"}, rows, json);
+    print_rows(topic, {"name", "group", "doc"}, rows, json);
   } else if (topic == "onnx") {
     for (const auto& o : onnx_import::imported_operators()) {
       const std::string range =
-          std::to_string(o.min_inputs) + (o.max_inputs < 0              ? "+"
-                                          : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs)
-                                                                        : "");
+          !o.refusal.empty() ? ""
+                             : std::to_string(o.min_inputs) + (o.max_inputs < 0              ? "+"
+                                                               : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs)
+                                                                                             : "");
       rows.push_back({o.domain.empty() ? "ai.onnx" : std::string(o.domain), std::string(o.name), range,
-                      o.op ? std::string(name(*o.op)) : ""});
+                      o.op ? std::string(name(*o.op)) : "", std::string(o.refusal)});
     }
     std::ranges::sort(rows);
-    print_rows({"domain", "operator", "inputs", "op"}, rows, json);
+    print_rows(topic, {"domain", "operator", "inputs", "op", "refused"}, rows, json);
   } else if (topic == "ops") {
     std::map<OpKind, std::vector<std::string>> onnx;
     for (const auto& o : onnx_import::imported_operators())
@@ -174,6 +192,7 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
         row.push_back(codegen::has_lowering(op)            ? "yes"
                       : has_trait(op, kFused | kHir)       ? "decomposed"
                       : has_trait(op, kLeaf | kTerminator) ? "none needed"
+                      : has_trait(op, kCollective)         ? "host"
                       : has_byte_form(op)                  ? "on bytes"
                                                            : "-");
         using transform::Table;
@@ -187,18 +206,26 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
     std::vector<std::string> header{"name", "kind", "operands"};
     if (matrix) header.insert(header.end(), {"reference", "kernels", "gradient", "tangent", "batch", "onnx"});
     header.push_back("doc");
-    print_rows(header, rows, json);
+    print_rows(topic, header, rows, json);
   } else if (topic == "env") {
-    print_rows({"name", "values", "doc"}, environment_rows(), json);
+    print_rows(topic, {"name", "values", "doc"}, environment_rows(), json);
   } else if (topic == "options") {
-    print_rows({"option", "key", "environment", "default", "commands", "doc"}, option_rows(), json);
+    print_rows(topic, {"option", "key", "environment", "default", "commands", "doc"}, option_rows(), json);
+  } else if (topic == "reasons") {
+    for (const report::ReasonWord& r : report::reason_words())
+      rows.push_back({std::string(r.code), std::string(r.meaning), std::string(r.remedy)});
+    print_rows(topic, {"reason", "doc", "remedy"}, rows, json);
+  } else if (topic == "patterns") {
+    for (const report::PatternWord& p : report::pattern_words())
+      rows.push_back({std::string(p.name), std::string(p.pass), std::string(p.meaning)});
+    print_rows(topic, {"pattern", "pass", "doc"}, rows, json);
   } else if (topic == "schemas") {
     for (const EmbeddedSchema& s : embedded_schemas()) rows.push_back({std::string(s.name)});
-    print_rows({"name"}, rows, json);
+    print_rows(topic, {"name"}, rows, json);
   } else {
     for (Code c : all_codes())
       rows.push_back({code_text(c), std::to_string(static_cast<int>(exit_code(c))), std::string(explain(c))});
-    print_rows({"code", "exit", "doc"}, rows, json);
+    print_rows(topic, {"code", "exit", "doc"}, rows, json);
   }
   return ExitCode::Ok;
 }
@@ -217,42 +244,6 @@ ExitCode schema_command(const std::string& schema_name, Terminal t) {
   d.error(Code::BadFlag, "there is no schema \"" + schema_name + "\"", {},
           close ? "did you mean " + std::string(*close) + "?" : "`rlxc list schemas` shows them");
   return print_diagnostics(d, t);
-}
-
-ExitCode explain_command(const std::string& text, Terminal t) {
-  Code code{};
-  if (code_from_text(text, &code)) {
-    std::cout << code_text(code) << " (exit code " << static_cast<int>(exit_code(code)) << "): " << explain(code) << '\n';
-    return ExitCode::Ok;
-  }
-  Diagnostics d;
-  d.error(Code::BadFlag, "there is no code \"" + text + "\"", {}, "`rlxc list codes` shows them");
-  return print_diagnostics(d, t);
-}
-
-ExitCode completion_command(const std::string& shell, const std::vector<std::string>& commands) {
-  std::vector<std::string> names;
-  for (const std::string& c : commands) names.push_back(c.substr(0, c.find(' ')));
-  if (shell == "fish") {
-    std::cout << "complete -c rlxc -n __fish_use_subcommand -f -a '" << join(names, " ") << "'\n";
-    for (const std::string& c : commands) {
-      const auto words = split(c, ' ');
-      for (size_t i = 1; i < words.size(); ++i)
-        std::cout << "complete -c rlxc -n '__fish_seen_subcommand_from " << words[0] << "' -l " << words[i].substr(2) << "\n";
-    }
-    return ExitCode::Ok;
-  }
-  if (shell == "zsh") std::cout << "#compdef rlxc\nautoload -U +X bashcompinit && bashcompinit\n";
-  std::cout
-      << "_rlxc() {\n  local cur=${COMP_WORDS[COMP_CWORD]}\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W \""
-      << join(names, " ") << "\" -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
-  for (const std::string& c : commands) {
-    const size_t space = c.find(' ');
-    std::cout << "    " << c.substr(0, space) << ") COMPREPLY=($(compgen -W \"" << (space == c.npos ? "" : c.substr(space + 1))
-              << "\" -- \"$cur\") $(compgen -f -- \"$cur\"));;\n";
-  }
-  std::cout << "  esac\n}\ncomplete -o filenames -F _rlxc rlxc\n";
-  return ExitCode::Ok;
 }
 
 }  // namespace rlxc

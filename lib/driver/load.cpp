@@ -4,14 +4,19 @@
 #include <filesystem>
 
 #include "codegen/package.h"
+#include "driver/op_file.h"
 #include "driver/transform_stage.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
+#include "import/onnx/printed.h"
+#include "import/onnx/text_proto.h"
 #include "ir/bind_dims.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "runtime/data_set.h"
 #include "support/hash.h"
+#include "support/inflate.h"
+#include "support/mapped_bytes.h"
 #include "support/mapped_file.h"
 #include "support/progress.h"
 #include "support/text.h"
@@ -66,12 +71,96 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
+constexpr size_t kMaxUnpacked = size_t{1} << 34;
+
+// The model within a gzip or zip file, or a file in text form, in the format that the importer reads. Null, without an error: it
+// is in that format already.
+std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d) {
+  const std::string where = quote(file.path());
+  const auto damaged = [&] {
+    d.error(Code::NotAModel, "it is damaged, or unpacks to more than 16 GiB", where);
+    return std::nullopt;
+  };
+  std::optional<std::string> bytes;
+  if (is_gzip(file.bytes())) {
+    bytes = gunzip(file.bytes(), kMaxUnpacked);
+    if (!bytes) return damaged();
+  } else if (is_zip(file.bytes())) {
+    auto entries = zip_entries(file.bytes());
+    if (!entries) return damaged();
+    std::erase_if(*entries, [](const ZipEntry& e) { return !e.name.ends_with(".onnx") || e.name.starts_with("__MACOSX/"); });
+    if (entries->empty()) return std::nullopt;  // an archive of something else
+    if (entries->size() != 1) {
+      d.error(Code::NotAModel, "the archive holds " + std::to_string(entries->size()) + " files NAME.onnx", where,
+              "unpack it, and name the model");
+      return std::nullopt;
+    }
+    bytes = unzip(entries->front(), kMaxUnpacked);
+    if (!bytes) return damaged();
+  } else if (as_text(file).substr(0, 8).ends_with("ORTM")) {
+    d.error(Code::NotAModel, "it is a model in ONNX Runtime's own format (.ort)", where,
+            "use the ONNX file that it was made from");
+    return std::nullopt;
+  }
+  const std::string_view text = bytes ? std::string_view(*bytes) : as_text(file);
+  const std::string_view head = trim(text.substr(0, kSniffed));
+  if (onnx_import::looks_like_text_proto(head)) bytes = onnx_import::read_text_proto(text, d);
+  else if (onnx_import::looks_printed(head)) bytes = onnx_import::read_printed(text, d);
+  return bytes ? map_bytes(*bytes, file.path(), d) : std::nullopt;
+}
+
+// A format of other tools, by its first bytes or the name's ending.
+struct ForeignFormat {
+  std::string_view what, help;
+};
+
+ForeignFormat foreign_format(std::string_view head, std::string_view path) {
+  constexpr char kOnnxStart = 8;  // the key of ModelProto.ir_version
+  constexpr std::string_view kTorch = "torch.onnx.export(model, args, 'model.onnx', dynamo=True) writes ONNX";
+  constexpr std::string_view kWeights =
+      "it has weights and no graph: export the model with its framework, as "
+      "torch.onnx.export(model, args, 'model.onnx', dynamo=True) does";
+  struct Row {
+    std::string_view bytes;  // at `at`; empty: any
+    size_t at;
+    std::string_view ending;  // of the name; empty: any
+    ForeignFormat format;
+  };
+  static constexpr Row kRows[] = {
+      {"version https://git-lfs", 0, "", {"a Git LFS pointer", "git lfs pull fetches the file itself"}},
+      {"GGUF", 0, "", {"a GGUF file (llama.cpp)", kWeights}},
+      {"TFL3", 4, "", {"a TensorFlow Lite model", "python -m tf2onnx.convert --tflite model.tflite --output model.onnx"}},
+      {"\x89HDF", 0, "", {"an HDF5 file (Keras)", "python -m tf2onnx.convert --keras model.h5 --output model.onnx"}},
+      {"PK\3\4", 0, ".keras", {"a Keras archive", "python -m tf2onnx.convert --keras model.keras --output model.onnx"}},
+      {"PK\3\4", 0, ".npz", {"a NumPy archive", "--data takes it; MODEL is an ONNX model"}},
+      {"PK\3\4", 0, "", {"a zip archive, as PyTorch saves models and weights", kTorch}},
+      {"\x80\2", 0, "", {"a Python pickle, as PyTorch saves models and weights", kTorch}},
+      {"{\"__metadata__\"", 8, "", {"a safetensors file", kWeights}},
+      {"", 0, ".safetensors", {"a safetensors file", kWeights}},
+      {"\x93NUMPY", 0, "", {"a NumPy array", "--data takes a folder of these; MODEL is an ONNX model"}},
+      {"<!DOCTYPE", 0, "", {"a web page", "download the file itself, not the page about it"}},
+      {"<html", 0, "", {"a web page", "download the file itself, not the page about it"}},
+      {"", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
+      {"", 0, ".mlpackage", {"a Core ML package", "export the model with its framework as ONNX"}},
+      {"module", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
+      {"", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
+      {"", 0, ".pt", {"a PyTorch file", kTorch}},
+      {"", 0, ".pth", {"a PyTorch file", kTorch}},
+  };
+  for (const Row& r : kRows) {
+    const bool fits =
+        r.bytes.empty() ? !head.starts_with(kOnnxStart) : head.size() >= r.at && head.substr(r.at).starts_with(r.bytes);
+    if (fits && path.ends_with(r.ending)) return r.format;
+  }
+  return {};
+}
+
 // Sets the requested name, or the file's name if the graph's name is an exporter's default.
 bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
   constexpr std::string_view kOfExporters[] = {"", "main", "main_graph", "torch_jit", "torch-jit-export", "tf2onnx"};
   if (!o.package_name.empty()) m.name = ForeignText(o.package_name);
   else if (std::ranges::count(kOfExporters, std::string_view(m.name.bytes())) > 0)
-    m.name = ForeignText(std::filesystem::path(o.input).stem().string());
+    m.name = ForeignText(is_standard_input(o.input) ? "model" : std::filesystem::path(o.input).stem().string());
   if (o.package_name.empty() || codegen::package_name(m) == o.package_name) return true;
   d.error(Code::BadFlag, "--name takes an identifier of C that no file or function of every package has, got " + m.name.quoted(),
           {}, "for example --name " + codegen::package_name(m));
@@ -99,35 +188,50 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
       d.error(Code::TooLarge, "IR text beyond 1 GiB");
       return std::nullopt;
     }
-    out.module = parse_text(as_text(*file), d);
+    out.module = parse_text(as_text(*file), d, std::filesystem::path(o.input).parent_path().string());
   } else if (head.starts_with('{') || o.input.ends_with(".json")) {
     out.format = "json";
     import_json::ImportOptions options;
     options.max_nodes = o.max_nodes;
     options.places_only = o.plan_only;
-    options.allow_missing_weights = o.allow_missing_weights && !o.need_weights;
+    options.allow_missing_weights = !o.need_weights;
     out.module = import_json::import_json(o.input, options, d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;
     options.bind = o.bind;
     options.assume = o.assume;
+    options.shapes = o.shapes;
+    options.values = o.values;
     options.max_nodes = o.max_nodes;
     options.max_expansion = o.max_nodes / 10;
     options.max_operations = o.max_operations;
+    options.trainable = o.train || o.parameters_only;
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
                               : o.allow_missing_weights ? MissingWeights::Allow
                                                         : MissingWeights::AllowSome;
+    const size_t errors = d.errors();
+    auto unpacked = unpacked_model(*file, d);
+    if (d.errors() != errors) return std::nullopt;
+    if (const ForeignFormat foreign = foreign_format(head, o.input); !unpacked && !foreign.what.empty()) {
+      d.error(Code::NotAModel, "it is " + std::string(foreign.what) + ", not an ONNX model", {}, std::string(foreign.help));
+      return std::nullopt;
+    }
+    std::vector<OpDefinition> operations;
+    if (!o.op_file.empty() && !read_operations(o.op_file, &operations, d)) return std::nullopt;
+    options.operations = &operations;
     if (!o.input_data.empty()) options.contents = [&o](size_t i, TypeKind kind) { return input_contents(o.input_data, i, kind); };
-    out.module = onnx_import::import_onnx(o.input, options, d);
+    out.module = unpacked ? onnx_import::import_onnx(std::make_shared<const MappedFile>(std::move(*unpacked)), options, d)
+                          : onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
   if (out.format == "onnx"
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
-  if (!transform_module(*out.module, o, &out.transforms, d)) return std::nullopt;
+  if (!transform_module(*out.module, o, &out.transforms, d) || !training_module(*out.module, o, &out.training, &out.precision, d))
+    return std::nullopt;
   if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "driver/training_stage.h"
 #include "ir/graph.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
@@ -18,6 +19,8 @@ struct LoadedModel {
   std::string content_hash;      // sha256
   bool hash_sampled = false;     // hash of the size and both ends, because the file is large
   transform::Ledger transforms;  // that were applied
+  std::optional<transform::Training> training;
+  std::vector<PrecisionNote> precision;  // of training, which is differentiated in its precision
 };
 
 std::optional<LoadedModel> load_model(const CompileOptions&, Diagnostics&);

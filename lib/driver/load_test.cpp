@@ -56,3 +56,65 @@ graph @main {
     CHECK_MESSAGE(d.items()[0].code == Code::TooLarge, d.text());
   }
 }
+
+namespace {
+
+// A gzip file that stores its contents.
+std::string stored(const std::string& contents) {
+  uint32_t sum = 0xffffffff;
+  for (const char c : contents) {
+    sum ^= static_cast<uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  const auto little = [](uint32_t v, int bytes) {
+    std::string out;
+    for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(v >> 8 * i));
+    return out;
+  };
+  const auto n = static_cast<uint32_t>(contents.size());
+  return std::string("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11) + little(n, 2) + little(~n, 2) + contents + little(~sum, 4) +
+         little(n, 4);
+}
+
+}  // namespace
+
+TEST_CASE("models within a gzip file, and in text form") {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("x", DType::F32, {3})));
+  m.add(node("Relu", {"x"}, {"y"}));
+  m.output("y");
+  const std::string words = R"(ir_version: 8
+opset_import { version: 17 }
+graph {
+  node { op_type: "Relu" input: "x" output: "y" }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 3 } } } } }
+  output { name: "y" }
+}
+)";
+  const std::string printed = R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[3] x) => (float[3] y) { y = Relu (x) }
+)";
+  const TempDir dir;
+  const auto load = [&](const std::string& contents, Diagnostics& d) {
+    std::ofstream(dir / "m", std::ios::binary) << contents;
+    CompileOptions o;
+    o.input = dir / "m";
+    return load_model(o, d);
+  };
+  for (const std::string& contents : {m.bytes(), stored(m.bytes()), words, stored(words), printed, stored(printed)}) {
+    Diagnostics d;
+    const auto model = load(contents, d);
+    REQUIRE_MESSAGE(model, d.text());
+    const Graph& g = model->module->main();
+    CHECK(text(g.type(g.outputs()[0]), model->module->dims) == "f32[3]");
+  }
+  const auto refused = [&](const std::string& contents, std::string_view reason) {
+    Diagnostics d;
+    CHECK_FALSE(load(contents, d).has_value());
+    CHECK_MESSAGE(d.text().find(reason) != std::string::npos, d.text());
+  };
+  refused(stored(m.bytes()).substr(0, 40), "damaged");
+  refused(std::string("\x18\0\0\0ORTM\0\0\0\0", 12), ".ort");
+  refused(words + "}", "line");
+  refused(printed + "}", "line");
+}

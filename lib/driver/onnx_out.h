@@ -2,15 +2,31 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "export/onnx/export.h"
 #include "ir/graph.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
 
-// Writes what has no operator of ONNX with simpler operations, in place, and then the model. The weights of a large model stay in
-// its files, beside which the new one has to lie (CompileOptions::output); --embed-weights copies them. nullopt after errors.
-std::optional<std::string> onnx_model(Module&, const CompileOptions&, Diagnostics&);
+struct OnnxModel {
+  std::string bytes;
+  std::string data_name;  // of the file beside the model that takes `data`; empty: there is none
+  std::vector<onnx_export::ExternalData> data;
+};
+
+// The module as a model in the file `path` ("-": standard output), with --opset and --dialect. What has no operator is written
+// with simpler operations: as functions of the domain "rlxc", or in its place. Weights that the model at hand keeps in files
+// beside it stay there if the new model lies beside it too; else they are copied into it, or into a file beside it if they are
+// larger than 1 GiB. --embed-weights copies them in any case. Adds graphs to the module, and changes none. nullopt after errors.
+enum class Fused : uint8_t { Functions, InPlace };
+std::optional<OnnxModel> onnx_model(Module&, const std::string& path, Fused, const CompileOptions&, Diagnostics&);
+
+// Writes it there.
+bool write_onnx(Module&, const CompileOptions&, Diagnostics&);
+// Writes the bytes of OnnxModel::data.
+void write_external_data(const OnnxModel&, class OutputFile&);
 
 }  // namespace rlxc

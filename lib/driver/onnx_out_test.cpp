@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "driver/load.h"
+#include "driver/transform_stage.h"
 #include "eval/random.h"
 #include "ir/text.h"
 #include "support/rule_samples.h"
@@ -14,12 +15,14 @@ using namespace rlxc::test;
 
 namespace {
 
-std::unique_ptr<Module> through_onnx(Module& m, const std::string& file, Diagnostics& d) {
-  CompileOptions o;
-  o.input = file, o.output = "-";
-  const auto bytes = onnx_model(m, o, d);
-  if (!bytes) return nullptr;
-  std::ofstream(file, std::ios::binary) << *bytes;
+std::unique_ptr<Module> through_onnx(Module& m, const std::string& file, const CompileOptions& options, Fused fused,
+                                     Diagnostics& d) {
+  CompileOptions o = options;
+  o.input = file;
+  if (!lower_to_tensors(m, o, d)) return nullptr;
+  const auto made = onnx_model(m, "-", fused, o, d);
+  if (!made) return nullptr;
+  std::ofstream(file, std::ios::binary) << made->bytes;
   auto again = load_model(o, d);
   return again ? std::move(again->module) : nullptr;
 }
@@ -34,10 +37,19 @@ void check_computes_same(const Module& a, const Module& b, const std::vector<Hos
 
 }  // namespace
 
-TEST_CASE("every kind is written as operators of ONNX that mean the same") {
+namespace {
+
+struct Form {
+  int64_t opset;
+  std::string dialect;
+  Fused fused;
+};
+void check_every_kind(const Form& form) {
   const TempDir dir;
+  CompileOptions o;
+  o.opset = form.opset, o.dialect = form.dialect;
   for (const Sample& s : all_samples()) {
-    INFO(std::string(name(s.op)));
+    INFO(std::string(name(s.op)) << ", opset " << form.opset);
     Module before, m;
     Diagnostics d;
     std::vector<HostValue> in;
@@ -55,13 +67,23 @@ TEST_CASE("every kind is written as operators of ONNX that mean the same") {
       for (size_t r = 0; r < of->main().result_count(n); ++r)
         of->main().add_output(of->main().result(n, r), of->symbol("y" + std::to_string(r)));
     }
-    const auto again = through_onnx(m, dir / "m.onnx", d);
-    // A sum over windows beyond the end has no operator.
-    const auto* pool = std::get_if<PoolAttrs>(&s.attrs);
-    CHECK_MESSAGE((again != nullptr) == !(pool && pool->op == ReduceOp::Sum && pool->ceil_mode), d.text());
+    const auto again = through_onnx(m, dir / "m.onnx", o, form.fused, d);
+    if (form.opset == 21) {  // a sum over windows beyond the end has no operator
+      const auto* pool = std::get_if<PoolAttrs>(&s.attrs);
+      CHECK_MESSAGE((again != nullptr) == !(pool && pool->op == ReduceOp::Sum && pool->ceil_mode), d.text());
+    } else if (!again) {
+      CHECK_MESSAGE(d.text().find("has no ONNX operator") != std::string::npos, d.text());
+    }
     if (again) check_computes_same(before, *again, in, 1e-6, 1e-7);  // attributes are f32 there
   }
 }
+
+}  // namespace
+
+TEST_CASE("every kind is written as operators of ONNX that mean the same") { check_every_kind({21, "onnx", Fused::InPlace}); }
+TEST_CASE("operators of opset 17") { check_every_kind({17, "onnx", Fused::InPlace}); }
+TEST_CASE("functions for what has no operator") { check_every_kind({21, "onnx", Fused::Functions}); }
+TEST_CASE("operators of com.microsoft") { check_every_kind({20, "ort", Fused::Functions}); }
 
 TEST_CASE("symbolic sizes are computed in the model, names stay, and control flow takes what it captures from outside") {
   const char* text =
@@ -79,7 +101,7 @@ TEST_CASE("symbolic sizes are computed in the model, names stay, and control flo
   const auto before = parse_text(text, d);
   auto m = parse_text(text, d);
   REQUIRE_MESSAGE(m, d.text());
-  const auto again = through_onnx(*m, dir / "m.onnx", d);
+  const auto again = through_onnx(*m, dir / "m.onnx", {}, Fused::InPlace, d);
   REQUIRE_MESSAGE(again, d.text());
   for (int64_t n : {1, 4}) {
     std::vector<double> x;
@@ -88,7 +110,7 @@ TEST_CASE("symbolic sizes are computed in the model, names stay, and control flo
   }
   const Graph& g = again->main();
   std::vector<std::string> names;
-  for (size_t i = 0; i < g.outputs().size(); ++i) names.emplace_back(again->text(g.output_name(i)));
+  for (size_t i = 0; i < g.outputs().size(); ++i) names.emplace_back(again->bytes(g.output_name(i)));
   CHECK(names == std::vector<std::string>{"a", "b", "c", "d", "e"});
   CHECK(again->text(g.value_name(g.result(g.inputs()[0]))) == "x");
 }

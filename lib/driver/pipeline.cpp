@@ -14,7 +14,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   // Converts inputs and outputs of the package to numeric tensors.
   add("interface", {"maps_as_rows", "strings_as_bytes"});
   // Lowers HIR blocks to tensor operations.
-  add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
+  add("lower", {"lower_hir", "inline_custom_ops", "lower_sequence_loops", "lower_scan_axes"});
   std::vector<std::string_view> params;
   if (!options.promoted_params.empty()) params.push_back("promote_params");
   if (!options.specialised_params.empty()) params.push_back("specialise_params");
@@ -24,6 +24,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
       {"dead_code_elimination", "sccp", "constant_folding", "lower_sequences", "algebraic_simplify",
        "common_subexpression_elimination", "dead_code_elimination"},
       4);
+  if (!options.rule_file.empty()) add("rules", {"user_rules", "dead_code_elimination"});
   if (options.lint) add("lint", {"numeric_lint"});
   if (options.unroll_max_nodes > 0) add("lower", {"unroll_loops", "sccp", "constant_folding"}, 4);
   // Raises exporter idioms to the ops that they implement.
@@ -33,6 +34,9 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("fold", {"share_norms"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
+  // Divides the model over devices, while contractions, norms and attentions are whole operations.
+  if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
+    add("shard", {"partition", "common_subexpression_elimination", "dead_code_elimination"});
   // Quantisation and precision run on whole operations, before fusion.
   std::vector<std::string_view> quantise{"keep_quantized_weights", "quantise_contractions", "constant_folding"};
   if (!options.calibration_file.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
@@ -51,6 +55,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "mark_elementwise_regions", "fuse_integer_matmul", "fuse_norm_region", "fuse_reduce_region"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
+  if (!options.mesh.empty() && fuses) legalise.push_back("lower_collectives");
   if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);

@@ -8,9 +8,12 @@
 #include <numeric>
 
 #include "backend/registry.h"
+#include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
+#include "driver/missing_weights.h"
 #include "eval/random.h"
+#include "report/context.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
 #include "runtime/package_call.h"
@@ -21,9 +24,14 @@
 namespace rlxc {
 namespace {
 
-// Returns the inputs, and binds the symbols to their sizes.
-std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOptions& o, const std::string& data,
-                                                      Diagnostics& d) {
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+}  // namespace
+
+std::optional<std::vector<eval::HostValue>> host_inputs(LoadedModel& model, const CompileOptions& o, const std::string& data,
+                                                        Diagnostics& d) {
+  Module& m = *model.module;
   DataSet set;
   if (!data.empty()) {
     auto sets = read_data_sets(m, data, d);
@@ -34,8 +42,12 @@ std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOp
   if (!forms) return std::nullopt;
   if (data.empty()) {
     if (!eval::random_inputs_fit(m, evaluation_limits(o), d)) return std::nullopt;
-    for (NodeId n : m.main().inputs())
-      set.inputs.push_back(eval::random_value(m, m.main().type(m.main().result(n)), {}, set.inputs.size() + 1, {.int_high = 1}));
+    for (NodeId n : m.main().inputs()) {
+      const size_t i = set.inputs.size();
+      const TensorData* first = first_contents(model.training, i);
+      set.inputs.push_back(first ? eval::HostValue{TypeKind::Tensor, *first, {}}
+                                 : eval::random_value(m, m.main().type(m.main().result(n)), {}, i + 1, {.int_high = 1}));
+    }
     return std::move(set.inputs);
   }
   if (forms->bytes && !strings_to_bytes(set, d)) return std::nullopt;
@@ -43,8 +55,7 @@ std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOp
   return std::move(set.inputs);
 }
 
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+namespace {
 
 std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const double> laps) {
   const Module& m = *p.lir->module;
@@ -95,7 +106,8 @@ std::vector<size_t> longest_first(const std::vector<NodeTime>& nodes) {
 std::optional<Profile> profile_model(const CompileOptions& o, const ProfileRequest& request, Diagnostics& d) {
   auto model = load_model(o, d);
   if (!model) return std::nullopt;
-  const auto inputs = inputs_of(*model->module, o, request.data, d);
+  fill_missing_weights(*model->module, {}, 1, d);
+  const auto inputs = host_inputs(*model, o, request.data, d);
   if (!inputs) return std::nullopt;
   const auto compiled = compile(std::move(*model), "cpu", o, {}, d);
   if (!compiled) return std::nullopt;
@@ -157,11 +169,15 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   return out;
 }
 
+double rounded_ms(double ms) { return std::round(ms * 1e6) / 1e6; }
+
 std::string profile_json(const Profile& p) {
   std::string out;
   JsonWriter w(out);
-  w.begin_object().key("model").string(p.model).key("threads").integer(p.threads).key("runs").integer(p.repeat);
-  w.key("run_ms").number(p.run_ms).key("nodes").begin_array();
+  w.begin_object();
+  report::write_plain_header(w, "profile", version());
+  w.key("model").string(p.model).key("threads").integer(p.threads).key("runs").integer(p.repeat);
+  w.key("run_ms").number(rounded_ms(p.run_ms)).key("nodes").begin_array();
   for (const NodeTime& n : p.nodes)
     w.begin_object(JsonLayout::Line)
         .key("node")
@@ -173,7 +189,7 @@ std::string profile_json(const Profile& p) {
         .key("launches")
         .integer(static_cast<int64_t>(n.launches))
         .key("ms")
-        .number(n.ms)
+        .number(rounded_ms(n.ms))
         .key("flops")
         .number(n.cost.flops)
         .key("bytes")

@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "analysis/cost.h"
+#include "eval/eval.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
+
+struct LoadedModel;
 
 struct NodeTime {
   ForeignText node;
@@ -29,6 +32,12 @@ struct Profile {
 // from the data; unbound ones are 2. Errors: those of loading, compiling, and the C compiler (Code::ToolFailed).
 std::optional<Profile> profile_model(const CompileOptions&, const ProfileRequest&, Diagnostics&);
 
+// Inputs from a data set or, if `data` is empty, at random, in the form that kernels read. Binds symbols to the sizes of the
+// data.
+std::optional<std::vector<eval::HostValue>> host_inputs(LoadedModel&, const CompileOptions&, const std::string& data,
+                                                        Diagnostics&);
+
+double rounded_ms(double);  // to nanoseconds
 std::string profile_text(const Profile&, const ProfileRequest&);
 std::string profile_json(const Profile&);
 

@@ -37,7 +37,7 @@ struct Compile {
     const Graph &g = before->main(), &h = after->main();
     REQUIRE(g.outputs().size() == h.outputs().size());
     for (size_t i = 0; i < g.outputs().size(); ++i) {
-      CHECK(before->text(g.output_name(i)) == after->text(h.output_name(i)));
+      CHECK(before->bytes(g.output_name(i)) == after->bytes(h.output_name(i)));
       CHECK(text(g.type(g.outputs()[i]), before->dims) == text(h.type(h.outputs()[i]), after->dims));
     }
     REQUIRE(g.inputs().size() == h.inputs().size());

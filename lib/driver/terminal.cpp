@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "driver/commands.h"
+#include "driver/progress_line.h"
 
 namespace rlxc {
 namespace {
@@ -39,6 +40,7 @@ std::string coloured(const std::string& text) {
 
 ExitCode print_diagnostics(const Diagnostics& d, Terminal t) {
   const std::string text = d.text(t.warnings);
+  if (!text.empty()) clear_progress_line();
   std::cerr << (use_colour(t) ? coloured(text) : text);
   return d.exit();
 }

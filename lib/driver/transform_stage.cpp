@@ -1,24 +1,30 @@
 #include "driver/transform_stage.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <set>
 
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
-#include "driver/onnx_out.h"
+#include "driver/part.h"
+#include "driver/progress_line.h"
 #include "ir/graphs.h"
-#include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/runner.h"
-#include "report/graph_json.h"
 #include "support/number.h"
 #include "support/output_file.h"
 #include "support/progress.h"
 
 namespace rlxc {
+
+report::ReportContext context_of(const LoadedModel& model, const CompileOptions& o) {
+  return {std::filesystem::path(o.input).filename().string(), model.content_hash, model.hash_sampled, "", std::string(version())};
+}
 
 std::vector<ValueId> expand_by_table(Graph& g, NodeId n) {
   const legalise::Decomposition expand = legalise::decomposition(g.op(n));
@@ -27,17 +33,16 @@ std::vector<ValueId> expand_by_table(Graph& g, NodeId n) {
   return expand(e);
 }
 
-bool run_named_passes(Module& m, std::span<const std::string_view> names, const CompileOptions& o, Diagnostics& d) {
-  constexpr int kRounds = 4;
+bool run_named_passes(Module& m, std::span<const std::string_view> names, const PassOptions& o, Diagnostics& d, int rounds,
+                      std::vector<PrecisionNote>* precision) {
   std::vector<const PassInfo*> passes;
   for (std::string_view name : names) passes.push_back(find_pass(name));
   const TargetTraits traits;
-  const PassOptions options = o;
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> notes;
-  PassContext context{traits, options, d, decisions, notes};
+  PassContext context{traits, o, d, decisions, precision ? *precision : notes};
   RunnerReport report;
-  return run_to_fixed_point(m, passes, kRounds, context, RunnerOptions{}, &report);
+  return run_to_fixed_point(m, passes, rounds, context, RunnerOptions{}, &report);
 }
 
 bool lower_to_tensors(Module& m, const CompileOptions& o, Diagnostics& d) {
@@ -63,6 +68,74 @@ void write_names(JsonWriter& w, std::string_view key, const std::vector<std::str
   w.end_array();
 }
 
+// Parameters whose contents passes do not see, so that none is folded into its users. Constants of these names become parameters.
+class HiddenParams {
+ public:
+  HiddenParams(Graph& g, const std::set<std::string_view>& named) : g_(g) {
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) == OpKind::Constant && named.contains(g.module().bytes(g.value_name(g.result(n))))) n = as_param(n);
+      if (g.op(n) != OpKind::Param) continue;
+      data_[g.value_name(g.result(n))] = g.attr_id(n);
+      g.set_attrs(n, g.module().attrs.intern(DataAttrs{}));
+    }
+  }
+  ~HiddenParams() {
+    for (NodeId n : g_.nodes())
+      if (const auto at = data_.find(g_.value_name(g_.result(n))); g_.op(n) == OpKind::Param && at != data_.end())
+        g_.set_attrs(n, at->second);
+  }
+  HiddenParams(const HiddenParams&) = delete;
+  HiddenParams& operator=(const HiddenParams&) = delete;
+
+ private:
+  NodeId as_param(NodeId n) {
+    const ValueId old = g_.result(n);
+    const std::string name(g_.module().bytes(g_.value_name(old)));
+    g_.set_value_name(old, {});
+    const ValueId made = Builder(g_, nullptr, n).param(name, g_.type(old), g_.attrs<DataAttrs>(n).data);
+    g_.replace_all_uses(old, made);
+    g_.erase(n);
+    return g_.def(made);
+  }
+
+  Graph& g_;
+  std::map<Symbol, AttrId> data_;
+};
+
+// Raises chains of primitives to operations whose gradients need less memory. Values that steps name stay: they are outputs
+// meanwhile.
+bool recognise(Module& m, const transform::Steps& steps, const CompileOptions& o, Diagnostics& d) {
+  std::set<std::string_view> named(steps.stopped.begin(), steps.stopped.end());
+  for (const transform::Step& s : steps.list) {
+    named.insert(s.loss);
+    named.insert(s.wrt.begin(), s.wrt.end());
+  }
+  named.erase("");
+  Graph& g = m.main();
+  const size_t outputs = g.outputs().size();
+  std::vector<std::pair<ValueId, Symbol>> kept;
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r);
+      const Symbol own = g.value_name(v).valid() ? g.value_name(v) : g.result_count(n) == 1 ? g.node_name(n) : Symbol();
+      const bool by_node = g.node_name(n).valid() && g.result_count(n) == 1 && named.contains(m.bytes(g.node_name(n)));
+      if (!has_trait(g.op(n), kLeaf) && own.valid() && (named.contains(m.bytes(own)) || by_node))
+        kept.emplace_back(v, by_node ? g.node_name(n) : own);
+    }
+  for (const auto& [v, name] : kept) g.add_output(v, m.symbol("kept"));
+  {
+    const HiddenParams hidden(g, named);
+    if (!run_named_passes(m, kRecognisingPasses, o, d)) return false;
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const ValueId v = g.outputs()[outputs + i];
+    if (!g.value_name(v).valid()) g.set_value_name(v, kept[i].second);
+  }
+  const std::vector<ValueId> after(g.outputs().begin(), g.outputs().begin() + static_cast<std::ptrdiff_t>(outputs));
+  g.set_outputs(after);
+  return true;
+}
+
 }  // namespace
 
 bool transform_module(Module& m, const CompileOptions& o, transform::Ledger* ledger, Diagnostics& d) {
@@ -70,6 +143,8 @@ bool transform_module(Module& m, const CompileOptions& o, transform::Ledger* led
   note_stage("transform");
   const auto steps = transform::parse_steps(o.transforms, d);
   if (!steps || !lower_to_tensors(m, o, d)) return false;
+  const bool differentiates = std::ranges::any_of(steps->list, [](const auto& s) { return s.kind == transform::StepKind::Grad; });
+  if (differentiates && !recognise(m, *steps, o, d)) return false;
   return transform::apply_steps(m, *steps, expand_by_table, ledger, d) && verify(m, d);
 }
 
@@ -121,29 +196,19 @@ ExitCode transform_command(const CompileOptions& o, const std::string& ledger, T
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
-  const report::ReportContext context{std::filesystem::path(o.input).filename().string(), model->content_hash,
-                                      model->hash_sampled, "", std::string(version())};
-  if (auto out = OutputFile::create(o.output, d)) {
-    if (o.output.ends_with(".onnx")) {
-      if (const auto bytes = onnx_model(*model->module, o, d)) out->write(*bytes);
-      else return print_diagnostics(d, t);
-    } else if (o.output.ends_with(".json")) {
-      JsonWriter w(*out);
-      report::write_graph(*model->module, w, context);
-      w.flush();
-    } else {
-      out->write(print(*model->module, {.full_data = true}));
-    }
-    out->commit();
-  }
+  if (!write_module(*model->module, o, *model, d)) return print_diagnostics(d, t);
   if (!ledger.empty())
     if (auto out = OutputFile::create(ledger, d)) {
       JsonWriter w(*out);
-      write_ledger(model->transforms, w, context);
+      write_ledger(model->transforms, w, context_of(*model, o));
       w.flush();
       out->commit();
     }
-  if (!o.quiet && d.ok()) std::cerr << ledger_text(model->transforms);
+  if (!o.quiet && d.ok()) {
+    clear_progress_line();
+    std::cerr << ledger_text(model->transforms) << live_nodes(*model->module) << " nodes -> " << ForeignText(o.output).line()
+              << "\n";
+  }
   return print_diagnostics(d, t);
 }
 

@@ -55,6 +55,12 @@ bool eval_if(Context& c) {
   return run_graph(c.run, body, std::move(inputs), &c.out);
 }
 
+bool eval_custom_op(Context& c) {
+  std::vector<HostValue> inputs;
+  for (size_t i = 0; i < c.in.size(); ++i) inputs.push_back(operand(c, i));
+  return run_graph(c.run, c.run.module.graph(c.graph.bodies(c.node)[0]), std::move(inputs), &c.out);
+}
+
 bool eval_loop(Context& c) {
   const auto carries = static_cast<size_t>(c.a<LoopAttrs>().carries);
   const Graph& body = c.run.module.graph(c.graph.bodies(c.node)[0]);
@@ -128,7 +134,8 @@ bool eval_scan(Context& c) {
 }  // namespace
 
 std::span<const Entry> control_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::If, eval_if}, {OpKind::Loop, eval_loop}, {OpKind::Scan, eval_scan}};
+  static constexpr Entry kTable[] = {
+      {OpKind::If, eval_if}, {OpKind::Loop, eval_loop}, {OpKind::Scan, eval_scan}, {OpKind::CustomOp, eval_custom_op}};
   return kTable;
 }
 

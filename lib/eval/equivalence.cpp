@@ -23,7 +23,7 @@ std::vector<HostValue> random_inputs(const Module& m, const EquivalenceOptions& 
   for (NodeId n : m.main().inputs()) {
     const ValueId v = m.main().result(n);
     out.push_back(
-        random_value(m, m.main().type(v), o.evaluation.bindings, seed_of(o.seed, m.text(m.main().value_name(v))), o.range));
+        random_value(m, m.main().type(v), o.evaluation.bindings, seed_of(o.seed, m.bytes(m.main().value_name(v))), o.range));
   }
   return out;
 }
@@ -47,8 +47,8 @@ bool same_results(const Module& before, const Module& after, const EquivalenceOp
   for (size_t i = 0; i < a->size(); ++i) {
     const Comparison c = compare((*b)[i], (*a)[i], o.rtol, o.atol);
     if (c.pass) continue;
-    *reason = "output " + std::to_string(i) + " \"" + std::string(before.text(before.main().output_name(i))) +
-              "\": " + c.message + "; max abs " + std::to_string(c.max_abs);
+    *reason = "output " + std::to_string(i) + " " + before.text(before.main().output_name(i)).quoted() + ": " + c.message +
+              "; max abs " + std::to_string(c.max_abs);
     return false;
   }
   return true;

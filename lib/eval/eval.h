@@ -26,7 +26,7 @@ using NamedValues = std::map<std::string, HostValue, std::less<>>;
 struct Options {
   DimBindings bindings;                    // symbols that inputs do not determine
   uint64_t max_steps = uint64_t{1} << 33;  // element operations in total; Code::TooLarge beyond
-  uint64_t max_bytes = uint64_t{8} << 30;  // limit on live tensors
+  uint64_t max_bytes = uint64_t{7} << 29;  // limit on live tensors
   uint64_t* steps = nullptr;               // counter to which element operations are added
   const NamedValues* params = nullptr;     // Params without data, by name
   // Called with each computed result (calibration, first diverging node).

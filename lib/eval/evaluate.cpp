@@ -1,6 +1,8 @@
 // The evaluation loop: binds symbols, runs nodes in order, frees values after their last use, and enforces the budget.
+#include <algorithm>
 #include <array>
 
+#include "eval/collective.h"
 #include "eval/context.h"
 #include "eval/value.h"
 #include "ir/bind_dims.h"
@@ -126,7 +128,7 @@ bool too_large(Run& run) {
 }
 
 bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
-  note_node(run.module.text(g.node_name(n)));
+  note_node(run.module.bytes(g.node_name(n)));
   const OpKind op = g.op(n);
   const Evaluator f = evaluators()[static_cast<size_t>(op)];
   if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
@@ -185,7 +187,7 @@ bool well_formed(const HostValue& v) {
 
 bool param_value(Run& run, const Graph& g, NodeId n, HostValue* out) {
   const DataId id = g.attrs<DataAttrs>(n).data;
-  const auto name = run.module.text(g.value_name(g.result(n)));
+  const auto name = run.module.bytes(g.value_name(g.result(n)));
   if (id.valid()) out->tensor = run.module.data[id];
   else if (run.options.params) {
     const auto it = run.options.params->find(name);
@@ -207,23 +209,72 @@ bool sizes_agree(Run& run, Dim a, Dim b) {
 }
 
 // Solves symbols that occur only inside expressions, then checks all dims of inputs with uses.
-bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values) {
+bool solve_inputs(Run& run, const Graph& g, const std::vector<std::vector<HostValue>>& values) {
   std::vector<ValueId> read;
   std::vector<KnownSize> sizes;
   for (NodeId n : g.inputs())
     if (const ValueId v = g.result(n); g.use_count(v) > 0) {
       read.push_back(v);
-      add_sizes(g.type(v), values[v.raw].tensor.dims, &sizes);
+      add_sizes(g.type(v), values[v.raw][0].tensor.dims, &sizes);
     }
   solve_dims(run.module.dims, sizes, &run.bindings);
   for (const auto& [symbol, size] : run.bindings) run.fixed.insert(symbol);
   for (ValueId v : read)
-    if (!bind_type(run, g.type(v), values[v.raw], true)) {
-      run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
+    if (!bind_type(run, g.type(v), values[v.raw][0], true)) {
+      run.where = "input " + run.module.text(g.value_name(v)).quoted();
       return false;
     }
   return true;
 }
+
+namespace {
+
+// A value by rank of the device, or one for all devices.
+using PerDevice = std::vector<HostValue>;
+
+// Computes a node for each device whose operands differ. `results`: by result.
+bool compute_per_device(Run& run, const Graph& g, NodeId n, const std::vector<PerDevice>& values,
+                        std::vector<PerDevice>* results) {
+  results->assign(g.result_count(n), {});
+  size_t devices = 1;
+  for (ValueId v : g.operands(n))
+    if (v.valid()) devices = std::max(devices, values[v.raw].size());
+  std::vector<const HostValue*> operands;
+  std::vector<HostValue> computed;
+  for (size_t rank = 0; rank < devices; ++rank) {
+    computed.clear();
+    operands.clear();
+    for (ValueId v : g.operands(n))
+      operands.push_back(v.valid() ? &values[v.raw][values[v.raw].size() == 1 ? 0 : rank] : nullptr);
+    const bool ok =
+        g.op(n) == OpKind::Param ? param_value(run, g, n, &computed.emplace_back()) : compute(run, g, n, operands, &computed);
+    if (!ok) return false;
+    for (size_t i = 0; i < computed.size(); ++i) (*results)[i].push_back(std::move(computed[i]));
+  }
+  return true;
+}
+
+bool exchange(Run& run, const Graph& g, NodeId n, const std::vector<PerDevice>& values, std::vector<PerDevice>* results) {
+  if (run.depth > 1) return run.fail(Code::UnsupportedOp, "cannot be evaluated in a body of control flow");
+  static const PerDevice none;
+  const ValueId v = g.operand(n, 0);
+  const PerDevice& operand = v.valid() ? values[v.raw] : none;
+  results->assign(1, {});
+  if (!eval_collective(run, g, n, operand, results->data())) return false;
+  return std::ranges::all_of(results->front(), [&](const HostValue& r) { return bind_type(run, g.type(g.result(n)), r, false); });
+}
+
+// The output of a program is the same on all devices.
+bool same_on_all(Run& run, const Graph& g, size_t output, const PerDevice& value) {
+  for (size_t rank = 1; rank < value.size(); ++rank)
+    if (!compare(value[rank], value[0], 0, 0).pass) {
+      run.where = "output " + run.module.text(g.output_name(output)).quoted();
+      return run.fail(Code::BadGraph, "differs between device 0 and device " + std::to_string(rank));
+    }
+  return true;
+}
+
+}  // namespace
 
 bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {
   if (inputs.size() != g.inputs().size())
@@ -231,7 +282,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
                     "takes " + std::to_string(g.inputs().size()) + " inputs, got " + std::to_string(inputs.size()));
   if (++run.depth > kMaxBodyDepth)
     return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxBodyDepth) + " deep");
-  std::vector<HostValue> values(g.value_capacity());
+  std::vector<PerDevice> values(g.value_capacity());
   std::vector<uint32_t> uses(g.value_capacity());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = g.result(g.inputs()[i]);
@@ -239,31 +290,23 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     const bool bound = bind_type(run, g.type(v), inputs[i], run.depth == 1);
     if (!bound && unread) run.error.clear();
     if (!well_formed(inputs[i]) || (!bound && !unread)) {
-      if (run.where.empty()) run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
+      if (run.where.empty()) run.where = "input " + run.module.text(g.value_name(v)).quoted();
       return run.fail(Code::BadTensor, "the data does not fill the tensor");
     }
-    values[v.raw] = std::move(inputs[i]);
+    values[v.raw].push_back(std::move(inputs[i]));
     uses[v.raw] = static_cast<uint32_t>(g.use_count(v));
-    if (run.options.observe) run.options.observe(g, v, values[v.raw]);
+    if (run.options.observe) run.options.observe(g, v, values[v.raw][0]);
   }
   if (run.depth == 1) {
     if (!solve_inputs(run, g, values)) return false;
     for (const auto& [a, b] : run.module.dims.equalities())
       if (!sizes_agree(run, a, b)) return false;
   }
-  std::vector<const HostValue*> operands;
-  std::vector<HostValue> results;
+  std::vector<PerDevice> results;
   for (NodeId n : g.nodes()) {
     if (g.op(n) == OpKind::Input) continue;
-    results.clear();
-    bool ok = true;
-    if (g.op(n) == OpKind::Param) {
-      ok = param_value(run, g, n, &results.emplace_back());
-    } else {
-      operands.clear();
-      for (ValueId v : g.operands(n)) operands.push_back(v.valid() ? &values[v.raw] : nullptr);
-      ok = compute(run, g, n, operands, &results);
-    }
+    const bool ok =
+        has_trait(g.op(n), kCollective) ? exchange(run, g, n, values, &results) : compute_per_device(run, g, n, values, &results);
     if (!ok) {
       if (run.where.empty()) run.where = "node " + g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ")";
       return false;
@@ -271,14 +314,18 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     for (size_t i = 0; i < results.size(); ++i) {
       const ValueId v = g.result(n, i);
       uses[v.raw] = static_cast<uint32_t>(g.use_count(v));
-      if (run.options.observe) run.options.observe(g, v, results[i]);
+      if (run.options.observe) run.options.observe(g, v, results[i][0]);
       if (uses[v.raw] > 0) values[v.raw] = std::move(results[i]);
     }
     for (ValueId v : g.operands(n))
-      if (v.valid() && --uses[v.raw] == 0) values[v.raw] = {};
+      if (v.valid() && --uses[v.raw] == 0) values[v.raw].clear();
   }
   outputs->clear();
-  for (ValueId v : g.outputs()) outputs->push_back(v.valid() ? values[v.raw] : HostValue());
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const ValueId v = g.outputs()[i];
+    if (v.valid() && !same_on_all(run, g, i, values[v.raw])) return false;
+    outputs->push_back(v.valid() ? values[v.raw][0] : HostValue());
+  }
   --run.depth;
   return true;
 }
@@ -304,7 +351,8 @@ bool evaluate_node(const Module& m, const Graph& g, NodeId n, std::span<const Ho
 }
 
 bool has_evaluator(OpKind op) {
-  return op == OpKind::Input || op == OpKind::Param || evaluators()[static_cast<size_t>(op)] != nullptr;
+  return op == OpKind::Input || op == OpKind::Param || has_trait(op, kCollective) ||
+         evaluators()[static_cast<size_t>(op)] != nullptr;
 }
 
 std::vector<int64_t> Context::sizes(std::span<const Dim> dims) const {

@@ -49,7 +49,7 @@ std::vector<Weight> weights_of(const Module& m, const DimBindings& bindings, con
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Param || g.attrs<DataAttrs>(n).data.valid()) continue;
       const ValueId v = g.result(n);
-      Weight w{std::string(m.text(g.value_name(v))), g.type(v), range_of_weight(g.type(v), range), {}, 0};
+      Weight w{std::string(m.bytes(g.value_name(v))), g.type(v), range_of_weight(g.type(v), range), {}, 0};
       if (w.type.kind == TypeKind::Tensor && w.type.dtype != DType::String) {
         w.dims = sizes_of(m, w.type, bindings);
         if (const auto n = checked_product(w.dims)) w.bytes = byte_size(w.type.dtype, static_cast<uint64_t>(*n)).value_or(0);

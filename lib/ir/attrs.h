@@ -316,6 +316,14 @@ struct ScanAttrs {
                f("input_reverse", self.input_reverse); f("output_axes", self.output_axes);
                f("output_reverse", self.output_reverse);)
 };
+// An operation defined by a file. Its bodies, in this order: its results; if `vjp`, operands, results and gradients of results to
+// gradients of the float operands; if `jvp`, operands and tangents of the float operands to tangents of the float results; if
+// `vmap`, operands to results, each with an axis of samples in front.
+struct CustomAttrs {
+  std::string name;  // DOMAIN.NAME
+  bool vjp = false, jvp = false, vmap = false;
+  RLXC_REFLECT(f("name", self.name); f("vjp", self.vjp); f("jvp", self.jvp); f("vmap", self.vmap);)
+};
 struct SequenceConcatAttrs {
   int64_t axis = 0;
   bool new_axis = false;
@@ -400,6 +408,18 @@ struct NgramAttrs {  // ONNX TfIdfVectorizer
                f("max_skip", self.max_skip); f("counts", self.counts); f("indexes", self.indexes); f("pool_ints", self.pool_ints);
                f("pool_strings", self.pool_strings); f("weights", self.weights);)
 };
+// A group: the devices of the mesh that differ in the axes `along` alone, in row-major order of these axes.
+struct CollectiveAttrs {
+  std::string mesh;                // all axes of devices with their sizes, "data=2,model=4" (ir/mesh.h)
+  std::vector<std::string> along;  // axes of the group
+  int64_t axis = 0;                // of the operand; of all_to_all: the axis that is cut
+  int64_t to = 0;                  // all_to_all: the axis that is joined
+  int64_t blocks = 1;              // the axis consists of so many blocks, each of which is cut or joined
+  ReduceOp op = ReduceOp::Sum;
+  std::vector<int64_t> source;  // collective_permute: position of the sender, by position of the receiver
+  RLXC_REFLECT(f("mesh", self.mesh); f("along", self.along); f("axis", self.axis); f("to", self.to); f("blocks", self.blocks);
+               f("op", self.op); f("source", self.source);)
+};
 struct DecoderAttrs {
   int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0;
   double eps = 1e-5;
@@ -452,10 +472,10 @@ using AttrVariant =
                  CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
                  DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
-                 SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
-                 OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, ReduceRegionAttrs, MapKeysAttrs,
-                 DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs>;
+                 SwiGLUAttrs, IfAttrs, CustomAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs,
+                 SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs,
+                 StringIndexAttrs, StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs,
+                 ReduceRegionAttrs, MapKeysAttrs, DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs, CollectiveAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -1,7 +1,6 @@
 #include "ir/bind_dims.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -44,6 +43,11 @@ struct FieldBinder {
   }
 };
 
+Attrs bound(Attrs a, FieldBinder& binder) {
+  std::visit([&](auto& fields) { fields.reflect(fields, binder); }, a);
+  return a;
+}
+
 void replace_dims(Module& m, const Replace& replace) {
   std::unordered_map<uint32_t, TypeId> types;
   std::unordered_map<uint32_t, AttrId> attrs;
@@ -59,9 +63,8 @@ void replace_dims(Module& m, const Replace& replace) {
   const auto attr = [&](AttrId id) {
     const auto [it, fresh] = attrs.try_emplace(id.raw, id);
     if (fresh) {
-      Attrs a = m.attrs[id];
       FieldBinder binder{replace};
-      std::visit([&](auto& fields) { fields.reflect(fields, binder); }, a);
+      Attrs a = bound(m.attrs[id], binder);
       if (binder.changed) it->second = m.attrs.intern(std::move(a));
     }
     return it->second;
@@ -76,6 +79,11 @@ void replace_dims(Module& m, const Replace& replace) {
 }
 
 }  // namespace
+
+Attrs with_dims(Attrs a, const Replace& replace) {
+  FieldBinder binder{replace};
+  return bound(std::move(a), binder);
+}
 
 void bind_dims(Module& m, const DimBindings& bindings) {
   replace_dims(m, [&](Dim d) { return m.dims.bind(d, bindings); });

@@ -1,5 +1,7 @@
 // Replaces symbols by sizes, or by other expressions, throughout a module.
 #pragma once
+#include <functional>
+
 #include "ir/dim_range.h"
 #include "ir/graph.h"
 
@@ -9,6 +11,9 @@ namespace rlxc {
 // attributes).
 void bind_dims(Module&, const DimBindings&);
 void substitute_dims(Module&, const SymbolValues&);
+
+// The attributes with each symbolic dim replaced by what `replace` makes of it.
+Attrs with_dims(Attrs, const std::function<Dim(Dim)>& replace);
 
 struct KnownSize {
   Dim dim;

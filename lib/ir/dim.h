@@ -88,7 +88,8 @@ class DimTable {
   Dim bind(Dim, const DimBindings&);                               // replaces bound symbols
   std::vector<std::string> symbols_of(Dim) const;                  // sorted
 
-  std::string text(Dim) const;                 // "2*seq+1"
+  // "2*seq+1", on one line. Symbols that are not identifiers are quoted as by `quote` of support/text.h. O(terms).
+  std::string text(Dim) const;
   std::optional<Dim> parse(std::string_view);  // the inverse of text; creates symbols
 
  private:

@@ -5,7 +5,7 @@
 
 namespace rlxc {
 
-Graph::Graph(Module& module, GraphId id, std::string name) : module_(&module), id_(id), name_(std::move(name)) {
+Graph::Graph(Module& module, GraphId id, std::string_view name) : module_(&module), id_(id), name_(name) {
   Node end;
   end.op = OpKind::Return;
   end.attrs = module.attrs.intern(NoAttrs{});
@@ -198,15 +198,14 @@ void Graph::remove_input(NodeId n) { std::erase(inputs_, n); }
 
 ForeignText Graph::label(NodeId n) const {
   const Node& node = nodes_[n.raw];
-  if (node.name.valid()) return ForeignText(module_->text(node.name));
+  if (node.name.valid()) return module_->text(node.name);
   if (node.origin.valid() && !module_->origin(node.origin).sources.empty())
-    return ForeignText(module_->text(module_->origin(node.origin).sources.front()));
-  if (node.result_count > 0 && values_[node.first_result].name.valid())
-    return ForeignText(module_->text(values_[node.first_result].name));
+    return module_->text(module_->origin(node.origin).sources.front());
+  if (node.result_count > 0 && values_[node.first_result].name.valid()) return module_->text(values_[node.first_result].name);
   return ForeignText("%" + std::to_string(node.first_result));
 }
 
-void Graph::clear() { *this = Graph(*module_, id_, std::move(name_)); }
+void Graph::clear() { *this = Graph(*module_, id_, name_.bytes()); }
 
 void Graph::compact() {
   std::vector<NodeId> node_map(nodes_.size());
@@ -258,9 +257,9 @@ void Graph::compact() {
 
 Module::Module(std::string_view module_name) : name(module_name) { make_graph("main"); }
 
-GraphId Module::make_graph(std::string graph_name) {
+GraphId Module::make_graph(std::string_view graph_name) {
   const GraphId id(graphs_.size());
-  graphs_.push_back(std::make_unique<Graph>(*this, id, std::move(graph_name)));
+  graphs_.push_back(std::make_unique<Graph>(*this, id, graph_name));
   return id;
 }
 

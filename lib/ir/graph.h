@@ -36,11 +36,11 @@ struct Origin {
 
 class Graph {
  public:
-  Graph(Module& module, GraphId id, std::string name);
+  Graph(Module& module, GraphId id, std::string_view name);
 
   Module& module() const { return *module_; }
   GraphId id() const { return id_; }
-  const std::string& name() const { return name_; }
+  const ForeignText& name() const { return name_; }
 
   // Nodes. `make_node` appends before the terminator, or inserts before `before`. Result types may be set later (`set_type`).
   // Absent optional operands are invalid ValueIds. O(operands + results).
@@ -166,7 +166,7 @@ class Graph {
 
   Module* module_;
   GraphId id_;
-  std::string name_;
+  ForeignText name_;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<ValueId> operands_;
@@ -258,11 +258,13 @@ class Module {
   const Graph& main() const { return *graphs_[0]; }
   Graph& graph(GraphId id) { return *graphs_[id.raw]; }
   const Graph& graph(GraphId id) const { return *graphs_[id.raw]; }
-  GraphId make_graph(std::string name);
+  GraphId make_graph(std::string_view name);
   size_t graph_count() const { return graphs_.size(); }
 
   Symbol symbol(std::string_view s) { return strings.intern(s); }
-  std::string_view text(Symbol s) const { return s.valid() ? strings.view(s) : std::string_view(); }
+  // The text of a symbol: `text` for printing, `bytes` for look-ups and JsonWriter. Empty for the invalid symbol.
+  ForeignText text(Symbol s) const { return ForeignText(bytes(s)); }
+  std::string_view bytes(Symbol s) const { return s.valid() ? strings.view(s) : std::string_view(); }
 
   const Origin& origin(OriginId id) const { return origins_[id.raw]; }
   OriginId add_origin(Origin o);

@@ -31,6 +31,7 @@ Captures captures(const Graph& g, NodeId n) {
       const auto& a = g.attrs<ScanAttrs>(n);
       return {static_cast<size_t>(a.states + a.scan_inputs), 0};
     }
+    case OpKind::CustomOp: return {g.operands(n).size(), 0};
     default: return {1, 1};
   }
 }

@@ -103,6 +103,16 @@ bool infer_scan(InferContext& c) {
   return true;
 }
 
+bool infer_custom_op(InferContext& c) {
+  const auto& a = c.a<CustomAttrs>();
+  if (c.bodies.size() != 1 + static_cast<size_t>(a.vjp) + static_cast<size_t>(a.jvp) + static_cast<size_t>(a.vmap))
+    return c.fail("needs a body for its results, and one for each rule that it has");
+  const Graph& body = c.module.graph(c.bodies[0]);
+  if (!body_inputs(c, body, c.in.size())) return false;
+  for (Type& t : output_types(body)) c.result(std::move(t));
+  return true;
+}
+
 bool infer_sequence_empty(InferContext& c) { return c.result(Type{TypeKind::Sequence, c.a<CastAttrs>().to, false, {}}); }
 
 bool infer_sequence_insert(InferContext& c) {

@@ -139,6 +139,7 @@ Layout channel_blocks(DimTable& dims, std::span<const Dim> shape, int64_t block)
   Layout l = row_major(dims, blocked);
   l.axes[1].insert(l.axes[1].end(), l.axes.back().begin(), l.axes.back().end());
   l.axes.pop_back();
+  l.channel_block = block;
   return l;
 }
 

@@ -2,6 +2,7 @@
 // of NCHW16c).
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct DimFactor {
 struct Layout {
   std::vector<std::vector<DimFactor>> axes;  // outermost factor first; an axis of dim 1 may have none
   std::vector<Dim> starts = {};              // by axis: position in its factors of the first element; empty: all 0
+  int64_t channel_block = 0;                 // kernels read the channels in blocks of this size; 0: as any strided layout
 
   bool rows() const;     // the last axis is contiguous
   bool vectors() const;  // the innermost factor of the last axis is contiguous or repeated
@@ -49,6 +51,7 @@ class GraphLayouts {
   std::vector<Dim> offset;    // by value: bytes from the start of the root
 
   const Layout* of(ValueId v) const { return number_[v.raw] ? &layouts_[number_[v.raw] - 1] : nullptr; }  // null: row-major
+  int64_t channel_block(ValueId v) const { return number_[v.raw] ? layouts_[number_[v.raw] - 1].channel_block : 0; }
   bool is_view(const Graph& g, NodeId n) const { return g.result_count(n) > 0 && root[g.result(n).raw] != g.result(n); }
   bool alike(ValueId a, ValueId b) const { return of(a) && of(b) ? *of(a) == *of(b) : of(a) == of(b); }
   void set(ValueId v, Layout l) {

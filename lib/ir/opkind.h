@@ -38,6 +38,7 @@ enum Trait : uint32_t {
   kNormTrait = 1 << 15,   // statistics over axes: accumulates in f32
   kSequenceOp = 1 << 16,  // works on sequences, optionals or strings
   kTerminator = 1 << 17,
+  kCollective = 1 << 18,  // differs between the devices of a mesh, or exchanges data between them
 };
 
 // Claims and reports group the elementwise kinds under the class names "Activation", "Binary" and "Compare".

@@ -34,7 +34,7 @@ std::string graph_name(const Graph& g) {
   const auto in_word = [](unsigned char c) {
     return std::isalnum(c) || std::string_view("_.-+").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  return "@" + (std::ranges::all_of(g.name(), in_word) ? g.name() : quote(g.name()));
+  return "@" + (std::ranges::all_of(g.name().bytes(), in_word) ? g.name().bytes() : g.name().quoted());
 }
 
 void print_data(const TensorData& d, const TextOptions& options, std::string* out) {
@@ -65,7 +65,7 @@ void print_data(const TensorData& d, const TextOptions& options, std::string* ou
 void print_value(ValueId v, std::string* out) { *out += v.valid() ? "%" + std::to_string(v.raw) : std::string("_"); }
 
 void print_symbols(const Module& m, const std::vector<Symbol>& list, std::string* out) {
-  for (size_t i = 0; i < list.size(); ++i) *out += (i ? ", " : "") + quote(m.text(list[i]));
+  for (size_t i = 0; i < list.size(); ++i) *out += (i ? ", " : "") + m.text(list[i]).quoted();
 }
 
 struct ValueText {
@@ -142,10 +142,10 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
     }
     *out += '}';
   }
-  if (g.launch(n).valid()) *out += " launch " + quote(m.text(g.launch(n)));
+  if (g.launch(n).valid()) *out += " launch " + m.text(g.launch(n)).quoted();
   const bool leaf = op == OpKind::Input || op == OpKind::Param;
   const Symbol label = leaf ? g.value_name(g.result(n)) : g.node_name(n);
-  if (label.valid()) *out += " " + quote(m.text(label));
+  if (label.valid()) *out += " " + m.text(label).quoted();
   for (size_t r = 0; r < g.result_count(n); ++r) *out += (r ? ", " : " : ") + text(g.type(g.result(n, r)), m.dims);
   if (options.lir) print_layouts(g, n, options.lir->plans[g.id().raw].layouts, out);
   if (options.origins && g.origin(n).valid()) {
@@ -169,7 +169,7 @@ std::string print(const Graph& g, const TextOptions& options) {
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     out += i ? ", " : " ";
     print_value(g.outputs()[i], &out);
-    if (g.output_name(i).valid()) out += " " + quote(m.text(g.output_name(i)));
+    if (g.output_name(i).valid()) out += " " + m.text(g.output_name(i)).quoted();
   }
   return out + "\n}\n";
 }

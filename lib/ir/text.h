@@ -11,6 +11,7 @@
 //   }
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,9 +33,10 @@ std::string print(const Module&, const TextOptions& = {});
 std::string print(const Graph&, const TextOptions& = {});
 void print_node(const Graph&, NodeId, const TextOptions&, std::string* out);  // one line without a newline
 
-// Returns null on errors, which carry line and column. Types are read as written; run `verify` to check them. Elided and external
-// data stays unknown. Depth and size are bounded by the text.
-std::unique_ptr<Module> parse_text(std::string_view, Diagnostics&);
+// Returns null on errors, which carry line and column. Types are read as written; run `verify` to check them. `folder`: where
+// files of external data are, if it is known. Constants whose data is elided or missing become parameters without data, named
+// constant_N, with a warning. Depth and size are bounded by the text.
+std::unique_ptr<Module> parse_text(std::string_view, Diagnostics&, const std::optional<std::string>& folder = {});
 
 std::string value_text(const AttrValue&);  // true, 3, 0.5, "x", [1, 2]
 

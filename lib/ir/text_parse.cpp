@@ -6,6 +6,7 @@
 
 #include "ir/text.h"
 #include "support/checked.h"
+#include "support/mapped_file.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -13,13 +14,20 @@ namespace {
 
 class TextParser {
  public:
-  TextParser(std::string_view s, Diagnostics& d) : s_(s), diagnostics_(d) {}
+  TextParser(std::string_view s, Diagnostics& d, const std::optional<std::string>& folder)
+      : s_(s), diagnostics_(d), folder_(folder) {}
 
   std::unique_ptr<Module> run() {
     auto m = std::make_unique<Module>();
     module_ = m.get();
-    if (module_text() && (skip(), at_ == s_.size() || fail("text after the end of the module"))) return m;
-    return nullptr;
+    if (!module_text()) return nullptr;
+    skip();
+    if (at_ != s_.size() && !fail("text after the end of the module")) return nullptr;
+    if (unknown_constants_ > 0)
+      diagnostics_.warning(
+          Code::MissingWeights,
+          std::to_string(unknown_constants_) + " constants have no data in the text: they become parameters without values");
+    return m;
   }
 
  private:
@@ -227,9 +235,14 @@ class TextParser {
     } while (eat(','));
     if (types.size() != results.size()) return fail("as many types as results are needed");
     if (pending_data_.set && !data(full[0], attrs)) return false;
-    if (*op == OpKind::Constant && !std::get<DataAttrs>(attrs).data.valid() && !pending_data_.elided)
-      return fail("a constant needs data");
-    const NodeId n = g.make_node(*op, operands, module_->attrs.intern(std::move(attrs)), types, bodies);
+    if (!pending_data_.file.empty() && !external_data(full[0], attrs)) return false;
+    const bool unknown = *op == OpKind::Constant && !std::get<DataAttrs>(attrs).data.valid();
+    if (unknown && !pending_data_.elided) return fail("a constant needs data");
+    const NodeId n = g.make_node(unknown ? OpKind::Param : *op, operands, module_->attrs.intern(std::move(attrs)), types, bodies);
+    if (unknown) {
+      ++unknown_constants_;
+      g.set_value_name(g.result(n), module_->symbol("constant_" + std::to_string(results[0])));
+    }
     if (!launch.empty()) g.set_launch(n, module_->symbol(launch));
     const bool leaf = *op == OpKind::Input || *op == OpKind::Param;
     if (!label.empty() && leaf) g.set_value_name(g.result(n), module_->symbol(label));
@@ -332,7 +345,8 @@ class TextParser {
   struct PendingData {
     bool set = false, splat = false, hex = false, elided = false;
     std::vector<std::string> items;
-    std::string bytes;
+    std::string bytes, file;
+    int64_t offset = 0;
   };
 
   bool data_text() {
@@ -357,17 +371,40 @@ class TextParser {
       p.splat = kind == "splat_hex";
       p.bytes = word();
     } else if (kind == "file") {
-      int64_t offset;
-      std::string file;
       p.set = false;
       p.elided = true;
-      return quoted(&file) && integer(&offset);
+      return quoted(&p.file) && integer(&p.offset);
     } else if (kind == "elided") {
       p.set = false;
       p.elided = true;
     } else {
       return fail("expected dense, splat, hex, strings, file or elided");
     }
+    return true;
+  }
+
+  // Reads data from its file, if the folder is known and has it. Returns false only for a file that is too short.
+  bool external_data(const Type& t, Attrs& attrs) {
+    const auto bytes = byte_size(t);
+    if (!folder_ || !bytes || pending_data_.offset < 0) return true;
+    const auto [it, fresh] = files_.try_emplace(pending_data_.file);
+    if (fresh) {
+      Diagnostics quiet;
+      if (auto opened = resolve_external(*folder_, pending_data_.file, quiet))
+        it->second = std::make_shared<const MappedFile>(std::move(*opened));
+    }
+    const auto offset = static_cast<uint64_t>(pending_data_.offset);
+    if (!it->second) return true;
+    if (offset > it->second->size() || *bytes > it->second->size() - offset)
+      return fail("the data ends beyond the end of " + quote(pending_data_.file));
+    TensorData d;
+    d.dtype = t.dtype;
+    for (Dim n : t.dims) d.dims.push_back(n.size());
+    d.bytes = it->second->bytes().subspan(offset, *bytes);
+    d.owner = it->second;
+    d.file = pending_data_.file;
+    d.offset = offset;
+    attrs = DataAttrs{module_->data.add(std::move(d))};
     return true;
   }
 
@@ -434,10 +471,15 @@ class TextParser {
   std::map<std::string, GraphId> graphs_;
   std::map<int64_t, ValueId> values_;
   PendingData pending_data_;
+  const std::optional<std::string>& folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  size_t unknown_constants_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Module> parse_text(std::string_view s, Diagnostics& d) { return TextParser(s, d).run(); }
+std::unique_ptr<Module> parse_text(std::string_view text, Diagnostics& d, const std::optional<std::string>& folder) {
+  return TextParser(text, d, folder).run();
+}
 
 }  // namespace rlxc

@@ -18,7 +18,7 @@ class Verifier {
     for (size_t g = 0; g < module_.graph_count(); ++g) structure(module_.graph(GraphId(g)), owners);
     for (size_t g = 1; g < owners.size(); ++g)
       if (owners[g] > 1)
-        diagnostics_.error(Code::BadGraph, "sub-graph @" + module_.graph(GraphId(g)).name() + " belongs to several nodes");
+        diagnostics_.error(Code::BadGraph, "sub-graph @" + module_.graph(GraphId(g)).name().line() + " belongs to several nodes");
     if (!diagnostics_.ok()) return;
     for (size_t g = 0; g < module_.graph_count(); ++g) types(module_.graph(GraphId(g)));
   }
@@ -33,7 +33,7 @@ class Verifier {
 
  private:
   std::string where(const Graph& g, NodeId n) const {
-    return (g.id().raw ? "graph @" + ForeignText(g.name()).line() + ": " : std::string()) + "node " + g.label(n).quoted() + " (" +
+    return (g.id().raw ? "graph @" + g.name().line() + ": " : std::string()) + "node " + g.label(n).quoted() + " (" +
            std::string(name(g.op(n))) + ")";
   }
 
@@ -69,9 +69,9 @@ class Verifier {
     }
     check_operands(g.terminator());
     for (ValueId v : g.outputs())
-      if (!v.valid()) diagnostics_.error(Code::BadGraph, "an output of graph @" + g.name() + " is absent");
+      if (!v.valid()) diagnostics_.error(Code::BadGraph, "an output of graph @" + g.name().line() + " is absent");
     if (inputs != g.inputs().size())
-      diagnostics_.error(Code::BadGraph, "the list of inputs of graph @" + g.name() + " does not match its nodes");
+      diagnostics_.error(Code::BadGraph, "the list of inputs of graph @" + g.name().line() + " does not match its nodes");
   }
 
   void types(const Graph& g) {

@@ -38,6 +38,14 @@ void Buf::atomic_add(Index i, Expr value) const {
   builder_->append(std::move(s));
 }
 
+void Buf::prefetch(Index i) const {
+  Stmt s;
+  s.kind = StmtKind::Prefetch;
+  s.buffer = id_;
+  s.index = i.in(builder_->kernel()).id;
+  builder_->append(std::move(s));
+}
+
 namespace {
 
 bool is_reserved(const std::string& s) {

@@ -46,6 +46,7 @@ class Buf {
   void store(Index i, Expr value) const;
   void add(Index i, Expr value) const { store(i, load(i, value.lanes() / type().lanes) + value); }
   void atomic_add(Index i, Expr value) const;
+  void prefetch(Index i) const;  // fetches the cache line of element i, which need not exist, into the second cache
 
   // Access to a buffer of one element, used as a variable.
   Expr get() const { return load(0); }

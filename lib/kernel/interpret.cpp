@@ -130,7 +130,8 @@ class Interpreter {
 
   void statement(const Stmt& s) {
     switch (s.kind) {
-      case StmtKind::Comment: return;
+      case StmtKind::Comment:
+      case StmtKind::Prefetch: return;
       case StmtKind::Let: {
         const std::vector<Value>& v = eval(s.value);
         uint32_t node = var_node_[s.var.raw];

@@ -89,7 +89,7 @@ struct Buffer {
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
-enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, Comment };
+enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Comment };
 
 struct Comment {
   std::string text;  // text of the compiler
@@ -102,8 +102,9 @@ struct Stmt {
   LoopKind loop = LoopKind::Serial;
   uint8_t axis = 0;         // Grid, Thread: 0 x, 1 y, 2 z
   VarId var;                // For, Let
-  BufferId buffer;          // Alloc, Store, AtomicAdd
-  ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
+  BufferId buffer;          // Alloc, Store, AtomicAdd, Prefetch
+  ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent;
+                            // Prefetch: an element that may lie outside of the buffer
   ExprId value;             // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
   bool global = false;      // Barrier: threads see each other's stores to arguments too, not only to Shared buffers
   std::vector<Stmt> body;   // For, If

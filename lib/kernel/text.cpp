@@ -89,6 +89,7 @@ class Text {
         case StmtKind::AtomicAdd:
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;
+        case StmtKind::Prefetch: line(depth, "prefetch " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "]"); break;
         case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
         case StmtKind::Comment: line(depth, s.comment.line()); break;
       }

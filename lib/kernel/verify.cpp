@@ -167,12 +167,12 @@ class Verifier {
     return found;
   }
 
-  // Reports certain violations only: the whole interval of the index is out of bounds.
+  // Reports certain violations only: the whole interval of the index is out of bounds. Accesses to empty buffers don't run.
   void bounds(const Buffer& b, ExprId index, int lanes, const char* what) {
     Interval at = ranges_.of(index), extent = ranges_.of(b.extent);
-    if (at.empty()) return;
+    if (at.empty() || extent.max == 0) return;
     if (at.max < 0 || (extent.max != Interval::kMax && at.min != Interval::kMin &&
-                       at.min + (lanes / b.type.lanes - 1) * (k_.expr(index).type.lanes == 1) >= extent.max && extent.max > 0))
+                       at.min + (lanes / b.type.lanes - 1) * (k_.expr(index).type.lanes == 1) >= extent.max))
       wrong(what + b.name + " out of bounds: index " + std::to_string(at.min) + " or more, " + std::to_string(extent.max) +
             " elements");
   }
@@ -193,6 +193,11 @@ class Verifier {
     bool index_varies = s.index.valid() && varying(s.index), value_varies = s.value.valid() && varying(s.value);
     switch (s.kind) {
       case StmtKind::Comment: return;
+      case StmtKind::Prefetch:
+        if (k_.buffer(s.buffer).space != Space::Global)
+          wrong("prefetch of " + k_.buffer(s.buffer).name + ", which is no argument");
+        if (!is_index(s.index)) wrong("index into " + k_.buffer(s.buffer).name + " is no integer");
+        return;
       case StmtKind::Barrier:
         if (!launch_) wrong("a barrier outside a workgroup");
         if (!c.uniform) wrong("a barrier that not all threads of a workgroup reach");

@@ -79,6 +79,7 @@ TEST_CASE("indices that are certainly out of bounds") {
   CHECK(finds("store to y out of bounds", [](kernel::Builder& b, Buf, Buf y) { y.store(8, b.f32(1)); }));
   CHECK(finds("load of x out of bounds", [](kernel::Builder&, Buf x, Buf y) { y.store(0, x.load(5, 4)); }));
   CHECK(finds("load of x out of bounds", [](kernel::Builder&, Buf x, Buf y) { y.store(0, x[-1]); }));
+  CHECK(problems([](kernel::Builder& b, Buf, Buf y) { y.store(0, b.input("none", DType::F32, 0)[-2]); }) == "");
   CHECK(problems([](kernel::Builder& b, Buf x, Buf y) {  // never reached
           const Expr n = b.symbol("n", 0, 7);
           b.when(n > lit(n, 7), [&] { y.store(0, x[n + 1]); });

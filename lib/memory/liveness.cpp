@@ -53,8 +53,9 @@ bool can_alias_concat(const Graph& g, const GraphPlan& plan, const Liveness& liv
 bool concatenates_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
   if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
   const ValueId v = g.result(n);
-  if (plan.layouts.of(v)) return false;
   const auto axis = static_cast<size_t>(g.attrs<AxisAttrs>(n).axis);
+  const bool blocked = axis == 1 && plan.layouts.channel_block(v) > 0;
+  if (plan.layouts.of(v) && !blocked) return false;
   const auto leading = g.dims(v).first(axis);
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
 }
@@ -85,6 +86,7 @@ Liveness derive_liveness(const Graph& g, const GraphPlan& plan) {
   for (size_t v = 0; v < liveness.owner.size(); ++v) liveness.owner[v] = ValueId(v);
   liveness.offset.resize(g.value_capacity());
   liveness.sharing.resize(g.value_capacity());
+  liveness.replaces.resize(g.value_capacity());
   const auto touch = [&](ValueId v, uint32_t step) {
     uint32_t& last = liveness.last_use[plan.layouts.root[v.raw].raw];
     last = std::max(last, step);
@@ -110,17 +112,31 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& livenes
     for (size_t r = g.result_count(n); r-- > 0;) {
       const ValueId result = g.result(n, r);
       if (plan.slot[result.raw].region != Region::None || liveness.owner[result.raw] != result) continue;
-      for (size_t i = 0; i < g.operands(n).size(); ++i) {
-        if (!can_reuse_operand(g, plan, liveness, n, r, i)) continue;
+      const auto overwrites = [&](size_t i) {
+        if (!can_reuse_operand(g, plan, liveness, n, r, i)) return false;
         const ValueId root = plan.layouts.root[g.operand(n, i).raw];
         if (std::ranges::find(taken, root) != taken.end() ||
             !can_reuse_buffer(g, plan, liveness, liveness.owner[root.raw], result))
-          continue;
+          return false;
         taken.push_back(root);
         liveness.owner[result.raw] = liveness.owner[root.raw];
         liveness.sharing[result.raw] = Sharing::InPlace;
-        break;
+        return true;
+      };
+      // A state before anything else: elsewhere its new value would have to be copied.
+      std::vector<size_t> order;
+      const ValueId old = liveness.replaces[result.raw];
+      const auto holds_old = [&](size_t i) {
+        const ValueId v = g.operand(n, i);
+        return old.valid() && v.valid() && liveness.owner[plan.layouts.root[v.raw].raw] == old;
+      };
+      for (size_t i = 0; i < g.operands(n).size(); ++i) {
+        order.insert(holds_old(i) ? order.begin() : order.end(), i);
       }
+      const bool is_dead = old.valid() && liveness.last_use[old.raw] < plan.step[n.raw];
+      if (is_dead && (order.empty() || !holds_old(order[0]))) continue;  // it is made in the buffer of the state
+      for (size_t i : order)
+        if (overwrites(i)) break;
     }
   }
 }

@@ -15,6 +15,7 @@ struct Liveness {
   std::vector<ValueId> owner;      // by root value: the value that owns its bytes, itself unless they are shared
   std::vector<Dim> offset;         // by root value: bytes from the start of the owner
   std::vector<Sharing> sharing;    // by root value
+  std::vector<ValueId> replaces;   // by root value: the old value of the state of which it is the new one; else invalid
 };
 
 // Buffers of one region with their live ranges, in order of definition.

@@ -6,11 +6,13 @@
 #include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
+#include "ir/mesh.h"
 #include "memory/liveness.h"
 #include "memory/place_arena.h"
 #include "memory/prepack.h"
 #include "memory/rematerialise.h"
 #include "memory/schedule_for_memory.h"
+#include "memory/states.h"
 
 namespace rlxc {
 namespace {
@@ -20,6 +22,7 @@ constexpr uint64_t kLeastUnit = 64;  // bytes
 // The options, plus facts of the model.
 struct Request : PlanOptions {
   std::span<const State> states;
+  int64_t lanes = 0;  // of assign_layouts
 };
 
 // Plans one graph for one order of its nodes.
@@ -31,7 +34,7 @@ class GraphPlanner {
 
   bool run(std::vector<NodeId> schedule, uint64_t* weights_size) {
     plan_.schedule = std::move(schedule);
-    plan_.layouts = assign_layouts(g_);
+    plan_.layouts = assign_layouts(g_, options_.lanes);
     if (options_.verify && !verify_layouts(g_, plan_.layouts, diagnostics_)) return false;
     index_nodes();
     liveness_ = derive_liveness(g_, plan_);
@@ -43,6 +46,9 @@ class GraphPlanner {
       for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
         if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
           set_region(g_.result(n, r), Region::Packed, 0);
+    for (const State& s : states())
+      if (const ValueId v = g_.outputs()[s.output]; is_whole(v))
+        liveness_.replaces[plan_.layouts.root[v.raw].raw] = g_.result(g_.inputs()[s.input]);
     concat_in_place(g_, plan_, liveness_, options_.in_place, plans_, options_.alignment);
     if (options_.in_place) overwrite_in_place(g_, plan_, liveness_);
     if (!settle_states()) return false;
@@ -113,7 +119,7 @@ class GraphPlanner {
     for (NodeId n : g_.inputs()) set_region(g_.result(n), Region::Input, index++);
     for (const State& s : states()) set_region(g_.result(g_.inputs()[s.input]), Region::State, s.output);
     for (NodeId n : plan_.schedule) {
-      if (g_.op(n) != OpKind::Param && g_.op(n) != OpKind::Constant) continue;
+      if (!is_weight(g_.op(n)) ? !is_weight_slice(g_, n) : only_sliced(n)) continue;
       Slot& s = plan_.slot[g_.result(n).raw];
       set_region(g_.result(n), Region::Weights, 0);
       s.offset = Dim(static_cast<int64_t>(*weights_size));
@@ -128,9 +134,23 @@ class GraphPlanner {
       if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) ||
           plan_.phase[maker.raw] == Phase::Prologue)
         continue;
-      if (plan_.layouts.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
+      if (!is_whole(v)) continue;
       set_region(root, Region::Output, static_cast<uint32_t>(i));
     }
+  }
+
+  // Is the value all of its buffer, itself or as a view?
+  bool is_whole(ValueId v) {
+    const ValueId root = plan_.layouts.root[v.raw];
+    return plan_.layouts.offset[v.raw] == Dim(0) && dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size);
+  }
+
+  // Whether the device reads parts of a weight alone.
+  bool only_sliced(NodeId n) const {
+    const auto uses = g_.uses(g_.result(n));
+    return g_.op(n) == OpKind::Param && g_.use_count(g_.result(n)) > 0 &&
+           std::all_of(uses.begin(), uses.end(),
+                       [&](Graph::Use use) { return use.user != g_.terminator() && is_weight_slice(g_, use.user); });
   }
 
   std::span<const State> states() const { return g_.id().raw == 0 ? options_.states : std::span<const State>(); }
@@ -143,25 +163,26 @@ class GraphPlanner {
       const ValueId owner = liveness_.owner[root.raw];
       if (owner != old && plan_.slot[owner.raw].region == Region::State) {
         diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
-                           "output " + ForeignText(g_.module().text(g_.output_name(s.output))).quoted());
+                           "output " + g_.module().text(g_.output_name(s.output)).quoted());
         return false;
       }
-      if (owner != root || root != v || plan_.slot[v.raw].region != Region::None || plan_.phase[g_.def(v).raw] == Phase::Prologue)
+      if (owner != root || !is_whole(v) || plan_.slot[root.raw].region != Region::None ||
+          plan_.phase[g_.def(root).raw] == Phase::Prologue)
         continue;
-      uint32_t last = 0, first = plan_.step[g_.def(v).raw];
+      uint32_t last = 0, first = plan_.step[g_.def(root).raw];
       std::vector<ValueId> made_there;
       for (NodeId n : plan_.schedule)
         for (size_t r = 0; r < g_.result_count(n); ++r) {
           const ValueId each = g_.result(n, r);
           if (liveness_.owner[each.raw] == old) last = std::max(last, liveness_.last_use[each.raw]);
-          if (liveness_.owner[each.raw] == v) {
+          if (liveness_.owner[each.raw] == root) {
             made_there.push_back(each);
             first = std::min(first, plan_.step[n.raw]);
           }
         }
       if (last >= first) continue;
       for (ValueId each : made_there) liveness_.owner[each.raw] = old;
-      liveness_.sharing[v.raw] = Sharing::InPlace;
+      liveness_.sharing[root.raw] = Sharing::InPlace;
     }
     return true;
   }
@@ -351,6 +372,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
   Request own{options, lir.states};
+  if (inputs.kernels && !inputs.kernels->mapping.workgroups) own.lanes = inputs.kernels->mapping.vector_lanes(sizeof(float));
   own.alignment = lir.alignment;
   own.max_binding = lir.max_binding;
   // A data-dependent dim must be defined before its uses, so graphs with such dims keep their order.
@@ -370,6 +392,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
   codegen::LoweringCache* lowerings = own_lowerings ? &*own_lowerings : inputs.kernels ? inputs.lowerings : nullptr;
   if (!plan_packed(*module, lir.plans, extents, lowerings, own, diagnostics)) return std::nullopt;
+  if (options.verify && !verify_states(module->main(), lir.plans[0], lir.states, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

@@ -25,7 +25,8 @@ bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
 Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans) {
   const DimTable& dims = g.module().dims;
   Tasks out;
-  std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
+  std::vector<uint32_t> buffer(g.value_capacity(), kNone);         // by root value
+  std::vector<std::vector<uint32_t>> readers(g.value_capacity());  // of old states: the tasks that read them
   uint32_t last_effect = kNone;
   for (NodeId n : plan.schedule) {
     if (!is_task(g, plan, n)) continue;
@@ -43,15 +44,22 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, 
       const Slot& s = plan.slot[v.raw];
       buffer[v.raw] = static_cast<uint32_t>(out.graph.bytes.size());
       task.makes.push_back(buffer[v.raw]);
-      out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
+      const ValueId old = liveness.replaces[v.raw];
+      out.graph.bytes.push_back(s.region == Region::None && !old.valid() ? sample_size(dims, s.size) : 0);
+      // A state is written after all that read it, or its new value would need memory of its own, and a copy.
+      if (old.valid())
+        for (uint32_t reader : readers[old.raw])
+          if (reader != t) out.graph.before.emplace_back(reader, t);
       out.graph.kept.push_back(liveness.last_use[v.raw] >= plan.schedule.size());
     }
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
-      const uint32_t b = v.valid() ? buffer[plan.layouts.root[v.raw].raw] : kNone;
+      const ValueId root = v.valid() ? plan.layouts.root[v.raw] : v;
+      if (root.valid() && plan.slot[root.raw].region == Region::State) readers[root.raw].push_back(t);
+      const uint32_t b = root.valid() ? buffer[root.raw] : kNone;
       if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
       task.reads.push_back(b);
-      if (!joins && !task.makes.empty() && codegen::may_overwrite(g, n, 0, i) &&
+      if (!joins && !task.makes.empty() && !liveness.replaces[g.result(n).raw].valid() && codegen::may_overwrite(g, n, 0, i) &&
           std::ranges::equal(g.dims(v), g.dims(g.result(n))))
         task.overwrites.push_back(b);
     }

@@ -15,4 +15,8 @@ namespace rlxc {
 std::optional<std::vector<State>> find_states(const Module&, std::span<const std::pair<std::string, std::string>> names,
                                               Diagnostics&);
 
+// Checks, apart from the planner, that nothing reads what a state held after something else was written there. False with
+// Code::PlanInvalid. O(values + values in states^2).
+bool verify_states(const Graph& main, const GraphPlan&, std::span<const State>, Diagnostics&);
+
 }  // namespace rlxc

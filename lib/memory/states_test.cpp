@@ -139,3 +139,18 @@ TEST_CASE("names and types of states are checked") {
   refused({{"cache", "y"}}, "must be one type");
   refused({{"cache", "new_cache"}, {"rows", "new_cache"}}, "part of another state");
 }
+
+TEST_CASE("a plan that overwrites a state before its last reader is noticed") {
+  Model model;
+  const ValueId updated = model.updated();
+  model.output(updated, "new_cache");
+  model.output(model.b.unary(OpKind::Exp, updated), "y");
+  auto lir = check(std::move(model.m), {{"cache", "new_cache"}});
+  const Graph& g = lir->module->main();
+  Diagnostics d;
+  CHECK(verify_states(g, lir->plans[0], lir->states, d));
+  const NodeId reader = g.def(g.outputs()[1]);
+  lir->module->main().set_operand(reader, 0, g.result(g.inputs()[0]));
+  CHECK_FALSE(verify_states(g, lir->plans[0], lir->states, d));
+  CHECK_MESSAGE(d.text().find("a state is read after it was overwritten") != std::string::npos, d.text());
+}

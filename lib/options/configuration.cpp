@@ -50,6 +50,20 @@ void apply_environment(CommandLine& line, const char* (*get)(const char*), Diagn
       set_option(line, *find_option(a.key), a.value);
 }
 
+void check_variable_names(const char* const* names, Diagnostics& d) {
+  std::vector<std::string_view> known;
+  for (const Option& o : kOptions)
+    if (!o.env.empty()) known.push_back(o.env);
+  for (const EnvAlias& a : kEnvAliases) known.push_back(a.name);
+  for (; names && *names; ++names) {
+    const std::string_view entry = *names, name = entry.substr(0, entry.find('='));
+    if (!name.starts_with("RLX_") || std::ranges::find(known, name) != known.end()) continue;
+    const auto close = closest(name, known);
+    d.warning(Code::BadFlag, "the environment variable " + quote(name) + " means nothing to rlxc", {},
+              close ? "did you mean " + std::string(*close) + "?" : "`rlxc list env` shows the variables");
+  }
+}
+
 bool read_configuration(const std::string& path, CommandLine& line, Diagnostics& d) {
   const auto file = open_model_file(path, d);
   if (!file) return false;
@@ -72,7 +86,8 @@ bool read_configuration(const std::string& path, CommandLine& line, Diagnostics&
   }
   r.finish();
   if (!r.ok()) d.error(Code::BadJson, path + ": " + LineIndex(text).place(r.error_at()) + ": " + r.error());
-  else if (format != "rlxc-config") d.error(Code::BadJson, path + " lacks \"format\": \"rlxc-config\"");
+  else if (format != "rlxc-config" && format != "rlxc-manifest")
+    d.error(Code::BadJson, path + " lacks \"format\": \"rlxc-config\"");
   return d.ok();
 }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "support/number.h"
+#include "support/parse_number.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -20,15 +21,6 @@ constexpr bool is_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 std::string got(const std::string& form, std::string_view word) {
   return "takes " + form + ", got \"" + std::string(word) + "\"";
-}
-
-template <class T>
-bool parse_number(std::string_view s, T* out) {
-  T n{};
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), n);
-  if (error != std::errc() || end != s.data() + s.size()) return false;
-  *out = n;
-  return true;
 }
 
 // Index of the choice with this name or alternative spelling, or -1.
@@ -57,7 +49,14 @@ std::string set(bool& field, const Option&, std::string_view word) {
 template <class T>
 requires is_number<T> std::string set(T& field, const Option& o, std::string_view word) {
   T n{};
-  if (!parse_number(word, &n)) return got(std::is_floating_point_v<T> ? "a number" : "a whole number", word);
+  const bool is_bytes = o.value == "BYTES";
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    const auto bytes = is_bytes ? parse_bytes(word) : std::nullopt;
+    if (bytes) n = *bytes;
+    else if (is_bytes || !parse_number(word, &n)) return got(is_bytes ? "bytes, as 4096, 64K or 8MiB" : "a whole number", word);
+  } else if (!parse_number(word, &n)) {
+    return got(std::is_floating_point_v<T> ? "a number" : "a whole number", word);
+  }
   if (!o.choices.empty() && choice_index(o, word) < 0) return no_choice(o, word);
   const auto value = static_cast<double>(n);
   if (!(value >= o.low && value <= o.high)) return got("a number from " + shortest(o.low) + " to " + shortest(o.high), word);
@@ -89,7 +88,8 @@ std::string set(std::string& field, const Option& o, std::string_view word) {
   return {};
 }
 
-std::string set(std::vector<std::string>& field, const Option&, std::string_view word) {
+std::string set(std::vector<std::string>& field, const Option& o, std::string_view word) {
+  if (!o.choices.empty() && choice_index(o, word) < 0) return no_choice(o, word);
   field.emplace_back(word);
   return "";
 }
@@ -137,9 +137,9 @@ std::string set(SymbolRanges& field, const Option&, std::string_view word) {
   return {};
 }
 
-std::string set(std::vector<std::pair<std::string, std::string>>& field, const Option&, std::string_view word) {
+std::string set(std::vector<std::pair<std::string, std::string>>& field, const Option& o, std::string_view word) {
   const size_t eq = word.find('=');
-  if (eq == word.npos || eq == 0 || eq + 1 == word.size()) return got("INPUT=OUTPUT", word);
+  if (eq == word.npos || eq == 0 || eq + 1 == word.size()) return got(std::string(o.value), word);
   field.emplace_back(word.substr(0, eq), word.substr(eq + 1));
   return {};
 }

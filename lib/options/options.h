@@ -2,11 +2,14 @@
 // The command line, environment, configuration files, manifest, JSON Schema and docs/options.md are generated from the table
 // (option_text.h). A field's initialiser is its default. To add an option, add a field and a row here, and use the field.
 #pragma once
+#include <memory>
 #include <string_view>
 
 #include "options/field.h"
 
 namespace rlxc {
+
+struct RuleSet;  // passes/simplify/rule_set.h
 
 // Options read by passes.
 struct PassOptions {
@@ -19,6 +22,9 @@ struct PassOptions {
   uint64_t unroll_max_nodes = 0;                // node limit for unrolled loops of known trip count; 0: never unroll
   std::vector<std::string> promoted_params;     // Params to turn into Inputs
   std::vector<std::string> specialised_params;  // Params with data to turn into Constants
+  std::string mesh;                             // axes of devices, "data=2,model=4"; empty: one device
+  std::vector<std::string> shards;              // "NAME=AXIS:DIM,...", see shard/sharding.h
+  std::vector<std::string> parallel;            // strategies: tensor, data
 
   // Resolved from CompileOptions (pass_options of driver/compile.h): parsed names and loaded files.
   PrecisionPolicy precision = PrecisionPolicy::F32;
@@ -26,6 +32,7 @@ struct PassOptions {
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
   std::optional<bool> int8_activations;                 // for matmuls with quantized weights; nullopt: as in the model
+  std::shared_ptr<const RuleSet> user_rules;            // of --rules; null: none
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
@@ -43,15 +50,35 @@ struct PlanOptions {
   DimBindings bounds = {};                  // upper bounds of data-dependent dims that cannot be derived
 };
 
+// Options of a program that trains (transform/training.h).
+struct TrainingOptions {
+  bool train = false;
+  std::string loss;         // mse, cross-entropy, cross-entropy:AXIS, or the name of a value
+  std::string loss_output;  // the output that mse and cross-entropy judge; empty: the only float one
+  std::string optimizer = "sgd";
+  std::optional<double> lr, momentum, beta1, beta2, epsilon, weight_decay;  // nullopt: default of the optimizer
+  std::optional<double> clip_norm;                                          // largest norm of all gradients together
+  bool lr_input = false;                                                    // the learning rate is an input of every step
+  int64_t accumulate = 1;                                                   // steps whose gradients are averaged for one update
+  std::string loss_scale = "auto";                                          // dynamic, none, or by the precision
+  std::vector<std::string> frozen;                                          // parameters that stay as they are
+
+  // Set by commands.
+  bool evaluate_only = false;    // the program that evaluates a model in training, without gradients and updates
+  bool parameters_only = false;  // the model as it is, with the parameters that training knows
+};
+
 // Options of a compile. Flags, environment and configuration are resolved into this once; nothing below the driver reads the
 // environment.
-struct CompileOptions : PassOptions, PlanOptions {
+struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::string input;
   std::vector<std::string> targets{"cpu"};
   std::string output = "out";  // a folder, or "-" to write a single artefact to standard output
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
   std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
+  std::vector<std::pair<std::string, std::string>> shapes;  // of inputs that are declared without one, as 2x3
+  std::vector<std::pair<std::string, std::string>> values;  // contents of inputs that shapes depend on, as 1,2
   std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
   std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
   bool allow_missing_weights = false;  // without either flag, allowed only if none of the model's weight files exists
@@ -60,26 +87,40 @@ struct CompileOptions : PassOptions, PlanOptions {
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
   std::string activations = "model";   // for matmuls with quantized weights: int8, float, or as in the model
   std::string calibration_file;
+  std::string shard_rules;     // file of rules, which come before `shards`
+  double link_bandwidth = 25;  // GB/s between two devices, for predictions
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
-  std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
+  std::string cpu = "generic";  // processor for which the cpu target makes kernels (backend/c/cpu_models.h)
+  std::string supported_ops;    // file that lists the allowed ops; empty: those of the target
 
   std::vector<std::string> passes;  // replaces the pipeline; empty: the pipeline of the target
   std::set<std::string, std::less<>> disabled_passes;
+  std::string rule_file;      // rewrites for the pass user_rules; empty: none
+  std::string start_from;     // a pass: those before it do not run
   std::string stop_after;     // a pass, or the stages hir, mir
   int64_t bisect_limit = -1;  // limit on optional rewrites; -1: none
 
+  std::string config;        // file that options were read from
+  std::string depfile;       // file for a rule of Make or ninja; empty: none
+  std::string cache;         // folder of finished compiles; empty: none
   std::string dump;          // folder (or a file, unless it ends in '/') for the text of every stage; empty: none
   bool verify_each = false;  // compare results on random inputs before and after every pass
   bool time_passes = false;
+  std::string timing;                 // json or trace: times of a compile on standard output; empty: none
+  std::vector<std::string> asserted;  // conditions on the facts of a compile (report/diff.h); it fails if one does not hold
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
   bool lint = false;
-  std::string package_name;    // name of the module, and of files and symbols of the package; empty: that of the graph
-  bool hardened = false;       // check indices read from inputs
-  bool embed_weights = false;  // include all weights in the package
+  std::string package_name;      // name of the module, and of files and symbols of the package; empty: that of the graph
+  bool hardened = false;         // check indices read from inputs
+  bool embed_weights = false;    // include all weights in the package
+  int64_t opset = 21;            // of ONNX models that are written
+  std::string dialect = "onnx";  // ... their operators: of the standard, or those of ONNX Runtime too
+  std::string op_file;           // definitions of operations; empty: none
   uint64_t max_nodes = 10'000'000;
-  std::optional<uint64_t> max_memory;  // limit on process memory in bytes; nullopt: none, but 8 GiB for tensors of an evaluation
-  std::optional<uint64_t> max_time;    // limit in seconds; nullopt: none
+  std::optional<uint64_t>
+      max_memory;                    // limit on process memory in bytes; nullopt: none, but 3.5 GiB for tensors of an evaluation
+  std::optional<uint64_t> max_time;  // limit in seconds; nullopt: none
 
   // Set by commands, not by options.
   std::string input_data;     // folder of test data with inputs that determine shapes; the program is specialised to them
@@ -94,10 +135,13 @@ struct RunRequest {
   bool random = false;             // random inputs were requested explicitly
   std::vector<DimBindings> sizes;  // for random inputs: bindings of symbols, one run each
   Engine engine = Engine::Kernels;
-  std::string target = "cpu";  // target of pipeline and kernels; targets other than cpu are emulated
-  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between buffers of the arena
-  double rtol = 1e-3, atol = 1e-5;
+  std::string target = "cpu";        // target of pipeline and kernels; targets other than cpu are emulated
+  bool sanitize = false;             // cpu: build with AddressSanitizer and guards between buffers of the arena
+  std::optional<double> rtol, atol;  // nullopt: those of the precision (driver/tolerances.h)
   std::optional<double> min_cosine;  // compare by cosine similarity instead of tolerances
+  uint64_t seed = 1;                 // of random inputs, and of random weights where the model has none
+  std::string save_outputs;          // a folder, or a file NAME.npz; empty: outputs are not saved
+  std::string save_as = "npy";       // npy or pb, in a folder
 };
 
 struct ProfileRequest {
@@ -107,6 +151,11 @@ struct ProfileRequest {
   bool json = false;
 };
 
+struct BenchRequest {
+  int64_t warm_up = 5, runs = 100;  // calls of each candidate: before the measurement, and in it
+  std::string against;              // another model or output folder, or "onnxruntime"; empty: none
+};
+
 struct CalibrateRequest {
   std::vector<std::string> data;  // folders as for `rlxc run`; only inputs are read
   uint64_t random = 0;            // number of additional random samples: floats uniform in -3 .. 3, integers in 0 .. 3
@@ -114,8 +163,17 @@ struct CalibrateRequest {
   double percentile = 99.99;
 };
 
-struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateRequest {
-  std::string config, save_config;  // paths
+struct TrainRequest {
+  std::vector<std::string> data, labels;                        // [INPUT=]FILE.npy, or FILE.npz
+  std::vector<std::string> validation_data, validation_labels;  // as these; empty: a share of these
+  double validation = 0;                                        // share of the samples
+  int64_t epochs = 10, batch = 32, threads = 0, patience = 0;   // patience 0: no early stop
+  uint64_t seed = 0;
+  std::string checkpoint, resume, history;  // paths
+};
+
+struct CommandLine : CompileOptions, RunRequest, ProfileRequest, BenchRequest, CalibrateRequest, TrainRequest {
+  std::string save_config;  // path
   bool print_config = false;
   bool dump_to_output = false;
   std::string own_target;  // for specialize; empty: the target of the file
@@ -125,6 +183,8 @@ struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateReques
   uint64_t capacity = 0;
   int64_t effort = 1;
   std::vector<std::string> fail_on;
+  std::vector<std::string> cut_inputs, cut_outputs;  // for extract: names of values
+  DimBindings sizes_of_expression;                   // for eval
 };
 
 enum Subcommand : uint32_t {
@@ -144,9 +204,19 @@ enum Subcommand : uint32_t {
   kCompletion = 8192,
   kTransform = 16384,
   kSimplify = 32768,
-  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect | kTransform | kSimplify,
-  kTransformCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform | kSimplify,
-  kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect,
+  kInfo = 65536,
+  kBench = 131072,
+  kReduce = 262144,
+  kExtract = 524288,
+  kReport = 1048576,
+  kEval = 2097152,
+  kManual = 4194304,
+  kTrain = 8388608,
+  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect | kTransform | kSimplify |
+                   kInfo | kBench | kReduce | kExtract | kTrain,
+  kTransformCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform | kSimplify | kInfo | kBench,
+  kTrainingCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform,  // those of --train
+  kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect | kBench | kTrain,
 };
 
 struct CommandInfo {
@@ -154,38 +224,65 @@ struct CommandInfo {
   std::string_view name, help, example;
 };
 inline constexpr CommandInfo kCommands[] = {
-    {kCompile, "compile", "compile a model for one or more targets and write everything the compiler knows about it",
-     "Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/"},
-    {kSpecialize, "specialize", "plan a compiled module (lir.json) anew for bound sizes or ranges of them",
+    {kInfo, "info", "print what a model takes, gives and costs: inputs, outputs, symbols, opset, parameters, work, peak memory",
+     "Example: rlxc info model.onnx"},
+    {kCompile, "compile", "compile a model for one or more targets and write the package and the reports",
+     "Examples:\n  rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/\n"
+     "  rlxc compile model.onnx --target cpu,cuda --emit lir,plan,fusion\n"
+     "  rlxc compile model.onnx --emit fusion -o - | jq .summary\n"
+     "  rlxc compile model.onnx --assert 'plan.peak<=8MiB' --assert 'fusion.misses.attention==0'"},
+    {kSpecialize, "specialize", "plan a compiled module (lir.json) again for bound sizes or ranges",
      "Example: rlxc specialize out/lir.json --bind batch=1,seq=128 -o out-128/"},
-    {kRun, "run", "execute a model on test data and compare with the expected outputs",
+    {kRun, "run", "run a model on test data and compare with the expected outputs",
      "Examples:\n  rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4\n"
-     "  rlxc run model.onnx --random --sanitize --max-operations 1000000000000"},
-    {kProfile, "profile", "run a model on this machine's processor and print where the time goes",
+     "  rlxc run model.onnx --data inputs.npz --save-outputs outputs.npz\n"
+     "  rlxc run model.onnx --random --seed 7 --precision f16"},
+    {kBench, "bench", "measure the latency of a model on this machine's processor, also against another one",
+     "Examples:\n  rlxc bench model.onnx --bind batch=1,seq=128 --threads 2\n"
+     "  rlxc bench model.onnx --against onnxruntime\n  rlxc bench new.onnx --against old.onnx"},
+    {kProfile, "profile", "run a model on this machine's processor and print the time of each node",
      "Example: rlxc profile model.onnx --bind batch=1,seq=128 --threads 2"},
-    {kCalibrate, "calibrate", "evaluate a model on sample data and write the record of scales for --calibration",
-     "Example: rlxc calibrate model.onnx --data samples/ -o record.json && rlxc compile model.onnx --calibration record.json -o "
-     "out/"},
+    {kReport, "report", "write one HTML page about a compile, or about two side by side",
+     "Examples:\n  rlxc report out/ -o report.html\n  rlxc report old/ new/ -o report.html"},
+    {kDiff, "diff", "compare the reports of two compiles",
+     "Example: rlxc diff old/ new/ --fail-on 'fusion.launches>+0' --fail-on 'plan.arena>+2%'"},
     {kCheck, "check", "list everything in a model that a target cannot run", "Example: rlxc check model.onnx --target all"},
-    {kInspect, "inspect", "print what a stage made of a model", ""},
+    {kInspect, "inspect", "print the graph at a stage of the compile",
+     "Examples:\n  rlxc inspect model.onnx --stage mir\n  rlxc inspect model.onnx --after-each | less\n"
+     "  rlxc inspect model.onnx --stage hir --json > graph.json"},
     {kTransform, "transform", "differentiate or batch a model and write the graph that comes of it",
      "Example: rlxc transform model.onnx --grad loss --wrt params -o gradients.json"},
     {kSimplify, "simplify", "write a model as ONNX without what is constant, dead or repeated in it",
      "Example: rlxc simplify model.onnx -o small.onnx"},
-    {kPlan, "plan", "place buffers of a CSV file (id, lower, upper, size) in one arena", ""},
+    {kTrain, "train", "train a model on this machine's processor and write it with its new weights",
+     "Example: rlxc train model.onnx --data x.npy --labels y.npy --loss cross-entropy --optimizer adam --epochs 5 -o "
+     "trained.onnx"},
+    {kExtract, "extract", "write the part of a model between values",
+     "Example: rlxc extract model.onnx --inputs embedding --outputs layer_norm_4 -o part.onnx"},
+    {kReduce, "reduce", "find a small part of a model that still fails a check",
+     "Example: rlxc reduce model.onnx --check 'rlxc run {} --random --precision f16' -o small.json"},
     {kBisect, "bisect", "find the rewrite that makes a command fail",
      "Example: rlxc bisect model.onnx --check 'rlxc run model.onnx --data test_data_set_0'"},
-    {kDiff, "diff", "compare the reports of two compiles",
-     "Example: rlxc diff old/ new/ --fail-on 'fusion.launches>+0' --fail-on 'plan.arena>+2%'"},
-    {kList, "list", "list targets, passes, ops, onnx, options, env, schemas or codes", ""},
-    {kSchema, "schema", "print the JSON Schema of an artefact", ""},
-    {kExplain, "explain", "explain a diagnostic code", ""},
-    {kCompletion, "completion", "print a completion script", ""},
+    {kCalibrate, "calibrate", "evaluate a model on sample data and write the record of scales for --calibration",
+     "Example: rlxc calibrate model.onnx --data samples/ -o record.json && rlxc compile model.onnx --calibration record.json -o "
+     "out/"},
+    {kPlan, "plan", "place buffers of a CSV file (id, lower, upper, size) in one arena",
+     "Example: rlxc plan buffers.csv --capacity 8MiB > placed.csv"},
+    {kEval, "eval", "compute a size: an expression of a report over symbols",
+     "Example: rlxc eval '64*floordiv(seq+63,64)' seq=128"},
+    {kList, "list", "list targets, passes, ops, onnx, options, env, schemas, codes, reasons or patterns",
+     "Examples:\n  rlxc list targets\n  rlxc list ops --matrix"},
+    {kExplain, "explain", "explain a code of an error, a reason or pattern of a report, or a pass, with an example",
+     "Examples:\n  rlxc explain RLX0214\n  rlxc explain multi_consumer\n  rlxc explain attention"},
+    {kSchema, "schema", "print the JSON Schema of a file that is read or written", "Example: rlxc schema plan"},
+    {kManual, "manual", "print the manual page (troff) of rlxc or of a command", "Example: rlxc manual compile | man -l -"},
+    {kCompletion, "completion", "print a completion script for bash, zsh or fish",
+     "Examples:\n  source <(rlxc completion bash)\n  rlxc completion fish > ~/.config/fish/completions/rlxc.fish"},
 };
 
-enum class Group : uint8_t { Model, Transforms, Precision, Passes, Memory, Checks, Output, Run };
-inline constexpr std::string_view kGroupNames[] = {"Model",  "Transforms", "Precision", "Passes",
-                                                   "Memory", "Checks",     "Output",    "Command"};
+enum class Group : uint8_t { Model, Transforms, Training, Sharding, Precision, Passes, Memory, Checks, Output, Run };
+inline constexpr std::string_view kGroupNames[] = {"Model",  "Transforms", "Training", "Sharding", "Precision",
+                                                   "Passes", "Memory",     "Checks",   "Output",   "Command"};
 
 struct Option {
   std::string_view key{};   // in configuration files and the manifest; empty: in neither
@@ -209,7 +306,8 @@ struct Option {
   std::string_view help;
 };
 
-inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels|transform";
+inline constexpr std::string_view kEmitChoices =
+    "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels|transform|training|sharding|onnx|report";
 
 // Help lists options in this order.
 // clang-format off
@@ -219,9 +317,17 @@ inline constexpr Option kOptions[] = {
     {.key = "bind", .flag = "--bind", .field = &CompileOptions::bind, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=SIZE", .comma_separated = true, .in_manifest = true,
      .help = "sizes of symbolic dims, e.g. batch=1,seq=128"},
+    {.key = "ops", .flag = "--ops", .field = &CompileOptions::op_file, .group = Group::Model, .commands = kModelCommands,
+     .value = "FILE", .in_manifest = true, .is_path = true, .help = "definitions of operations, by which ONNX nodes of other domains are known"},
     {.key = "assume", .flag = "--assume", .field = &CompileOptions::assume, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=NAME", .comma_separated = true, .in_manifest = true,
      .help = "symbolic dims to treat as equal, e.g. batch=images; every run checks them"},
+    {.key = "shape", .flag = "--shape", .field = &CompileOptions::shapes, .group = Group::Model, .commands = kModelCommands,
+     .value = "INPUT=DIMS", .comma_separated = true, .in_manifest = true,
+     .help = "shapes of inputs that are declared without one, e.g. x=2x3xseq"},
+    {.key = "value", .flag = "--value", .field = &CompileOptions::values, .group = Group::Model, .commands = kModelCommands,
+     .value = "INPUT=NUMBERS", .in_manifest = true,
+     .help = "contents of a scalar or vector input, e.g. sizes=1,2,7; the program is for these contents only"},
     {.key = "range", .flag = "--range", .field = &PlanOptions::ranges, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=LOW..HIGH", .comma_separated = true, .in_manifest = true,
      .help = "ranges of symbolic dims, e.g. seq=1..2048; one memory plan covers the whole range"},
@@ -238,7 +344,7 @@ inline constexpr Option kOptions[] = {
      .help = "limit on element operations of constant folding, of an evaluation and of loops in kernels (about 1e9 take a second)"},
     {.key = "max-memory", .flag = "--max-memory", .field = &CompileOptions::max_memory, .group = Group::Model,
      .commands = kModelCommands, .value = "BYTES",
-     .help = "limit on the memory of the process (default: none; 8 GiB for the tensors of an evaluation)"},
+     .help = "limit on the memory of the process (default: none; 3.5 GiB for the tensors of an evaluation)"},
     {.key = "max-time", .flag = "--max-time", .field = &CompileOptions::max_time, .group = Group::Model,
      .commands = kModelCommands, .low = 1, .value = "SECONDS", .help = "limit on the run time in seconds (default: none)"},
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
@@ -269,6 +375,66 @@ inline constexpr Option kOptions[] = {
      .commands = kTransformCommands, .value = "NAME,...", .step = "stop-gradient",
      .help = "values that count as constant in --grad and --jvp"},
 
+    {.key = "train", .flag = "--train", .field = &TrainingOptions::train, .group = Group::Training, .commands = kTrainingCommands,
+     .in_manifest = true, .help = "make a program that trains: each run is a step, and parameters are states that it updates"},
+    {.key = "loss", .flag = "--loss", .field = &TrainingOptions::loss, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .value = "mse|cross-entropy[:AXIS]|NAME", .in_manifest = true,
+     .help = "what a step makes smaller: mse to an input target:OUTPUT, cross-entropy of classes along AXIS (default 1) with an input label:OUTPUT, or a value of the model"},
+    {.key = "loss-output", .flag = "--loss-output", .field = &TrainingOptions::loss_output, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .value = "OUTPUT", .in_manifest = true,
+     .help = "the output that mse or cross-entropy judges (default: the only float output)"},
+    {.key = "optimizer", .flag = "--optimizer", .field = &TrainingOptions::optimizer, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .choices = "sgd|momentum|nesterov|adagrad|adam|adamw|lion", .in_manifest = true,
+     .help = "update rule of the parameters"},
+    {.key = "lr", .flag = "--lr", .field = &TrainingOptions::lr, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1e6, .value = "RATE", .in_manifest = true,
+     .help = "learning rate (default: of the optimizer)"},
+    {.key = "lr-input", .flag = "--lr-input", .field = &TrainingOptions::lr_input, .group = Group::Training,
+     .commands = kTrainingCommands, .in_manifest = true,
+     .help = "the learning rate is an input lr of every step"},
+    {.key = "momentum", .flag = "--momentum", .field = &TrainingOptions::momentum, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1, .value = "M", .in_manifest = true,
+     .help = "momentum and nesterov: share of the last step that is kept"},
+    {.key = "beta1", .flag = "--beta1", .field = &TrainingOptions::beta1, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1, .value = "B", .in_manifest = true,
+     .help = "adam, adamw, lion: share of the mean gradient that is kept"},
+    {.key = "beta2", .flag = "--beta2", .field = &TrainingOptions::beta2, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1, .value = "B", .in_manifest = true,
+     .help = "adam, adamw: share of the mean square that is kept; lion: of the momentum"},
+    {.key = "epsilon", .flag = "--epsilon", .field = &TrainingOptions::epsilon, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1, .value = "E", .in_manifest = true,
+     .help = "adagrad, adam, adamw: added to the root of the squares"},
+    {.key = "weight-decay", .flag = "--weight-decay", .field = &TrainingOptions::weight_decay, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .high = 1e6, .value = "W", .in_manifest = true,
+     .help = "parameters lose this share: of adamw and lion directly, else through the gradient"},
+    {.key = "clip-norm", .flag = "--clip-norm", .field = &TrainingOptions::clip_norm, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .value = "X", .in_manifest = true,
+     .help = "scale all gradients down to this norm together where theirs is larger"},
+    {.key = "accumulate", .flag = "--accumulate", .field = &TrainingOptions::accumulate, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .low = 1, .high = 1e6, .value = "N", .in_manifest = true,
+     .help = "average the gradients of N steps for one update"},
+    {.key = "loss-scale", .flag = "--loss-scale", .field = &TrainingOptions::loss_scale, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .choices = "auto|dynamic|none", .in_manifest = true,
+     .help = "gradients in f16 are those of a scaled loss, and updates with infinities are skipped (auto: in f16)"},
+    {.key = "freeze", .flag = "--freeze", .field = &TrainingOptions::frozen, .group = Group::Training,
+     .commands = kTrainingCommands | kTrain, .value = "NAME,...", .comma_separated = true, .in_manifest = true,
+     .help = "parameters that stay as they are"},
+    {.key = "mesh", .flag = "--mesh", .field = &PassOptions::mesh, .group = Group::Sharding, .commands = kPassCommands,
+     .value = "AXIS=SIZE,...", .in_manifest = true, .help = "devices that run the model together, e.g. data=2,model=4"},
+    {.key = "shard", .flag = "--shard", .field = &PassOptions::shards, .group = Group::Sharding, .commands = kPassCommands,
+     .value = "NAME=AXIS:DIM,...", .in_manifest = true,
+     .help = "split dim DIM of a value over a mesh axis, e.g. w1=model:0; NAME is a regular expression; NAME=whole keeps it whole"},
+    {.key = "shard-rules", .flag = "--shard-rules", .field = &CompileOptions::shard_rules, .group = Group::Sharding,
+     .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
+     .help = "file of rules as for --shard (rlxc schema shard-rules); flags come after them"},
+    {.key = "link-bandwidth", .flag = "--link-bandwidth", .field = &CompileOptions::link_bandwidth, .group = Group::Sharding,
+     .commands = kCompile, .low = 1e-6, .high = 1e6, .value = "GB/S", .in_manifest = true,
+     .help = "speed of the link between two devices, for the times that sharding.json predicts"},
+    {.key = "parallel", .flag = "--parallel", .field = &PassOptions::parallel, .group = Group::Sharding,
+     .commands = kPassCommands, .choices = "tensor|data", .value = "LIST", .comma_separated = true, .in_manifest = true,
+     .help = "shard a transformer: tensor splits heads, hidden units and vocabulary over mesh axis model; data splits the batch "
+             "over mesh axis data"},
+
     {.key = "precision", .flag = "--precision", .field = &CompileOptions::precision_name, .group = Group::Precision,
      .commands = kPassCommands,
      .choices = "f32|f16|automixed|automixed-conservative|automixed-bf16|fp8-e4m3|fp8-e5m2|mxfp8-e4m3|mxfp8-e5m2|custom:FILE",
@@ -290,6 +456,10 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .env = "RLX_KERNEL_DISPATCH",
      .choices = "native=force_native=ForceNative|common=force_common=ForceCommon", .in_manifest = true,
      .help = "prefer native kernels, or decompose every op that has a decomposition"},
+    {.key = "cpu", .flag = "--cpu", .field = &CompileOptions::cpu, .group = Group::Passes, .commands = kCompile, .value = "NAME",
+     .in_manifest = true,
+     .help = "processor for which the cpu target makes kernels: native (this one), zen4, skylake-avx512, sapphirerapids, zen3, "
+             "haswell, neoverse-n1, apple-m1, or generic"},
     {.key = "supported-ops", .flag = "--supported-ops", .field = &CompileOptions::supported_ops, .group = Group::Passes,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "file of allowed ops, one per line or a JSON list; other ops are decomposed, or are an error"},
@@ -299,6 +469,11 @@ inline constexpr Option kOptions[] = {
     {.key = "disable-pass", .flag = "--disable-pass", .field = &CompileOptions::disabled_passes, .group = Group::Passes,
      .commands = kPassCommands, .value = "PASS", .comma_separated = true, .in_manifest = true,
      .help = "skip a pass (repeatable)"},
+    {.key = "rules", .flag = "--rules", .field = &CompileOptions::rule_file, .group = Group::Passes, .commands = kPassCommands,
+     .value = "FILE", .in_manifest = true, .is_path = true, .help = "rewrites that the pass user_rules makes"},
+    {.key = "start-from", .flag = "--start-from", .field = &CompileOptions::start_from, .group = Group::Passes,
+     .commands = kPassCommands, .value = "PASS", .in_manifest = true,
+     .help = "leave out the passes before this one, for a dump made after them"},
     {.key = "stop-after", .flag = "--stop-after", .field = &CompileOptions::stop_after, .group = Group::Passes,
      .commands = kPassCommands, .value = "PASS", .in_manifest = true, .help = "stop after a pass, or after the stage hir or mir"},
     {.key = "bisect-limit", .flag = "--bisect-limit", .field = &CompileOptions::bisect_limit, .group = Group::Passes,
@@ -348,6 +523,9 @@ inline constexpr Option kOptions[] = {
      .help = "verify the graph after every pass that changed it, and the memory plan"},
     {.key = "verify-each", .flag = "--verify-each", .field = &CompileOptions::verify_each, .group = Group::Checks,
      .commands = kPassCommands, .help = "evaluate before and after every pass on random inputs and compare"},
+    {.flag = "--assert", .field = &CompileOptions::asserted, .group = Group::Checks, .commands = kCompile | kSpecialize,
+     .value = "EXPR", .help = "exit with 1 unless the condition holds, e.g. plan.peak<=8MiB, fusion.misses.attention==0 or "
+     "fusion.misses.attention.multi_consumer==0 (repeatable; a fusion that would not pay is no miss)"},
     {.key = "lint", .flag = "--lint", .field = &CompileOptions::lint, .group = Group::Checks, .commands = kPassCommands,
      .env = "RLX_LINT_NUMERICS", .in_manifest = true, .help = "warn about computations that can produce infinities or NaN"},
 
@@ -360,15 +538,26 @@ inline constexpr Option kOptions[] = {
      .commands = kCompile | kSpecialize, .value = "DIR", .help = "folder to write to, or - for standard output with one --emit"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kCalibrate, .value = "FILE",
      .required = true, .help = "file to write, or - for standard output"},
-    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kTransform, .value = "FILE",
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output,
+     .commands = kTransform | kReduce | kExtract, .value = "FILE",
      .required = true, .help = "file to write: NAME.onnx, NAME.json, or else IR text; or - for standard output"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kSimplify, .value = "FILE",
      .required = true, .help = "ONNX file to write, or - for standard output"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kTrain, .value = "FILE",
+     .required = true, .help = "ONNX file to write: the model with its trained weights"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kReport, .value = "FILE",
+     .required = true, .help = "HTML file to write, or - for standard output"},
     {.flag = "--ledger", .field = &CommandLine::ledger, .group = Group::Output, .commands = kTransform, .value = "FILE",
      .help = "write what the transforms did, as transform.json of a compile"},
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
-     .help = "artefacts to write; svg: graph and arena (default: all; specialize: lir,plan,arena)"},
+     .help = "artefacts to write; svg: graph and arena; onnx: the graph after the last pass (default: all but onnx and report; specialize: lir,plan,arena)"},
+    {.key = "opset", .flag = "--opset", .field = &CompileOptions::opset, .group = Group::Output,
+     .commands = kCompile | kTransform | kSimplify, .low = 17, .high = 21, .in_manifest = true,
+     .help = "ONNX that is written: version of the operators"},
+    {.key = "dialect", .flag = "--dialect", .field = &CompileOptions::dialect, .group = Group::Output,
+     .commands = kCompile | kTransform | kSimplify, .choices = "onnx|ort", .in_manifest = true,
+     .help = "ONNX that is written: standard operators, fused ones as functions; or com.microsoft operators too, for ONNX Runtime"},
     {.key = "name", .flag = "--name", .field = &CompileOptions::package_name, .group = Group::Output,
      .commands = kCompile | kSpecialize, .value = "NAME", .in_manifest = true,
      .help = "prefix of the files and symbols of the package (default: the name of the graph, or of the file where exporters name "
@@ -390,19 +579,26 @@ inline constexpr Option kOptions[] = {
      .help = "print the fusion report"},
     {.key = "print-dispatch", .field = &CompileOptions::print_dispatch, .group = Group::Output, .env = "RLX_DISPATCH_REPORT",
      .help = "print the dispatch report"},
+    {.flag = "--timing", .field = &CompileOptions::timing, .group = Group::Output, .commands = kCompile,
+     .choices = "json|trace", .help = "print the times of stages and passes to standard output, as JSON or as a Chrome trace"},
     {.key = "quiet", .flag = "--quiet,-q", .field = &CompileOptions::quiet, .group = Group::Output,
-     .commands = kCompile | kSpecialize, .help = "print errors only"},
+     .commands = kCompile | kSpecialize | kCalibrate | kTransform | kSimplify | kReduce | kExtract | kTrain, .help = "print errors only"},
     {.key = "verbose", .flag = "--verbose,-v", .field = &CompileOptions::verbose, .group = Group::Output, .commands = kCompile,
      .help = "print every step with its time"},
-    {.flag = "--config", .field = &CommandLine::config, .group = Group::Output, .commands = kModelCommands, .value = "FILE",
+    {.key = "depfile", .flag = "--depfile", .field = &CompileOptions::depfile, .group = Group::Output, .commands = kCompile,
+     .value = "FILE", .help = "write the files that the output depends on, as a rule of Make and ninja"},
+    {.key = "cache", .flag = "--cache", .field = &CompileOptions::cache, .group = Group::Output, .commands = kCompile,
+     .value = "DIR", .help = "keep finished compiles in DIR by the contents of their inputs and options, and copy from there"},
+    {.flag = "--config", .field = &CompileOptions::config, .group = Group::Output, .commands = kModelCommands, .value = "FILE",
      .help = "read options from a JSON file; flags override the file, the file overrides the environment"},
     {.flag = "--save-config", .field = &CommandLine::save_config, .group = Group::Output, .commands = kModelCommands,
      .value = "FILE", .help = "write the options of this command to a file for --config"},
     {.flag = "--print-config", .field = &CommandLine::print_config, .group = Group::Output, .commands = kModelCommands,
      .help = "print the options of this command as --save-config writes them, and exit"},
 
-    {.flag = "--data", .field = &RunRequest::data, .commands = kRun, .value = "DIR",
-     .help = "folder with input_i.pb and output_i.pb, or with test_data_set_* folders of these"},
+    {.flag = "--data", .field = &RunRequest::data, .commands = kRun, .value = "PATH",
+     .help = "folder with input_i.pb (.npy) or NAME.npy of each input, and output_i or NAME of the expected outputs; a folder of "
+             "such folders test_data_set_*; or a file NAME.npz"},
     {.flag = "--random", .field = &RunRequest::random, .commands = kRun,
      .help = "use random inputs; the reference evaluator gives the expected outputs"},
     {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...", .step = "size",
@@ -414,55 +610,108 @@ inline constexpr Option kOptions[] = {
      .help = "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)"},
     {.flag = "--sanitize", .field = &RunRequest::sanitize, .commands = kRun,
      .help = "cpu: build the kernels with AddressSanitizer; a kernel may access only the arena slots of its node"},
-    {.flag = "--rtol", .field = &RunRequest::rtol, .commands = kRun, .help = "relative tolerance"},
-    {.flag = "--atol", .field = &RunRequest::atol, .commands = kRun, .help = "absolute tolerance"},
+    {.flag = "--rtol", .field = &RunRequest::rtol, .commands = kRun,
+     .help = "relative tolerance (default: by precision; f32: 0.001)"},
+    {.flag = "--atol", .field = &RunRequest::atol, .commands = kRun,
+     .help = "absolute tolerance (default: by precision; f32: 1e-05)"},
+    {.flag = "--seed", .field = &RunRequest::seed, .commands = kRun,
+     .help = "seed of random inputs, and of random weights where the model has none"},
+    {.flag = "--save-outputs", .field = &RunRequest::save_outputs, .commands = kRun, .value = "PATH",
+     .help = "write the outputs to a folder (output_0.npy, ...; a folder per data set where there are several) or to a file "
+             "NAME.npz"},
+    {.flag = "--save-as", .field = &RunRequest::save_as, .commands = kRun, .choices = "npy|pb",
+     .help = "files of --save-outputs in a folder"},
     {.flag = "--min-cosine", .field = &RunRequest::min_cosine, .commands = kRun, .low = -1, .value = "C",
      .help = "compare float outputs by cosine similarity instead of by tolerances"},
-    {.flag = "--data", .field = &ProfileRequest::data, .commands = kProfile, .value = "DIR",
-     .help = "folder of inputs, as for rlxc run (default: random inputs)"},
-    {.flag = "--threads", .field = &ProfileRequest::threads, .commands = kProfile, .low = 1, .high = 1024,
+    {.flag = "--data", .field = &ProfileRequest::data, .commands = kProfile | kBench, .value = "PATH",
+     .help = "inputs, as for rlxc run (default: random inputs)"},
+    {.flag = "--threads", .field = &ProfileRequest::threads, .commands = kProfile | kBench, .low = 1, .high = 1024,
      .help = "threads to run on"},
     {.flag = "--repeat", .field = &ProfileRequest::repeat, .commands = kProfile, .low = 1, .high = 1000000,
      .help = "number of runs"},
     {.flag = "--top", .field = &ProfileRequest::top, .commands = kProfile,
      .help = "number of slowest nodes to print"},
-    {.flag = "--json", .field = &ProfileRequest::json, .commands = kProfile,
-     .help = "print JSON: all nodes in execution order"},
+    {.flag = "--repeat", .field = &BenchRequest::runs, .commands = kBench, .low = 1, .high = 1000000,
+     .help = "number of measured runs"},
+    {.flag = "--warm-up", .field = &BenchRequest::warm_up, .commands = kBench, .high = 1000000,
+     .help = "number of runs before them"},
+    {.flag = "--against", .field = &BenchRequest::against, .commands = kBench, .value = "WHAT",
+     .help = "a model to compare with, measured in turn with the first, or onnxruntime (the Python module)"},
+    {.flag = "--json", .field = &ProfileRequest::json, .commands = kProfile | kBench,
+     .help = "print JSON; profile: all nodes in execution order"},
     {.flag = "--data", .field = &CalibrateRequest::data, .commands = kCalibrate, .value = "DIR",
-     .help = "folders of samples, as for rlxc run"},
+     .help = "samples, as for rlxc run (repeatable)"},
     {.flag = "--random", .field = &CalibrateRequest::random, .commands = kCalibrate, .value = "N",
      .help = "number of samples with random inputs"},
     {.flag = "--method", .field = &CalibrateRequest::method, .commands = kCalibrate, .choices = "minmax|percentile|entropy|mse",
      .help = "range of an activation: minmax covers all values, percentile drops outliers, entropy and mse minimise the error"},
     {.flag = "--percentile", .field = &CalibrateRequest::percentile, .commands = kCalibrate, .low = 50, .high = 100,
      .help = "percentile method: share of the values inside the range"},
+    {.flag = "--data", .field = &TrainRequest::data, .commands = kTrain, .value = "[INPUT=]FILE", .required = true,
+     .help = "samples along the first axis: a .npy file for each input, or a .npz file with arrays named as the inputs"},
+    {.flag = "--labels", .field = &TrainRequest::labels, .commands = kTrain, .value = "FILE",
+     .help = "a .npy file with the class (cross-entropy) or the target (mse) of each sample"},
+    {.flag = "--validation", .field = &TrainRequest::validation, .commands = kTrain, .high = 0.9, .value = "SHARE",
+     .help = "share of the samples, drawn with the seed, that measure the loss after each epoch and train nothing"},
+    {.flag = "--validation-data", .field = &TrainRequest::validation_data, .commands = kTrain, .value = "[INPUT=]FILE",
+     .help = "samples to measure the loss on, as --data"},
+    {.flag = "--validation-labels", .field = &TrainRequest::validation_labels, .commands = kTrain, .value = "FILE",
+     .help = "their labels, as --labels"},
+    {.flag = "--epochs", .field = &TrainRequest::epochs, .commands = kTrain, .low = 1, .high = 1e6, .help = "passes over the samples"},
+    {.flag = "--batch", .field = &TrainRequest::batch, .commands = kTrain, .low = 1, .high = 1e6, .help = "samples of a step"},
+    {.flag = "--seed", .field = &TrainRequest::seed, .commands = kTrain, .help = "seed of the order of the samples"},
+    {.flag = "--patience", .field = &TrainRequest::patience, .commands = kTrain, .low = 0, .high = 1e6, .value = "N",
+     .help = "stop after N epochs without a smaller loss, and keep the weights of the best one (0: never)"},
+    {.flag = "--threads", .field = &TrainRequest::threads, .commands = kTrain, .low = 0, .high = 1024,
+     .help = "threads to run on (0: RLXC_THREADS, or as many as there are processors)"},
+    {.flag = "--checkpoint", .field = &TrainRequest::checkpoint, .commands = kTrain, .value = "FILE",
+     .help = "write parameters and moments after every epoch (safetensors)"},
+    {.flag = "--resume", .field = &TrainRequest::resume, .commands = kTrain, .value = "FILE",
+     .help = "begin with the parameters and moments of a checkpoint"},
+    {.flag = "--history", .field = &TrainRequest::history, .commands = kTrain, .value = "FILE",
+     .help = "write the losses of every epoch as JSON"},
     {.flag = "--stage", .field = &CommandLine::stage, .commands = kInspect, .choices = "hir|mir|lir",
      .help = "hir (as read), mir (before the passes), lir (after them)"},
     {.flag = "--after-each", .field = &CommandLine::after_each, .commands = kInspect,
      .help = "print the graph after every pass that changed it"},
     {.flag = "--check", .field = &CommandLine::check, .commands = kBisect, .value = "CMD", .required = true,
      .help = "shell command that exits with 0 if the result is good; it runs with RLX_BISECT_LIMIT set"},
+    {.flag = "--check", .field = &CommandLine::check, .commands = kReduce, .value = "CMD", .required = true,
+     .help = "shell command that exits with 0 if the result is good; {} is the file of the part to check"},
+    {.flag = "--inputs", .field = &CommandLine::cut_inputs, .commands = kExtract, .value = "NAME,...", .comma_separated = true,
+     .help = "values that become inputs (default: the inputs that the outputs need)"},
+    {.flag = "--outputs", .field = &CommandLine::cut_outputs, .commands = kExtract, .value = "NAME,...", .comma_separated = true,
+     .help = "values that become outputs (default: the outputs of the model)"},
     {.flag = "buffers", .field = &CommandLine::csv, .commands = kPlan, .value = "CSV", .required = true, .help = "CSV file"},
     {.flag = "--capacity", .field = &CommandLine::capacity, .commands = kPlan, .value = "BYTES",
      .help = "limit on the arena in bytes; 0: as small as possible"},
     {.flag = "--effort", .field = &CommandLine::effort, .commands = kPlan, .low = 1, .high = 1000,
      .help = "search effort if the lower bound is hard to reach, in units of about ten seconds"},
-    {.flag = "before", .field = &CommandLine::before, .commands = kDiff, .value = "DIR", .required = true,
+    {.flag = "before", .field = &CommandLine::before, .commands = kDiff | kReport, .value = "DIR", .required = true,
      .help = "output folder of a compile"},
     {.flag = "after", .field = &CommandLine::after, .commands = kDiff, .value = "DIR", .required = true,
      .help = "output folder of another compile"},
+    {.flag = "after", .field = &CommandLine::after, .commands = kReport, .value = "DIR",
+     .help = "output folder of another compile, to compare with the first"},
     {.flag = "--fail-on", .field = &CommandLine::fail_on, .commands = kDiff, .value = "EXPR",
      .help = "exit with 1 only if the condition holds, e.g. plan.arena>+2% or dispatch.unsupported>0 (repeatable)"},
+    {.flag = "expression", .field = &CommandLine::name, .commands = kEval, .value = "EXPR", .required = true,
+     .help = "a size as reports write it: + - * ( ) floordiv(a,b) mod(a,b) min(a,b) max(a,b)"},
+    {.flag = "sizes", .field = &CommandLine::sizes_of_expression, .commands = kEval, .value = "NAME=SIZE",
+     .comma_separated = true, .help = "sizes of its symbols"},
     {.flag = "topic", .field = &CommandLine::topic, .commands = kList,
-     .choices = "targets|passes|ops|onnx|options|env|schemas|codes", .required = true, .help = "what to list"},
+     .choices = "targets|passes|ops|onnx|options|env|schemas|codes|reasons|patterns", .required = true, .help = "what to list"},
     {.flag = "--matrix", .field = &CommandLine::matrix, .commands = kList,
      .help = "ops: print what each op supports (evaluation, kernels, derivatives, batching)"},
     {.flag = "--markdown", .field = &CommandLine::markdown, .commands = kList, .help = "options: print docs/options.md"},
-    {.flag = "--json", .field = &CommandLine::as_json, .commands = kCheck | kInspect | kDiff | kList,
+    {.flag = "--json", .field = &CommandLine::as_json, .commands = kInfo | kCheck | kInspect | kDiff | kList,
      .help = "print JSON; inspect: the graph in the format that rlxc compile reads"},
     {.flag = "name", .field = &CommandLine::name, .commands = kSchema, .required = true,
      .help = "as listed by rlxc list schemas"},
-    {.flag = "code", .field = &CommandLine::name, .commands = kExplain, .required = true, .help = "RLX0214"},
+    {.flag = "code", .field = &CommandLine::name, .commands = kExplain, .value = "WORD", .required = true,
+     .help = "RLX0214, multi_consumer, attention, fuse_matmul_bias_act, ..."},
+    {.flag = "command", .field = &CommandLine::name, .commands = kManual, .value = "COMMAND",
+     .help = "a command (default: the page of rlxc itself)"},
     {.flag = "shell", .field = &CommandLine::name, .commands = kCompletion, .choices = "bash|zsh|fish", .required = true,
      .help = "bash, zsh or fish"},
 };

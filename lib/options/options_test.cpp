@@ -18,7 +18,7 @@ namespace {
 // A valid word for the option that differs from its default.
 std::string other_value(const Option& o) {
   const CommandLine defaults;
-  for (const char* word : {"true", "false", "a=1", "a=1..2", "a=b", "4096", "1", "2", "0.5", "60", "text"})
+  for (const char* word : {"true", "false", "a=1", "a=1..2", "a=b", "4096", "1", "2", "20", "0.5", "60", "text"})
     if (CommandLine line; set_option(line, o, word).empty() && value_text(line, o) != value_text(defaults, o)) return word;
   for (std::string_view word : choice_names(o))
     if (CommandLine line; set_option(line, o, word).empty() && value_text(line, o) != value_text(defaults, o))

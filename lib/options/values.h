@@ -32,7 +32,22 @@ enum class KernelDispatch : uint8_t { Native, Common };
 // What executes a model. Interpreter: runs the kernel language.
 enum class Engine : uint8_t { Reference, Interpreter, Kernels };
 
-enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels, Transform };
+enum class Emit : uint8_t {
+  Lir,
+  Plan,
+  Fusion,
+  Dispatch,
+  Precision,
+  Quant,
+  Graph,
+  Arena,
+  Kernels,
+  Transform,
+  Training,
+  Sharding,
+  Onnx,
+  Report
+};
 
 struct PrecisionClassMap {  // for --precision custom:FILE: class or op name -> dtype
   std::vector<std::pair<std::string, DType>> rules;

@@ -91,8 +91,9 @@ struct PassResult {
 using PassFn = PassResult (*)(Module&, PassContext&);
 
 struct PassInfo {
-  std::string_view name;   // "fuse_matmul_bias_act"
-  std::string_view group;  // "interface", "lower", "simplify", "recognise", "fuse", "precision", "quantise", "legalise", "lint"
+  std::string_view name;  // "fuse_matmul_bias_act"
+  std::string_view
+      group;  // "interface", "lower", "shard", "simplify", "recognise", "fuse", "precision", "quantise", "legalise", "lint"
   PassFn run;
   std::string_view doc;
 };

@@ -88,7 +88,7 @@ std::string ResultCheck::difference(const Module& m, const PassInfo& pass) {
   for (size_t i = 0; i < last_.size() && reason.empty(); ++i) {
     const eval::Comparison c = eval::compare((*results)[i], last_[i], kTolerance, kTolerance * largest(last_[i]));
     if (c.pass || (narrow && c.first_mismatch >= 0 && c.cosine >= (rounds ? kRoundedCosine : kNarrowCosine))) continue;
-    reason = "output " + std::to_string(i) + " \"" + std::string(m.text(m.main().output_name(i))) + "\": " + c.message;
+    reason = "output " + std::to_string(i) + " " + m.text(m.main().output_name(i)).quoted() + ": " + c.message;
     if (c.first_mismatch >= 0) reason += ", by up to " + std::to_string(c.max_abs) + ", cosine " + std::to_string(c.cosine);
   }
   last_ = std::move(*results);

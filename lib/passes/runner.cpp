@@ -78,7 +78,9 @@ bool run_pass(Module& m, const PassInfo& pass, PassContext& context, const Runne
 
 }  // namespace
 
-bool is_required(const PassInfo& pass) { return pass.group == "interface" || pass.group == "lower" || pass.group == "legalise"; }
+bool is_required(const PassInfo& pass) {
+  return pass.group == "interface" || pass.group == "lower" || pass.group == "shard" || pass.group == "legalise";
+}
 
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {

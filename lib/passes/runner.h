@@ -18,7 +18,7 @@ struct RunnerOptions {
   uint64_t seed = 1;                  // of the random inputs
   std::string stop_after;             // last pass to run; empty: all
   std::vector<std::string> disabled;  // names of skipped passes
-  // Limit on rewrites, not counting passes of the required groups interface, lower and legalise; negative: none.
+  // Limit on rewrites, not counting passes of the required groups (is_required); negative: none.
   int64_t bisect_limit = -1;
   int64_t most_runs = -1;  // limit on runs of passes; then stops as at `stop_after`; negative: none
   std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // called after each pass that ran
@@ -45,7 +45,7 @@ struct RunnerReport {
   std::shared_ptr<ResultCheck> check;               // for verify_each
 };
 
-// The passes required for every compile: groups interface, lower and legalise.
+// The passes required for every compile: groups interface, lower, shard and legalise.
 bool is_required(const PassInfo&);
 
 // Skips a pass if nothing changed since its last run (passes are idempotent). Returns false if a check failed or a pass reported

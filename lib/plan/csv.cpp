@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <unordered_map>
 
 #include "support/diagnostics.h"
+#include "support/foreign_text.h"
 
 namespace rlxc::plan {
 namespace {
@@ -19,12 +21,12 @@ std::string_view trim(std::string_view s) {
   return first == s.npos ? std::string_view{} : s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
+void split(std::string_view line, std::vector<std::string_view>* fields) {
+  fields->clear();
   for (size_t begin = 0;;) {
     const size_t comma = line.find(',', begin);
-    fields.push_back(trim(line.substr(begin, comma - begin)));
-    if (comma == line.npos) return fields;
+    fields->push_back(trim(line.substr(begin, comma - begin)));
+    if (comma == line.npos) return;
     begin = comma + 1;
   }
 }
@@ -40,36 +42,50 @@ class Reader {
   Reader(BufferTable* table, Diagnostics& diagnostics) : table_(*table), diagnostics_(diagnostics) {}
 
   bool header(std::string_view line) {
-    const auto names = split(line);
+    split(line, &fields_);
     at_.fill(kAbsent);
     for (size_t c = 0; c < kColumns.size(); ++c) {
-      const auto it = std::find(names.begin(), names.end(), kColumns[c]);
-      if (it != names.end()) at_[c] = it - names.begin();
+      const auto it = std::find(fields_.begin(), fields_.end(), kColumns[c]);
+      if (it != fields_.end()) at_[c] = it - fields_.begin();
       else if (c < kRequired)
         error("the header has no column \"" + std::string(kColumns[c]) + "\"", "the first line is `id,lower,upper,size`");
     }
-    width_ = names.size();
+    width_ = fields_.size();
     return std::all_of(at_.begin(), at_.begin() + kRequired, [](size_t c) { return c != kAbsent; });
   }
 
   void row(std::string_view line) {
-    const auto fields = split(line);
-    if (fields.size() != width_)
-      return error(std::to_string(fields.size()) + " fields, the header has " + std::to_string(width_));
+    split(line, &fields_);
+    if (fields_.size() != width_)
+      return error(std::to_string(fields_.size()) + " fields, the header has " + std::to_string(width_));
     Buffer b;
     b.align = 1;
-    bool good = number(fields, 1, &b.start);
-    good = number(fields, 2, &b.end) && good;
-    good = number(fields, 3, &b.size) && good;
-    good = (at_[4] == kAbsent || number(fields, 4, &b.align)) && good;
+    bool good = number(1, &b.start);
+    good = number(2, &b.end) && good;
+    good = number(3, &b.size) && good;
+    good = (at_[4] == kAbsent || number(4, &b.align)) && good;
     if (!good) return;
     if (b.end < b.start) return error("upper " + std::to_string(b.end) + " is below lower " + std::to_string(b.start));
     if (b.align == 0) return error("alignment is 0, must be >= 1");
-    std::string id(fields[at_[0]]);
-    const auto [known, fresh] = lines_.emplace(id, line_);
-    if (!fresh) return error("id \"" + id + "\" was already used in line " + std::to_string(known->second));
-    table_.ids.push_back(std::move(id));
+    table_.ids.push_back(fields_[at_[0]]);
+    lines_.push_back(line_);
     table_.problem.buffers.push_back(b);
+  }
+
+  // Ids that ascend, by length first, differ. Others are looked up in a table.
+  void check_ids() {
+    const auto& ids = table_.ids;
+    const auto ascends = [](std::string_view a, std::string_view b) {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    };
+    if (std::ranges::adjacent_find(ids, std::not_fn(ascends)) == ids.end()) return;
+    std::unordered_map<std::string_view, size_t> first;
+    first.reserve(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto [known, fresh] = first.emplace(ids[i], lines_[i]);
+      line_ = lines_[i];
+      if (!fresh) error("id " + ForeignText(ids[i]).quoted() + " was already used in line " + std::to_string(known->second));
+    }
   }
 
   void next_line() { ++line_; }
@@ -79,9 +95,10 @@ class Reader {
 
  private:
   template <class T>
-  bool number(const std::vector<std::string_view>& fields, size_t column, T* out) {
-    if (parse(fields[at_[column]], out)) return true;
-    error(std::string(kColumns[column]) + " is \"" + std::string(fields[at_[column]].substr(0, 40)) + "\", must be an integer" +
+  bool number(size_t column, T* out) {
+    const std::string_view field = fields_[at_[column]];
+    if (parse(field, out)) return true;
+    error(std::string(kColumns[column]) + " is " + ForeignText(field.substr(0, 40)).quoted() + ", must be an integer" +
           (std::is_signed_v<T> ? "" : " >= 0") + " of 64 bits");
     return false;
   }
@@ -89,7 +106,8 @@ class Reader {
   BufferTable& table_;
   Diagnostics& diagnostics_;
   std::array<size_t, kColumns.size()> at_{};
-  std::unordered_map<std::string, size_t> lines_;
+  std::vector<std::string_view> fields_;  // of the current line
+  std::vector<size_t> lines_;             // by buffer
   size_t width_ = 0;
   size_t line_ = 0;
 };
@@ -99,6 +117,10 @@ class Reader {
 bool read_csv(std::string_view text, BufferTable* table, Diagnostics& diagnostics) {
   const size_t before = diagnostics.errors();
   *table = {};
+  constexpr size_t kShortestRow = 8;  // "a,0,1,8" and a newline
+  const size_t rows = std::min<size_t>(std::ranges::count(text, '\n') + 1, text.size() / kShortestRow + 1);
+  table->ids.reserve(rows);
+  table->problem.buffers.reserve(rows);
   Reader reader(table, diagnostics);
   bool header = false;
   for (size_t begin = 0; begin < text.size();) {
@@ -110,16 +132,26 @@ bool read_csv(std::string_view text, BufferTable* table, Diagnostics& diagnostic
     if (header) reader.row(line);
     else if (!(header = reader.header(line))) return false;
   }
+  reader.check_ids();
   if (!header) reader.error("the file is empty", "the first line is `id,lower,upper,size`");
   return diagnostics.errors() == before && check(table->problem, diagnostics);
 }
 
 std::string write_csv(const BufferTable& table, const std::vector<uint64_t>& offsets) {
   std::string out = "id,lower,upper,size,offset\n";
+  const auto number = [&](auto n) {
+    char digits[24];
+    out += ',';
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, n).ptr);
+  };
   for (size_t i = 0; i < table.ids.size(); ++i) {
     const Buffer& b = table.problem.buffers[i];
-    out += table.ids[i] + ',' + std::to_string(b.start) + ',' + std::to_string(b.end) + ',' + std::to_string(b.size) + ',' +
-           std::to_string(offsets[i]) + '\n';
+    out += table.ids[i];
+    number(b.start);
+    number(b.end);
+    number(b.size);
+    number(offsets[i]);
+    out += '\n';
   }
   return out;
 }

@@ -10,7 +10,7 @@
 namespace rlxc::plan {
 
 struct BufferTable {
-  std::vector<std::string> ids;
+  std::vector<std::string_view> ids;  // views into the text that was read
   Problem problem;
 };
 

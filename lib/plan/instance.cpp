@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/step_order.h"
+
 namespace rlxc::plan {
 namespace {
 
@@ -43,58 +45,56 @@ void finish(Instance& part, uint32_t first_section, uint32_t end_section) {
 }  // namespace
 
 Split split(const Problem& p) {
-  struct Event {
-    int64_t step;
-    bool begins;
-    uint32_t item;
-  };
   Split out;
   out.unit = static_cast<int64_t>(slot_unit(p));
-  std::vector<Item> items;
-  std::vector<Event> events;
-  items.reserve(p.buffers.size());
-  events.reserve(2 * p.buffers.size());
+  std::vector<uint32_t> lives;  // buffers of some size and live range
+  std::vector<int64_t> starts, ends;
+  for (std::vector<int64_t>* v : {&starts, &ends}) v->reserve(p.buffers.size());
   for (uint32_t i = 0; i < p.buffers.size(); ++i) {
     const Buffer& b = p.buffers[i];
     if (b.size == 0 || b.start >= b.end) continue;
-    const uint32_t k = static_cast<uint32_t>(items.size());
-    events.push_back({b.start, true, k});
-    events.push_back({b.end, false, k});
-    const int64_t unit = out.unit;
-    items.push_back({0, 0, (static_cast<int64_t>(b.size) + unit - 1) / unit, static_cast<int64_t>(b.align) / unit,
-                     b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / unit, i,
-                     static_cast<uint64_t>(b.end) - static_cast<uint64_t>(b.start), 0});
+    lives.push_back(i);
+    starts.push_back(b.start);
+    ends.push_back(b.end);
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.step != b.step ? a.step < b.step : a.begins != b.begins ? a.begins < b.begins : a.item < b.item;
-  });
+  const std::vector<uint32_t> by_start = order_by_step(starts), by_end = order_by_step(ends);
 
   // A begin after an end opens a section. If nothing is live, it also opens a part.
-  uint32_t section = 0, live = 0;
-  bool died = false;
-  std::vector<uint32_t> part_begins;  // first section of each part
-  for (const Event& e : events) {
-    if (e.begins) {
-      if (died) ++section;
-      if (live == 0) part_begins.push_back(section);
-      died = false;
-      items[e.item].lo = section;
-      ++live;
-    } else {
-      items[e.item].hi = section + 1;
-      died = true;
-      --live;
-    }
+  struct Begin {
+    size_t item;
+    uint32_t section;
+  };
+  std::vector<Begin> parts;
+  std::vector<uint32_t> lo(lives.size()), hi(lives.size());
+  uint32_t section = 0;
+  size_t ended = 0;
+  for (size_t begun = 0; begun < by_start.size(); ++begun) {
+    const size_t before = ended;
+    for (; ends[by_end[ended]] <= starts[by_start[begun]]; ++ended) hi[by_end[ended]] = section + 1;
+    if (ended > before) ++section;
+    if (ended == begun) parts.push_back({begun, section});
+    lo[by_start[begun]] = section;
   }
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return a.lo != b.lo ? a.lo < b.lo : a.hi != b.hi ? a.hi > b.hi : a.buffer < b.buffer;
-  });
-  part_begins.push_back(section + 1);
-  size_t next = 0;
-  for (size_t k = 0; k + 1 < part_begins.size(); ++k) {
+  for (; ended < by_end.size(); ++ended) hi[by_end[ended]] = section + 1;
+  parts.push_back({lives.size(), section + 1});
+
+  for (size_t k = 0; k + 1 < parts.size(); ++k) {
     Instance& part = out.parts.emplace_back();
-    for (; next < items.size() && items[next].lo < part_begins[k + 1]; ++next) part.items.push_back(items[next]);
-    finish(part, part_begins[k], part_begins[k + 1]);
+    part.items.reserve(parts[k + 1].item - parts[k].item);
+    for (size_t at = parts[k].item; at < parts[k + 1].item; ++at) {
+      const uint32_t live = by_start[at];
+      const Buffer& b = p.buffers[lives[live]];
+      part.items.push_back({lo[live], hi[live], (static_cast<int64_t>(b.size) + out.unit - 1) / out.unit,
+                            static_cast<int64_t>(b.align) / out.unit,
+                            b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / out.unit, lives[live],
+                            static_cast<uint64_t>(b.end) - static_cast<uint64_t>(b.start), 0});
+    }
+    for (auto first = part.items.begin(); first != part.items.end();) {
+      const auto last = std::find_if(first, part.items.end(), [&](const Item& i) { return i.lo != first->lo; });
+      std::sort(first, last, [](const Item& a, const Item& b) { return a.hi != b.hi ? a.hi > b.hi : a.buffer < b.buffer; });
+      first = last;
+    }
+    finish(part, parts[k].section, parts[k + 1].section);
   }
   return out;
 }

@@ -55,7 +55,7 @@ void solve_large(const Instance& part, int64_t enough, const SolveOptions& optio
   }
   if (best.offsets.empty()) place_in_time(part, enough, &work, best);
   if (options.ejection) {
-    work = options.ejection_work_per_item * n;
+    work = std::min(options.ejection_work_per_item * n, options.ejection_work_large);
     place_by_ejection(part, enough, &work, best);
   }
 }

@@ -27,6 +27,7 @@ struct SolveOptions {
   uint64_t skyline_work = 150'000'000;          // per part: item visits
   uint64_t ejection_work = 20'000'000;          // per part: visits, but at most the next value per pair of items
   uint64_t ejection_work_per_item = 80;         // per pair of items; per item in parts too large to search
+  uint64_t ejection_work_large = 40'000'000;    // limit in parts too large to search
   uint64_t final_ejection_work = 0;             // after the search
   uint64_t search_work = 400'000'000;           // over all parts, as in SearchBudget
   uint64_t search_work_base = 1'000'000;        // per part

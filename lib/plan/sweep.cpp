@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
+
+#include "plan/step_order.h"
 
 namespace rlxc::plan {
 namespace {
@@ -72,9 +73,9 @@ class Gaps {
 
 int64_t place_by_sweep(const Instance& in, std::vector<int64_t>* offsets) {
   const uint32_t n = static_cast<uint32_t>(in.items.size());
-  std::vector<uint32_t> by_end(n);
-  std::iota(by_end.begin(), by_end.end(), 0u);
-  std::stable_sort(by_end.begin(), by_end.end(), [&](uint32_t a, uint32_t b) { return in.items[a].hi < in.items[b].hi; });
+  std::vector<int64_t> ends(n);
+  for (uint32_t k = 0; k < n; ++k) ends[k] = in.items[k].hi;
+  const std::vector<uint32_t> by_end = order_by_step(ends);
   offsets->assign(n, 0);
   Gaps gaps;
   int64_t height = 0;

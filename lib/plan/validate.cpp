@@ -1,8 +1,9 @@
 #include "plan/validate.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
+
+#include "plan/step_order.h"
 
 namespace rlxc::plan {
 namespace {
@@ -26,8 +27,8 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
     return findings;
   }
 
-  // (step, 0 = end | 1 = begin, buffer). Ends come first, so a byte may be reused at the same step.
-  std::vector<std::array<int64_t, 3>> events;
+  std::vector<uint32_t> placed;
+  std::vector<int64_t> starts, ends;
   for (uint32_t i = 0; i < n; ++i) {
     const Buffer& b = p.buffers[i];
     if (b.fixed != Buffer::kFree && offsets[i] != b.fixed)
@@ -38,20 +39,22 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
       report(FindingKind::OutsideArena, i, i,
              describe(p, offsets, i) + " leaves the arena of " + std::to_string(arena) + " bytes");
     else if (b.size > 0 && b.start < b.end) {
-      events.push_back({b.start, 1, i});
-      events.push_back({b.end, 0, i});
+      placed.push_back(i);
+      starts.push_back(b.start);
+      ends.push_back(b.end);
     }
   }
-  std::sort(events.begin(), events.end());
+  const std::vector<uint32_t> by_start = order_by_step(starts), by_end = order_by_step(ends);
 
   // Live buffers by offset. Buffers found to overlap are left out, so the rest is disjoint and a new buffer can overlap only the
   // one below it and those that begin within it.
   std::set<std::pair<uint64_t, uint32_t>> live;
-  for (const auto& [step, born, index] : events) {
-    const uint32_t i = static_cast<uint32_t>(index);
-    if (!born) {
-      live.erase({offsets[i], i});
-      continue;
+  size_t ended = 0;
+  for (const uint32_t k : by_start) {
+    const uint32_t i = placed[k];
+    for (; ends[by_end[ended]] <= starts[k]; ++ended) {  // a byte may be reused at the same step
+      const uint32_t dead = placed[by_end[ended]];
+      live.erase({offsets[dead], dead});
     }
     if (findings.size() >= limit) break;
     const uint64_t end = offsets[i] + p.buffers[i].size;

@@ -1,9 +1,11 @@
 #include "report/arena_svg.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "report/module_terms.h"
+#include "report/plan_json.h"
 #include "report/slots.h"
 #include "report/svg.h"
 #include "support/number.h"
@@ -13,8 +15,7 @@ namespace {
 
 constexpr double kPlotLeft = 84, kPlotTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kRight = 24, kBottom = 56;
 constexpr size_t kMostAlone = 6000;
-constexpr double kCell = 8;  // pixels per side of a grid cell; small slots are aggregated per cell
-constexpr int64_t kSymbolHint = 128;
+constexpr double kCell = 8;       // pixels per side of a grid cell; small slots are aggregated per cell
 constexpr double kAdvance = 6.8;  // width of a wide character in labels
 constexpr double kBordered = 3;   // narrower rectangles have no border, which would hide their colour
 constexpr double kCurveStep = 3;  // pixels
@@ -36,8 +37,8 @@ struct Label {
 class ArenaPicture {
  public:
   explicit ArenaPicture(const LirModule& lir) : lir_(lir), plan_(lir.plans[0]), graph_(lir.module->main()) {
-    for (const std::string& s : lir.module->dims.symbol_names()) bindings_[s] = kSymbolHint;
-    for (const auto& [symbol, range] : lir.ranges) bindings_[symbol] = range.high->size();
+    const std::vector<DimBindings> corners = corner_sizes(lir);
+    if (!corners.empty()) bindings_ = corners.back();
   }
 
   std::string draw() {
@@ -145,8 +146,9 @@ class ArenaPicture {
     if (plan_.symbolic) {
       line += "; sizes depend on symbols, drawn for ";
       std::string values;
-      for (const auto& [symbol, size] : bindings_) values += (values.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
-      line += values.size() <= 100 ? values : std::to_string(bindings_.size()) + " symbols = " + std::to_string(kSymbolHint);
+      for (const auto& [symbol, size] : bindings_)
+        values += (values.empty() ? "" : ", ") + ForeignText(symbol).line() + "=" + std::to_string(size);
+      line += values;
       if (unknown_) line += "; " + grouped(unknown_) + " slots have no size then";
     } else {
       const uint64_t gap = height_ - std::min(height_, bound_);
@@ -159,6 +161,8 @@ class ArenaPicture {
     }
     svg.text("label", kPlotLeft, 46, line);
     op_class_legend(svg, kPlotLeft, 68);
+    svg.line("live", kPlotLeft + kPlotWidth - 90, 64, kPlotLeft + kPlotWidth - 66, 64);
+    svg.text("label", kPlotLeft + kPlotWidth - 60, 68, "live bytes");
   }
 
   // A tick distance of 1, 2 or 5 times a power of ten (a power of two for bytes) with at most ten ticks.
@@ -168,16 +172,31 @@ class ArenaPicture {
         if ((!bytes || factor == 1) && range / (unit * factor) <= 10) return unit * factor;
   }
 
+  // "1.25 MiB": a multiple of a power of two without rounding, as far as two decimals go.
+  static std::string exact_bytes(uint64_t n) {
+    constexpr std::string_view kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    size_t unit = 0;
+    double v = static_cast<double>(n);
+    for (; v >= 1024; v /= 1024) ++unit;
+    return shortest(std::round(100 * v) / 100) + std::string(kUnits[unit]);
+  }
+
   void axes(Svg& svg) const {
     const uint64_t step = tick(height_, true);
     for (uint64_t b = 0; b <= height_; b += step) {
       svg.line("grid", kPlotLeft, y(b), kPlotLeft + kPlotWidth, y(b));
       svg.raw("<text class=\"small\" text-anchor=\"end\" x=\"").number(kPlotLeft - 6).raw("\" y=\"").number(y(b) + 3).raw("\">");
-      svg.escape(human_bytes(b)).raw("</text>\n");
+      svg.escape(exact_bytes(b)).raw("</text>\n");
     }
-    const uint64_t columns = step_of_.size() - 1;
-    for (uint64_t c = 0; c <= columns; c += std::max<uint64_t>(1, tick(columns, false)))
-      svg.text("step", x(static_cast<double>(c) + 0.5), kPlotTop + kPlotHeight + 16, std::to_string(step_of_[c]));
+    const uint32_t last = step_of_.back();
+    const uint64_t distance = std::max<uint64_t>(1, tick(last - step_of_.front(), false));
+    double taken = 0;
+    for (uint64_t s = (step_of_.front() + distance - 1) / distance * distance; s <= last; s += distance) {
+      const double at = x(column(static_cast<uint32_t>(s)) + 0.5);
+      if (at < taken) continue;  // steps of weights share a place
+      svg.text("step", at, kPlotTop + kPlotHeight + 16, std::to_string(s));
+      taken = at + 30;
+    }
     svg.text("label", kPlotLeft + kPlotWidth / 2 - 80, kPlotTop + kPlotHeight + 48, "step of the schedule (weights left out)");
   }
 
@@ -192,6 +211,10 @@ class ArenaPicture {
   }
 
   void blocks(Svg& svg) {
+    of_root_.resize(graph_.value_capacity());
+    for (size_t i = 0; i < plan_.slot.size(); ++i)
+      if (const Slot& s = plan_.slot[i]; s.region == Region::Activations && s.root.valid() && !s.view && !s.part)
+        of_root_[s.root.raw].push_back(ValueId(i));
     const auto larger = [](const Block& a, const Block& b) {
       return a.area() != b.area() ? a.area() > b.area() : a.root != b.root ? a.root.raw < b.root.raw : a.node.raw < b.node.raw;
     };
@@ -216,13 +239,30 @@ class ArenaPicture {
       if (std::min(width, height) < kBordered) css += " thin";
       svg.rect(css, left, up, std::max(width, 0.6), std::max(height, 0.6)).close(tooltip(b));
       if (height < 13 || width < 40) continue;
-      const std::string label =
-          fitting((b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node)).line(), width - 8, kAdvance);
-      if (!label.empty()) labels_.push_back({left + 4, up + height / 2 + 4, label});
+      if (!b.root.valid()) add_label(graph_.label(b.node).line(), left, width, up + height / 2);
+      else name_values(b, up + height / 2);
     }
     for (const auto& [at, cell] : cells)
       svg.rect("tiny", kPlotLeft + at.first * kCell + 1, kPlotTop + at.second * kCell + 1, kCell - 2, kCell - 2)
           .close(grouped(cell.count) + (cell.count == 1 ? " small slot, " : " small slots, ") + human_bytes(cell.bytes));
+  }
+
+  void add_label(const std::string& name, double left, double width, double middle) {
+    const std::string label = width < 40 ? "" : fitting(name, width - 8, kAdvance);
+    if (!label.empty()) labels_.push_back({left + 4, middle + 4, label});
+  }
+
+  // Names of the values that are written over each other in a slot, where each begins.
+  void name_values(const Block& b, double middle) {
+    std::vector<std::pair<uint32_t, ValueId>> parts;
+    for (ValueId v : of_root_[b.root.raw]) parts.emplace_back(column(plan_.slot[v.raw].first_step), v);
+    std::ranges::stable_sort(parts, {}, &std::pair<uint32_t, ValueId>::first);
+    if (parts.empty()) parts.emplace_back(b.first, b.root);
+    parts.front().first = b.first;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const double left = x(parts[i].first), end = i + 1 < parts.size() ? x(parts[i + 1].first) : x(b.last + 1.0);
+      add_label(value_label(graph_, parts[i].second).line(), left, end - left, middle);
+    }
   }
 
   // Live bytes by step; if several steps share a pixel range, the maximum.
@@ -270,8 +310,9 @@ class ArenaPicture {
   DimBindings bindings_;
   std::vector<uint32_t> column_, step_of_;  // step -> column, and the inverse
   std::vector<Block> blocks_;
-  std::vector<Label> labels_;   // drawn on top of the curve
-  std::vector<uint64_t> live_;  // by column
+  std::vector<std::vector<ValueId>> of_root_;  // values that own all bytes of a slot, by its root
+  std::vector<Label> labels_;                  // drawn on top of the curve
+  std::vector<uint64_t> live_;                 // by column
   uint64_t top_ = 0, height_ = 1, live_peak_ = 0, bound_ = 0;
   uint32_t peak_column_ = 0;
   size_t unknown_ = 0;

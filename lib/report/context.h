@@ -18,12 +18,14 @@ struct ReportContext {
 
 // Format version of artefacts without one of their own. A minor version adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
-inline constexpr std::string_view kPlanVersion = "2.0";    // 2.0: savings.without_reuse, by_concat_alias; prepacked
+inline constexpr std::string_view kPlanVersion = "2.1";  // 2.1: at_sizes; 2.0: savings.without_reuse, by_concat_alias; prepacked
 inline constexpr std::string_view kFusionVersion = "2.0";  // 2.0: intermediate_values
 inline constexpr std::string_view kLirVersion = "1.1";     // 1.1: layouts of values
 
 // Writes the first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input,
 // target.
 void write_header(JsonWriter&, std::string_view kind, const ReportContext&, std::string_view version = kFormatVersion);
+// The same for output that is about no file: $schema, format, format_version and generator.
+void write_plain_header(JsonWriter&, std::string_view kind, std::string_view tool_version);
 
 }  // namespace rlxc::report

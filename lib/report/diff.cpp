@@ -69,9 +69,41 @@ std::optional<Condition> parse_condition(std::string_view text, std::string* mes
     c.relative = c.change = true;
     rest = trim(rest.substr(0, rest.size() - 1));
   }
+  if (const auto bytes = parse_bytes(rest)) {
+    c.limit = static_cast<double>(*bytes);
+    return c;
+  }
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), c.limit);
   if (error != std::errc{} || end != rest.data() + rest.size()) return bad("has no number");
   return c;
+}
+
+bool assert_facts(const Snapshot& facts, const std::vector<Condition>& conditions, std::vector<std::string>* failed,
+                  std::string* message) {
+  // Facts that exist only where their count is not 0.
+  constexpr std::string_view kCounts[] = {"fusion.misses.", "fusion.groups.", "ops.", "dispatch.", "precision.casts."};
+  for (const Condition& c : conditions) {
+    if (c.change) {
+      *message = "\"" + c.text + "\" compares with another compile; `rlxc diff --fail-on` does that";
+      return false;
+    }
+    const auto it = facts.find(c.name);
+    if (it == facts.end() && std::ranges::none_of(kCounts, [&](std::string_view s) { return c.name.starts_with(s); })) {
+      std::vector<std::string_view> known;
+      for (const auto& [name, fact] : facts)
+        if (!fact.item && fact.text.empty()) known.push_back(name);
+      const auto near = closest(c.name, known);
+      *message = "there is no fact \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
+      return false;
+    }
+    if (it != facts.end() && !it->second.text.empty()) {
+      *message = "\"" + c.name + "\" is no number: " + it->second.text;
+      return false;
+    }
+    const double value = it == facts.end() ? 0 : it->second.number;
+    if (!holds(c.compare, value, c.limit)) failed->push_back(c.text + " (is " + shortest(value) + ")");
+  }
+  return true;
 }
 
 bool Diff::finding() const {

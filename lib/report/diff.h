@@ -19,7 +19,12 @@ struct Condition {
   double limit = 0;
   bool change = false, relative = false;
 };
+// A number may be a size: 8K, 8KiB, 8MiB (support/text.h).
 std::optional<Condition> parse_condition(std::string_view, std::string* message);
+
+// Conditions on one compile (`rlxc compile --assert`). Appends a line for each that does not hold. Returns false with a message
+// for changes, and for names that the snapshot lacks; counts of fusions, nodes and casts by a name are 0 if there are none.
+bool assert_facts(const Snapshot&, const std::vector<Condition>&, std::vector<std::string>* failed, std::string* message);
 
 struct Change {
   std::string name;

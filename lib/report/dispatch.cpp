@@ -32,7 +32,7 @@ void write_counts(const PathCounts& counts, JsonWriter& out) {
 }
 
 ForeignText label(const Module& names, const DispatchNode& n) {
-  return ForeignText(n.name.valid() ? names.text(n.name) : "node " + std::to_string(n.id.raw));
+  return ForeignText(n.name.valid() ? names.bytes(n.name) : "node " + std::to_string(n.id.raw));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void write_dispatch(const Module& names, std::span<const DispatchNode> nodes, Js
   for (const DispatchNode& n : nodes) {
     out.begin_object(JsonLayout::Line).key("id").unsigned_integer(n.id.raw);
     if (n.graph.raw) out.key("graph").unsigned_integer(n.graph.raw);
-    if (n.name.valid()) out.key("node").string(names.text(n.name));
+    if (n.name.valid()) out.key("node").string(names.bytes(n.name));
     out.key("op").string(kind_name(n.op)).key("path").string(name(n.path));
     if (!n.detail.empty()) out.key("detail").string(n.detail);
     out.end_object();

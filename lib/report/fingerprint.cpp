@@ -107,7 +107,7 @@ class Walk {
       put_operands(n);
       hash_.update_u64(g.bodies(n).size());
       for (GraphId b : g.bodies(n)) hash_.update_u64(b.raw);
-      if (g.launch(n).valid()) hash_.update_text(module_.text(g.launch(n)));
+      if (g.launch(n).valid()) hash_.update_text(module_.bytes(g.launch(n)));
       hash_.update_u64(g.result_count(n));
       for (size_t r = 0; r < g.result_count(n); ++r) {
         number[g.result(n, r).raw] = next++;

@@ -79,7 +79,7 @@ class FusionWriter {
   }
 
   void decision(const Decision& d) {
-    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.text(d.node));
+    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.bytes(d.node));
     if (d.graph.valid()) out_.key("graph").unsigned_integer(d.graph.raw);
     if (!d.fused) out_.key("reason").string(d.reason);
     if (!d.members.empty()) symbols("members", d.members);
@@ -92,7 +92,7 @@ class FusionWriter {
 
   void name(const Graph& g, const std::vector<NodeId>& nodes) {
     const NodeId n = nodes.front();
-    if (g.node_name(n).valid()) out_.key("name").string(g.module().text(g.node_name(n)));
+    if (g.node_name(n).valid()) out_.key("name").string(g.module().bytes(g.node_name(n)));
     if (nodes.size() > 1) return origin(merged_origin(g, nodes), g.node_name(n));
     if (g.origin(n).valid()) origin(g.module().origin(g.origin(n)), g.node_name(n));
   }
@@ -103,7 +103,7 @@ class FusionWriter {
   }
   void symbols(std::string_view key, const std::vector<Symbol>& list) {
     out_.key(key).begin_array(JsonLayout::Line);
-    for (Symbol s : list) out_.string(report_.result.text(s));
+    for (Symbol s : list) out_.string(report_.result.bytes(s));
     out_.end_array();
   }
 
@@ -119,7 +119,7 @@ class FusionWriter {
       out_.key("op").string(kind_name(g.op(first)));
       name(g, l.nodes);
       if (l.nodes.size() > 1) {
-        out_.key("launch").string(g.module().text(g.launch(first)));
+        out_.key("launch").string(g.module().bytes(g.launch(first)));
         out_.key("nodes").begin_array(JsonLayout::Line);
         for (NodeId n : l.nodes) out_.unsigned_integer(n.raw);
         out_.end_array();

@@ -44,7 +44,7 @@ void write_patterns(const DecisionSummary& summary, std::string* out) {
 }
 
 void write_misses(const FusionReport& report, const DecisionSummary& summary, std::string* out) {
-  const auto label = [&](Symbol s) { return ForeignText(report.result.text(s)).line(); };
+  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
   if (summary.misses.empty()) return;
   *out += "\nDeclined\n";
   for (const auto& [key, list] : summary.misses) {
@@ -72,7 +72,7 @@ void write_no_kernel(const FusionReport& report, std::string_view target, std::s
 }
 
 void write_groups(const FusionReport& report, std::string* out) {
-  const auto label = [&](Symbol s) { return ForeignText(report.result.text(s)).line(); };
+  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
   size_t count = 0;
   for (const Decision& d : report.decisions) {
     if (!d.fused) continue;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
+#include "report/repeats.h"
 #include "report/svg.h"
 #include "support/number.h"
 
@@ -11,6 +13,8 @@ namespace {
 
 constexpr size_t kFewestParts = 20;  // fewer parts are not informative
 constexpr size_t kStepParts = 600;
+constexpr size_t kMostInFull = 250;   // nodes of a graph whose repeated layers are all drawn
+constexpr size_t kLeastRepeated = 8;  // nodes that one box may stand for
 constexpr size_t kDeepest = 16;
 
 // The scope of a name: the part before its last component. Components end at '/' and '.'.
@@ -40,11 +44,15 @@ class BoxMaker {
   explicit BoxMaker(const LirModule& lir) : lir_(lir), graph_(lir.module->main()) {}
 
   GraphBoxes run() {
-    for (NodeId n : graph_.nodes())
-      if (graph_.op(n) != OpKind::Param && graph_.op(n) != OpKind::Constant) shown_.push_back(n);
+    const GraphPlan& plan = lir_.plans[0];
+    for (NodeId n : graph_.nodes()) {
+      const OpKind op = graph_.op(n);
+      const bool once = n.raw < plan.phase.size() && plan.phase[n.raw] == Phase::Prologue && !graph_.operands(n).empty();
+      if (op != OpKind::Param && op != OpKind::Constant && !once) shown_.push_back(n);
+    }
     box_of_.assign(graph_.node_capacity(), kNone);
     if (shown_.size() <= kMostBoxes) {
-      for (NodeId n : shown_) node_box(n);
+      layers();
     } else {
       parts();
     }
@@ -59,9 +67,9 @@ class BoxMaker {
 
   std::string_view name_of(NodeId n) const {
     const Module& m = *lir_.module;
-    if (graph_.node_name(n).valid()) return m.text(graph_.node_name(n));
+    if (graph_.node_name(n).valid()) return m.bytes(graph_.node_name(n));
     if (graph_.origin(n).valid() && !m.origin(graph_.origin(n)).sources.empty())
-      return m.text(m.origin(graph_.origin(n)).sources.front());
+      return m.bytes(m.origin(graph_.origin(n)).sources.front());
     return {};
   }
 
@@ -80,9 +88,9 @@ class BoxMaker {
       const std::string* s = std::get_if<std::string>(&value);
       box.tooltip += s ? ForeignText(*s).line() : short_list(value);
     }
-    if (graph_.launch(n).valid()) box.tooltip += "\nin launch " + ForeignText(m.text(graph_.launch(n))).line();
+    if (graph_.launch(n).valid()) box.tooltip += "\nin launch " + m.text(graph_.launch(n)).line();
     for (GraphId b : graph_.bodies(n))
-      box.tooltip += "\nbody @" + ForeignText(m.graph(b).name()).line() + ": " + grouped(m.graph(b).live_nodes()) + " nodes";
+      box.tooltip += "\nbody @" + m.graph(b).name().line() + ": " + grouped(m.graph(b).live_nodes()) + " nodes";
     if (graph_.origin(n).valid()) {
       const Origin& o = m.origin(graph_.origin(n));
       if (o.sources.size() > 1) box.tooltip += "\nfrom " + listed(o.sources);
@@ -90,6 +98,32 @@ class BoxMaker {
     }
     box_of_[n.raw] = static_cast<uint32_t>(out_.boxes.size());
     out_.boxes.push_back(std::move(box));
+  }
+
+  // A box per node; of repeated layers, the first in full and one box for the others.
+  void layers() {
+    std::map<std::string, uint32_t> kinds;
+    std::vector<uint32_t> items;
+    for (NodeId n : shown_) {
+      std::string kind(kind_name(graph_.op(n)));
+      for (size_t r = 0; r < graph_.result_count(n); ++r) kind += " " + std::to_string(graph_.type_id(graph_.result(n, r)).raw);
+      kind += " " + std::to_string(graph_.operands(n).size());
+      items.push_back(kinds.try_emplace(kind, static_cast<uint32_t>(kinds.size())).first->second);
+    }
+    const std::vector<Repeat> runs = shown_.size() > kMostInFull ? repeats(items, kLeastRepeated) : std::vector<Repeat>();
+    size_t i = 0;
+    for (const Repeat& r : runs) {
+      for (; i < r.start + r.length; ++i) node_box(shown_[i]);
+      const size_t end = r.start + r.length * r.count;
+      part(i, end, {});
+      GraphBox& box = out_.boxes.back();
+      box.head = r.count == 2 ? "layer 2" : "layers 2 to " + std::to_string(r.count);
+      box.label = "the same " + std::to_string(r.length) + " nodes" +
+                  (r.count == 2 ? " again" : ", " + std::to_string(r.count - 1) + " times");
+      i = end;
+    }
+    for (; i < shown_.size(); ++i) node_box(shown_[i]);
+    if (!runs.empty()) out_.grouping = "repeated layers are drawn once";
   }
 
   struct ValueText {
@@ -108,8 +142,7 @@ class BoxMaker {
 
   std::string listed(const std::vector<Symbol>& symbols) const {
     std::string s;
-    for (size_t i = 0; i < symbols.size() && i < 12; ++i)
-      s += (i ? ", " : "") + ForeignText(lir_.module->text(symbols[i])).line();
+    for (size_t i = 0; i < symbols.size() && i < 12; ++i) s += (i ? ", " : "") + lir_.module->text(symbols[i]).line();
     return symbols.size() > 12 ? s + " and " + std::to_string(symbols.size() - 12) + " more" : s;
   }
 

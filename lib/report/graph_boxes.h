@@ -21,7 +21,8 @@ struct GraphBoxes {
 
 inline constexpr size_t kMostBoxes = 2000;
 
-// Boxes of the main graph without weights and constants. Above kMostBoxes nodes, a box is a run of nodes of one name scope
+// Boxes of the main graph without weights, constants and what is made of these at load time. Above 250 nodes, repeated layers
+// have one box behind the first. Above kMostBoxes nodes, a box is a run of nodes of one name scope
 // ("/encoder/layer.3"), at the deepest level with few enough boxes, or else a run of equally many steps. O(nodes log nodes).
 GraphBoxes graph_boxes(const LirModule&);
 

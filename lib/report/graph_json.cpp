@@ -8,7 +8,7 @@ namespace {
 void write_one(const Graph& g, ModuleTerms& terms) {
   JsonWriter& out = terms.out();
   out.begin_object();
-  out.key("name").string(g.name());
+  out.key("name").string(g.name().bytes());
   out.key("inputs").begin_array(JsonLayout::Line);
   for (NodeId n : g.inputs()) terms.value(g.result(n));
   out.end_array();

@@ -133,7 +133,7 @@ class GraphPicture {
 
   const LirModule& lir_;
   GraphBoxes content_;
-  Layout layout_;
+  LayeredLayout layout_;
   std::vector<uint32_t> stubs_;  // by box: number drawn
   double left_ = 0;
   uint32_t rows_ = 1;  // layers per column

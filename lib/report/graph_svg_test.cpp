@@ -39,7 +39,7 @@ TEST_CASE("a large graph is drawn by name scope, without names by order") {
 TEST_CASE("layouts put edges downward and nodes side by side") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed);
-    report::Layout layout;
+    report::LayeredLayout layout;
     const auto n = static_cast<size_t>(random.integer(1, 60));
     for (size_t i = 0; i < n; ++i) layout.nodes.push_back({random.uniform(20, 120), 0, 0});
     for (uint32_t to = 1; to < n; ++to)

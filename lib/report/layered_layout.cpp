@@ -18,7 +18,7 @@ struct Item {
 
 class Arranger {
  public:
-  Arranger(Layout& layout, double gap) : layout_(layout), gap_(gap) {}
+  Arranger(LayeredLayout& layout, double gap) : layout_(layout), gap_(gap) {}
 
   void run() {
     assign_layers();
@@ -168,7 +168,7 @@ class Arranger {
     }
   }
 
-  Layout& layout_;
+  LayeredLayout& layout_;
   double gap_;
   std::vector<Item> items_;
   std::vector<std::vector<uint32_t>> rows_;
@@ -177,6 +177,6 @@ class Arranger {
 
 }  // namespace
 
-void arrange(Layout& layout, double gap) { Arranger(layout, gap).run(); }
+void arrange(LayeredLayout& layout, double gap) { Arranger(layout, gap).run(); }
 
 }  // namespace rlxc::report

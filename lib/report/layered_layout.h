@@ -19,7 +19,7 @@ struct LayoutEdge {
   bool is_stub = false;       // spans more than kLongestRoute layers: not routed
 };
 
-struct Layout {
+struct LayeredLayout {
   std::vector<LayoutNode> nodes;  // in: `width`; indices are a topological order
   std::vector<LayoutEdge> edges;  // in: `from`, `to`
   uint32_t layers = 0;
@@ -29,6 +29,6 @@ struct Layout {
 inline constexpr uint32_t kLongestRoute = 12;
 
 // Computes layers and positions. O((nodes + kLongestRoute * edges) log).
-void arrange(Layout&, double gap);
+void arrange(LayeredLayout&, double gap);
 
 }  // namespace rlxc::report

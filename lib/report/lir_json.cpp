@@ -47,7 +47,7 @@ class LirWriter {
     const Graph& g = module_.main();
     const GraphPlan& plan = lir_.plans[0];
     const auto port = [&](ValueId v, Symbol name) {
-      out_.begin_object(JsonLayout::Line).key("name").string(name.valid() ? module_.text(name) : std::string_view());
+      out_.begin_object(JsonLayout::Line).key("name").string(name.valid() ? module_.bytes(name) : std::string_view());
       out_.key("value");
       terms_.value(v);
       out_.key("type");
@@ -72,7 +72,7 @@ class LirWriter {
   void graph(const Graph& g, const GraphPlan& plan) {
     out_.begin_object();
     out_.key("id").unsigned_integer(g.id().raw);
-    out_.key("name").string(g.name());
+    out_.key("name").string(g.name().bytes());
     out_.key("inputs").begin_array(JsonLayout::Line);
     for (NodeId n : g.inputs()) terms_.value(g.result(n));
     out_.end_array();

@@ -85,6 +85,20 @@ void ModuleTerms::type(TypeId id) {
   out_.raw(made);
 }
 
+void ModuleTerms::type_object(TypeId id) {
+  const Type& t = module_.types[id];
+  constexpr std::string_view kKinds[] = {"tensor", "sequence", "optional", "map"};
+  out_.begin_object(JsonLayout::Line).key("kind").string(kKinds[static_cast<size_t>(t.kind)]);
+  out_.key("dtype").string(rlxc::name(t.dtype));
+  if (t.key != MapKey::None) out_.key("keys").string(rlxc::name(key_dtype(t.key)));
+  if (t.ranked) {
+    out_.key("dims").begin_array(JsonLayout::Line);
+    for (Dim d : t.dims) size(d);
+    out_.end_array();
+  }
+  out_.end_object();
+}
+
 bool ModuleTerms::has_attrs(AttrId id) const {
   const Attrs& a = module_.attrs[id];
   if (const auto* data = std::get_if<DataAttrs>(&a)) return data->data.valid();
@@ -266,7 +280,7 @@ void ModuleTerms::contents(const TensorData& d) {
 }
 
 ForeignText value_label(const Graph& g, ValueId v) {
-  if (g.value_name(v).valid()) return ForeignText(g.module().text(g.value_name(v)));
+  if (g.value_name(v).valid()) return g.module().text(g.value_name(v));
   const NodeId n = g.def(v);
   std::string label = g.label(n).bytes();
   if (g.result_count(n) > 1 && !label.starts_with('%')) label += "#" + std::to_string(g.result_index(v));

@@ -21,9 +21,10 @@ class ModuleTerms {
 
   void size(Dim);              // an integer, or an expression as text
   void type(TypeId);           // "f32[batch,4]"
+  void type_object(TypeId);    // {"kind": "tensor", "dtype": "f32", "dims": ["batch", 4]}
   void attrs(AttrId, OpKind);  // object of all attributes; data as "data": id
   bool has_attrs(AttrId) const;
-  void name(Symbol s) { out_.string(module_.text(s)); }
+  void name(Symbol s) { out_.string(module_.bytes(s)); }
   void names(const std::vector<Symbol>&);
   void value(ValueId);  // the id, or null
   void values(PoolRange<ValueId>);

@@ -34,6 +34,7 @@ class PlanWriter {
       peak(g, plan);
       savings(plan);
     }
+    at_sizes(plan);
     out_.key("graphs").begin_array();
     for (size_t i = 0; i < module_.graph_count(); ++i) {
       const Graph& each = module_.graph(GraphId(i));
@@ -105,6 +106,22 @@ class PlanWriter {
     out_.end_object();
   }
 
+  // The values of expressions at sizes of the symbols.
+  void at_sizes(const GraphPlan& plan) {
+    const std::vector<DimBindings> corners = corner_sizes(lir_);
+    if (corners.empty()) return;
+    out_.key("at_sizes").begin_array();
+    for (const DimBindings& sizes : corners) {
+      const LivePeak peak = live_peak(lir_, sizes);
+      out_.begin_object(JsonLayout::Line).key("sizes").begin_object(JsonLayout::Line);
+      for (const auto& [name, size] : sizes) out_.key(name).integer(size);
+      out_.end_object();
+      if (const auto bytes = module_.dims.evaluate(plan.arena_size, sizes)) out_.key("arena").integer(*bytes);
+      out_.key("peak").integer(peak.bytes).key("peak_step").unsigned_integer(peak.step).end_object();
+    }
+    out_.end_array();
+  }
+
   // The tensors live at the peak step, largest first.
   void peak(const Graph& g, const GraphPlan& plan) {
     std::vector<ValueId> values = plan.peak_values;
@@ -147,7 +164,7 @@ class PlanWriter {
   void graph(const Graph& g, const GraphPlan& plan, const std::vector<RootSlot>& slots) {
     out_.begin_object();
     out_.key("id").unsigned_integer(g.id().raw);
-    out_.key("name").string(g.name());
+    out_.key("name").string(g.name().bytes());
     out_.key("steps").unsigned_integer(plan.schedule.size());
     out_.key("arena_bytes");
     terms_.size(plan.arena_size);

@@ -10,4 +10,21 @@ namespace rlxc::report {
 // as text if they depend on symbols; then lower bound and peak are omitted. O(nodes + operands).
 void write_plan(const LirModule&, JsonWriter&, const ReportContext&);
 
+// plan.txt: sizes, and the values live where most bytes are.
+void write_plan_text(const LirModule&, std::string* out, const ReportContext&);
+
+// The step at which most bytes of the main graph's activations are live with these sizes, and the values, largest first.
+// O(values).
+struct LivePeak {
+  int64_t bytes = 0;
+  uint32_t step = 0;
+  std::vector<std::pair<ValueId, int64_t>> values;  // with their bytes
+};
+LivePeak live_peak(const LirModule&, const DimBindings&);
+
+// Sizes of all symbols of a plan at which reports evaluate its expressions: the ends of their ranges; 1 and 128 for others. Empty
+// without symbols.
+std::vector<DimBindings> corner_sizes(const LirModule&);
+std::vector<std::string> symbols_of_plan(const LirModule&);  // sorted
+
 }  // namespace rlxc::report

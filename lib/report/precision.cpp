@@ -93,7 +93,7 @@ void write_operations(const Module& m, JsonWriter& out) {
       out.key("op").string(kind_name(op)).key("name").string(g.label(n));
       out.key("from").string(rlxc::name(g.dtype(g.operand(n, coded)))).key("to").string(rlxc::name(g.dtype(g.result(n))));
       const bool made = g.origin(n).valid() && !m.origin(g.origin(n)).passes.empty();
-      out.key("by").string(made ? m.text(m.origin(g.origin(n)).passes.front()) : "model").end_object();
+      out.key("by").string(made ? m.bytes(m.origin(g.origin(n)).passes.front()) : "model").end_object();
     }
   }
   out.end_array();

@@ -25,8 +25,15 @@ constexpr ScalarRule kScalars[] = {
     {"plan.json", "arena.bytes", "plan.arena"},
     {"plan.json", "arena.lower_bound", "plan.lower_bound"},
     {"plan.json", "peak.bytes", "plan.peak"},
+    {"plan.json", "arena.gap", "plan.gap"},
     {"plan.json", "savings.without_reuse", "plan.without_reuse"},
     {"plan.json", "savings.unshared", "plan.without_reuse"},  // format 1
+    {"sharding.json", "devices", "sharding.devices"},
+    {"sharding.json", "weights.bytes", "sharding.weights"},
+    {"sharding.json", "exchanges.count", "sharding.exchanges"},
+    {"sharding.json", "exchanges.bytes", "sharding.bytes"},
+    {"sharding.json", "time.exchange_ns", "sharding.exchange_ns"},
+    {"sharding.json", "time.compute_ns", "sharding.compute_ns"},
     {"manifest.json", "fingerprint", "fingerprint"},
 };
 
@@ -40,6 +47,7 @@ constexpr ListRule kLists[] = {
     {"fusion.json", "ops", "ops", {"op"}, "after"},
     {"fusion.json", "patterns", "fusion.groups", {"pattern"}, "groups"},
     {"fusion.json", "patterns", "fusion.misses", {"pattern"}, "misses"},
+    {"fusion.json", "reasons", "fusion.misses", {"pattern", "reason"}, "count"},
     {"fusion.json", "groups", "fusion.group", {"pattern", "node"}, ""},
     {"fusion.json", "misses", "fusion.miss", {"pattern", "node", "reason"}, ""},
     {"dispatch.json", "kinds", "dispatch.native", {"op"}, "native"},
@@ -132,7 +140,7 @@ class FactReader {
       return add(std::move(name), {1, {}, true});
     }
     name += "." + (r.name == "kernels" ? first.substr(8) : first);
-    if (!r.keys[1].empty()) name += "_" + field(r.keys[1]);
+    if (!r.keys[1].empty()) name += (r.name.starts_with("fusion") ? "." : "_") + field(r.keys[1]);
     const auto it = row.find(r.value);
     if (it != row.end()) add(std::move(name), it->second);
   }
@@ -148,6 +156,18 @@ class FactReader {
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot* out,
                 std::string* message) {
   return FactReader(artefact, json, prefix, out).run(message);
+}
+
+void drop_unprofitable(Snapshot* facts) {
+  constexpr std::string_view kMisses = "fusion.misses", kCost = ".cost";
+  std::vector<std::pair<std::string, double>> dropped;
+  for (const auto& [name, fact] : *facts)
+    if (name.starts_with(kMisses) && name.ends_with(kCost)) dropped.emplace_back(name, fact.number);
+  for (const auto& [name, count] : dropped) {
+    facts->erase(name);
+    for (const std::string& total : {name.substr(0, name.size() - kCost.size()), std::string(kMisses)})
+      if (const auto it = facts->find(total); it != facts->end()) it->second.number -= count;
+  }
 }
 
 std::vector<std::string_view> artefacts_with_facts() {

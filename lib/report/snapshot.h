@@ -20,6 +20,10 @@ using Snapshot = std::map<std::string, Fact, std::less<>>;
 // JSON of the artefact's format. O(bytes log facts).
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot*, std::string* message);
 
+// For conditions on one compile: leaves out misses of a fusion that would not pay (reason "cost") from fusion.misses,
+// fusion.misses.PATTERN and fusion.misses.PATTERN.REASON.
+void drop_unprofitable(Snapshot*);
+
 // The artefacts that contain facts.
 std::vector<std::string_view> artefacts_with_facts();
 

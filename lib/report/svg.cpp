@@ -104,9 +104,9 @@ std::string fitting(std::string_view name, double width, double advance) {
   const auto room = static_cast<size_t>(std::max(0.0, width / advance));
   if (name.size() <= room) return std::string(name);
   if (room < 3) return {};
-  size_t start = name.size() - (room - 1);
-  while (start < name.size() && (static_cast<unsigned char>(name[start]) & 0xC0) == 0x80) ++start;  // to the next character
-  return "\xE2\x80\xA6" + std::string(name.substr(start));
+  size_t end = room - 1;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;  // to the start of a character
+  return std::string(name.substr(0, end)) + "\xE2\x80\xA6";
 }
 
 }  // namespace rlxc::report

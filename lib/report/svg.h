@@ -41,7 +41,7 @@ std::string_view op_class_style();  // CSS of all classes
 void op_class_legend(Svg&, double x, double y);
 
 std::string grouped(uint64_t);  // 1,234,567
-// The end of a name that fits into `width` pixels at `advance` pixels per character; empty if below three characters.
+// The beginning of a name that fits into `width` pixels at `advance` pixels per character; empty if below three characters.
 std::string fitting(std::string_view name, double width, double advance);
 
 }  // namespace rlxc::report

@@ -6,6 +6,8 @@
 #include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "import/onnx/tensor_file.h"
+#include "runtime/npy.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -29,29 +31,95 @@ std::optional<eval::HostValue> to_host(onnx_import::FileValue v, const Type& typ
   return out;
 }
 
-bool read_value(const fs::path& file, const Type& type, std::vector<eval::HostValue>* out, Diagnostics& d) {
-  auto value = onnx_import::read_value_file(file.string(), type.kind, d);
-  if (!value) return false;
-  auto host = to_host(std::move(*value), type);
-  if (!host) {
-    d.error(Code::BadTensor, "a map needs one value for each key", "\"" + file.string() + "\"");
+// Where the value of an input or output is: a file, or an array of an archive.
+struct ValueSource {
+  std::string where;
+  fs::path file;
+  const TensorData* array = nullptr;
+};
+
+// The names that may stand for a value, in the order in which they are tried.
+std::vector<std::string> names_of(std::string_view role, size_t i, const std::string& name) {
+  std::vector<std::string> names{std::string(role) + "_" + std::to_string(i)};
+  if (!name.empty() && name.find('/') == name.npos && name.find('\0') == name.npos && name.front() != '.') names.push_back(name);
+  return names;
+}
+
+std::optional<ValueSource> find_file(const fs::path& folder, const std::vector<std::string>& names) {
+  std::error_code error;
+  for (const std::string& name : names)
+    for (const char* extension : {".pb", ".npy"})
+      if (const fs::path file = folder / (name + extension); fs::exists(file, error))
+        return ValueSource{quote(file.string()), file, nullptr};
+  return std::nullopt;
+}
+
+std::optional<ValueSource> find_array(const NamedArrays& arrays, const std::string& archive,
+                                      const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    for (const auto& [array_name, data] : arrays)
+      if (array_name == name) return ValueSource{quote(archive) + ", array " + quote(name), {}, &data};
+  return std::nullopt;
+}
+
+// Does a tensor have the type that the model declares, as far as it is known?
+bool fits(const TensorData& t, const Type& type) {
+  if (type.kind != TypeKind::Tensor || !type.ranked) return true;
+  bool same = t.dtype == type.dtype && t.dims.size() == type.dims.size();
+  for (size_t i = 0; same && i < t.dims.size(); ++i) same = !type.dims[i].is_static() || type.dims[i] == t.dims[i];
+  return same;
+}
+
+// An empty `reader` stands for a value that nothing reads, or that is compared: it may have another type.
+bool read_value(const ValueSource& source, const Module& m, const Type& type, const std::string& reader,
+                std::vector<eval::HostValue>* out, Diagnostics& d) {
+  std::optional<eval::HostValue> host;
+  if (source.array || source.file.extension() == ".npy") {
+    std::optional<TensorData> t;
+    if (source.array) t = *source.array;
+    else t = read_npy(source.file.string(), d);
+    if (!t) return false;
+    host = to_host({TypeKind::Tensor, std::move(*t), {}}, type);
+  } else {
+    auto value = onnx_import::read_value_file(source.file.string(), type.kind, d);
+    if (!value) return false;
+    host = to_host(std::move(*value), type);
+    if (!host) {
+      d.error(Code::BadTensor, "a map needs one value for each key", source.where);
+      return false;
+    }
+  }
+  if (!reader.empty() && host->kind == TypeKind::Tensor && !fits(host->tensor, type)) {
+    const TensorData& t = host->tensor;
+    const std::vector<Dim> dims(t.dims.begin(), t.dims.end());
+    d.error(t.dtype == type.dtype ? Code::BadShape : Code::BadType,
+            source.where + " holds " + text(tensor_type(t.dtype, dims), m.dims) + ", " + reader + " takes " + text(type, m.dims));
     return false;
   }
   out->push_back(std::move(*host));
   return true;
 }
 
-bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics& d) {
-  std::error_code error;
-  out->name = folder.filename().string();
+// `find` returns the source of a value with one of these names.
+template <class Find>
+bool read_one(const Module& m, const std::string& where, Find find, DataSet* out, Diagnostics& d) {
+  const Graph& g = m.main();
   for (size_t i = 0; i < g.inputs().size(); ++i) {
-    const fs::path file = folder / ("input_" + std::to_string(i) + ".pb");
-    if (!read_value(file, g.type(g.result(g.inputs()[i])), &out->inputs, d)) return false;
+    const ValueId v = g.result(g.inputs()[i]);
+    const std::string name(m.bytes(g.value_name(v)));
+    const auto source = find(names_of("input", i, name));
+    if (!source) {
+      d.error(Code::UnreadableFile, "there is no data for input " + quote(name), quote(where),
+              "input_" + std::to_string(i) + ".pb, input_" + std::to_string(i) + ".npy or an array of its name");
+      return false;
+    }
+    if (!read_value(*source, m, g.type(v), g.use_count(v) > 0 ? "input " + quote(name) : "", &out->inputs, d)) return false;
   }
   for (size_t i = 0; i < g.outputs().size(); ++i) {
-    const fs::path file = folder / ("output_" + std::to_string(i) + ".pb");
-    if (!fs::exists(file, error)) break;
-    if (!read_value(file, g.type(g.outputs()[i]), &out->expected, d)) return false;
+    const std::string name(m.bytes(g.output_name(i)));
+    const auto source = find(names_of("output", i, name));
+    if (!source) break;
+    if (!read_value(*source, m, g.type(g.outputs()[i]), "", &out->expected, d)) return false;
   }
   return true;
 }
@@ -69,24 +137,43 @@ std::vector<fs::path> set_folders(const std::string& folder) {
 
 }  // namespace
 
-std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind kind) {
-  const auto folders = set_folders(folder);
-  if (folders.size() != 1) return std::nullopt;
+std::optional<TensorData> input_contents(const std::string& path, size_t i, TypeKind kind) {
+  const std::vector<std::string> names{"input_" + std::to_string(i)};
   Diagnostics quiet;  // an unreadable file is reported when it is read as an input
-  auto value = onnx_import::read_value_file((folders[0] / ("input_" + std::to_string(i) + ".pb")).string(), kind, quiet);
+  if (path.ends_with(".npz")) {
+    const auto arrays = read_npz(path, quiet);
+    const auto source = arrays ? find_array(*arrays, path, names) : std::nullopt;
+    return source ? std::optional(*source->array) : std::nullopt;
+  }
+  const auto folders = set_folders(path);
+  const auto source = folders.size() == 1 ? find_file(folders[0], names) : std::nullopt;
+  if (!source) return std::nullopt;
+  if (source->file.extension() == ".npy") return read_npy(source->file.string(), quiet);
+  auto value = onnx_import::read_value_file(source->file.string(), kind, quiet);
   return value ? std::optional(std::move(value->tensor)) : std::nullopt;
 }
 
-std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& folder, Diagnostics& d) {
+std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& path, Diagnostics& d) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {},
-            "--data takes a folder with input_0.pb, output_0.pb, ...");
+  std::vector<DataSet> sets;
+  if (path.ends_with(".npz") && !fs::is_directory(path, error)) {
+    const auto arrays = read_npz(path, d);
+    if (!arrays) return std::nullopt;
+    sets.emplace_back().name = fs::path(path).filename().string();
+    const auto find = [&](const auto& names) { return find_array(*arrays, path, names); };
+    return read_one(m, path, find, &sets[0], d) ? std::optional(std::move(sets)) : std::nullopt;
+  }
+  if (!fs::is_directory(path, error)) {
+    d.error(Code::UnreadableFile, "\"" + path + "\" is not a folder", {},
+            "--data takes a folder with input_0.pb (.npy), output_0.pb, ..., or a file NAME.npz");
     return std::nullopt;
   }
-  std::vector<DataSet> sets;
-  for (const fs::path& f : set_folders(folder))
-    if (!read_one(m.main(), f, &sets.emplace_back(), d)) return std::nullopt;
+  for (const fs::path& folder : set_folders(path)) {
+    sets.emplace_back().name = folder.filename().string();
+    if (!read_one(
+            m, folder.string(), [&](const auto& names) { return find_file(folder, names); }, &sets.back(), d))
+      return std::nullopt;
+  }
   return sets;
 }
 

@@ -1,5 +1,6 @@
-// Test data in the layout of the ONNX backend tests: a folder with input_i.pb and output_i.pb, or a folder of several
-// test_data_set_* folders.
+// Test data: a folder with a file for each input and, where known, output; a folder of several such folders test_data_set_*; or
+// an archive NAME.npz. A file is input_i.pb (ONNX backend tests), input_i.npy, NAME.npy or NAME.pb; an array of an archive is
+// named by the input or output, or input_i.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,13 +17,14 @@ struct DataSet {
   std::vector<eval::HostValue> expected;  // one per graph output; may be shorter
 };
 
-std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& folder, Diagnostics&);
+// Errors: inputs that are missing or whose types do not fit the model.
+std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& path, Diagnostics&);
 
 // Converts input strings to the bytes that kernels read (eval/text_bytes.h). Returns false with an error if a string cannot be
 // converted.
 bool strings_to_bytes(DataSet&, Diagnostics&);
 
-// Returns the i-th input of a folder with one data set; nullopt if there are several sets.
-std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind);
+// Returns the i-th input (`input_i`) of a path with one data set; nullopt if there are several sets.
+std::optional<TensorData> input_contents(const std::string& path, size_t i, TypeKind);
 
 }  // namespace rlxc

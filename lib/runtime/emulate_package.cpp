@@ -1,5 +1,7 @@
 #include "runtime/emulate_package.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 class EmulatedRunner : public KernelRunner {
  public:
   EmulatedRunner(const Backend& backend, const EmulationOptions& o) : backend_(backend), options_(o) {
-    packing_.guard = how() == HostRun::How::Native;
+    packing_.guard = how() == HostRun::How::Native && options_.sanitize;
     if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
   }
 
@@ -43,7 +45,7 @@ class EmulatedRunner : public KernelRunner {
       return false;
     }
     switch (how()) {
-      case HostRun::How::Native: return build_guarded(emitted->files, d);
+      case HostRun::How::Native: return build_native(emitted->files, d);
       case HostRun::How::Emulated: return build_emulated(d);
       case HostRun::How::Script: return true;
     }
@@ -87,14 +89,27 @@ class EmulatedRunner : public KernelRunner {
   HostRun::How how() const { return backend_.info.host_run.how; }
   std::vector<std::string> runner() const {
     const HostRun& run = backend_.info.host_run;
+    if (package_->mesh) return rank_starter();
     if (run.how != HostRun::How::Script) return {"./run"};
     const char* named = run.script_named.empty() ? nullptr : std::getenv(std::string(run.script_named).c_str());
     return {std::string(run.interpreter), named ? named : std::string(run.script)};
   }
 
-  bool build_guarded(const std::vector<TextFile>& texts, Diagnostics& d) {
-    std::vector<std::string> command = {
-        "cc", "-std=gnu11", "-g", "-w", "-fwrapv", "-fno-strict-aliasing", "-march=native", "-pthread", "-fsanitize=address"};
+  // Processes of one machine exchange data through shared memory, by copies: others need rights that containers lack.
+  std::vector<std::string> rank_starter() const {
+    std::vector<std::string> command = {"env", "ASAN_OPTIONS=detect_leaks=0", "mpirun"};
+    if (geteuid() == 0) command.emplace_back("--allow-run-as-root");
+    for (const char* word : {"--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none", "-n"})
+      command.emplace_back(word);
+    command.push_back(std::to_string(package_->mesh->devices()));
+    command.emplace_back("./run");
+    return command;
+  }
+
+  bool build_native(const std::vector<TextFile>& texts, Diagnostics& d) {
+    std::vector<std::string> command = {package_->mesh ? "mpicc" : "cc", "-std=gnu11",    "-g",      "-w", "-fwrapv",
+                                        "-fno-strict-aliasing",          "-march=native", "-pthread"};
+    if (options_.sanitize) command.emplace_back("-fsanitize=address");
     command.insert(command.end(), options_.flags.begin(), options_.flags.end());
     for (const TextFile& f : texts)
       if (f.name.ends_with(".c")) command.push_back((at_ / f.name).string());

@@ -92,6 +92,12 @@ class InterpretingRunner : public KernelRunner {
     }
     package_ = backend.program(lir, d);
     if (!package_) return false;
+    if (package_->mesh) {
+      d.error(Code::UnsupportedOnTarget,
+              "the interpreter runs one device, the package " + std::to_string(package_->mesh->devices()),
+              "package " + package_->name, "--engine kernels, or --engine reference");
+      return false;
+    }
     std::string text;
     JsonWriter j(text);
     write_launch_json(*package_, target_, std::vector<std::string>(package_->kernels.size()), kPacked, j);

@@ -1,11 +1,10 @@
 #include "runtime/run_package.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "backend/c/cpu_package.h"
+#include "runtime/build_library.h"
 #include "runtime/package_call.h"
 #include "runtime/process.h"
 
@@ -20,60 +19,46 @@ struct LoadedPackage::Api {
   void (*destroy)(void*);
 };
 
-namespace {
-
-template <class F>
-bool find(void* library, const std::string& name, F* f) {
-  *f = reinterpret_cast<F>(dlsym(library, name.c_str()));
-  return *f != nullptr;
-}
-
-}  // namespace
-
 std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options,
                                                     Diagnostics& diagnostics) {
   for (const codegen::Weight& w : p.weights)
     if (!w.data.valid())
       diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter " + w.name.quoted());
+  if (p.mesh)
+    diagnostics.error(Code::UnsupportedOnTarget,
+                      "the package runs on " + std::to_string(p.mesh->devices()) + " devices, one process each",
+                      "package " + p.name, "rlxc run starts them, and mpirun");
   if (!diagnostics.ok()) return nullptr;
   const target::WorkFolder folder(options.folder);
   if (folder.path().empty()) {
     diagnostics.error(Code::NotWritable, "can't make a folder for the sources");
     return nullptr;
   }
-  const std::string library = folder.path() + "/package.so", log = folder.path() + "/log";
-  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
-                                      "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
-  command.insert(command.end(), options.flags.begin(), options.flags.end());
+  std::vector<std::string> sources;
   for (const TextFile& f :
        write_cpu_package(p, {.threads = options.threads, .laps = options.laps, .max_operations = options.max_operations})) {
     folder.write(f.name, f.content);
-    if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
+    if (f.name.ends_with(".c") && f.name != "main.c") sources.push_back(folder.path() + "/" + f.name);
   }
-  command.insert(command.end(), {"-lm", "-o", library});
-  std::string output;
-  const bool built = target::run_command(command, log, &output);
-  if (!built || !output.empty()) {
-    diagnostics.error(Code::ToolFailed, options.compiler + ": " + output.substr(0, 8000), "package " + p.name);
-    return nullptr;
-  }
+  const std::string library = build_library(options.compiler, options.flags, sources, folder.path(), p.name, diagnostics);
+  if (library.empty()) return nullptr;
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
   // Idle pool threads outlive the package.
   loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
-  if (!loaded->library_ || !find(loaded->library_, p.name + "_strerror", &api->strerror) ||
-      !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
-      !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
-      !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
-      !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
-    const char* reason = dlerror();
-    diagnostics.error(Code::ToolFailed, reason ? reason : "the library lacks a function of its API", "package " + p.name);
+  if (!loaded->library_ || !find_symbol(loaded->library_, p.name + "_strerror", &api->strerror) ||
+      !find_symbol(loaded->library_, p.name + "_create_from", &api->create_from) ||
+      !find_symbol(loaded->library_, p.name + "_set_sizes", &api->set_sizes) ||
+      !find_symbol(loaded->library_, p.name + "_run", &api->run) ||
+      !find_symbol(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
+      !find_symbol(loaded->library_, p.name + "_destroy", &api->destroy)) {
+    add_load_error(p.name, diagnostics);
     return nullptr;
   }
   loaded->api_ = std::move(api);
   loaded->max_operations_ = options.max_operations;
-  if (options.max_operations) find(loaded->library_, p.name + "_limited", &loaded->limited_);
-  if (double* laps = nullptr; options.laps && find(loaded->library_, p.name + "_lap_ms", &laps))
+  if (options.max_operations) find_symbol(loaded->library_, p.name + "_limited", &loaded->limited_);
+  if (double* laps = nullptr; options.laps && find_symbol(loaded->library_, p.name + "_lap_ms", &laps))
     loaded->laps_ = {laps, p.run_steps()};
   std::vector<const void*> weights;
   for (const codegen::Weight& w : p.weights)

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/mapped_bytes.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -144,13 +145,54 @@ const char* mapped_file_at(const void* address) {
   return nullptr;
 }
 
+bool is_standard_input(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
+
+// Returns a file in memory with all of standard input, the same for every call, or -1.
+static int standard_input() {
+  static const int kept = [] {
+    const int file = ::memfd_create("standard input", MFD_CLOEXEC);
+    std::vector<char> buffer(1 << 20);
+    for (ssize_t n = 1; file >= 0 && n != 0;) {
+      n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      for (ssize_t done = 0; done < n;) {
+        const ssize_t written = ::write(file, buffer.data() + done, static_cast<size_t>(n - done));
+        if (written < 0) return -1;
+        done += written;
+      }
+      if (n < 0) return -1;
+    }
+    return file;
+  }();
+  return kept;
+}
+
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& d) {
+  if (is_standard_input(path)) {
+    const int file = standard_input();
+    if (file >= 0) return map_descriptor(file, path, Code::UnreadableFile, d);
+    d.error(Code::UnreadableFile, "cannot read standard input: " + system_error_text(errno));
+    return std::nullopt;
+  }
   const Descriptor file(path.find('\0') == path.npos ? ::open(path.c_str(), kReadFlags) : (errno = EINVAL, -1));
   if (file.get() < 0) {
     d.error(Code::UnreadableFile, "cannot open: " + system_error_text(errno), quote(path));
     return std::nullopt;
   }
   return map_descriptor(file.get(), path, Code::UnreadableFile, d);
+}
+
+std::optional<MappedFile> map_bytes(std::string_view bytes, const std::string& path, Diagnostics& d) {
+  const Descriptor file(::memfd_create("rlxc", MFD_CLOEXEC));
+  bool written = file.get() >= 0;
+  for (size_t at = 0; written && at < bytes.size();) {
+    const ssize_t n = ::write(file.get(), bytes.data() + at, bytes.size() - at);
+    written = n > 0 || (n < 0 && errno == EINTR);
+    at += n > 0 ? static_cast<size_t>(n) : 0;
+  }
+  if (written) return map_descriptor(file.get(), path, Code::UnreadableFile, d);
+  d.error(Code::UnreadableFile, "cannot unpack: " + system_error_text(errno), quote(path));
+  return std::nullopt;
 }
 
 std::optional<MappedFile> resolve_external(const std::string& model_dir, std::string_view relative_path, Diagnostics& d) {

@@ -41,7 +41,9 @@ class MappedFile {
 // mappings and the first 1023 bytes of their paths.
 const char* mapped_file_at(const void* address);
 
-// Maps a file named by the user. Accepts regular files and links to them; any other failure is Code::UnreadableFile.
+bool is_standard_input(const std::string& path);  // "-" or "/dev/stdin"
+// Maps a file named by the user; "-" and "/dev/stdin" are all of standard input, as often as it is opened. Accepts regular files
+// and links to them; any other failure is Code::UnreadableFile.
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics&);
 
 // Maps a file named by a model, such as the `location` of ONNX external data. The name is untrusted: it must be a relative path

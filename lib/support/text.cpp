@@ -1,6 +1,8 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <system_error>
 
@@ -75,6 +77,25 @@ bool is_printable(std::string_view s) {
     case 4: return true;
     default: return false;
   }
+}
+
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+  double n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n, std::chars_format::fixed);
+  if (error != std::errc() || !(n >= 0)) return std::nullopt;
+  std::string_view unit = trim(text.substr(static_cast<size_t>(end - text.data())));
+  uint64_t whole = 0;
+  if (const auto [stop, bad] = std::from_chars(text.data(), text.data() + text.size(), whole);
+      bad == std::errc() && stop == text.data() + text.size())
+    return whole;
+  constexpr std::string_view kUnits = "KMGT";
+  const size_t power =
+      unit.empty() ? kUnits.npos : kUnits.find(unit.front() >= 'a' ? static_cast<char>(unit.front() - 32) : unit.front());
+  if (power == kUnits.npos) return std::nullopt;
+  unit.remove_prefix(1);
+  if (!unit.empty() && unit != "B" && unit != "iB") return std::nullopt;
+  const double bytes = std::ldexp(n, 10 * (static_cast<int>(power) + 1));
+  return bytes < 1.8e19 ? std::optional(static_cast<uint64_t>(bytes)) : std::nullopt;
 }
 
 std::string quote(std::string_view s) {

@@ -35,6 +35,10 @@ int utf8_step(std::string_view text);
 // bidirectional control, U+FEFF or ill-formed UTF-8.
 bool is_printable(std::string_view text);
 
+// A number of bytes: 4096, 1K, 8MiB, 2 GiB, 1.5GB (units of 1024; K, M, G and T alone, too). nullopt for other texts and beyond
+// 64 bits.
+std::optional<uint64_t> parse_bytes(std::string_view);
+
 // In double quotes, with \" \\ \n \t \r and \xNN for bytes that are not printable, so that any name fits on one line.
 std::string quote(std::string_view);
 

@@ -212,7 +212,7 @@ bool batch_main(Module& m, std::span<const BatchAxis> axes, Dim size, Expand exp
     const ValueId v = g.result(old[i]);
     Type type = g.type(v);
     if (axes[i]) type.dims.insert(type.dims.begin() + *axes[i], size);
-    const ValueId made = b.input(std::string(m.text(g.value_name(v))), std::move(type));
+    const ValueId made = b.input(std::string(m.bytes(g.value_name(v))), std::move(type));
     g.move_before(g.def(made), first);
     if (!axes[i]) {
       g.replace_all_uses(v, made);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/dim_postfix.h"
 #include "transform/batch_rules.h"
 #include "transform/copy.h"
 
@@ -23,7 +24,7 @@ struct BatchedBody {
 };
 BatchedBody batched_graph(Batch& t, GraphId body, const std::vector<bool>& has_axis, const std::vector<bool>& lift) {
   Module& m = t.b.module();
-  Graph& made = m.graph(m.make_graph(m.graph(body).name() + "_batch" + std::to_string(m.graph_count())));
+  Graph& made = m.graph(m.make_graph(m.graph(body).name().bytes() + "_batch" + std::to_string(m.graph_count())));
   Builder b(made);
   std::vector<Batched> inputs;
   for (size_t i = 0; i < has_axis.size(); ++i) {
@@ -148,10 +149,30 @@ bool if_batch(Batch& t) {
   return n.valid();
 }
 
+// The batch that the definition gives, for a number of samples that is a symbol there; else that of the body.
+bool custom_batch(Batch& t) {
+  if (!t.attrs<CustomAttrs>().vmap || t.count() == 0) {
+    Diagnostics said;
+    t.results = batched_body(t.b, t.graph.bodies(t.node)[0], t.operands(), t.size, t.expand, said);
+    t.why = said.items().empty() ? "" : said.items()[0].message;
+    return !t.results.empty();
+  }
+  Module& m = t.b.module();
+  const GraphId body = t.graph.bodies(t.node)[t.graph.bodies(t.node).size() - 1];
+  const auto samples = symbol_name(m.dims, m.graph(body).dims(m.graph(body).result(m.graph(body).inputs()[0]))[0]);
+  if (!samples) return false;
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < t.count(); ++i) inputs.push_back(t.lifted(i).v);
+  const std::vector<ValueId> out = inlined(t.b, body, inputs, {{*samples, t.size}});
+  for (size_t r = 0; r < out.size(); ++r) t.give({&t.b, out[r]}, r);
+  return !out.empty() && out.size() == t.results.size();
+}
+
 }  // namespace
 
 std::span<const BatchEntry> control_batches() {
-  static constexpr BatchEntry kTable[] = {{OpKind::Scan, scan_batch}, {OpKind::Loop, loop_batch}, {OpKind::If, if_batch}};
+  static constexpr BatchEntry kTable[] = {
+      {OpKind::Scan, scan_batch}, {OpKind::Loop, loop_batch}, {OpKind::If, if_batch}, {OpKind::CustomOp, custom_batch}};
   return kTable;
 }
 

@@ -39,7 +39,7 @@ struct TangentWalk {
   bool run(Attrs attrs) {
     Module& m = d.graph.module();
     const std::vector<bool> moves = moving();
-    Graph& made = m.graph(m.make_graph(m.graph(body()).name() + "_tangent" + std::to_string(m.graph_count())));
+    Graph& made = m.graph(m.make_graph(m.graph(body()).name().bytes() + "_tangent" + std::to_string(m.graph_count())));
     Builder b(made);
     std::vector<ValueId> operands, own, xs, dxs;
     const auto input = [&](ValueId type_of) {
@@ -147,7 +147,7 @@ bool if_dual(Dual& d) {
   std::vector<GraphId> bodies;
   for (size_t k = 0; k < 2; ++k) {
     const GraphId of = d.graph.bodies(d.node)[k];
-    Graph& made = m.graph(m.make_graph(m.graph(of).name() + "_tangent" + std::to_string(m.graph_count())));
+    Graph& made = m.graph(m.make_graph(m.graph(of).name().bytes() + "_tangent" + std::to_string(m.graph_count())));
     Builder b(made);
     std::vector<ValueId> inputs, ys, xs;
     for (size_t i = 1; i < operands.size(); ++i) inputs.push_back(b.input("v" + std::to_string(i), d.graph.type(operands[i])));
@@ -173,10 +173,26 @@ bool if_dual(Dual& d) {
   return true;
 }
 
+// The tangent that the definition gives.
+bool custom_dual(Dual& d) {
+  const CustomAttrs c = d.attrs<CustomAttrs>();
+  if (!c.jvp) return false;
+  std::vector<ValueId> inputs(d.graph.operands(d.node).begin(), d.graph.operands(d.node).end());
+  const size_t count = inputs.size();
+  for (size_t i = 0; i < count; ++i)
+    if (is_float_tensor(d.graph, inputs[i])) inputs.push_back(d.t_or_zeros(i).v);
+  const std::vector<ValueId> out = inlined(d.b, d.graph.bodies(d.node)[1 + static_cast<size_t>(c.vjp)], inputs);
+  size_t next = 0;
+  for (size_t r = 0; r < d.graph.result_count(d.node); ++r)
+    if (next < out.size() && is_float_tensor(d.graph, d.out(r).v)) d.give({&d.b, out[next++]}, r);
+  return next > 0 && next == out.size();
+}
+
 }  // namespace
 
 std::span<const DualEntry> control_duals() {
-  static constexpr DualEntry kTable[] = {{OpKind::Scan, scan_dual}, {OpKind::Loop, loop_dual}, {OpKind::If, if_dual}};
+  static constexpr DualEntry kTable[] = {
+      {OpKind::Scan, scan_dual}, {OpKind::Loop, loop_dual}, {OpKind::If, if_dual}, {OpKind::CustomOp, custom_dual}};
   return kTable;
 }
 

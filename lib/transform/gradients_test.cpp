@@ -114,6 +114,18 @@ TEST_CASE("gradients of attention") {
   check({OpKind::Attention, a, {reals({1, 3, 4}, 6), reals({1, 3, 4}, 7), reals({1, 3, 6}, 8)}});
   a.layout = AttentionLayout::BSHD;
   check({OpKind::Attention, a, {reals({1, 3, 2, 2}, 9), reals({1, 3, 2, 2}, 10), reals({1, 3, 2, 3}, 11)}});
+  AttentionAttrs rows;  // many queries are taken in blocks
+  rows.num_heads = 2, rows.num_kv_heads = 1, rows.mask = MaskKind::SlidingWindow, rows.window = 90, rows.softcap = 0.8;
+  check({OpKind::Attention, rows, {reals({1, 2, 128, 2}, 15), reals({1, 1, 130, 2}, 16), reals({1, 1, 130, 1}, 17)}});
+  rows.mask = MaskKind::Custom;
+  const std::vector<double> half = [] {
+    std::vector<double> out;
+    for (int64_t i = 0; i < 128 * 3; ++i) out.push_back(i % 5 < 3 ? 1 : 0);
+    return out;
+  }();
+  check({OpKind::Attention,
+         rows,
+         {reals({1, 2, 128, 2}, 18), reals({1, 1, 3, 2}, 19), reals({1, 1, 3, 1}, 20), bools({128, 3}, half)}});
   a.layout = a.out_layout = AttentionLayout::BHSD, a.k_transposed = true;
   check({OpKind::Attention, a, {reals({1, 2, 3, 2}, 12), reals({1, 2, 2, 3}, 13), reals({1, 2, 3, 3}, 14)}});
 }

@@ -34,11 +34,12 @@ Term conv_input_gradient(Term dy, Term w, ConvAttrs, const std::vector<Dim>& dx)
 // By w of sizes dw [Co, Ci/groups, ...]: a correlation of x and dy over the batch.
 Term conv_weight_gradient(Term x, Term dy, ConvAttrs, const std::vector<Dim>& dw);
 // By q, k, v and by the scores that the mask or bias was applied to, from dy by what attention gives. `mask` may be invalid. All
-// invalid where the head size is not known and no scale is given.
+// invalid where the head size is not known and no scale is given. Without `wants_scores`, many queries are taken in blocks, and
+// the gradient by the scores may be invalid.
 struct AttentionGradients {
   Term q, k, v, scores;
 };
-AttentionGradients attention_gradients(const AttentionAttrs&, Term q, Term k, Term v, Term mask, Term dy);
+AttentionGradients attention_gradients(const AttentionAttrs&, Term q, Term k, Term v, Term mask, Term dy, bool wants_scores);
 // dy added at the first largest element of each window of x.
 Term max_pool_gradient(Term x, Term dy, PoolAttrs);
 // Pooling by the p-th power: how the result y moves when x does, and the gradient by x from that by y.

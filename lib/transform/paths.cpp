@@ -91,6 +91,13 @@ std::vector<Cut> cuts(const Graph& g, const Between& all, std::span<const ValueI
   return out;
 }
 
+void add_conversion(Diagnostics& d, const Graph& g, NodeId n) {
+  d.error(Code::UnsupportedOp,
+          "the gradient ends at " + g.label(n).quoted() + " (" + std::string(name(g.op(n))) + "), which makes " +
+              std::string(name(g.dtype(g.result(n)))) + " of a float",
+          {}, "--stop-gradient " + g.label(n).quoted() + " takes what it gives as constant");
+}
+
 void add_unknown(Diagnostics& d, std::string_view derivative, const Graph& g, NodeId n, bool has_rule,
                  const std::string& inside) {
   d.error(Code::UnsupportedOp, "the " + std::string(derivative) + " of " + g.label(n).quoted() + " (" +

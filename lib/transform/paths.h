@@ -38,6 +38,8 @@ struct Cut {
 };
 std::vector<Cut> cuts(const Graph&, const Between&, std::span<const ValueId> fixed);
 
+// The error for a cut that converts.
+void add_conversion(Diagnostics&, const Graph&, NodeId);
 // The error for a node without a rule. `inside`: why its rule or decomposition failed, or empty.
 void add_unknown(Diagnostics&, std::string_view derivative, const Graph&, NodeId, bool has_rule, const std::string& inside);
 

@@ -62,7 +62,7 @@ struct Walk {
     for (size_t i = 0; i < captures; ++i) fixed_values.push_back(a.graph.operand(a.node, fixed + carried + slices + i));
 
     // One iteration.
-    Graph& back = m.graph(m.make_graph(m.graph(body()).name() + "_back" + std::to_string(m.graph_count())));
+    Graph& back = m.graph(m.make_graph(m.graph(body()).name().bytes() + "_back" + std::to_string(m.graph_count())));
     Builder b(back);
     const auto input = [&](Type type, int64_t without) {
       if (without >= 0) type.dims.erase(type.dims.begin() + without);
@@ -190,7 +190,7 @@ bool if_back(Adjoint& a) {
   std::vector<GraphId> bodies;
   for (size_t k = 0; k < 2; ++k) {
     const GraphId of = a.graph.bodies(a.node)[k];
-    Graph& back = m.graph(m.make_graph(m.graph(of).name() + "_back" + std::to_string(m.graph_count())));
+    Graph& back = m.graph(m.make_graph(m.graph(of).name().bytes() + "_back" + std::to_string(m.graph_count())));
     Builder b(back);
     std::vector<ValueId> inputs, ys, seeds, wrt;
     for (size_t i = 1; i < operands.size(); ++i) inputs.push_back(b.input("v" + std::to_string(i), a.graph.type(operands[i])));
@@ -219,10 +219,25 @@ bool if_back(Adjoint& a) {
   return true;
 }
 
+// The gradient that the definition gives.
+bool custom_back(Adjoint& a) {
+  if (!a.attrs<CustomAttrs>().vjp) return false;
+  std::vector<ValueId> inputs(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
+  for (size_t r = 0; r < a.graph.result_count(a.node); ++r) inputs.push_back(a.graph.result(a.node, r));
+  for (size_t r = 0; r < a.graph.result_count(a.node); ++r)
+    if (is_float_tensor(a.graph, a.graph.result(a.node, r))) inputs.push_back(a.g(r).v);
+  const std::vector<ValueId> out = inlined(a.b, a.graph.bodies(a.node)[1], inputs);
+  size_t next = 0;
+  for (size_t i = 0; i < a.graph.operands(a.node).size(); ++i)
+    if (next < out.size() && is_float_tensor(a.graph, a.graph.operand(a.node, i))) a.give(i, {&a.b, out[next++]});
+  return next > 0 && next == out.size();
+}
+
 }  // namespace
 
 std::span<const RuleEntry> control_rules() {
-  static constexpr RuleEntry kTable[] = {{OpKind::Scan, scan_back}, {OpKind::Loop, loop_back}, {OpKind::If, if_back}};
+  static constexpr RuleEntry kTable[] = {
+      {OpKind::Scan, scan_back}, {OpKind::Loop, loop_back}, {OpKind::If, if_back}, {OpKind::CustomOp, custom_back}};
   return kTable;
 }
 

@@ -1,12 +1,12 @@
 #include "transform/stage.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "ir/graphs.h"
 #include "ir/term.h"
 #include "support/text.h"
 #include "transform/batch.h"
+#include "transform/names.h"
 #include "transform/paths.h"
 #include "transform/tangents.h"
 
@@ -23,7 +23,7 @@ class Stage {
       row_ = {};
       row_.text = s.text;
       row_.nodes_before = live_nodes(m_);
-      index_names();
+      names_.emplace(m_);
       fixed_.clear();
       for (const std::string& name : steps_.stopped)
         if (const ValueId v = find(name, "--stop-gradient"); v.valid()) fixed_.push_back(v);
@@ -45,35 +45,9 @@ class Stage {
     return false;
   }
 
-  // Names of values: outputs first, then inputs, parameters and what nodes give, then nodes of one result.
-  void index_names() {
-    names_.clear();
-    for (size_t i = 0; i < g_.outputs().size(); ++i) names_.try_emplace(std::string(m_.text(g_.output_name(i))), g_.outputs()[i]);
-    for (NodeId n : g_.nodes())
-      for (size_t r = 0; r < g_.result_count(n); ++r)
-        if (const ValueId v = g_.result(n, r); g_.value_name(v).valid())
-          names_.try_emplace(std::string(m_.text(g_.value_name(v))), v);
-    for (NodeId n : g_.nodes())
-      if (g_.node_name(n).valid() && g_.result_count(n) == 1)
-        names_.try_emplace(std::string(m_.text(g_.node_name(n))), g_.result(n));
-  }
-  ValueId find(const std::string& name, std::string_view flag) {
-    const auto at = names_.find(name);
-    if (at != names_.end()) return at->second;
-    std::vector<std::string_view> known;
-    for (const auto& [each, value] : names_) known.push_back(each);
-    std::ranges::sort(known);
-    const auto close = closest(name, known);
-    d_.error(Code::UnknownName, std::string(flag) + " names " + quote(name) + ", which the model does not have", {},
-             close ? "did you mean " + quote(*close) + "?" : "");
-    return {};
-  }
+  ValueId find(const std::string& name, std::string_view flag) { return names_->find(name, flag, d_); }
 
   bool is_leaf(ValueId v, OpKind op) const { return g_.op(g_.def(v)) == op; }
-  std::string name_of(ValueId v) const {
-    if (g_.value_name(v).valid()) return std::string(m_.text(g_.value_name(v)));
-    return g_.label(g_.def(v)).bytes();
-  }
   LedgerValue ledger_value(ValueId v, std::string name) const {
     return {std::move(name), is_leaf(v, OpKind::Param) ? "param" : is_leaf(v, OpKind::Input) ? "input" : "value", false, 0, ""};
   }
@@ -89,10 +63,10 @@ class Stage {
       for (NodeId n : g_.nodes())
         if (g_.op(n) == op && is_float_tensor(g_, g_.result(n))) {
           out.values.push_back(g_.result(n));
-          out.names.push_back(name_of(g_.result(n)));
+          out.names.push_back(name_of(g_, g_.result(n)));
         }
     };
-    const bool kind = asked.size() == 1 && (asked[0] == "params" || asked[0] == "inputs") && !names_.contains(asked[0]);
+    const bool kind = asked.size() == 1 && (asked[0] == "params" || asked[0] == "inputs") && !names_->contains(asked[0]);
     if (asked.empty() || kind) {
       out.all = true;
       leaves(asked.empty() || asked[0] == "params" ? OpKind::Param : OpKind::Input);
@@ -117,16 +91,7 @@ class Stage {
     return ok ? std::optional(std::move(out)) : std::nullopt;
   }
 
-  bool taken(const std::string& name) const {
-    for (size_t i = 0; i < g_.outputs().size(); ++i)
-      if (m_.text(g_.output_name(i)) == name) return true;
-    return std::ranges::any_of(g_.inputs(), [&](NodeId n) { return m_.text(g_.value_name(g_.result(n))) == name; });
-  }
-  std::string fresh(const std::string& prefix, const std::string& name) const {
-    std::string out = prefix + ":" + name;
-    for (int k = 2; taken(out); ++k) out = prefix + std::to_string(k) + ":" + name;
-    return out;
-  }
+  std::string fresh(const std::string& prefix, const std::string& name) const { return fresh_name(m_, prefix, name); }
   void add_output(ValueId v, const std::string& name) {
     g_.add_output(v, m_.symbol(name));
     row_.outputs.push_back(name);
@@ -143,14 +108,9 @@ class Stage {
   bool account(std::span<const ValueId> targets, Wanted* w, std::string_view none_message) {
     const Between way = between(g_, targets, w->values, fixed_, Follow::Derivatives);
     const std::vector<double> paths = count_paths(g_, way, targets);
-    std::vector<std::string> converted;
     for (const Cut& c : cuts(g_, way, fixed_)) {
       row_.cuts.push_back({g_.label(c.node).bytes(), std::string(name(g_.op(c.node)))});
-      if (!c.converts) continue;
-      d_.error(Code::UnsupportedOp,
-               "the gradient ends at " + g_.label(c.node).quoted() + " (" + std::string(name(g_.op(c.node))) + "), which makes " +
-                   std::string(name(g_.dtype(g_.result(c.node)))) + " of a float",
-               {}, "--stop-gradient " + g_.label(c.node).quoted() + " takes what it gives as constant");
+      if (c.converts) add_conversion(d_, g_, c.node);
     }
     Wanted kept;
     for (size_t i = 0; i < w->values.size(); ++i) {
@@ -235,7 +195,7 @@ class Stage {
     for (size_t i = 0; i < g_.outputs().size(); ++i)
       if (is_float_tensor(g_, g_.outputs()[i])) {
         ys.push_back(g_.outputs()[i]);
-        names.emplace_back(m_.text(g_.output_name(i)));
+        names.emplace_back(m_.bytes(g_.output_name(i)));
       }
     if (!account(ys, &*w, "no output depends on any of the values through floats")) return false;
     const auto made = push(*w, ys);
@@ -299,7 +259,7 @@ class Stage {
       row_.inputs.push_back(in.name);
     }
     if (!d_.ok() || !batch_main(m_, axes, size, expand_, d_)) return false;
-    for (size_t i = 0; i < g_.outputs().size(); ++i) row_.outputs.emplace_back(m_.text(g_.output_name(i)));
+    for (size_t i = 0; i < g_.outputs().size(); ++i) row_.outputs.emplace_back(m_.bytes(g_.output_name(i)));
     last_ = {};
     return true;
   }
@@ -311,7 +271,7 @@ class Stage {
   Ledger& ledger_;
   Diagnostics& d_;
   LedgerStep row_;
-  std::unordered_map<std::string, ValueId> names_;
+  std::optional<Names> names_;
   std::vector<ValueId> fixed_;
   struct Gradient {
     std::string name;

@@ -37,7 +37,7 @@ struct Made {
     std::vector<std::string> out;
     const Graph& g = m->main();
     for (size_t i = 0; i < (inputs ? g.inputs().size() : g.outputs().size()); ++i)
-      out.emplace_back(m->text(inputs ? g.value_name(g.result(g.inputs()[i])) : g.output_name(i)));
+      out.emplace_back(m->bytes(inputs ? g.value_name(g.result(g.inputs()[i])) : g.output_name(i)));
     return out;
   }
   std::vector<std::vector<double>> run(const std::vector<HostValue>& in) {

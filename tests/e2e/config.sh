@@ -30,4 +30,4 @@ if errors=$("$RLXC" compile $model --config "$TMPDIR/typo.json" -o "$TMPDIR/none
 grep -q "did you mean precision" <<<"$errors" || fail "$errors"
 errors=$(RLX_BISECT_LIMIT=many "$RLXC" compile $model --emit plan -o "$TMPDIR/warned" 2>&1)
 grep -q "RLX_BISECT_LIMIT is ignored" <<<"$errors" || fail "$errors"
-"$RLXC" list options --json | python3 -c 'import json, sys; assert len(json.load(sys.stdin)) > 60'
+"$RLXC" list options --json | python3 -c 'import json, sys; assert len(json.load(sys.stdin)["items"]) > 60'

@@ -13,8 +13,22 @@ check() { # MODEL DATA NAME
   [ "$(nodes "$TMPDIR/again.onnx")" = "$(nodes "$TMPDIR/twice.onnx")" ] || fail "$1: a second simplification changes it"
   pairs+=("$out" "$2")
 }
+after_passes() { # MODEL DATA NAME, then options of compile
+  local model=$1 data=$2 out="$TMPDIR/$3"
+  shift 3
+  "$RLXC" compile "$model" --emit onnx -q -o "$out" "$@" || fail "compile $model --emit onnx $*"
+  "$RLXC" run "$out/model.onnx" --data "$data" --engine reference > "$TMPDIR/run" || fail "$model $* differs: $(cat "$TMPDIR/run")"
+  pairs+=("$out/model.onnx" "$data")
+}
 pairs=()
-check examples/bert.onnx examples/bert_data bert_example
+check examples/bert.onnx examples/bert_data/test_data_set_0 bert_example
+for target in cpu cuda tpu; do after_passes examples/bert.onnx examples/bert_data/test_data_set_0 "bert_$target" --target $target; done
+after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_ort --target cuda --dialect ort
+after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_17 --opset 17
+after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_stopped --stop-after recognise_attention
+grep -q 'com.microsoft' "$TMPDIR/bert_ort/model.onnx" || fail "--dialect ort has no operator of com.microsoft"
+! grep -q 'com.microsoft' "$TMPDIR/bert_cuda/model.onnx" || fail "the standard dialect has an operator of com.microsoft"
+grep -q '"model.onnx"' "$TMPDIR/bert_cpu/manifest.json" || fail "the manifest lacks model.onnx"
 if [ -n "$models" ]; then
   for folder in "$models"/tiny/*/; do
     data=$(ls -d "$folder"test_data_set_0 2>/dev/null || true)

@@ -36,6 +36,7 @@ static constexpr TargetInfo kCpu = {.name = "cpu",
                                     .mapping = target::cpu_mapping(),
                                     .region_steps = 64,
                                     .machine = {50, 50, 200, 8, 0},
+                                    .collectives = true,
                                     .claims = 0};
 
 const Backend& cpu_backend() {

@@ -68,6 +68,7 @@ class CLike {
     return load(t, b, ramp({DType::I64, t.lanes}, index, stride, h), true, h);
   }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
+  virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 
   // Declarations. open() prints from the function's head to its opening brace and the launch indices.

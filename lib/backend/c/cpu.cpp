@@ -148,6 +148,10 @@ class Cpu : public CLike {
     return "*(" + type(t, h) + "_u*)(" + address(b, index) + ") = " + value + ";";
   }
 
+  std::string prefetch(const Buffer& b, const std::string& index) const override {
+    return "__builtin_prefetch(" + address(b, index) + ", 0, 2);";
+  }
+
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
     if (!is_float(t.dtype)) return "__atomic_fetch_add(&" + b.name + "[" + index + "], " + value + ", __ATOMIC_RELAXED);";
     std::string name = "rlxc_atomic_add_" + suffix(t);

@@ -1,6 +1,7 @@
 #include "backend/c/cpu_launcher.h"
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/extents.h"
 #include "ir/dim_postfix.h"
@@ -59,6 +60,8 @@ class Launcher {
         if (guard_ && !load) guard(*steps[i]);
         if (timed) line("rlxc_lap(-1);");
         step(*steps[i]);
+        for (const BufferSlice& p : steps[i]->places)
+          if (load && p.memory == BufferSlice::Memory::Weights) line("release(c, " + std::to_string(p.index) + ");");
         if (timed) line("rlxc_lap(" + std::to_string(lap_) + ");");
         lap_ += !load;
       }
@@ -114,6 +117,8 @@ class Launcher {
   void step(const Command& s) {
     if (s.node.valid() && s.node != last_) line("// " + m_.graph(s.graph).label(s.node).line());
     last_ = s.node;
+    for (size_t i = 0; i < s.equal.size(); i += 2)
+      line("if (" + n_(s.equal[i]) + " != " + n_(s.equal[i + 1]) + ") return RLXC_DYNAMIC_SIZE;");
     switch (s.kind) {
       case Command::Kind::Launch: {
         std::string call = p_.kernels[s.kernel].name + "(";
@@ -126,10 +131,50 @@ class Launcher {
       }
       case Command::Kind::Copy:
         return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
+      case Command::Kind::Collective: return collective(s);
       case Command::Kind::If: return if_step(s);
       case Command::Kind::Loop: return loop(s);
       case Command::Kind::Scan: return scan(s);
     }
+  }
+
+  // Exchanges data with other devices by the functions of the link.
+  void collective(const Command& s) {
+    const Graph& g = m_.graph(s.graph);
+    const OpKind op = g.op(s.node);
+    const auto& a = g.attrs<CollectiveAttrs>(s.node);
+    const std::string group = std::to_string(s.group), position = "position_in(" + group + ")", to = pointer(s.places.back());
+    if (op == OpKind::DeviceIndex) return line("*(int64_t*)" + to + " = " + position + ";");
+    const std::string from = pointer(s.places[0]), devices = std::to_string(p_.mesh->group_size(p_.groups[s.group]));
+    if (op == OpKind::DeviceSlice) {
+      const std::string run = n_(s.sizes[1]);
+      line("for (int64_t r = 0, at = " + position + "; r < " + n_(s.sizes[0]) + "; ++r)");
+      return line("  memcpy((unsigned char*)" + to + " + r * " + run + ", (const unsigned char*)" + from + " + (r * " + devices +
+                  " + at) * " + run + ", (size_t)" + run + ");");
+    }
+    const DType t = g.dtype(g.operand(s.node, 0));
+    const std::string count = n_(s.sizes[0]), bytes = count + " * " + std::to_string(std::max(bits(t), 8) / 8);
+    const std::string pair = from + ", " + to + ", ", call = std::string(name(op)) + "(kLink->self, " + group + ", ";
+    const std::string numbers = ", \"" + std::string(name(t)) + "\", \"" +
+                                (a.op == ReduceOp::Max   ? "max"
+                                 : a.op == ReduceOp::Min ? "min"
+                                                         : "sum") +
+                                "\"";
+    std::string arguments;
+    if (op == OpKind::AllReduce) arguments = pair + count + numbers;
+    else if (op == OpKind::ReduceScatter) arguments = pair + count + " / " + devices + numbers;
+    else if (op == OpKind::AllGather) arguments = pair + count + ", " + n_(s.sizes[1]);
+    else if (op == OpKind::AllToAll) arguments = pair + bytes + " / " + devices;
+    else {
+      std::vector<std::string> sources, receivers(a.source.size());
+      for (size_t i = 0; i < a.source.size(); ++i) {
+        sources.push_back(std::to_string(a.source[i]));
+        receivers[static_cast<size_t>(a.source[i])] = std::to_string(i);
+      }
+      arguments = from + ", ((const int[]){" + join(receivers, ", ") + "})[" + position + "], " + to + ", ((const int[]){" +
+                  join(sources, ", ") + "})[" + position + "], " + bytes;
+    }
+    line("if (!kLink || kLink->" + call + arguments + ")) return RLXC_LINK;");
   }
 
   // Memory was planned for the bound.
@@ -159,7 +204,7 @@ class Launcher {
     line("  " + list("void*", "bo", out));
     line("  const int taken = *(const uint8_t*)" + pointer(s.places[0]) + ";");
     for (const bool taken : {true, false}) {
-      const std::vector<Dim>& equal = s.equal[taken ? 0 : 1];
+      const std::vector<Dim>& equal = s.branch_equal[taken ? 0 : 1];
       for (size_t i = 0; i < equal.size(); i += 2)
         line(std::string("  if (") + (taken ? "taken" : "!taken") + " && " + n_(equal[i]) + " != " + n_(equal[i + 1]) +
              ") return RLXC_NO_SIZES;");
@@ -267,11 +312,15 @@ class Launcher {
     line("    go = next;");
     after_body(stacks);
     for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
-    for (const codegen::ControlFlowDim& e : s.extents)
-      line("    const int64_t next_" + std::to_string(e.extent) + " = " + n_(e.size[1]) + ";");
+    std::set<size_t> stated;  // several carried values may have the same dim
     for (const codegen::ControlFlowDim& e : s.extents) {
-      line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";");
-      check_extent(e.extent, "    ");
+      const std::string next = "next_" + std::to_string(e.extent);
+      line(stated.insert(e.extent).second ? "    const int64_t " + next + " = " + n_(e.size[1]) + ";"
+                                          : "    if (" + next + " != " + n_(e.size[1]) + ") return RLXC_DYNAMIC_SIZE;");
+    }
+    for (size_t e : stated) {
+      line("    " + at("x", e) + " = next_" + std::to_string(e) + ";");
+      check_extent(e, "    ");
     }
     line("  }");
     for (const codegen::Stacked& k : s.stacked)

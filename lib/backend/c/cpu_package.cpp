@@ -5,6 +5,8 @@
 
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_launcher.h"
+#include "backend/c/cpu_training.h"
+#include "backend/c/mesh_link.h"
 #include "backend/c/package_readme.h"
 #include "backend/c/port_tables.h"
 #include "backend/c/portable.h"
@@ -109,7 +111,11 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
     rows += "    {" + w.name.c_string() + ", " + (given ? "-1" : std::to_string(row.file)) + ", " +
             std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + literal(given ? 0 : row.offset) + ", " +
             literal(given ? w.bytes : row.stored) + ", " + literal(w.bytes);
-    if (located.files.size() > 1) rows += ", " + literal(row.file > 0 ? sample_of(weight_data(p, w).bytes) : 0);
+    if (located.files.size() > 1) rows += ", " + literal(row.file > 0 && !w.slice ? sample_of(weight_data(p, w).bytes) : 0);
+    if (p.mesh && w.slice)
+      rows += ", " + std::to_string(w.slice->group) + ", " + literal(w.slice->runs) + ", " + literal(w.slice->run) + ", " +
+              literal(w.slice->devices);
+    else if (p.mesh) rows += ", -1, 0, 0, 0";
     rows += "},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(located.files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
@@ -125,8 +131,11 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
   s += "typedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; "
        "stored < bytes: one element, which all are equal to\n";
   if (located.files.size() > 1) s += "  uint64_t sample;  // hash of both ends, of weights in files of the model\n";
+  if (p.mesh)
+    s += "  int group;  // -1: every device has the whole weight; else `runs` runs, of which one in `devices` is its own\n"
+         "  uint64_t runs, run, devices;\n";
   return s + "} weight_row;\n\nstatic const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0" +
-         (located.files.size() > 1 ? ", 0" : "") + "}};\n\n";
+         (located.files.size() > 1 ? ", 0" : "") + (p.mesh ? ", -1, 0, 0, 0" : "") + "}};\n\n";
 }
 
 constexpr std::string_view kSampleOf = R"(// FNV-1a of both ends of a weight.
@@ -140,7 +149,7 @@ static uint64_t sample_of(const unsigned char* p, uint64_t n) {
 
 )";
 constexpr std::string_view kSampleCheck =
-    "    if (!status && w->file > 0 && sample_of(c->weights[i], w->stored) != w->sample) status = $U_WRONG_WEIGHTS;\n";
+    "    if (!status && w->file > 0$WHOLE && sample_of(c->weights[i], w->stored) != w->sample) status = $U_WRONG_WEIGHTS;\n";
 
 constexpr std::string_view kGuard = R"(#include <sanitizer/asan_interface.h>
 
@@ -231,7 +240,8 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
        {"PACKED", sizes(p.packed_bytes)},
        {"SAMPLE_OF", sampled ? target::expand(kSampleOf, {{"SAMPLED", std::to_string(kSampled)}}) : ""},
-       {"SAMPLE_CHECK", sampled ? target::expand(kSampleCheck, {{"U", upper(p.name)}}) : ""}});
+       {"SAMPLE_CHECK",
+        sampled ? target::expand(kSampleCheck, {{"U", upper(p.name)}, {"WHOLE", p.mesh ? " && w->group < 0" : ""}}) : ""}});
   v.insert({{"SIZES", sizes.table()}, {"COUNT", std::to_string(sizes.count())}});
   return host_file("package.c.in", v);
 }
@@ -247,6 +257,8 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
               {"SIZE_COUNT", std::to_string(p.symbols.size())},
               {"WEIGHTS", std::to_string(p.weights.size())},
               {"WEIGHTS_FILE", weights_file(p)}};
+  for (auto& [key, value] : training_values(p.name, o.training)) v.emplace(key, std::move(value));
+  for (auto& [key, value] : link_values(p)) v.emplace(std::move(key), std::move(value));
   const std::string declared = prototypes(p);
   std::vector<TextFile> files = {{p.name + ".h", header(p, located, v)},
                                  {p.name + ".c", launcher(p, located, o, v)},
@@ -255,6 +267,10 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
                                  {"levels.c", portable_source(p, declared)}};
   const std::string renamed = "#define rlxc_parallel_for " + p.name + "_parallel_for\n";
   std::vector<std::string> parts = {p.name, "parallel"};
+  if (o.training) {
+    parts.push_back(p.name + "_train");
+    for (TextFile& f : training_files(p, *o.training)) files.push_back(std::move(f));
+  }
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile) {
     std::vector<const kernel::Kernel*> kernels;
     for (size_t i = first; i < std::min(first + kKernelsInFile, p.kernels.size()); ++i) kernels.push_back(&p.kernels[i]);
@@ -273,6 +289,7 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
     sources += (sources.empty() ? "" : " ") + part + ".c";
   }
   files.push_back({"main.c", host_file("package_main.c.in", v)});
+  for (TextFile& f : link_files(p)) files.push_back(std::move(f));
   v.insert({{"OBJECTS", objects}, {"PORTABLE_OBJECTS", portable_objects(parts)}, {"PORTABLE_RULES", portable_rules(p.name)}});
   v.insert({{"SOURCES", sources}, {"(", "$("}, {"{", "${"}, {"@", "$@"}, {"^", "$^"}, {"<", "$<"}});
   v["EMBEDDED"] = o.embed_weights ? "\nweights.o: " + weights_file(p) + "\n" : "";

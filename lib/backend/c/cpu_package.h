@@ -12,6 +12,8 @@ struct TextFile {
   std::string name, content;
 };
 
+struct TrainingProgram;
+
 struct CpuPackageOptions {
   bool threads = true;
   bool guard = false;          // poison memory that a command must not access; build with -fsanitize=address
@@ -23,6 +25,7 @@ struct CpuPackageOptions {
   // If the weights exceed this size, weights in a file of the model are read from there (file name relative to the model's
   // folder, offset, size), and only weights made in memory are copied to <name>.weights.
   uint64_t max_packed_bytes = 16 << 20;
+  const TrainingProgram* training = nullptr;  // the program trains: see cpu_training.h
 };
 
 constexpr int kLimitError = 100;  // of <name>_run, in addition to the codes of <name>.h
@@ -30,8 +33,8 @@ constexpr int kLimitError = 100;  // of <name>_run, in addition to the codes of 
 std::string upper(std::string);  // ASCII uppercase, the prefix of macros
 
 // Returns all text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, levels.h, levels.c,
-// parallel.c, weights.c (embedded weights), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C
-// identifier.
+// parallel.c, weights.c (embedded weights), <name>_train.h and .c (training), main.c, Makefile, CMakeLists.txt, README.md. The
+// package's name must be a C identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

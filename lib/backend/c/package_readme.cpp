@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/c/c_like.h"
+#include "backend/c/cpu_training.h"
 #include "backend/package_text.h"
 #include "backend/weight_files.h"
 #include "ir/dim_postfix.h"
@@ -192,6 +193,7 @@ std::string cpu_readme(const Package& p, const CpuPackageOptions& o) {
   s += "\n\nwrites `output_<i>.bin` and prints the shapes. `-w FOLDER` names the folder with `" + weights_file(p) +
        "`, if it is not this one; `--threads N` and `--repeat N` measure. In C:\n\n" + c_example(e, located, o) +
        "\nIn C++:\n\n" + cpp_example(e) + "\nIn Python:\n\n" + python_example(e) + "\n";
+  s += training_readme(p.name, o.training);
   s += target::expand(
       kChecks,
       {{"INDICES",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/package_text.h"
+#include "codegen/equal_sizes.h"
 #include "support/text.h"
 
 namespace rlxc {

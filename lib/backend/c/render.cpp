@@ -133,6 +133,7 @@ class Printer {
         const Buffer& b = k_->buffer(s.buffer);
         return line(target_.atomic_add(k_->expr(s.value).type, b, value(s.index), value(s.value), helpers_));
       }
+      case StmtKind::Prefetch: return line(target_.prefetch(k_->buffer(s.buffer), value(s.index)));
       case StmtKind::If: {
         line("if (" + value(s.value) + ") {");
         nested(s.body);

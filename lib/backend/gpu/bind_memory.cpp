@@ -17,6 +17,7 @@ using codegen::Package;
 constexpr uint64_t kUnit = 64;       // alignment of the parts of memory
 constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
 constexpr size_t kMostBindings = 255;
+constexpr uint64_t kMostBuffers = 4096;  // of memory, each as large as a binding
 
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
@@ -217,6 +218,9 @@ void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
   if (p->scratch_bytes.is_static() && bytes(p->load_scratch_bytes) > bytes(p->scratch_bytes))
     p->scratch_bytes = p->load_scratch_bytes;
   const Memory memory(*p);
+  if (limit > 0 && memory.is_known() && memory.total() / limit >= kMostBuffers)
+    return d.error(Code::TooLarge, "kernels write " + std::to_string(memory.total()) + " bytes, more than " +
+                                       std::to_string(kMostBuffers) + " buffers of " + std::to_string(limit) + " bytes");
   if (limit > 0 && memory.is_known()) {
     p->cuts = memory.cuts(limit);
   } else if (limit > 0 && memory.total() > limit) {

@@ -5,6 +5,7 @@
 
 #include "analysis/extents.h"
 #include "backend/weight_files.h"
+#include "codegen/equal_sizes.h"
 #include "ir/dim_postfix.h"
 #include "support/json_writer.h"
 #include "support/number.h"
@@ -306,11 +307,12 @@ class Writer {
         places("copy", s, 0, 2);
         size("bytes", s.sizes[0]);
         break;
+      case Command::Kind::Collective: break;  // these targets run on one device
       case Command::Kind::If:
         optional_place("if", s, 0);
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
-        sizes("then_equal", s.equal[0]);
-        sizes("else_equal", s.equal[1]);
+        sizes("then_equal", s.branch_equal[0]);
+        sizes("else_equal", s.branch_equal[1]);
         control_flow_dims(s);
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
@@ -346,6 +348,7 @@ class Writer {
       }
     }
     if (s.is_control()) size("arena", s.body_arena);
+    if (!s.equal.empty()) sizes("equal", s.equal);
     if (s.node.valid()) j_.key("node").string(g.label(s.node));
     j_.end_object();
   }

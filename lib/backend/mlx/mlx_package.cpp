@@ -8,6 +8,7 @@
 #include "backend/graph_package.h"
 #include "backend/host_files.h"
 #include "backend/registry.h"
+#include "codegen/equal_sizes.h"
 #include "codegen/step_extents.h"
 #include "ir/dim_postfix.h"
 #include "support/number.h"

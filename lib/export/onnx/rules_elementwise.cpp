@@ -9,6 +9,7 @@ namespace {
 struct Name {
   OpKind op;
   std::string_view onnx;
+  int64_t since = kOldestOpset;
 };
 constexpr Name kNames[] = {
     {OpKind::Relu, "Relu"},
@@ -38,21 +39,21 @@ constexpr Name kNames[] = {
     {OpKind::Erf, "Erf"},
     {OpKind::Softplus, "Softplus"},
     {OpKind::Softsign, "Softsign"},
-    {OpKind::Mish, "Mish"},
+    {OpKind::Gelu, "Gelu", 20},
+    {OpKind::Mish, "Mish", 18},
     {OpKind::HardSwish, "HardSwish"},
     {OpKind::Not, "Not"},
-    {OpKind::BitNot, "BitwiseNot"},
+    {OpKind::BitNot, "BitwiseNot", 18},
     {OpKind::IsNan, "IsNaN"},
-    {OpKind::Add, "Add"},
     {OpKind::Sub, "Sub"},
     {OpKind::Mul, "Mul"},
     {OpKind::Div, "Div"},
     {OpKind::Max, "Max"},
     {OpKind::Min, "Min"},
     {OpKind::Pow, "Pow"},
-    {OpKind::BitAnd, "BitwiseAnd"},
-    {OpKind::BitOr, "BitwiseOr"},
-    {OpKind::BitXor, "BitwiseXor"},
+    {OpKind::BitAnd, "BitwiseAnd", 18},
+    {OpKind::BitOr, "BitwiseOr", 18},
+    {OpKind::BitXor, "BitwiseXor", 18},
     {OpKind::And, "And"},
     {OpKind::Or, "Or"},
     {OpKind::Xor, "Xor"},
@@ -65,6 +66,11 @@ constexpr Name kNames[] = {
     {OpKind::Where, "Where"},
 };
 
+bool is_there(const Graph& g, NodeId n, int64_t opset) {
+  for (const Name& each : kNames)
+    if (each.op == g.op(n)) return opset >= each.since;
+  return false;
+}
 bool by_name(const Site& s) {
   for (const Name& n : kNames)
     if (n.op == s.g.op(s.n)) return s.be(n.onnx, s.all());
@@ -89,8 +95,8 @@ bool parametric(const Site& s) {
   return s.be(row.onnx, s.all(), attributes);
 }
 
-bool gelu(const Site& s) { return s.be("Gelu", s.all()); }
 bool gelu_approx(const Site& s) { return s.be("Gelu", s.all(), Attributes().string("approximate", "tanh")); }
+bool is_gelu(const Graph&, NodeId, int64_t opset) { return opset >= 20; }
 bool silu(const Site& s) { return s.be("Mul", {s.in(0), s.w.node("Sigmoid", {s.in(0)})}); }
 bool swish(const Site& s) {
   const std::string scaled = s.w.node("Mul", {s.in(0), s.w.scalar(s.dtype(0), s.attrs<AlphaBetaAttrs>().alpha)});
@@ -112,7 +118,22 @@ bool is_inf(const Site& s) {
 }
 bool cast(const Site& s) {
   const CastAttrs c = s.attrs<CastAttrs>();
-  return s.be("Cast", s.all(), Attributes().integer("to", onnx_dtype(c.to)).integer("saturate", c.saturate));
+  Attributes a;
+  a.integer("to", onnx_dtype(c.to));
+  if (s.w.opset() >= 19) a.integer("saturate", c.saturate);
+  return s.be("Cast", s.all(), a);
+}
+// A Gemm if one operand is a product that nothing else reads.
+bool add(const Site& s) {
+  const NodeId product = product_of_gemm(s.g, s.n);
+  if (!product.valid()) return s.be("Add", s.all());
+  const MatMulAttrs& a = s.g.attrs<MatMulAttrs>(product);
+  const bool first = s.g.operand(s.n, 0) == s.g.result(product);
+  return s.be("Gemm", {s.w.name_of(s.g, s.g.operand(product, 0)), s.w.name_of(s.g, s.g.operand(product, 1)), s.in(first ? 1 : 0)},
+              Attributes().integer("transA", a.trans_a).integer("transB", a.trans_b));
+}
+bool is_cast(const Graph& g, NodeId n, int64_t opset) {
+  return has_dtype(g.dtype(g.operand(n, 0)), opset) && has_dtype(g.attrs<CastAttrs>(n).to, opset);
 }
 // ONNX has only the float remainder with the sign of the dividend (fmod).
 bool mod(const Site& s) {
@@ -127,7 +148,7 @@ template <bool kLeft>
 bool shift(const Site& s) {
   return s.be("BitShift", s.all(), Attributes().string("direction", kLeft ? "LEFT" : "RIGHT"));
 }
-bool is_unsigned(const Graph& g, NodeId n) { return dtype_class(g.dtype(g.operand(n, 0))) == DTypeClass::UInt; }
+bool is_unsigned(const Graph& g, NodeId n, int64_t) { return dtype_class(g.dtype(g.operand(n, 0))) == DTypeClass::UInt; }
 // The angle of (x, y) by that of y / x, and the quadrant.
 bool atan2(const Site& s) {
   const DType t = s.dtype(0);
@@ -145,7 +166,7 @@ bool atan2(const Site& s) {
 std::span<const RuleEntry> elementwise_rules() {
   static const auto table = [] {
     std::vector<RuleEntry> rows;
-    for (const Name& n : kNames) rows.push_back({n.op, by_name});
+    for (const Name& n : kNames) rows.push_back({n.op, by_name, is_there});
     for (const RuleEntry& e : std::initializer_list<RuleEntry>{{OpKind::HardSigmoid, parametric<0>},
                                                                {OpKind::Elu, parametric<1>},
                                                                {OpKind::Selu, parametric<2>},
@@ -153,8 +174,8 @@ std::span<const RuleEntry> elementwise_rules() {
                                                                {OpKind::LeakyRelu, parametric<4>},
                                                                {OpKind::ThresholdedRelu, parametric<5>},
                                                                {OpKind::Shrink, parametric<6>},
-                                                               {OpKind::Gelu, gelu},
-                                                               {OpKind::GeluApprox, gelu_approx},
+                                                               {OpKind::Add, add},
+                                                               {OpKind::GeluApprox, gelu_approx, is_gelu},
                                                                {OpKind::Silu, silu},
                                                                {OpKind::Swish, swish},
                                                                {OpKind::Expm1, expm1},
@@ -163,7 +184,7 @@ std::span<const RuleEntry> elementwise_rules() {
                                                                {OpKind::LogSigmoid, log_sigmoid},
                                                                {OpKind::Clamp, clamp},
                                                                {OpKind::IsInf, is_inf},
-                                                               {OpKind::Cast, cast},
+                                                               {OpKind::Cast, cast, is_cast},
                                                                {OpKind::Mod, mod},
                                                                {OpKind::Fmod, fmod},
                                                                {OpKind::Ne, ne},

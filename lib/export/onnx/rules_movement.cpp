@@ -1,4 +1,5 @@
 // Operations that move elements, reductions and control flow as operators of ONNX.
+#include <algorithm>
 #include <limits>
 
 #include "export/onnx/writer.h"
@@ -9,7 +10,44 @@ namespace {
 std::string_view reduction_name(Reduction r) { return enum_names(r)[static_cast<size_t>(r)]; }
 Attributes axis_of(int64_t axis) { return std::move(Attributes().integer("axis", axis)); }
 
+// The reshape that drops the axis of which this narrow leaves one element: together they are a Gather.
+NodeId reshape_of_gather(const Graph& g, NodeId n) {
+  const NarrowAttrs& a = g.attrs<NarrowAttrs>(n);
+  const NodeId user = a.len == Dim(1) ? g.only_user(g.result(n)) : NodeId();
+  if (!user.valid() || g.op(user) != OpKind::Reshape) return {};
+  std::vector<Dim> left(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  left.erase(left.begin() + a.axis);
+  return std::ranges::equal(left, g.dims(g.result(user))) ? user : NodeId();
+}
+
+// All narrows along an axis of a value, if they cut it into parts one behind the other: together they are a Split.
+std::vector<NodeId> parts_of_split(const Graph& g, NodeId n) {
+  constexpr size_t kMost = 64;
+  const ValueId x = g.operand(n, 0);
+  const int64_t axis = g.attrs<NarrowAttrs>(n).axis;
+  if (g.use_count(x) < 2 || g.use_count(x) > kMost) return {};
+  std::vector<NodeId> parts;
+  for (const auto use : g.uses(x)) {
+    if (g.op(use.user) != OpKind::Narrow || g.attrs<NarrowAttrs>(use.user).axis != axis) continue;
+    const NarrowAttrs& a = g.attrs<NarrowAttrs>(use.user);
+    if (!a.start.is_static() || !a.len.is_static() || reshape_of_gather(g, use.user).valid()) return {};
+    parts.push_back(use.user);
+  }
+  std::ranges::sort(parts, {}, [&](NodeId p) { return g.attrs<NarrowAttrs>(p).start.size(); });
+  int64_t end = 0;
+  for (NodeId p : parts) {
+    if (g.attrs<NarrowAttrs>(p).start.size() != end) return {};
+    end += g.attrs<NarrowAttrs>(p).len.size();
+  }
+  return parts.size() > 1 && Dim(end) == g.dims(x)[static_cast<size_t>(axis)] ? parts : std::vector<NodeId>();
+}
+
 bool reshape(const Site& s) {
+  const NodeId from = s.g.def(s.g.operand(s.n, 0));
+  if (s.g.op(from) == OpKind::Narrow && reshape_of_gather(s.g, from) == s.n) {
+    const NarrowAttrs& a = s.g.attrs<NarrowAttrs>(from);
+    return s.be("Gather", {s.w.name_of(s.g, s.g.operand(from, 0)), s.w.size(a.start)}, axis_of(a.axis));
+  }
   return s.be("Reshape", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}, Attributes().integer("allowzero", 1));
 }
 bool reshape_to(const Site& s) {
@@ -23,6 +61,18 @@ DimTable& table(const Site& s) { return const_cast<Module&>(s.w.module()).dims; 
 
 bool narrow(const Site& s) {
   const NarrowAttrs& a = s.attrs<NarrowAttrs>();
+  if (reshape_of_gather(s.g, s.n).valid()) return true;  // written there
+  if (const std::vector<NodeId> parts = parts_of_split(s.g, s.n); !parts.empty()) {
+    if (!s.w.once(s.g.operand(s.n, 0), a.axis)) return true;
+    std::vector<int64_t> sizes;
+    Names names;
+    for (NodeId p : parts) {
+      sizes.push_back(s.g.attrs<NarrowAttrs>(p).len.size());
+      names.push_back(s.w.name_of(s.g, s.g.result(p)));
+    }
+    s.w.node_of("Split", {s.in(0), s.w.ints(sizes)}, axis_of(a.axis), names);
+    return true;
+  }
   const Dim end = table(s).add(a.start, a.len);
   return s.be("Slice", {s.in(0), s.w.sizes(std::array{a.start}), s.w.sizes(std::array{end}), s.w.ints({a.axis})});
 }
@@ -104,7 +154,8 @@ bool resize(const Site& s) {
   attributes.string("coordinate_transformation_mode", enum_names(a.coord)[static_cast<size_t>(a.coord)]);
   attributes.string("nearest_mode", enum_names(a.nearest)[static_cast<size_t>(a.nearest)]);
   attributes.number("cubic_coeff_a", a.cubic_a).number("extrapolation_value", a.extrapolation);
-  attributes.integer("exclude_outside", a.exclude_outside).integer("antialias", a.antialias);
+  attributes.integer("exclude_outside", a.exclude_outside);
+  if (s.w.opset() >= 18) attributes.integer("antialias", a.antialias);
   std::string roi, scales;
   if (!a.roi.empty()) {
     const auto count = static_cast<int64_t>(a.roi.size());
@@ -116,16 +167,26 @@ bool resize(const Site& s) {
       "scales");
   return s.be("Resize", {s.in(0), roi, scales}, attributes);
 }
-bool has_known_resize(const Graph& g, NodeId n) {
-  return g.attrs<ResizeAttrs>(n).coord != CoordMode::TfHalfPixelForNn;  // not in the newer operator
+bool has_known_resize(const Graph& g, NodeId n, int64_t opset) {
+  const ResizeAttrs& a = g.attrs<ResizeAttrs>(n);
+  return a.coord != CoordMode::TfHalfPixelForNn && (!a.antialias || opset >= 18) &&
+         (a.coord != CoordMode::HalfPixelSymmetric || opset >= 19);
 }
+bool has_known_reduction(const Graph& g, NodeId n, int64_t opset) {
+  return g.attrs<ScatterAttrs>(n).reduction < Reduction::Max || opset >= 18;
+}
+bool has_known_pad(const Graph& g, NodeId n, int64_t opset) { return g.attrs<PadAttrs>(n).mode != PadMode::Wrap || opset >= 19; }
 
 bool reduce(const Site& s) {
   static constexpr std::string_view kNames[] = {"ReduceSum", "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",
                                                 "ReduceL1",  "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
   const ReduceAttrs& a = s.attrs<ReduceAttrs>();
   if (a.axes.empty()) return s.be("Identity", s.all());
-  return s.be(kNames[static_cast<size_t>(a.op)], {s.in(0), s.w.ints(a.axes)}, Attributes().integer("keepdims", a.keep_dim));
+  Attributes attributes;
+  attributes.integer("keepdims", a.keep_dim);
+  if (s.w.opset() >= 18 || a.op == ReduceOp::Sum)
+    return s.be(kNames[static_cast<size_t>(a.op)], {s.in(0), s.w.ints(a.axes)}, attributes);
+  return s.be(kNames[static_cast<size_t>(a.op)], s.all(), attributes.integers("axes", a.axes));
 }
 bool arg_reduce(const Site& s) {
   const ArgAttrs& a = s.attrs<ArgAttrs>();
@@ -194,9 +255,9 @@ std::span<const RuleEntry> movement_rules() {
       {OpKind::Gather, gather},
       {OpKind::GatherElements, gather_elements},
       {OpKind::GatherNd, gather_nd},
-      {OpKind::ScatterElements, scatter_elements},
-      {OpKind::ScatterNd, scatter_nd},
-      {OpKind::Pad, pad},
+      {OpKind::ScatterElements, scatter_elements, has_known_reduction},
+      {OpKind::ScatterNd, scatter_nd, has_known_reduction},
+      {OpKind::Pad, pad, has_known_pad},
       {OpKind::Trilu, trilu},
       {OpKind::Range, range},
       {OpKind::Iota, iota},

@@ -1,4 +1,5 @@
 // Products, convolutions, norms, recurrences and quantisation as operators of ONNX.
+#include <algorithm>
 #include <cmath>
 
 #include "export/onnx/writer.h"
@@ -13,8 +14,25 @@ std::string turned(const Site& s, size_t operand) {  // the last two axes swappe
   return s.w.node("Transpose", {s.in(operand)}, Attributes().integers("perm", perm));
 }
 
+bool is_matrix_product(const Graph& g, NodeId n) {
+  return g.op(n) == OpKind::MatMul && g.rank(g.operand(n, 0)) == 2 && g.rank(g.operand(n, 1)) == 2 &&
+         is_float(g.dtype(g.result(n)));
+}
+// Does the value repeat to these sizes, at most along its front?
+bool repeats_to(const Graph& g, ValueId v, std::span<const Dim> dims) {
+  const auto own = g.dims(v);
+  if (own.size() > dims.size()) return false;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[own.size() - 1 - i] != dims[dims.size() - 1 - i] && own[own.size() - 1 - i] != Dim(1)) return false;
+  return true;
+}
+
 bool matmul(const Site& s) {
   const MatMulAttrs& a = s.attrs<MatMulAttrs>();
+  const NodeId user = s.g.only_user(s.g.result(s.n));
+  if (user.valid() && s.g.op(user) == OpKind::Add && product_of_gemm(s.g, user) == s.n) return true;  // written there
+  if ((a.trans_a || a.trans_b) && is_matrix_product(s.g, s.n))
+    return s.be("Gemm", s.all(), Attributes().integer("transA", a.trans_a).integer("transB", a.trans_b));
   return s.be("MatMul", {a.trans_a ? turned(s, 0) : s.in(0), a.trans_b ? turned(s, 1) : s.in(1)});
 }
 
@@ -31,12 +49,16 @@ bool conv_transpose(const Site& s) { return s.be("ConvTranspose", s.all(), conv_
 bool q_conv(const Site& s) { return s.be("ConvInteger", s.all(), conv_attributes(s.attrs<ConvAttrs>(), false)); }
 bool q_matmul(const Site& s) { return s.be("MatMulInteger", s.all()); }
 
+bool is_spread(const PoolAttrs& p) {
+  return std::ranges::any_of(p.dilations, [](int64_t d) { return d != 1; });
+}
 Attributes pool_attributes(const PoolAttrs& p) {
   std::vector<int64_t> pads = p.pads_begin;
   pads.insert(pads.end(), p.pads_end.begin(), p.pads_end.end());
   Attributes a;
-  a.integers("kernel_shape", p.kernel).integers("strides", p.strides).integers("pads", pads).integers("dilations", p.dilations);
-  a.integer("ceil_mode", p.ceil_mode);
+  a.integers("kernel_shape", p.kernel).integers("strides", p.strides).integers("pads", pads);
+  if (is_spread(p)) a.integers("dilations", p.dilations);
+  if (p.ceil_mode) a.integer("ceil_mode", 1);
   return a;
 }
 bool pool(const Site& s) {
@@ -51,8 +73,10 @@ bool pool(const Site& s) {
   return s.be("Mul", {s.w.node("AveragePool", s.all(), a.integer("count_include_pad", 1)),
                       s.w.scalar(s.dtype(0), static_cast<double>(count))});
 }
-bool is_known_pool(const Graph& g, NodeId n) {
+bool is_known_pool(const Graph& g, NodeId n, int64_t opset) {
   const PoolAttrs& p = g.attrs<PoolAttrs>(n);
+  const bool is_max = p.op == ReduceOp::Max, is_lp = p.op == ReduceOp::L2;
+  if (opset < (is_lp ? 18 : 19) && !is_max && (is_spread(p) || (is_lp && p.ceil_mode))) return false;
   const bool whole = p.op == ReduceOp::L2 && p.p == static_cast<double>(static_cast<int64_t>(p.p));
   return p.op == ReduceOp::Max || p.op == ReduceOp::Mean || whole || (p.op == ReduceOp::Sum && !p.ceil_mode);
 }
@@ -68,11 +92,11 @@ bool layer_norm(const Site& s) {
   const NormAttrs& a = s.attrs<NormAttrs>();
   return s.be("LayerNormalization", s.all(), Attributes().integer("axis", a.axis).number("epsilon", a.eps));
 }
-bool has_scale(const Graph& g, NodeId n) { return g.operand(n, 1).valid(); }
+bool has_scale(const Graph& g, NodeId n, int64_t) { return g.operand(n, 1).valid(); }
 bool batch_norm(const Site& s) {
   return s.be("BatchNormalization", s.all(), Attributes().number("epsilon", s.attrs<NormAttrs>().eps));
 }
-bool is_of_channels(const Graph& g, NodeId n) { return g.attrs<NormAttrs>(n).axis == 1; }
+bool is_of_channels(const Graph& g, NodeId n, int64_t) { return g.attrs<NormAttrs>(n).axis == 1; }
 bool lrn(const Site& s) {
   const LrnAttrs& a = s.attrs<LrnAttrs>();
   return s.be("LRN", s.all(),
@@ -93,15 +117,24 @@ bool recurrent(const Site& s) {
   if (op == OpKind::Gru) a.integer("linear_before_reset", r.linear_before_reset);
   return s.be(op == OpKind::Lstm ? "LSTM" : op == OpKind::Gru ? "GRU" : "RNN", s.all(), a);
 }
-bool is_steps_first(const Graph& g, NodeId n) { return !g.attrs<RnnAttrs>(n).batch_first; }
+bool is_steps_first(const Graph& g, NodeId n, int64_t) { return !g.attrs<RnnAttrs>(n).batch_first; }
 
 bool quantize(const Site& s) {
   const QuantAttrs& q = s.attrs<QuantAttrs>();
   Attributes a;
-  a.integer("axis", q.axis).integer("saturate", q.saturate);
+  a.integer("axis", q.axis);
+  if (s.w.opset() >= 19) a.integer("saturate", q.saturate);
   if (q.block) a.integer("block_size", q.block);
-  if (!s.has(2)) a.integer("output_dtype", onnx_dtype(q.to));
-  return s.be("QuantizeLinear", s.all(), a);
+  if (s.has(2)) return s.be("QuantizeLinear", s.all(), a);
+  if (s.w.opset() >= 21) return s.be("QuantizeLinear", s.all(), a.integer("output_dtype", onnx_dtype(q.to)));
+  // The zero point says the type.
+  const std::string zero = s.w.node("Cast", {s.w.node("Sub", {s.in(1), s.in(1)})}, Attributes().integer("to", onnx_dtype(q.to)));
+  return s.be("QuantizeLinear", {s.in(0), s.in(1), zero}, a);
+}
+bool is_quantize(const Graph& g, NodeId n, int64_t opset) {
+  const QuantAttrs& q = g.attrs<QuantAttrs>(n);
+  const bool bytes = q.to == DType::I8 || q.to == DType::U8 || (bits(q.to) == 8 && opset >= 19);
+  return opset >= 21 || (q.block == 0 && bytes && (opset >= 19 || g.dtype(g.operand(n, 0)) == DType::F32));
 }
 bool dequantize(const Site& s) {
   const QuantAttrs& q = s.attrs<QuantAttrs>();
@@ -110,7 +143,12 @@ bool dequantize(const Site& s) {
   if (q.block) a.integer("block_size", q.block);
   return s.be("DequantizeLinear", s.all(), a);
 }
-bool is_typed_as_scale(const Graph& g, NodeId n) { return g.attrs<QuantAttrs>(n).to == g.dtype(g.operand(n, 1)); }
+bool is_dequantize(const Graph& g, NodeId n, int64_t opset) {
+  const QuantAttrs& q = g.attrs<QuantAttrs>(n);
+  const DType from = g.dtype(g.operand(n, 0));
+  const bool known = from == DType::I8 || from == DType::U8 || from == DType::I32 || (bits(from) == 8 && opset >= 19);
+  return q.to == g.dtype(g.operand(n, 1)) && (opset >= 21 || (q.block == 0 && known && (opset >= 19 || q.to == DType::F32)));
+}
 
 double fft_factor(FftNorm norm, double n) {
   return norm == FftNorm::None ? 1 : norm == FftNorm::InverseN ? 1 / n : 1 / std::sqrt(n);
@@ -141,8 +179,10 @@ std::string real_part(const Site& s, const std::string& v) {
 bool fft(const Site& s) {
   const FftAttrs& f = s.attrs<FftAttrs>();
   const std::string length = f.length == Dim(0) ? std::string() : s.w.size(f.length);
-  const std::string axis = s.w.scalar(DType::I64, static_cast<double>(f.axis));
+  const bool by_operand = s.w.opset() >= 20;
+  const std::string axis = by_operand ? s.w.scalar(DType::I64, static_cast<double>(f.axis)) : std::string();
   Attributes a;
+  if (!by_operand) a.integer("axis", f.axis);
   const bool mirrored = f.inverse && f.onesided;
   a.integer("inverse", f.inverse).integer("onesided", f.onesided && !mirrored);
   const FftNorm own = f.inverse ? FftNorm::InverseN : FftNorm::None;
@@ -154,7 +194,7 @@ bool fft(const Site& s) {
   const double factor = fft_factor(f.norm, count) / fft_factor(own, count);
   return s.be("Mul", {s.w.node("DFT", {s.in(0), length, axis}, a), s.w.scalar(s.dtype(0), factor)});
 }
-bool is_dft(const Graph& g, NodeId n) {
+bool is_dft(const Graph& g, NodeId n, int64_t) {
   const FftAttrs& f = g.attrs<FftAttrs>(n);
   const int64_t length = fft_length(g, n);
   const auto given = g.module().dims.constant_value(g.dims(g.operand(n, 0))[static_cast<size_t>(f.axis)]);
@@ -162,7 +202,37 @@ bool is_dft(const Graph& g, NodeId n) {
   return length > 0 || f.norm == (f.inverse ? FftNorm::InverseN : FftNorm::None);
 }
 
+// The operators for groups have a scale and a shift.
+std::string channels_of(const Site& s, size_t operand, double value) {
+  const DType t = s.dtype(0);
+  return s.has(operand) ? s.in(operand) : s.w.constant(make_splat(t, {s.dims(0)[1].size()}, element_bytes(t, value)), "c");
+}
+bool group_norm(const Site& s) {
+  const GroupNormAttrs& a = s.attrs<GroupNormAttrs>();
+  const Names in{s.in(0), channels_of(s, 1, 1), channels_of(s, 2, 0)};
+  Attributes attributes;
+  attributes.number("epsilon", a.eps);
+  if (Dim(a.groups) == s.dims(0)[1]) return s.be("InstanceNormalization", in, attributes);
+  return s.be("GroupNormalization", in, attributes.integer("num_groups", a.groups));
+}
+bool is_group_norm(const Graph& g, NodeId n, int64_t opset) {
+  const auto x = g.dims(g.operand(n, 0));
+  const bool each = x[1] == Dim(g.attrs<GroupNormAttrs>(n).groups);
+  return x.size() >= 3 && x[1].is_static() && (each || opset >= 21);
+}
+
 }  // namespace
+
+NodeId product_of_gemm(const Graph& g, NodeId add) {
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId v = g.operand(add, k), c = g.operand(add, 1 - k);
+    const NodeId n = g.def(v);
+    if (is_matrix_product(g, n) && g.has_one_use(v) && repeats_to(g, c, g.dims(v)) &&
+        std::ranges::equal(g.dims(v), g.dims(g.result(add))))
+      return n;
+  }
+  return {};
+}
 
 std::span<const RuleEntry> nn_rules() {
   static constexpr RuleEntry kTable[] = {
@@ -177,13 +247,14 @@ std::span<const RuleEntry> nn_rules() {
       {OpKind::LogSoftmax, log_softmax},
       {OpKind::LayerNorm, layer_norm, has_scale},
       {OpKind::BatchNormInference, batch_norm, is_of_channels},
+      {OpKind::GroupNorm, group_norm, is_group_norm},
       {OpKind::Lrn, lrn},
       {OpKind::Det, det},
       {OpKind::Lstm, recurrent, is_steps_first},
       {OpKind::Gru, recurrent, is_steps_first},
       {OpKind::Rnn, recurrent, is_steps_first},
-      {OpKind::Quantize, quantize},
-      {OpKind::Dequantize, dequantize, is_typed_as_scale},
+      {OpKind::Quantize, quantize, is_quantize},
+      {OpKind::Dequantize, dequantize, is_dequantize},
       {OpKind::Fft, fft, is_dft},
   };
   return kTable;

@@ -1,42 +1,72 @@
 #include "export/onnx/writer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
+#include "export/onnx/export.h"
 #include "ir/dim_postfix.h"
 
 namespace rlxc::onnx_export {
 namespace {
 
 constexpr uint64_t kLargest = uint64_t{1900} << 20;  // of a protobuf message: 2 GiB
-constexpr int64_t kIrVersion = 10;
+constexpr uint64_t kSmall = 1024;                    // bytes of a weight that stays in the model
 
-Message tensor(const TensorData& d, const std::string& name, bool embed) {
-  Message t;  // dims 1, data_type 2, string_data 6, name 8, raw_data 9, external_data 13, data_location 14
+// Versions of the format by that of the operators.
+int64_t ir_version(int64_t opset) { return opset < 19 ? 8 : opset < 21 ? 9 : 10; }
+
+// dims 1, data_type 2, string_data 6, name 8, raw_data 9, external_data 13, data_location 14
+Message tensor_head(const TensorData& d, const std::string& name) {
+  Message t;
   for (int64_t n : d.dims) t.integer(1, n);
   t.integer(2, onnx_dtype(d.dtype)).bytes(8, name);
-  if (d.dtype == DType::String) {
-    for (const std::string& s : d.strings) t.bytes(6, s);
-    return t;
-  }
-  if (!embed && !d.file.empty()) {
-    const auto entry = [&](std::string_view key, const std::string& value) {
-      t.message(13, Message().bytes(1, key).bytes(2, value));
-    };
-    entry("location", d.file);
-    entry("offset", std::to_string(d.offset));
-    entry("length", std::to_string(d.size_bytes()));
-    return std::move(t.integer(14, 1));
-  }
+  return t;
+}
+
+void add_contents(const TensorData& d, Message* t) {
+  for (const std::string& s : d.strings) t->bytes(6, s);
+  if (d.dtype == DType::String) return;
   const std::string_view bytes(reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size());
-  if (!d.splat) return std::move(t.bytes(9, bytes));
+  if (!d.splat) return void(t->bytes(9, bytes));
   std::string all;
   const int64_t count = d.elements();
   all.reserve(static_cast<size_t>(count) * bytes.size());
   for (int64_t i = 0; i < count; ++i) all += bytes;
-  return std::move(t.bytes(9, all));
+  t->bytes(9, all);
 }
 
 }  // namespace
+
+std::string tensor_file(const TensorData& d, const std::string& name) {
+  Message t = tensor_head(d, name);
+  add_contents(d, &t);
+  return t.text();
+}
+
+Message Writer::tensor(const TensorData& d, const std::string& name) {
+  Message t = tensor_head(d, name);
+  using Weights = ExportOptions::Weights;
+  const bool shared = options_.weights == Weights::Shared && !d.file.empty() && d.file != options_.read_from;
+  const bool beside = options_.weights == Weights::Beside && d.size_bytes() > kSmall && !in_function_;
+  if (d.dtype != DType::String && (shared || beside)) {
+    const auto entry = [&](std::string_view key, const std::string& value) {
+      t.message(13, Message().bytes(1, key).bytes(2, value));
+    };
+    entry("location", shared ? d.file : options_.data_file);
+    entry("offset", std::to_string(shared ? d.offset : external_end_));
+    entry("length", std::to_string(d.size_bytes()));
+    if (!shared) {
+      external_->push_back({&d, external_end_});
+      external_end_ = (external_end_ + d.size_bytes() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+    }
+    return std::move(t.integer(14, 1));
+  }
+  if (d.dtype != DType::String && d.bytes.empty() && d.elements() > 0)
+    diagnostics_.error(Code::MissingWeights, "the contents of " + ForeignText(name).quoted() + " are not known");
+  else add_contents(d, &t);
+  return t;
+}
 
 Names Site::all() const {
   Names out;
@@ -50,21 +80,36 @@ Names Site::outs() const {
   return names;
 }
 
-const RuleEntry* find_rule(OpKind op) {
-  static const auto table = [] {
-    std::vector<const RuleEntry*> rules(kOpCount);
-    for (std::span<const RuleEntry> entries : {elementwise_rules(), movement_rules(), nn_rules()})
-      for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = &e;
-    return rules;
-  }();
-  return table[static_cast<size_t>(op)];
+namespace {
+
+using RuleTable = std::vector<const RuleEntry*>;
+RuleTable table_of(std::initializer_list<std::span<const RuleEntry>> families) {
+  RuleTable rules(kOpCount);
+  for (std::span<const RuleEntry> entries : families)
+    for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = &e;
+  return rules;
 }
 
-bool has_operator(OpKind op) { return has_trait(op, kLeaf | kTerminator) || find_rule(op) != nullptr; }
-bool is_exportable(const Graph& g, NodeId n) {
-  if (has_trait(g.op(n), kLeaf | kTerminator)) return true;
-  const RuleEntry* rule = find_rule(g.op(n));
-  return rule && (!rule->fits || rule->fits(g, n));
+}  // namespace
+
+const RuleEntry* find_rule(const Graph& g, NodeId n, const OperatorSet& set) {
+  static const RuleTable standard = table_of({elementwise_rules(), movement_rules(), nn_rules()});
+  static const RuleTable microsoft = table_of({microsoft_rules()});
+  const auto row = [&](const RuleTable& table) {
+    const RuleEntry* rule = table[static_cast<size_t>(g.op(n))];
+    return rule && (!rule->fits || rule->fits(g, n, set.opset)) ? rule : nullptr;
+  };
+  const RuleEntry* own = set.microsoft ? row(microsoft) : nullptr;
+  return own ? own : row(standard);
+}
+
+bool is_exportable(const Graph& g, NodeId n, const OperatorSet& set) {
+  return has_trait(g.op(n), kLeaf | kTerminator) || find_rule(g, n, set);
+}
+
+bool has_dtype(DType t, int64_t opset) {
+  const int code = onnx_dtype(t);
+  return code <= 16 || (code <= 20 && opset >= 19) || (code <= 22 && opset >= 21);
 }
 
 std::string Writer::fresh(std::string_view stem) {
@@ -83,22 +128,30 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
   if (const auto at = names.find(v.raw); at != names.end()) return at->second;
   // Names of values on the way depend on the order alone, so that a model that is written again stays the same.
   const bool is_named = has_trait(g.op(g.def(v)), kLeaf) && g.value_name(v).valid();
-  return names[v.raw] = fresh(is_named ? module_.text(g.value_name(v)) : std::string_view());
+  return names[v.raw] = fresh(is_named ? module_.bytes(g.value_name(v)) : std::string_view());
 }
 void Writer::set_name(const Graph&, ValueId v, std::string name) { top().names[v.raw] = std::move(name); }
 
-void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, const Names& results) {
-  Message n;  // input 1, output 2, name 3, op_type 4, attribute 5
-  for (const std::string& s : in) n.bytes(1, s);
+void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, const Names& results, std::string_view domain) {
+  Message n;  // input 1, output 2, name 3, op_type 4, attribute 5, domain 7
+  size_t count = in.size();
+  while (count > 0 && in[count - 1].empty()) --count;
+  for (size_t i = 0; i < count; ++i) n.bytes(1, in[i]);
   for (const std::string& s : results) n.bytes(2, s);
-  if (!node_name_.empty()) n.bytes(3, node_name_);
+  if (!node_name_.empty() && node_names_.emplace(node_name_).second) n.bytes(3, node_name_);  // unique, as ONNX Runtime wants
   n.bytes(4, op);
   for (const Message& each : a.all()) n.message(5, each);
+  if (!domain.empty()) {
+    n.bytes(7, domain);
+    domains_.try_emplace(std::string(domain), 1);
+  }
   top().nodes.push_back(std::move(n));
 }
 std::string Writer::node(std::string_view op, const Names& in, const Attributes& a, std::string result) {
   if (result.empty()) result = fresh("v");
+  const std::string_view owner = std::exchange(node_name_, {});
   node_of(op, in, a, {result});
+  node_name_ = owner;
   return result;
 }
 
@@ -111,7 +164,14 @@ std::string Writer::constant(const TensorData& d, std::string_view stem) {
     if (const auto at = constants_.find(key); at != constants_.end()) return at->second;
   }
   const std::string made = fresh(stem);
-  scopes_.front().initializers.push_back(tensor(d, made, options_.embed));
+  Message value = tensor(d, made);
+  if (in_function_) {
+    Message n;
+    n.bytes(2, made).bytes(4, "Constant").message(5, Attributes().tensor("value", value).all()[0]);
+    scopes_.front().nodes.push_back(std::move(n));
+  } else {
+    scopes_.front().initializers.push_back(std::move(value));
+  }
   if (small) constants_[key] = made;
   return made;
 }
@@ -204,20 +264,20 @@ void Writer::graph_nodes(const Graph& g) {
     if (op == OpKind::Param || op == OpKind::Constant) {
       const DataId data = g.attrs<DataAttrs>(n).data;
       const ValueId v = g.result(n);
-      if (!data.valid() || (module_.data[data].bytes.empty() && module_.data[data].elements() > 0 &&
-                            module_.data[data].dtype != DType::String && (options_.embed || module_.data[data].file.empty()))) {
-        diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
-        continue;
-      }
-      if (op == OpKind::Constant && !g.value_name(v).valid()) set_name(g, v, constant(module_.data[data], "c"));
-      else scopes_.front().initializers.push_back(tensor(module_.data[data], name_of(g, v), options_.embed));
+      if (!data.valid()) diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
+      else if (in_function_ || (op == OpKind::Constant && !g.value_name(v).valid()))
+        set_name(g, v, constant(module_.data[data], "c"));
+      else scopes_.front().initializers.push_back(tensor(module_.data[data], name_of(g, v)));
       continue;
     }
-    node_name_ = g.node_name(n).valid() ? module_.text(g.node_name(n)) : std::string_view();
-    const RuleEntry* rule = find_rule(op);
-    if (!rule || (rule->fits && !rule->fits(g, n)) || !rule->write(Site{*this, g, n})) {
+    node_name_ = g.node_name(n).valid() ? module_.bytes(g.node_name(n)) : std::string_view();
+    const auto body = options_.bodies.find({g.id(), n});
+    const RuleEntry* rule = body == options_.bodies.end() ? find_rule(g, n, options_.operators) : nullptr;
+    if (body != options_.bodies.end()) {
+      node_by_body(g, n, body->second);
+    } else if (!rule || !rule->write(Site{*this, g, n})) {
       diagnostics_.error(Code::UnsupportedOp, g.label(n).quoted() + " (" + std::string(name(op)) + ") has no ONNX operator", {},
-                         "of opset " + std::to_string(kOpset));
+                         "of opset " + std::to_string(opset()));
       continue;
     }
     for (size_t r = 0; r < g.result_count(n); ++r) note_sizes(g, g.result(n, r));
@@ -225,12 +285,83 @@ void Writer::graph_nodes(const Graph& g) {
   node_name_ = {};
 }
 
+void Writer::node_by_body(const Graph& g, NodeId n, const Body& b) {
+  Names in, outs;
+  for (ValueId v : g.operands(n))
+    if (v.valid()) in.push_back(name_of(g, v));
+  for (size_t r = 0; r < g.result_count(n); ++r) outs.push_back(name_of(g, g.result(n, r)));
+  const Graph& body = module_.graph(b.graph);
+  if (!b.function.empty()) {
+    const std::string_view owner = node_name_;
+    if (written_functions_.insert(b.graph.raw).second) functions_.push_back(function(b));
+    node_name_ = owner;
+    return node_of(b.function, in, {}, outs, b.domain);
+  }
+  scopes_.emplace_back();
+  top().graph = &body;
+  for (size_t i = 0; i < in.size(); ++i) set_name(body, body.result(body.inputs()[i]), in[i]);
+  std::vector<bool> direct;  // is the value of the body that of the node?
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const ValueId v = body.outputs()[i];
+    direct.push_back(!has_trait(body.op(body.def(v)), kLeaf) && !top().names.contains(v.raw));
+    if (direct[i]) set_name(body, v, outs[i]);
+  }
+  graph_nodes(body);
+  for (size_t i = 0; i < outs.size(); ++i)
+    if (!direct[i]) node("Identity", {name_of(body, body.outputs()[i])}, {}, outs[i]);
+  std::vector<Message> nodes = std::move(top().nodes);
+  scopes_.pop_back();
+  for (auto& [symbol, places] : symbols_)
+    for (Place& p : places) p.depth = std::min(p.depth, scopes_.size());
+  top().nodes.insert(top().nodes.end(), std::make_move_iterator(nodes.begin()), std::make_move_iterator(nodes.end()));
+}
+
+Names Writer::graph_outputs(const Graph& g) {
+  Names names;
+  std::unordered_set<std::string> taken;
+  for (NodeId n : g.inputs()) taken.insert(name_of(g, g.result(n)));
+  for (ValueId v : g.outputs()) {
+    const std::string name = name_of(g, v);
+    names.push_back(taken.insert(name).second ? name : node("Identity", {name}));
+  }
+  return names;
+}
+
+Message Writer::function(const Body& b) {
+  const Graph& g = module_.graph(b.graph);
+  std::vector<Scope> scopes;
+  std::swap(scopes, scopes_);
+  auto symbols = std::exchange(symbols_, {});
+  auto constants = std::exchange(constants_, {});
+  in_function_ = true;
+  scopes_.emplace_back();
+  top().graph = &g;
+  node_name_ = {};
+  Message out;  // name 1, input 4, output 5, node 7, opset_import 9, domain 10
+  out.bytes(1, b.function);
+  for (NodeId n : g.inputs()) {
+    out.bytes(4, name_of(g, g.result(n)));
+    note_sizes(g, g.result(n));
+  }
+  graph_nodes(g);
+  for (const std::string& name : graph_outputs(g)) out.bytes(5, name);
+  for (const Message& n : top().nodes) out.message(7, n);
+  out.message(9, Message().bytes(1, "").integer(2, opset()));
+  if (options_.operators.microsoft) out.message(9, Message().bytes(1, "com.microsoft").integer(2, 1));
+  out.bytes(10, b.domain);
+  in_function_ = false;
+  scopes_ = std::move(scopes);
+  symbols_ = std::move(symbols);
+  constants_ = std::move(constants);
+  return out;
+}
+
 // Each output has a name of its own, which no other value has.
 void Writer::outputs(const Graph& g, Message* to) {
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
     std::string name = name_of(g, v);
-    const std::string_view own = g.output_name(i).valid() ? module_.text(g.output_name(i)) : std::string_view();
+    const std::string_view own = g.output_name(i).valid() ? module_.bytes(g.output_name(i)) : std::string_view();
     const bool is_main = scopes_.size() == 1;
     if (!is_main || name != own) {
       const std::string result = is_main && !own.empty() ? std::string(own) : fresh("out");
@@ -246,7 +377,7 @@ Message Writer::body(GraphId id, std::span<const std::string> outer, size_t firs
   scopes_.emplace_back();
   top().graph = &g;
   Message out;  // node 1, name 2, input 11, output 12
-  out.bytes(2, fresh(g.name()));
+  out.bytes(2, fresh(g.name().bytes()));
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const ValueId v = g.result(g.inputs()[i]);
     const bool own = i >= first_input && i < last_input;
@@ -279,9 +410,9 @@ std::optional<std::string> Writer::model() {
     const ValueId v = g.outputs()[i];
     const Symbol own = g.output_name(i);
     if (!own.valid() || has_trait(g.op(g.def(v)), kLeaf) || top().names.contains(v.raw)) {
-      if (own.valid()) used_.insert(std::string(module_.text(own)));
-    } else if (used_.insert(std::string(module_.text(own))).second) {
-      set_name(g, v, std::string(module_.text(own)));
+      if (own.valid()) used_.insert(std::string(module_.bytes(own)));
+    } else if (used_.insert(std::string(module_.bytes(own))).second) {
+      set_name(g, v, std::string(module_.bytes(own)));
     }
   }
   graph_nodes(g);
@@ -298,14 +429,17 @@ std::optional<std::string> Writer::model() {
   }
   for (const Message& n : top().nodes) graph.message(1, n);
   for (const Message& t : top().initializers) graph.message(5, t);
-  Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8
-  model.integer(1, kIrVersion).bytes(2, "rlxc").bytes(3, options_.producer_version);
-  model.message(7, graph).message(8, Message().bytes(1, "").integer(2, kOpset));
+  Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8, functions 25
+  model.integer(1, ir_version(opset())).bytes(2, "rlxc").bytes(3, options_.producer_version);
+  model.message(7, graph).message(8, Message().bytes(1, "").integer(2, opset()));
+  for (const auto& [domain, version] : domains_) model.message(8, Message().bytes(1, domain).integer(2, version));
+  for (const Message& f : functions_) model.message(25, f);
   return model.text();
 }
 
-std::optional<std::string> export_onnx(const Module& m, const ExportOptions& o, Diagnostics& d) {
-  return Writer(m, o, d).model();
+std::optional<std::string> export_onnx(const Module& m, const ExportOptions& o, std::vector<ExternalData>* external,
+                                       Diagnostics& d) {
+  return Writer(m, o, external, d).model();
 }
 
 }  // namespace rlxc::onnx_export

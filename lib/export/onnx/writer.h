@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -17,14 +18,16 @@ using Names = std::vector<std::string>;
 
 class Writer {
  public:
-  Writer(const Module& m, const ExportOptions& o, Diagnostics& d) : module_(m), options_(o), diagnostics_(d) {}
+  Writer(const Module& m, const ExportOptions& o, std::vector<ExternalData>* external, Diagnostics& d)
+      : module_(m), options_(o), external_(external), diagnostics_(d) {}
 
   std::optional<std::string> model();
 
   const Module& module() const { return module_; }
-  // A node with one result, or with results of these names.
+  int64_t opset() const { return options_.operators.opset; }
+  // A node with one result, on the way to those of the node at hand; a node with results of these names, which has its name.
   std::string node(std::string_view op, const Names& in, const Attributes& = {}, std::string result = {});
-  void node_of(std::string_view op, const Names& in, const Attributes&, const Names& results);
+  void node_of(std::string_view op, const Names& in, const Attributes&, const Names& results, std::string_view domain = {});
   std::string fresh(std::string_view stem);  // a name that nothing has
 
   std::string constant(const TensorData&, std::string_view stem);
@@ -39,6 +42,8 @@ class Writer {
 
   std::string name_of(const Graph&, ValueId);  // empty for an absent operand
   void set_name(const Graph&, ValueId, std::string);
+  // True the first time in a graph.
+  bool once(ValueId v, int64_t axis) { return top().split.insert({v.raw, axis}).second; }
   // The symbols of these sizes become known: those of a value that was computed.
   void note_sizes(const Graph&, ValueId);
 
@@ -47,9 +52,14 @@ class Writer {
     std::vector<Message> nodes, initializers;
     std::map<std::string, std::string, std::less<>> computed;  // sizes by their text
     std::unordered_map<uint32_t, std::string> names;           // of values
+    std::set<std::pair<uint32_t, int64_t>> split;              // values and axes
     const Graph* graph = nullptr;
   };
   void graph_nodes(const Graph&);
+  void node_by_body(const Graph&, NodeId, const Body&);
+  Message function(const Body&);
+  Names graph_outputs(const Graph&);  // a name for each output of the graph, which is that of no other output and no input
+  Message tensor(const TensorData&, const std::string& name);
   void outputs(const Graph&, Message*);
   Message value_info(const Graph&, ValueId, const std::string& name);
   std::string vector_of(Dim);  // one size as an i64 vector of one element
@@ -57,9 +67,16 @@ class Writer {
 
   const Module& module_;
   const ExportOptions& options_;
+  std::vector<ExternalData>* external_;
+  uint64_t external_end_ = 0;
   Diagnostics& diagnostics_;
+  bool in_function_ = false;  // constants are nodes there
+  std::vector<Message> functions_;
+  std::unordered_set<uint32_t> written_functions_;       // graphs
+  std::map<std::string, int64_t, std::less<>> domains_;  // besides that of the standard, with their versions
   std::vector<Scope> scopes_;
-  std::string_view node_name_;  // of the nodes that are being made
+  std::string_view node_name_;  // of the node that is being written
+  std::unordered_set<std::string> node_names_;
   std::unordered_set<std::string> used_;
   std::unordered_map<std::string, size_t> counters_;
   struct Place {
@@ -97,21 +114,29 @@ struct Site {
   std::string out(size_t r = 0) const { return w.name_of(g, g.result(n, r)); }
   Names outs() const;
   // The operator that gives the results of the node.
-  bool be(std::string_view op, const Names& in, const Attributes& a = {}) const {
-    w.node_of(op, in, a, outs());
+  bool be(std::string_view op, const Names& in, const Attributes& a = {}, std::string_view domain = {}) const {
+    w.node_of(op, in, a, outs(), domain);
     return true;
   }
 };
+
+// Do operators of this version take the type?
+bool has_dtype(DType, int64_t opset);
 
 using Rule = bool (*)(const Site&);  // false: these attributes or types have no operator
 struct RuleEntry {
   OpKind op;
   Rule write;
-  bool (*fits)(const Graph&, NodeId) = nullptr;  // null: all nodes of the kind
+  bool (*fits)(const Graph&, NodeId, int64_t opset) = nullptr;  // null: all nodes of the kind
 };
-const RuleEntry* find_rule(OpKind);
+// Null if the node has no operator.
+const RuleEntry* find_rule(const Graph&, NodeId, const OperatorSet&);
+// The MatMul of two matrices that becomes one Gemm with this Add, which alone reads it; invalid if there is none.
+NodeId product_of_gemm(const Graph&, NodeId add);
+
 std::span<const RuleEntry> elementwise_rules();
 std::span<const RuleEntry> movement_rules();
 std::span<const RuleEntry> nn_rules();
+std::span<const RuleEntry> microsoft_rules();  // of com.microsoft
 
 }  // namespace rlxc::onnx_export

@@ -213,8 +213,15 @@ bool ConstantReader::file(const Fields& f, TensorData* d, uint64_t bytes) {
 bool ConstantReader::attach(Graph& g, NodeId n, int64_t id, size_t at) {
   const auto it = ids_.find(id);
   if (it == ids_.end()) return doc_.error(Code::BadJson, "there is no constant with the id " + std::to_string(id), at);
-  if (!it->second.valid() && g.op(n) == OpKind::Constant)
-    return doc_.error(Code::MissingWeights, "the file of constant " + std::to_string(id) + " is not there", at);
+  if (!it->second.valid() && g.op(n) == OpKind::Constant) {
+    // A constant without its file becomes a parameter without values. All uses have been read.
+    const TypeId type = g.type_id(g.result(n));
+    const NodeId param = g.make_node(OpKind::Param, {}, doc_.module.attrs.intern(DataAttrs{}), {&type, 1}, {}, n);
+    g.set_value_name(g.result(param), doc_.module.symbol("constant_" + std::to_string(id)));
+    g.replace_all_uses(g.result(n), g.result(param));
+    g.erase(n);
+    return true;
+  }
   g.set_attrs(n, doc_.module.attrs.intern(DataAttrs{it->second}));
   return true;
 }

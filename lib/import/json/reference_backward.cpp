@@ -174,7 +174,7 @@ std::optional<std::array<ValueId, 3>> attention_gradients(Node& n) {  // q, k, v
   a.finite_mask = true;
   Term mask = n.in.size() == 5 ? term(n, 4) : term(n, 0).with({});
   if (a.mask == MaskKind::Custom) mask = mask.with(reference_custom_mask(n, mask.v));
-  const auto g = transform::attention_gradients(a, term(n, 0), term(n, 1), term(n, 2), mask, term(n, 3));
+  const auto g = transform::attention_gradients(a, term(n, 0), term(n, 1), term(n, 2), mask, term(n, 3), false);
   return std::array{g.q.v, g.k.v, g.v.v};
 }
 

@@ -213,11 +213,68 @@ ValueId scan_backward_xs(Node& n) {
                : scan_backward_result(n, static_cast<size_t>(i) + 1);
 }
 
-// A function with a custom gradient; imports its value only.
-ValueId custom_fn(Node& n) {
-  const auto out = read_reference_inline(n, "fwd_body", n.b, {n.in, {}});
+ValueId custom_value(Node& n, Builder& b, const std::vector<ValueId>& inputs) {
+  const auto out = read_reference_inline(n, "fwd_body", b, {inputs, {}});
   if (n.good && out.size() != 1) n.fail(Code::BadArity, "the body needs one output");
   return n.good ? out[0] : ValueId();
+}
+
+// A graph with inputs like these values.
+Graph& body_like(Node& n, std::span<const ValueId> values, std::vector<ValueId>* inputs) {
+  Module& m = n.doc.module;
+  Graph& g = m.graph(m.make_graph("custom" + std::to_string(m.graph_count())));
+  Builder b(g);
+  for (ValueId v : values) inputs->push_back(b.input("v" + std::to_string(inputs->size()), n.b.graph().type(v)));
+  return g;
+}
+
+// A function with derivatives of its own. Without them it is part of the graph.
+ValueId custom_fn(Node& n) {
+  const bool has_gradient = n.find("vjp_body"), has_tangent = n.find("jvp_body");
+  if (!has_gradient && !has_tangent) return custom_value(n, n.b, n.in);
+  const size_t count = n.in.size();
+  const auto is_real = [&](ValueId v) { return is_float(n.b.graph().dtype(v)); };
+  std::vector<ValueId> inputs;
+  std::vector<GraphId> bodies;
+  Graph& value = body_like(n, n.in, &inputs);
+  Builder in_value(value);
+  const ValueId y = custom_value(n, in_value, inputs);
+  if (!y.valid()) return ValueId();
+  if (!is_float(value.dtype(y))) return custom_value(n, n.b, n.in);
+  value.set_outputs(std::array{y});
+  bodies.push_back(value.id());
+  const Type result = value.type(y);
+  if (has_gradient) {
+    inputs.clear();
+    Graph& back = body_like(n, n.in, &inputs);
+    Builder b(back);
+    const ValueId of = b.input("primal_output", result), g = b.input("d_output", result);
+    const auto out = read_reference_inline(n, "vjp_body", b, {inputs, {{"primal_output", of}, {"d_output", g}}});
+    if (n.good && out.size() != count) n.fail(Code::BadArity, "\"vjp_body\" needs a gradient for each input");
+    std::vector<ValueId> given;
+    for (size_t i = 0; i < count && n.good; ++i)
+      if (is_real(n.in[i])) given.push_back(out[i]);
+    back.set_outputs(given);
+    bodies.push_back(back.id());
+  }
+  if (has_tangent) {
+    inputs.clear();
+    Graph& forward = body_like(n, n.in, &inputs);
+    Builder b(forward);
+    BoundInputs bound{inputs, {}};
+    for (size_t i = 0; i < count; ++i)
+      if (is_real(n.in[i]))
+        bound.by_name.emplace_back("tangent_" + std::to_string(i),
+                                   b.input("tangent" + std::to_string(i), n.b.graph().type(n.in[i])));
+    bound.by_name.emplace_back("primal_output", custom_value(n, b, inputs));
+    const auto out = n.good ? read_reference_inline(n, "jvp_body", b, bound) : std::vector<ValueId>();
+    if (n.good && out.size() != 1) n.fail(Code::BadArity, "\"jvp_body\" needs one output");
+    forward.set_outputs(out);
+    bodies.push_back(forward.id());
+  }
+  if (!n.good) return ValueId();
+  const NodeId made = n.b.create_node(OpKind::CustomOp, n.in, CustomAttrs{"CustomFn", has_gradient, has_tangent, false}, bodies);
+  return made.valid() ? n.b.graph().result(made) : ValueId();
 }
 
 // Ops that are known but cannot be imported.

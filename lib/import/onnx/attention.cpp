@@ -242,23 +242,27 @@ void flex_attention(Op& op) {
   op.set(0, weigh(op, p, v));
 }
 
-// x, tables of cosines and sines, positions (ai.onnx; com.microsoft has the positions second).
-void rotary(Op& op, size_t cos, size_t sin, size_t position) {
+void rotary_by_tables(Op& op, ValueId cos, ValueId sin, Dim half) {
   RopeAttrs a;
   a.style = op.i("interleaved", 0) != 0 ? RopeStyle::GptJ : RopeStyle::NeoX;
   a.n_rot = op.i("rotary_embedding_dim", 0);
   a.layout = op.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BHSD;
+  const int64_t heads = op.i("num_heads", 0);
+  if (op.rank(0) == 3) {
+    const auto hidden = op.dims().constant_value(op.sizes(0)[2]), width = op.dims().constant_value(half);
+    if (!hidden) return (void)op.unsupported("the hidden size must be known");
+    a.head_dim = heads > 0 ? *hidden / heads : width.value_or(0) * 2;
+    if (a.head_dim < 1) return (void)op.fail(Code::BadAttribute, "num_heads is missing");
+  }
+  op.set(0, op.b.create(OpKind::Rope, {op.in(0), cos, sin}, a));
+}
+
+// x, tables of cosines and sines, positions (ai.onnx; com.microsoft has the positions second).
+void rotary(Op& op, size_t cos, size_t sin, size_t position) {
   const std::vector<Dim> d = op.sizes(0);
   if (d.size() != 3 && d.size() != 4)
     return (void)op.fail(Code::BadShape, "needs [batch, length, hidden] or [batch, heads, length, size]: " + op.show(0));
   const Dim length = d.size() == 3 ? d[1] : d[2];
-  if (d.size() == 3) {
-    const auto hidden = op.dims().constant_value(d[2]), half = op.dims().constant_value(op.sizes(cos).back());
-    const int64_t heads = op.i("num_heads", 0);
-    if (!hidden) return (void)op.unsupported("the hidden size must be known");
-    a.head_dim = heads > 0 ? *hidden / heads : half.value_or(0) * 2;
-    if (a.head_dim < 1) return (void)op.fail(Code::BadAttribute, "num_heads is missing");
-  }
   ValueId c = op.in(cos), s = op.in(sin);
   if (op.has(position)) {
     ValueId at = op.b.cast(op.in(position), DType::I64);
@@ -267,7 +271,7 @@ void rotary(Op& op, size_t cos, size_t sin, size_t position) {
     c = op.b.create(OpKind::Gather, {c, at}, AxisAttrs{0});
     s = op.b.create(OpKind::Gather, {s, at}, AxisAttrs{0});
   }
-  op.set(0, op.b.create(OpKind::Rope, {op.in(0), c, s}, a));
+  rotary_by_tables(op, c, s, op.sizes(cos).back());
 }
 
 void rotary_embedding(Op& op) { rotary(op, 1, 2, 3); }
@@ -295,6 +299,7 @@ void causal_conv_with_state(Op& op) {
   if (op.rank(0) != 3 || op.rank(1) != 3)
     return (void)op.fail(Code::BadShape, "needs x [N,C,L] and w [C,1,k]: " + op.show(0) + ", " + op.show(1));
   const std::string_view activation = op.s("activation", "none");
+  if (op.i("ndim", 1) != 1) return (void)op.unsupported("more than one spatial axis");
   const auto k = op.dims().constant_value(op.sizes(1)[2]), channels = op.dims().constant_value(op.sizes(0)[1]);
   if (!k || *k < 1 || !channels || *channels < 1) return (void)op.unsupported("the kernel size and the channels must be known");
   if (activation != "none" && activation != "silu" && activation != "swish")

@@ -53,8 +53,10 @@ bool Importer::is_constant(Frame& f, ValueId v) {
 
 // Returns the promised contents of a model input if all short vectors are constants; else null.
 const TensorData* Importer::given_constant(const Frame& f, NodeId n) {
-  const auto it = options_.constant_contents && &f == frames_[0].get() ? input_values_.find(n.raw) : input_values_.end();
-  if (it == input_values_.end() || !can_be_known(type(it->second).dtype) || type(it->second).rank() > 1) return nullptr;
+  const auto it = &f == frames_[0].get() ? input_values_.find(n.raw) : input_values_.end();
+  if (it == input_values_.end() || (!options_.constant_contents && !stated_value(it->second)) ||
+      !can_be_known(type(it->second).dtype) || type(it->second).rank() > 1)
+    return nullptr;
   return given(it->second);
 }
 

@@ -161,7 +161,10 @@ void conv(Op& op) {
   op.set(0, op.b.create(OpKind::Conv, operands, *a));
 }
 
+// Row alpha: pads are operand 2, and the bias is operand 3.
 void conv_transpose(Op& op) {
+  const bool by_operand = op.row.alpha != 0;
+  const size_t bias = by_operand ? 3 : 2;
   Windows w;
   if (!spatial_operands(op, 1) || !kernel_of_weights(op, std::span(op.sizes(1)).subspan(2), &w.kernel)) return;
   const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
@@ -174,6 +177,12 @@ void conv_transpose(Op& op) {
   if (!fill(op, "strides", n, 1, 1, &a.strides) || !fill(op, "dilations", n, 1, 1, &a.dilations) ||
       !fill(op, "output_padding", n, 0, 0, &a.output_padding) || !fill(op, "pads", 2 * n, 0, -kMaxEntry, &pads))
     return;
+  if (by_operand && op.has(2)) {
+    const auto given = op.need_ints(2, "pads");
+    if (!given) return;
+    if (given->size() != 2 * n) return (void)op.fail(Code::BadShape, "pads needs " + std::to_string(2 * n) + " entries");
+    pads = *given;
+  }
   a.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   a.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
   const std::string_view mode = op.s("auto_pad", "NOTSET");
@@ -201,7 +210,7 @@ void conv_transpose(Op& op) {
     a.pads_end[i] = total - a.pads_begin[i];
   }
   std::vector<ValueId> operands{op.in(0), op.in(1)};
-  if (op.has(2)) operands.push_back(op.in(2));
+  if (op.has(bias)) operands.push_back(op.in(bias));
   op.set(0, op.b.create(OpKind::ConvTranspose, operands, a));
 }
 

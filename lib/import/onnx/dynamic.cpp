@@ -30,15 +30,20 @@ ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::M
 
 }  // namespace
 
-std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
+std::optional<Dim> known_element(Op& op, ValueId vector, int64_t i) {
   const Graph& g = op.graph();
-  while (vector.valid() && g.rank(vector) == 1) {
+  while (vector.valid() && g.rank(vector) <= 1) {
     if (const TensorData* t = op.im.contents(vector); t && i < t->elements()) {
       const double v = element_as_double(*t, i);
-      return v == std::trunc(v) && std::fabs(v) < 1e15 ? std::optional(static_cast<int64_t>(v)) : std::nullopt;
+      return v == std::trunc(v) && std::fabs(v) < 1e15 ? std::optional(op.dims().constant(static_cast<int64_t>(v)))
+                                                       : std::nullopt;
     }
     const NodeId n = g.def(vector);
-    if (g.op(n) == OpKind::Cast) {
+    if (g.op(n) == OpKind::DimValue) {
+      const auto& stated = g.attrs<DimsAttrs>(n).dims;
+      return i < std::ssize(stated) ? std::optional(stated[static_cast<size_t>(i)]) : std::nullopt;
+    }
+    if (g.op(n) == OpKind::Cast || g.op(n) == OpKind::Reshape) {
       vector = g.operand(n, 0);
       continue;
     }
@@ -56,6 +61,11 @@ std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
     vector = part;
   }
   return std::nullopt;
+}
+
+std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
+  const auto d = known_element(op, vector, i);
+  return d ? op.dims().constant_value(*d) : std::nullopt;
 }
 
 ValueId iota(Op& op, ValueId n) { return op.b.unary(OpKind::Iota, op.b.reshape(op.b.cast(n, DType::I64), {})); }
@@ -97,7 +107,7 @@ ValueId broadcast_to(Op& op, ValueId x, ValueId sizes, int64_t count) {
 void range_by_data(Op& op) {
   const DType t = op.dtype(0);
   std::array<ValueId, 3> v;
-  for (size_t i = 0; i < 3; ++i) v[i] = op.b.reshape(op.in(i), {});
+  for (size_t i = 0; i < 3; ++i) v[i] = op.has(i) ? op.b.reshape(op.in(i), {}) : op.b.scalar(t, 1);
   const ValueId span = op.b.cast(op.b.sub(v[1], v[0]), DType::F64),
                 n = op.b.unary(OpKind::Ceil, op.b.div(span, op.b.cast(v[2], DType::F64)));
   op.set(0, op.b.add(v[0], op.b.mul(op.b.cast(iota(op, n), t), v[2])));
@@ -116,6 +126,45 @@ ValueId part(Op& op, ValueId x, int64_t axis, ValueId start, ValueId n) {
 }  // namespace
 
 ValueId first_part(Op& op, ValueId x, int64_t axis, ValueId n) { return part(op, x, axis, {}, n); }
+
+ValueId tile_by_data(Op& op, ValueId x, ValueId repeats) {
+  const int count = op.graph().rank(x);
+  for (int64_t i = 0; i < count && x.valid(); ++i) {
+    if (constant_element(op, repeats, i) == 1) continue;
+    const ValueId own = size_value(op, op.graph().dims(x)[static_cast<size_t>(i)]);
+    const ValueId at = iota(op, op.b.mul(own, element(op, repeats, i)));
+    x = op.b.create(OpKind::Gather, {x, op.b.create(OpKind::Mod, {at, own})}, AxisAttrs{i});
+  }
+  return x;
+}
+
+ValueId pad_by_data(Op& op, ValueId x, ValueId pads, const std::vector<int64_t>& axes, PadMode mode, ValueId fill) {
+  const auto count = static_cast<int64_t>(axes.size());
+  const ValueId zero = number(op, 0), one = number(op, 1);
+  for (int64_t i = 0; i < count && x.valid(); ++i) {
+    if (constant_element(op, pads, i) == 0 && constant_element(op, pads, count + i) == 0) continue;
+    const int64_t axis = axes[static_cast<size_t>(i)];
+    std::vector<Dim> along(static_cast<size_t>(op.graph().rank(x)), Dim(1));
+    const ValueId own = size_value(op, op.graph().dims(x)[static_cast<size_t>(axis)]), last = op.b.sub(own, one);
+    const ValueId before = element(op, pads, i);
+    const ValueId places = iota(op, op.b.add(op.b.add(own, before), element(op, pads, count + i)));
+    if (!places.valid()) return {};
+    along[static_cast<size_t>(axis)] = op.graph().dims(places)[0];
+    const ValueId at = op.b.sub(places, before);
+    ValueId from = at_most(op, at_least(op, at, zero), last);
+    if (mode == PadMode::Wrap) from = op.b.create(OpKind::Mod, {at, own});
+    if (mode == PadMode::Reflect) {  // a period of both directions, without the ends twice
+      const ValueId period = at_least(op, op.b.mul(last, number(op, 2)), one);
+      const ValueId within = op.b.create(OpKind::Mod, {at, period});
+      from = at_most(op, within, op.b.sub(period, within));
+    }
+    x = op.b.create(OpKind::Gather, {x, from}, AxisAttrs{axis});
+    if (mode != PadMode::Constant) continue;
+    const ValueId inside = op.b.create(OpKind::And, {op.b.create(OpKind::Ge, {at, zero}), op.b.create(OpKind::Lt, {at, own})});
+    x = op.b.create(OpKind::Where, {op.b.reshape(inside, along), x, fill});
+  }
+  return x;
+}
 
 void top_k_by_data(Op& op, TopKAttrs a) {
   a.k = op.sizes(0)[static_cast<size_t>(a.axis)];
@@ -181,6 +230,12 @@ void compress(Op& op) {
   }
   if (op.dtype(1) != DType::Bool || op.rank(1) != 1)
     return (void)op.fail(Code::BadType, "the condition must be a vector of bools, is " + op.show(1));
+  if (const TensorData* mask = op.tensor(1)) {
+    std::vector<int64_t> kept;
+    for (int64_t i = 0; i < mask->elements(); ++i)
+      if (element_as_int(*mask, i) != 0) kept.push_back(i);
+    return op.set(0, op.b.create(OpKind::Gather, {x, op.b.ints(std::move(kept))}, AxisAttrs{axis}));
+  }
   const ValueId found = op.b.unary(OpKind::NonZero, op.in(1));
   if (found.valid())
     op.set(0, op.b.create(OpKind::Gather, {x, op.b.reshape(found, {op.graph().dims(found)[1]})}, AxisAttrs{axis}));

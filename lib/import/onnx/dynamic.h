@@ -4,7 +4,8 @@
 
 namespace rlxc::onnx_import {
 
-// Returns element `i` of a vector if it is a constant integer. The vector may be a concatenation.
+// Returns element `i` of a vector if it is a dim, or a constant integer. The vector may be a concatenation.
+std::optional<Dim> known_element(Op&, ValueId vector, int64_t i);
 std::optional<int64_t> constant_element(Op&, ValueId vector, int64_t i);
 ValueId iota(Op&, ValueId n);  // 0..n-1, i64
 // Broadcasts x to the `count` sizes in an integer vector (numpy, both ways).
@@ -12,6 +13,9 @@ ValueId broadcast_to(Op&, ValueId x, ValueId sizes, int64_t count);
 // Slices one axis. Start and end are elements `i` of two vectors.
 ValueId slice_by_data(Op&, ValueId x, int64_t axis, ValueId starts, ValueId ends, int64_t i, int64_t step);
 void range_by_data(Op&);
+ValueId tile_by_data(Op&, ValueId x, ValueId repeats);  // one number per axis
+// Pads each axis of `axes` by two elements of a vector [2*axes]: the first pads, then the last ones. `fill`: of constant mode.
+ValueId pad_by_data(Op&, ValueId x, ValueId pads, const std::vector<int64_t>& axes, PadMode, ValueId fill);
 // A TopK with data-dependent k: sorts all, then takes the first k slices (operand 1).
 void top_k_by_data(Op&, TopKAttrs);
 ValueId first_part(Op&, ValueId x, int64_t axis, ValueId n);  // the first n slices along an axis, at most all

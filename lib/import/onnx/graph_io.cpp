@@ -4,6 +4,7 @@
 
 #include "import/onnx/importer.h"
 #include "ir/dim_postfix.h"
+#include "support/parse_number.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -61,7 +62,8 @@ void Importer::declare_initializer(Bytes b, bool sparse) {
   if (view.name.empty()) return diagnostics_.error(Code::BadTensor, "an initializer has no name");
   bool missing = false;
   auto data = sparse ? source_.load_sparse(sparse_view, place, diagnostics_) : source_.load(view, place, diagnostics_, &missing);
-  const ValId v = data ? constant(std::move(*data), missing) : bad_value();
+  const bool trainable = options_.trainable && data && is_float(data->dtype) && !data->dims.empty();
+  const ValId v = data ? constant(std::move(*data), missing, trainable) : bad_value();
   if (!bind(symbol(view.name), v)) diagnostics_.error(Code::DuplicateName, "two initializers have this name", place);
 }
 
@@ -198,9 +200,10 @@ void Importer::main_inputs(const GraphInfo& info) {
     if (given.valid() && vals_[given.raw].bad) continue;
     auto t = view.has_type ? read_type(view.type, place) : std::nullopt;
     if (!view.has_type) diagnostics_.error(Code::BadType, "it has no type", place);
-    if (t && !t->ranked && t->kind == TypeKind::Tensor) {
+    if (t && !t->ranked && t->kind == TypeKind::Tensor && !find_shape(view.name, &*t)) {
       diagnostics_.error(Code::UnsupportedAttribute, "it is declared without a shape", place,
-                         "export the model with shapes (unknown sizes may be symbols)");
+                         "--shape " + module_.text(s).shell_word() +
+                             "=2x3 gives it one (sizes or names); rlxc run --data takes it from the data");
       t.reset();
     }
     ValId v;
@@ -219,6 +222,29 @@ void Importer::main_inputs(const GraphInfo& info) {
     if (view.name.empty()) diagnostics_.error(Code::BadGraph, "an input has no name");
     else if (!bind(s, v)) diagnostics_.error(Code::DuplicateName, "two inputs have this name", place);
   }
+}
+
+// Completes the type of an input by --shape, or by its data.
+bool Importer::find_shape(std::string_view name, Type* t) {
+  for (const auto& [input, words] : options_.shapes) {
+    if (input != name) continue;
+    for (std::string_view rest = words; !rest.empty();) {
+      const size_t cut = std::min(rest.find('x'), rest.size());
+      const std::string_view word = rest.substr(0, cut);
+      int64_t size = 0;
+      const bool number = parse_number(word, &size);
+      if (word.empty() || (number && (size < 0 || size > Dim::kMax))) return false;
+      t->dims.push_back(number ? Dim(size) : named_dim(word));
+      rest.remove_prefix(std::min(cut + 1, rest.size()));
+    }
+    t->ranked = true;
+    return true;
+  }
+  const auto data = options_.contents ? options_.contents(frame().graph->inputs().size(), t->kind) : std::nullopt;
+  if (!data || data->dtype != t->dtype) return false;
+  for (int64_t d : data->dims) t->dims.emplace_back(d);
+  t->ranked = true;
+  return true;
 }
 
 void Importer::main_outputs(const GraphInfo& info) {
@@ -315,17 +341,38 @@ void Importer::check_bindings() {
 
 // Bodies.
 
-Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const Type> types,
-                             std::vector<Frame::Capture>* captures, Graph* reuse) {
+Graph* Importer::make_body(std::string_view name, std::vector<Frame::Capture>* captures, Graph* reuse,
+                           const std::function<void()>& declare,
+                           const std::function<std::optional<std::vector<ValueId>>()>& nodes) {
   const size_t errors = diagnostics_.errors();
   Graph& g = reuse ? *reuse : module_.graph(module_.make_graph(std::string(name)));
   const auto index = static_cast<uint16_t>(frames_.size());
   frames_.push_back(std::make_unique<Frame>(g, &local_));
-  bool entered = false;
+  bool made = false;
   const std::string prefix = scopes_.back().prefix;
   if (enter(index, false, prefix, *scopes_.back().opsets)) {
-    entered = true;
-    GraphInfo info;
+    declare();
+    for (const Frame::Capture& c : *captures) {
+      frame().capture_of.emplace(c.outer.raw, frame().captures.size());
+      const std::string_view capture_name = module_.bytes(vals_[c.outer.raw].name);
+      frame().captures.push_back(
+          {c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
+    }
+    if (const auto outputs = nodes()) {
+      g.set_outputs(*outputs);
+      made = true;
+    }
+    *captures = frame().captures;
+    leave();
+  }
+  frames_.pop_back();
+  return made && local_.ok() && diagnostics_.errors() == errors ? &g : nullptr;
+}
+
+Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const Type> types,
+                             std::vector<Frame::Capture>* captures, Graph* reuse) {
+  GraphInfo info;
+  const auto declare = [&] {
     read_graph(body, &info);
     if (info.inputs.size() != types.size())
       local_.error(Code::BadGraph, "the body has " + std::to_string(info.inputs.size()) + " inputs, the node gives " +
@@ -337,12 +384,8 @@ Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const 
       frame().leaf_names.insert(symbol(view.name).raw);
       if (!bind(symbol(view.name), v)) local_.error(Code::DuplicateName, "the body defines " + quote(view.name) + " twice");
     }
-    for (const Frame::Capture& c : *captures) {
-      frame().capture_of.emplace(c.outer.raw, frame().captures.size());
-      const std::string_view capture_name = module_.text(vals_[c.outer.raw].name);
-      frame().captures.push_back(
-          {c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
-    }
+  };
+  return make_body(name, captures, reuse, declare, [&]() -> std::optional<std::vector<ValueId>> {
     if (local_.ok()) import_nodes(body, 1);
     std::vector<ValueId> outputs;
     for (size_t i = 0; i < info.outputs.size() && local_.ok() && !over_limit_; ++i) {
@@ -352,13 +395,38 @@ Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const 
       if (!v.valid()) local_.error(Code::UnknownName, "the body does not define its output " + quote(view.name));
       else if (const ValueId id = materialise(v); id.valid()) outputs.push_back(id);
     }
-    if (outputs.size() == info.outputs.size()) g.set_outputs(outputs);
-    else entered = false;
-    *captures = frame().captures;
-    leave();
+    if (outputs.size() != info.outputs.size()) return std::nullopt;
+    return outputs;
+  });
+}
+
+Graph* Importer::build_body(std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures,
+                            const std::function<std::vector<ValueId>(std::span<const ValueId>)>& nodes) {
+  std::vector<ValueId> inputs;
+  const auto declare = [&] {
+    for (size_t i = 0; i < types.size(); ++i)
+      inputs.push_back(frame().builder.input(fresh_name(std::string(name) + "_" + std::to_string(i)), types[i]));
+  };
+  return make_body(name, captures, nullptr, declare, [&]() -> std::optional<std::vector<ValueId>> {
+    std::vector<ValueId> outputs = nodes(inputs);
+    if (outputs.empty()) return std::nullopt;
+    return outputs;
+  });
+}
+
+std::vector<BodyInput> Importer::body_inputs(Bytes body) {
+  std::vector<BodyInput> out;
+  WireReader r(body);
+  while (r.next()) {
+    if (r.tag() != bytes_field(11)) continue;
+    ValueInfoView view;
+    const Bytes info = r.bytes();
+    const bool read = read_value_info(info, &view) && view.has_type;
+    const auto t = read ? read_type(view.type, "input " + quote(view.name)) : std::nullopt;
+    if (!t) local_.error(Code::BadGraph, "input " + quote(view.name) + " of the body has no type");
+    else out.push_back({std::string(view.name), *t});
   }
-  frames_.pop_back();
-  return entered && local_.ok() && diagnostics_.errors() == errors ? &g : nullptr;
+  return out;
 }
 
 void Importer::add_capture_inputs(Graph& g, std::span<const Frame::Capture> captures) {
@@ -366,7 +434,7 @@ void Importer::add_capture_inputs(Graph& g, std::span<const Frame::Capture> capt
   std::unordered_set<uint32_t> names;
   for (NodeId n : g.inputs()) names.insert(g.value_name(g.result(n)).raw);
   for (const Frame::Capture& c : captures) {
-    std::string name(module_.text(vals_[c.outer.raw].name));
+    std::string name(module_.bytes(vals_[c.outer.raw].name));
     const std::string base = name;
     for (int i = 1; names.contains(module_.symbol(name).raw); ++i) name = base + "_" + std::to_string(i);
     names.insert(module_.symbol(name).raw);
@@ -403,11 +471,11 @@ std::vector<ValId> Importer::inline_body(Bytes body, std::span<const ValId> inpu
 
 namespace {
 
-std::unique_ptr<Module> import_model(const std::shared_ptr<const MappedFile>& file, const std::string& path,
-                                     const ModelView& model, const ImportOptions& options, Diagnostics& d) {
-  const size_t errors = d.errors(), slash = path.rfind('/');
-  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
-                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
+std::unique_ptr<Module> import_model(const std::shared_ptr<const MappedFile>& file, bool on_disk, const ModelView& model,
+                                     const ImportOptions& options, Diagnostics& d) {
+  const size_t errors = d.errors(), name = file->path().rfind('/') + 1;
+  TensorSource source(file, name == 0 ? "." : file->path().substr(0, name), on_disk ? file->path().substr(name) : "",
+                      options.missing_weights);
   auto module = std::make_unique<Module>();
   Importer importer(*module, source, model, options, d);
   importer.run();
@@ -415,14 +483,10 @@ std::unique_ptr<Module> import_model(const std::shared_ptr<const MappedFile>& fi
   return d.errors() == errors ? std::move(module) : nullptr;
 }
 
-}  // namespace
-
-std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions& options, Diagnostics& d) {
-  auto mapped = open_model_file(path, d);
-  if (!mapped) return nullptr;
-  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+std::unique_ptr<Module> import_file(const std::shared_ptr<const MappedFile>& file, bool on_disk, const ImportOptions& options,
+                                    Diagnostics& d) {
   if (file->size() == 0) {
-    d.error(Code::NotAModel, "the file is empty", quote(path));
+    d.error(Code::NotAModel, "the file is empty", quote(file->path()));
     return nullptr;
   }
   ModelView model;
@@ -432,19 +496,30 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
             model.graphs > 1 ? "it holds several graphs"
             : some           ? "the file is cut short or damaged"
                              : "it is not an ONNX model",
-            quote(path));
+            quote(file->path()));
     return nullptr;
   }
   const Diagnostics before = d;
-  auto module = import_model(file, path, model, options, d);
+  auto module = import_model(file, on_disk, model, options, d);
   if (module || !options.contents || options.constant_contents || d.exit() != ExitCode::Unsupported) return module;
   // Sizes may be computed from the promised contents.
   ImportOptions constant = options;
   constant.constant_contents = true;
   Diagnostics second = before;
-  module = import_model(file, path, model, constant, second);
+  module = import_model(file, on_disk, model, constant, second);
   if (module) d = std::move(second);
   return module;
+}
+
+}  // namespace
+
+std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions& options, Diagnostics& d) {
+  auto mapped = open_model_file(path, d);
+  return mapped ? import_file(std::make_shared<const MappedFile>(std::move(*mapped)), true, options, d) : nullptr;
+}
+
+std::unique_ptr<Module> import_onnx(std::shared_ptr<const MappedFile> file, const ImportOptions& options, Diagnostics& d) {
+  return import_file(file, false, options, d);
 }
 
 }  // namespace rlxc::onnx_import

@@ -67,7 +67,24 @@ HANDLER(linear_attention)
 HANDLER(skip_layer_norm) HANDLER(skip_rms_norm) HANDLER(simplified_layer_norm) HANDLER(embed_layer_norm) HANDLER(fused_matmul)
 HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(nhwc_max_pool) HANDLER(ms_group_norm)
 HANDLER(skip_group_norm) HANDLER(bias_unary) HANDLER(quick_gelu) HANDLER(bias_add) HANDLER(bias_split_gelu)
-HANDLER(gemm_fast_gelu)
+HANDLER(gemm_fast_gelu) HANDLER(fused_matmul_activation) HANDLER(bias_softmax) HANDLER(bias_dropout) HANDLER(gated_rms_norm)
+HANDLER(linear_attention_gate) HANDLER(gated_add) HANDLER(gemma_rotary) HANDLER(multimodal_rotary) HANDLER(torch_embedding)
+
+// microsoft_tokens.cpp
+HANDLER(ngram_repeat_block) HANDLER(bifurcation_detector) HANDLER(murmur_hash) HANDLER(ms_unique) HANDLER(unfold_tensor)
+HANDLER(word_conv_embedding) HANDLER(crop_and_resize) HANDLER(is_all_finite)
+
+// microsoft_packed.cpp, microsoft_sparse.cpp
+HANDLER(remove_padding) HANDLER(restore_padding) HANDLER(packed_attention_layer) HANDLER(packed_multi_head_attention)
+HANDLER(paged_attention) HANDLER(sparse_attention) HANDLER(longformer_attention) HANDLER(relative_position_bias)
+HANDLER(gated_relative_position_bias)
+
+// microsoft_search.cpp
+HANDLER(beam_search) HANDLER(greedy_search)
+
+// microsoft_weights.cpp
+HANDLER(matmul_n_bits) HANDLER(matmul_n_bits_mlp) HANDLER(matmul_n_bits_qkv) HANDLER(matmul_bnb4) HANDLER(matmul_fp_q4)
+HANDLER(matmul_fp4_blocks) HANDLER(matmul_fp8_blocks) HANDLER(gemm_float8) HANDLER(matmul_integer16)
 
 // microsoft_attention.cpp
 HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(q_attention) HANDLER(multi_head_attention)
@@ -77,9 +94,11 @@ HANDLER(group_query_attention) HANDLER(decoder_masked_multi_head_attention) HAND
 HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
 
 // microsoft_quant.cpp
-HANDLER(mixture_of_experts) HANDLER(quantised_mixture) HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
+HANDLER(mixture_of_experts) HANDLER(quantised_mixture) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
 HANDLER(q_gemm) HANDLER(mul_integer) HANDLER(qlinear_elementwise) HANDLER(qlinear_where) HANDLER(qlinear_concat)
-HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax)
+HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax) HANDLER(reduce_sum_integer)
+HANDLER(q_embed_layer_norm) HANDLER(quantize_with_order) HANDLER(dequantize_with_order) HANDLER(q_ordered_gelu)
+HANDLER(q_ordered_layer_norm) HANDLER(q_ordered_matmul)
 
 // ml.cpp
 HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)

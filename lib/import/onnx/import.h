@@ -14,6 +14,11 @@
 #include "ir/graph.h"
 #include "support/diagnostics.h"
 
+namespace rlxc {
+class MappedFile;
+struct OpDefinition;
+}  // namespace rlxc
+
 namespace rlxc::onnx_import {
 
 // Policy for tensors whose external file cannot be opened. Refuse: an error. AllowSome: an error unless another external file
@@ -24,19 +29,24 @@ struct ImportOptions {
   DimBindings bind = {};  // values of symbols of the model
   // Input symbols that equal another symbol or a number.
   std::vector<std::pair<std::string, std::string>> assume = {};
-  size_t max_nodes = 20'000'000;                // ONNX nodes; nodes of bodies count each time they are imported
-  uint64_t max_operations = uint64_t{1} << 33;  // for values computed from constants
-  int max_depth = 64;                           // of nested subgraphs and function calls
-  size_t max_expansion = 1'000'000;             // ONNX nodes of expanded functions, counted per call
+  std::vector<std::pair<std::string, std::string>> shapes = {};  // of inputs that are declared without one: "2x3xseq"
+  std::vector<std::pair<std::string, std::string>> values = {};  // contents of scalar and vector inputs: "1,2"
+  size_t max_nodes = 20'000'000;                                 // ONNX nodes; nodes of bodies count each time they are imported
+  uint64_t max_operations = uint64_t{1} << 33;                   // for values computed from constants
+  int max_depth = 64;                                            // of nested subgraphs and function calls
+  size_t max_expansion = 1'000'000;                              // ONNX nodes of expanded functions, counted per call
   MissingWeights missing_weights = MissingWeights::Refuse;
+  bool trainable = false;  // float initializers with axes are parameters, however small; otherwise small ones are constants
   // Returns the contents of the i-th input, if a shape depends on them. The module is then valid for these contents only, with a
   // warning. Unset: models of that kind are unsupported.
   std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};
+  const std::vector<OpDefinition>* operations = nullptr;  // of the user; null: none
   bool constant_contents = false;  // treat all short vectors as constants; otherwise only if the model is unsupported without
 };
 
-// Returns null on errors.
+// Return null on errors. The second form reads a copy of a file in memory; external weights are beside its path.
 std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions&, Diagnostics&);
+std::unique_ptr<Module> import_onnx(std::shared_ptr<const MappedFile>, const ImportOptions&, Diagnostics&);
 
 // The supported operators, sorted by domain ("" is ai.onnx) and name. `op`: the IR op of a regular operator; others become
 // several nodes, or depend on attributes.
@@ -44,7 +54,9 @@ struct OperatorInfo {
   std::string_view domain, name;
   int min_inputs, max_inputs;  // -1: any number
   std::optional<OpKind> op;
+  std::string_view refusal;  // why it is not supported; empty if it is
 };
+// All operators that the tables name, by domain and name.
 std::vector<OperatorInfo> imported_operators();
 
 }  // namespace rlxc::onnx_import

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/onnx/op.h"
+#include "ir/custom_op.h"
 #include "support/progress.h"
 #include "support/text.h"
 
@@ -133,7 +134,7 @@ bool Importer::run() {
   check_bindings();
   leave();
   refuse_unless_utf8(module_.name.bytes(), diagnostics_);
-  for (size_t i = 0; i < module_.strings.size(); ++i) refuse_unless_utf8(module_.text(Symbol(i)), diagnostics_);
+  for (size_t i = 0; i < module_.strings.size(); ++i) refuse_unless_utf8(module_.bytes(Symbol(i)), diagnostics_);
   for (const auto& [name, index] : model_dims_) refuse_unless_utf8(name, diagnostics_);
   return diagnostics_.ok();
 }
@@ -257,7 +258,7 @@ bool Importer::import_nodes(Bytes container, uint32_t node_field) {
     }
     for (const auto& [name, b] : stuck) {
       read_node(b, &view);
-      const std::string text = quote(module_.text(Symbol(name)));
+      const std::string text = module_.text(Symbol(name)).quoted();
       if (pending.contains(name))
         diagnostics_.error(Code::BadGraph, "reads " + text + ", which depends on this node or on another one in error (a cycle)",
                            where(view));
@@ -377,10 +378,14 @@ void Importer::free_names(Bytes graph, std::vector<std::string_view>* out, int d
 void Importer::dispatch(NodeWork& work) {
   const NodeView& node = work.view;
   const OpRow* row = find_row(node.domain, node.op_type);
-  if (!row) {
+  if (!row || !row->handler) {
+    if (options_.operations)
+      if (const OpDefinition* own = find_definition(*options_.operations, node.domain, node.op_type))
+        return custom_op(*own, work);
     if (const FunctionView* f = find_function(node)) return call_function(*f, work, where(node));
-    diagnostics_.error(Code::UnsupportedOp, "the operator is not supported", where(node),
-                       "rlxc list onnx shows what is; a function of the model may define it");
+    diagnostics_.error(Code::UnsupportedOp,
+                       "the operator is not supported" + (row ? ": " + std::string(row->refusal) : std::string()), where(node),
+                       "rlxc list onnx shows what is; a function of the model or a file for --ops may define it");
     return finish_node(work, {});
   }
   while (!work.inputs.empty() && !work.inputs.back().valid()) work.inputs.pop_back();
@@ -449,10 +454,10 @@ void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
     if (!work.outputs[i].valid()) continue;
     const ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
     if (!bind(work.outputs[i], v))
-      diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice",
+      diagnostics_.error(Code::DuplicateName, "the value " + module_.text(work.outputs[i]).quoted() + " is defined twice",
                          where(work.view));
     if (vals_[v.raw].id.valid() && !type(v).is_static())
-      if (const auto given = declared(work.outputs[i])) reconcile(vals_[v.raw].id, *given, module_.text(work.outputs[i]), false);
+      if (const auto given = declared(work.outputs[i])) reconcile(vals_[v.raw].id, *given, module_.bytes(work.outputs[i]), false);
   }
 }
 

@@ -1,6 +1,7 @@
 // The state of one import: graphs under construction, name scopes, and lazily created values.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -62,6 +63,12 @@ struct Scope {
   size_t first_undo = 0;
 };
 
+// An input that a body declares.
+struct BodyInput {
+  std::string name;
+  Type type;
+};
+
 struct OpRow;
 
 // A node being imported: its message and the values of its names. Reused per depth to reuse the vectors.
@@ -96,7 +103,7 @@ class Importer {
   const TensorData* given(ValId);  // contents that the options promise for an input of the model
   ValId value(ValueId);            // of the current frame
   ValId known_value(Known);
-  ValId constant(TensorData, bool missing = false);
+  ValId constant(TensorData, bool missing = false, bool trainable = false);
   ValId bad_value();
   std::optional<TensorData> load(Bytes tensor_proto, const std::string& where, bool* missing);
   TensorSource& source() { return source_; }
@@ -105,6 +112,12 @@ class Importer {
   // which may be given in advance. Returns null on errors.
   Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures,
                      Graph* reuse = nullptr);
+  // Builds a body with inputs of these types. `nodes` gets them, and returns the outputs (none: an error, reported); it runs in
+  // the scope of the body, whose builder is that of `frame`.
+  Graph* build_body(std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures,
+                    const std::function<std::vector<ValueId>(std::span<const ValueId>)>& nodes);
+  std::vector<BodyInput> body_inputs(Bytes graph);  // as declared
+  ValId visible(ValId);                             // a value of this frame or an outer one, as a value of this frame
   void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
   // Inlines a body that runs once, on these inputs, into the current graph. Returns an empty vector on errors.
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
@@ -132,6 +145,8 @@ class Importer {
   bool read_graph(Bytes graph, GraphInfo*);
   void declare_initializer(Bytes proto, bool sparse);
   void main_inputs(const GraphInfo&);
+  bool find_shape(std::string_view input, Type*);
+  const std::string* stated_value(ValId) const;  // the words of --value for an input
   void main_outputs(const GraphInfo&);
   bool import_nodes(Bytes container, uint32_t node_field);
   bool import_node(Bytes, Symbol* missing);
@@ -145,6 +160,7 @@ class Importer {
   void substitute_references(NodeView&);
   bool valid_attributes(const NodeView&);
   void dispatch(NodeWork&);
+  void custom_op(const OpDefinition&, NodeWork&);
   void finish_node(NodeWork&, std::span<const ValId> results);
   std::string where(const NodeView&) const;
 
@@ -155,6 +171,8 @@ class Importer {
   ValId lookup(Symbol);
   bool bind(Symbol, ValId);  // false: the scope has the name already
   ValId capture(ValId, uint16_t from, uint16_t to);
+  Graph* make_body(std::string_view name, std::vector<Frame::Capture>* captures, Graph* reuse,
+                   const std::function<void()>& declare, const std::function<std::optional<std::vector<ValueId>>()>& nodes);
   const TensorData& tensor_data(uint32_t index) const;
   bool is_constant(Frame&, ValueId);
   const TensorData* given_constant(const Frame&, NodeId);
@@ -176,8 +194,9 @@ class Importer {
   struct LazyTensor {
     TensorData data;
     DataId id;
-    bool missing = false;
+    bool missing = false, trainable = false;
   };
+  bool is_literal(const LazyTensor&) const;
   std::deque<LazyTensor> tensors_;
   std::map<uint32_t, std::optional<TensorData>> given_;
   std::unordered_map<uint32_t, ValId> input_values_;  // of the main graph, by node

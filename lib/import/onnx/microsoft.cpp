@@ -13,8 +13,9 @@ namespace {
 // `activation_` (FusedGemm).
 ValueId activate(Op& op, ValueId x) {
   const std::string_view name = op.s("activation", "");
-  if (name.empty() || !x.valid()) return x;
   const auto params = op.floats("activation_params");
+  for (const char* other : {"activation_alpha", "activation_beta", "activation_gamma"}) op.f(other, 0);  // not all have a meaning
+  if (name.empty() || !x.valid()) return x;
   const auto parameter = [&](std::string_view attribute, size_t i, double fallback) {
     if (i < params.size()) return params[i];
     return attribute.empty() ? fallback : op.f("activation_" + std::string(attribute), fallback);
@@ -46,7 +47,9 @@ void skip_norm(Op& op, OpKind kind, size_t beta, size_t bias) {
   op.set(0, op.graph().result(n, 0));
   op.set(3, op.graph().result(n, 1));
   if (!op.wants(1) && !op.wants(2)) return;
-  const ValueId sum = op.b.cast(op.graph().result(n, 1), DType::F32);
+  const auto wide = [&](ValueId v) { return op.b.cast(v, DType::F32); };
+  ValueId sum = op.b.add(wide(x), wide(skip));  // not rounded to the type of x
+  if (op.has(bias)) sum = op.b.add(sum, wide(op.in(bias)));
   const int64_t last = op.rank(0) - 1;
   const ValueId mean = op.b.reduce(ReduceOp::Mean, sum, {last}, true);
   const ValueId centred = kind == OpKind::FusedResidualLN ? op.b.sub(sum, mean) : sum;  // RMS norms have no mean
@@ -66,6 +69,11 @@ void simplified_layer_norm(Op& op) {
   if (axis) op.set(0, op.b.create(OpKind::RmsNorm, {op.in(0), op.in(1)}, NormAttrs{*axis, op.f("epsilon", 1e-5)}));
 }
 
+ValueId real_tokens(Op& op, size_t mask) {
+  return op.has(mask) ? op.b.reduce(ReduceOp::Sum, op.b.cast(op.in(mask), DType::I32), {1}, false)
+                      : op.b.expand(op.b.scalar(DType::I32, 0), {op.sizes(0)[0]});
+}
+
 // Operands: ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids.
 void embed_layer_norm(Op& op) {
   op.i("mask_index_type", 0);  // type of output 1, determined by the mask
@@ -74,11 +82,7 @@ void embed_layer_norm(Op& op) {
   ValueId x = op.b.add(look(2, op.in(0)), look(3, op.has(8) ? op.in(8) : positions(op, op.sizes(0)[1])));
   if (op.has(1) && op.has(4)) x = op.b.add(x, look(4, op.in(1)));
   op.set(0, op.b.create(OpKind::LayerNorm, {x, op.in(5), op.in(6)}, NormAttrs{2, op.f("epsilon", 1e-12)}));
-  if (op.wants(1)) {
-    const ValueId counts = op.has(7) ? op.b.reduce(ReduceOp::Sum, op.b.cast(op.in(7), DType::I32), {1}, false)
-                                     : op.b.expand(op.b.scalar(DType::I32, 0), {op.sizes(0)[0]});
-    op.set(1, counts);
-  }
+  if (op.wants(1)) op.set(1, real_tokens(op, 7));
   op.set(2, x);
 }
 
@@ -98,6 +102,12 @@ void fused_matmul(Op& op) {
       op.b.matmul(operand(0, "transBatchA"), operand(1, "transBatchB"), op.i("transA", 0) != 0, op.i("transB", 0) != 0);
   const double alpha = op.f("alpha", 1);
   op.set(0, alpha == 1 ? y : op.b.mul(y, op.b.scalar(op.dtype(0), alpha)));
+}
+
+void fused_matmul_activation(Op& op) {
+  op.i("activation_axis", -1);  // of Softmax, which is no activation here
+  fused_matmul(op);
+  if (!op.failed() && op.results()[0].valid()) op.set(0, activate(op, op.im.materialise(op.results()[0])));
 }
 
 void fused_gemm(Op& op) {
@@ -201,5 +211,102 @@ void gemm_fast_gelu(Op& op) {
   if (op.has(2)) y = op.b.add(y, op.in(2));
   op.set(0, op.b.unary(OpKind::GeluApprox, y));
 }
+
+// The softmax of data + bias, over all axes from `axis` on.
+void bias_softmax(Op& op) {
+  const auto axis = op.axis(op.i("axis", 1), op.rank(0));
+  op.i("is_inner_broadcast", 0);  // the dims of the bias say it
+  if (!axis) return;
+  const std::vector<Dim> d = op.sizes(0);
+  const auto cut = d.begin() + *axis;
+  const ValueId x =
+      op.b.reshape(op.b.add(op.in(0), op.in(1)), {op.dims().product({d.begin(), cut}), op.dims().product({cut, d.end()})});
+  op.set(0, op.b.reshape(op.b.create(OpKind::Softmax, {x}, AxisAttrs{1}), d));
+}
+
+// Dropout at inference: data, + bias, + a value to add; and a mask of ones. Row alpha 1: the mask is packed into words of 32
+// bits. BitmaskDropout has data alone.
+void bias_dropout(Op& op) {
+  const bool packed = op.row.alpha != 0, alone = op.row.max_in == 3;
+  const size_t ratio = alone ? 1 : 3;
+  op.i("seed", 0);
+  if (op.has(ratio + 1)) {
+    const auto training = op.need_reals(ratio + 1, "training mode");
+    if (!training || training->size() != 1) return;
+    if ((*training)[0] != 0) return (void)op.unsupported("training: the elements that are dropped are random");
+  }
+  ValueId x = op.in(0);
+  for (size_t i = 1; i < (alone ? 1U : 3U); ++i)
+    if (op.has(i)) x = op.b.add(x, op.in(i));
+  op.set(0, x);
+  if (!op.wants(1)) return;
+  const Dim words = op.dims().ceil_div(op.dims().product(op.sizes(0)), Dim(32));
+  op.set(1, packed ? op.b.expand(op.b.scalar(DType::U32, 4294967295.0), {words})
+                   : op.b.expand(op.b.scalar(DType::Bool, 1), op.sizes(0)));
+}
+
+// x of rank 1 to 3 by the scale's width, times a gate.
+void gated_rms_norm(Op& op) {
+  const std::string_view name = op.s("activation", "silu");
+  if (name != "silu" && name != "sigmoid") return (void)op.fail(Code::BadAttribute, "activation must be silu or sigmoid");
+  if (op.rank(0) < 1 || op.rank(1) != 1) return (void)op.fail(Code::BadShape, "needs x [...,C] and a scale [C]");
+  Builder& b = op.b;
+  const auto wide = [&](size_t i) { return b.cast(op.in(i), DType::F32); };
+  const Dim width = op.sizes(1)[0], rows = op.dims().floor_div(op.dims().product(op.sizes(0)), width);
+  const ValueId x = b.create(OpKind::RmsNorm, {b.reshape(wide(0), {rows, width}), wide(1)}, NormAttrs{1, op.f("epsilon", 1e-5)});
+  const ValueId gate = b.unary(name == "silu" ? OpKind::Silu : OpKind::Sigmoid, wide(2));
+  op.set(0, b.cast(b.mul(b.reshape(x, op.sizes(0)), gate), op.dtype(0)));
+}
+
+// Operands: a [...,H], bias [H], scale [H], b [...,H]. Results: scale * softplus(a + bias), sigmoid(b).
+void linear_attention_gate(Op& op) {
+  const auto wide = [&](size_t i) { return op.b.cast(op.in(i), DType::F32); };
+  const ValueId decay = op.b.mul(op.b.unary(OpKind::Softplus, op.b.add(wide(0), wide(1))), wide(2));
+  op.set(0, op.b.cast(decay, op.dtype(0)));
+  if (!op.wants(1)) return;
+  if (!op.has(3)) return (void)op.fail(Code::BadArity, "input 3 is absent");
+  op.set(1, op.b.cast(op.b.unary(OpKind::Sigmoid, wide(3)), op.dtype(0)));
+}
+
+void gated_add(Op& op) { op.set(0, op.b.add(op.in(0), op.b.mul(op.in(1), op.in(2)))); }
+
+// Operands: angles [B,S,D], q and q rotated by a half [B,N,S,D], k and k rotated.
+void gemma_rotary(Op& op) {
+  if (op.rank(0) != 3) return (void)op.fail(Code::BadShape, "needs angles [batch, length, size]: " + op.show(0));
+  std::vector<Dim> d = op.sizes(0);
+  d.insert(d.begin() + 1, Dim(1));
+  const auto table = [&](OpKind kind) { return op.b.reshape(op.b.cast(op.b.unary(kind, op.in(0)), op.dtype(1)), d); };
+  const ValueId cos = table(OpKind::Cos), sin = table(OpKind::Sin);
+  for (size_t i = 0; i < 2; ++i) op.set(i, op.b.add(op.b.mul(op.in(1 + 2 * i), cos), op.b.mul(op.in(2 + 2 * i), sin)));
+}
+
+// Operands: x, positions by time, height and width [3,B,S], cos, sin. Each column of the tables takes one of the positions.
+void multimodal_rotary(Op& op) {
+  const auto sections = op.ints("mrope_section");
+  const int64_t layout = op.i("mrope_layout", 0);
+  const auto half = op.rank(2) == 2 ? op.dims().constant_value(op.sizes(2)[1]) : std::nullopt;
+  if (op.f("scale", 1) != 1) return (void)op.unsupported("a scale");
+  if (op.rank(1) != 3 || !half || sections.size() != 3 || (layout != 0 && layout != 1))
+    return (void)op.fail(Code::BadShape, "needs positions [3, batch, length], tables of known width and three sections");
+  std::vector<int64_t> choice(static_cast<size_t>(*half));
+  for (int64_t i = 0; i < *half; ++i) {
+    int64_t& c = choice[static_cast<size_t>(i)];
+    if (layout == 0) c = i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2;
+    else c = i % 3 != 0 && i / 3 < sections[static_cast<size_t>(i % 3)] ? i % 3 : 0;
+  }
+  Builder& b = op.b;
+  const ValueId by_column = b.ints(choice);
+  const auto table = [&](size_t i) {
+    // [3,B,S,half], of which each column keeps one entry of axis 0.
+    const ValueId all = b.create(OpKind::Gather, {op.in(i), b.cast(op.in(1), DType::I64)}, AxisAttrs{0});
+    const std::vector<Dim> d{Dim(1), op.sizes(1)[1], op.sizes(1)[2], Dim(*half)};
+    const ValueId one = b.create(OpKind::GatherElements, {all, b.expand(by_column, d)}, AxisAttrs{0});
+    return b.reshape(one, {d[1], d[2], d[3]});
+  };
+  rotary_by_tables(op, table(2), table(3), Dim(*half));
+}
+
+// Operands: rows of embeddings, the numbers of rows, and two that only gradients need.
+void torch_embedding(Op& op) { op.set(0, op.b.create(OpKind::Gather, {op.in(0), op.in(1)}, AxisAttrs{0})); }
 
 }  // namespace rlxc::onnx_import

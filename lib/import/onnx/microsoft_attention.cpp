@@ -3,6 +3,7 @@
 
 #include "import/onnx/attention.h"
 #include "import/onnx/dynamic.h"
+#include "import/onnx/expressions.h"
 #include "import/onnx/handlers.h"
 #include "import/onnx/quantised.h"
 #include "support/text.h"
@@ -15,8 +16,6 @@ bool attention_heads(Op& op, int64_t heads) {
   return op.fail(Code::BadAttribute, "num_heads is " + std::to_string(heads) + ", must be >= 1");
 }
 
-std::vector<Dim> sizes_of(Op& op, ValueId x) { return {op.graph().dims(x).begin(), op.graph().dims(x).end()}; }
-
 // Slices the last axis of a packed projection.
 ValueId part(Op& op, ValueId x, Dim start, Dim size) {
   return x.valid() ? op.b.narrow(x, op.graph().rank(x) - 1, start, size) : ValueId();
@@ -25,7 +24,7 @@ ValueId part(Op& op, ValueId x, Dim start, Dim size) {
 // Selects entry i of an axis of static size and drops the axis.
 ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
   if (!x.valid()) return {};
-  std::vector<Dim> d = sizes_of(op, x);
+  std::vector<Dim> d = dims_of(op, x);
   d.erase(d.begin() + axis);
   return op.b.reshape(op.b.narrow(x, axis, Dim(i), Dim(1)), std::move(d));
 }
@@ -62,11 +61,11 @@ void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) 
   if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
 }
 
-// Writes the new keys (or values) of each batch into its cache [B,H,P,D] from position `past` [B,1,1,1] on. The result has
-// `total` positions.
+}  // namespace
+
 ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) {
   if (!cache.valid() || !fresh.valid()) return {};
-  const std::vector<Dim> d = sizes_of(op, fresh);
+  const std::vector<Dim> d = dims_of(op, fresh);
   PadAttrs p;
   p.before.assign(4, Dim(0));
   p.after = p.before;
@@ -75,6 +74,8 @@ ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) 
   const ValueId at = op.b.add(op.b.reshape(positions(op, d[2]), {d[2], Dim(1)}), past);
   return op.b.create(OpKind::ScatterElements, {room, op.b.expand(at, d), fresh}, ScatterAttrs{2});
 }
+
+namespace {
 
 // Returns bool [keys]: the first `count` (an i64 scalar) keys.
 ValueId within(Op& op, Dim keys, ValueId count) { return op.b.create(OpKind::Lt, {positions(op, keys), count}); }
@@ -88,7 +89,7 @@ struct PastInputs {
 // Gathers the cache [B*W,N,M,D] of each beam from the beams that its search selected.
 ValueId reordered(Op& op, ValueId cache, size_t indirection) {
   if (!op.has(indirection) || !cache.valid()) return cache;
-  const std::vector<Dim> d = sizes_of(op, cache), from = op.sizes(indirection);
+  const std::vector<Dim> d = dims_of(op, cache), from = op.sizes(indirection);
   if (from.size() != 3) {
     op.fail(Code::BadShape, "the indirection needs [batches, beams, room]");
     return ValueId();
@@ -123,7 +124,7 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
   if (!attention_heads(op, heads) || !qkv.valid()) return;
   if (op.i("do_rotary", 0) != 0) return (void)op.unsupported("rotary embedding");
   DimTable& dims = op.dims();
-  const std::vector<Dim> d = sizes_of(op, qkv);
+  const std::vector<Dim> d = dims_of(op, qkv);
   const Dim third = dims.floor_div(d[2], Dim(3));
   std::array<Dim, 3> hidden{third, third, third};
   if (const auto given = op.ints("qkv_hidden_sizes"); given.size() == 3) hidden = {Dim(given[0]), Dim(given[1]), Dim(given[2])};
@@ -147,7 +148,7 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
   op.set(0, heads_last(op, attend(op, q, k, v, m, op.f("scale", 0), 0)));
   if (!op.wants(1)) return;
   const auto stacked = [&](ValueId x) {
-    std::vector<Dim> s = sizes_of(op, x);
+    std::vector<Dim> s = dims_of(op, x);
     s.insert(s.begin(), Dim(1));
     return op.b.reshape(x, std::move(s));
   };
@@ -212,7 +213,7 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   for (size_t i = 0; i < 3; ++i) {
     if (!x[i].valid()) return (void)op.unsupported("this form of q, k and v: " + op.show(0));
     if (!packed && !(packed_kv && i > 0)) continue;  // [B,S,N,D] as [B,S,H]
-    const std::vector<Dim> d = sizes_of(op, x[i]);
+    const std::vector<Dim> d = dims_of(op, x[i]);
     x[i] = op.b.reshape(x[i], {d[0], d[1], op.dims().mul(d[2], d[3])});
   }
   if (op.graph().rank(x[0]) != 3) return (void)op.unsupported("q " + op.show(0));
@@ -312,8 +313,9 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
 }  // namespace
 
 // Operands: q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks,
-// scales of the key and value caches. Each batch has its own past length: its length minus the number of queries (padding is on
-// the right; padded first queries have no past). The caches have the total length if it is constant, else room for the queries.
+// scales of the key and value caches, norms of q and of k. Each batch has its own past length: its length minus the number of
+// queries (padding is on the right; padded first queries have no past). The caches have the total length if it is constant, else
+// room for the queries.
 void group_query_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;
@@ -331,6 +333,11 @@ void group_query_attention(Op& op) {
     x = {part(op, packed, Dim(0), q), part(op, packed, q, kv), part(op, packed, dims.add(q, kv), kv)};
   }
   for (size_t i = 0; i < 3; ++i) x[i] = heads_first(op, x[i], i == 0 ? heads : kv_heads);
+  if (op.has(14) != op.has(15)) return (void)op.fail(Code::BadArity, "the norms of q and of k go together");
+  const double norm_epsilon = op.f("qk_norm_epsilon", 1e-6);
+  for (size_t i = 0; i < 2 && op.has(14); ++i)
+    x[i] = b.create(OpKind::RmsNorm, {x[i], op.in(14 + i)}, NormAttrs{3, norm_epsilon});
+  if (op.i("sliding_window_cache", 0) != 0) return (void)op.unsupported("a cache of the size of the window");
   const bool past = op.has(3) && op.has(4) && op.rank(3) == 4 && op.rank(4) == 4 && !(op.sizes(3)[2] == Dim(0));
   const ValueId last = per_batch(op, op.in(5), batch);  // position of the last key
   ValueId before = b.scalar(DType::I64, 0);             // [B,1,1,1], the length of the past

@@ -13,7 +13,7 @@ namespace {
 
 // Input numbers of an expert layer: weights, [scales,] bias.
 struct Layer {
-  size_t weight, scale, bias;  // scale 0: none
+  size_t weight, scale, bias, zero;  // scale 0, zero 0: none
 };
 
 class Mixture {
@@ -33,6 +33,8 @@ class Mixture {
                                        TopKAttrs{Dim(k), 1, true, true});
     if (!best.valid()) return;
     ValueId share = op_.graph().result(best, 0);
+    if (coded_ && op_.has(14))  // weights of the experts that the router only selects
+      share = b_.create(OpKind::GatherElements, {op_.in(14), op_.graph().result(best, 1)}, AxisAttrs{1});
     // onnxruntime's QMoE always normalizes the weights of the chosen experts.
     if (op_.i("normalize_routing_weights", 0) != 0 || coded_) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
     expert_ = b_.reshape(op_.graph().result(best, 1), {rows});
@@ -40,7 +42,9 @@ class Mixture {
     const ValueId x = b_.reshape(b_.expand(token, {tokens, Dim(k), hidden_}), {rows, hidden_});
 
     const size_t step = coded_ ? 3 : 2;
-    const auto layer = [&](size_t i) { return Layer{2 + i * step, coded_ ? 3 + i * step : 0, 1 + step + i * step}; };
+    const auto layer = [&](size_t i) {
+      return Layer{2 + i * step, coded_ ? 3 + i * step : 0, 1 + step + i * step, coded_ ? 11 + i : 0};
+    };
     const ValueId h = inside(x, layer(0), layer(2));
     if (!h.valid()) return;
     const ValueId y = b_.reshape(matmul(h, layer(1)), {tokens, Dim(k), hidden_});
@@ -52,14 +56,13 @@ class Mixture {
   // Dequantizes q [experts, n, k], centred in its range, with one scale per row or per block of it.
   ValueId decoded(const Layer& l) {
     const int64_t width = op_.i("expert_weight_bits", 4);
-    if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8) {
-      op_.unsupported("weights must be bytes of 4 or 8 bits a number");
+    if ((width != 2 && width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8) {
+      op_.unsupported("weights must be bytes of 2, 4 or 8 bits a number");
       return ValueId();
     }
     const ValueId q = compose::unpack_bits(b_, op_.in(l.weight), static_cast<int>(width));
     if (!q.valid()) return {};
-    const ValueId v = b_.sub(b_.cast(q, t_), b_.scalar(t_, static_cast<double>(1 << (width - 1))));
-    std::vector<Dim> sizes(op_.graph().dims(v).begin(), op_.graph().dims(v).end());
+    std::vector<Dim> sizes(op_.graph().dims(q).begin(), op_.graph().dims(q).end());
     const std::vector<Dim> whole = sizes;
     const Dim blocks = op_.rank(l.scale) == 3 ? op_.sizes(l.scale)[2] : Dim(1);
     if (!op_.dims().divides(blocks, sizes[2])) {
@@ -68,8 +71,17 @@ class Mixture {
     }
     sizes.insert(sizes.begin() + 2, blocks);
     sizes[3] = op_.dims().floor_div(sizes[3], blocks);
-    const ValueId scale = b_.reshape(b_.cast(op_.in(l.scale), t_), {sizes[0], sizes[1], blocks, Dim(1)});
-    return b_.reshape(b_.mul(b_.reshape(v, sizes), scale), whole);
+    const std::vector<Dim> each{sizes[0], sizes[1], blocks, Dim(1)};
+    ValueId zero = b_.scalar(t_, static_cast<double>(1 << (width - 1)));
+    if (op_.has(l.zero)) {
+      const ValueId points = compose::unpack_bits(b_, op_.in(l.zero), static_cast<int>(width));
+      const auto last = points.valid() ? op_.graph().rank(points) - 1 : 0;
+      if (last < 1) return {};
+      const Dim used = last == 2 ? blocks : sizes[1];  // the last byte of a row may be partly unused
+      zero = b_.reshape(b_.cast(b_.narrow(points, last, Dim(0), used), t_), each);
+    }
+    const ValueId v = b_.sub(b_.reshape(b_.cast(q, t_), sizes), zero);
+    return b_.reshape(b_.mul(v, b_.reshape(b_.cast(op_.in(l.scale), t_), each)), whole);
   }
 
   ValueId matmul(ValueId x, const Layer& l) {
@@ -88,7 +100,7 @@ class Mixture {
     const std::string_view name = op_.s("activation_type", "relu");
     const ValueId h = matmul(x, first);
     if (!h.valid()) return {};
-    if (name == "swiglu") return gated(h, third);
+    if (name == "swiglu") return gated(x, h, third);
     constexpr std::pair<std::string_view, OpKind> kActivations[] = {
         {"relu", OpKind::Relu}, {"gelu", OpKind::Gelu}, {"silu", OpKind::Silu}};
     const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, matmul(x, third)) : v; };
@@ -99,17 +111,24 @@ class Mixture {
     return ValueId();
   }
 
-  ValueId gated(ValueId h, const Layer& third) {
+  // The gate and its value: the first and third layer, or interleaved or halves in the first one.
+  ValueId gated(ValueId x, ValueId h, const Layer& third) {
     const int64_t how = op_.i("swiglu_fusion", 0);
-    if ((how != 1 && how != 2) || op_.has(third.weight)) {
-      op_.unsupported("swiglu of separate layers");
+    if (how < 0 || how > 2 || op_.has(third.weight) != (how == 0)) {
+      op_.unsupported("swiglu_fusion " + std::to_string(how) + " with these layers");
       return ValueId();
     }
-    const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
-    const int64_t axis = how == 1 ? 2 : 1;  // interleaved, halves
-    const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});
-    const auto part = [&](int64_t i) { return b_.reshape(b_.narrow(both, axis, Dim(i), Dim(1)), {rows, half}); };
-    ValueId gate = part(0), value = part(1);
+    ValueId gate = h, value;
+    if (how == 0) {
+      value = matmul(x, third);
+    } else {
+      const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
+      const int64_t axis = how == 1 ? 2 : 1;
+      const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});
+      const auto part = [&](int64_t i) { return b_.reshape(b_.narrow(both, axis, Dim(i), Dim(1)), {rows, half}); };
+      gate = part(0);
+      value = part(1);
+    }
     if (const double limit = op_.f("swiglu_limit", 0); limit > 0) {
       gate = b_.create(OpKind::Clamp, {gate}, ClampAttrs{-std::numeric_limits<double>::infinity(), limit});
       value = b_.create(OpKind::Clamp, {value}, ClampAttrs{-limit, limit});
@@ -132,10 +151,13 @@ class Mixture {
 // Operands: tokens, router, then weight and bias of the first, second and third layer.
 void mixture_of_experts(Op& op) { Mixture(op, false).run(); }
 
-// Operands: tokens, router, then weight, scales and bias of the layers.
+// Operands: tokens, router, then weight, scales and bias of the layers; their zero points; the weights of the experts.
 void quantised_mixture(Op& op) {
-  for (size_t i = 11; i < op.inputs(); ++i)
-    if (op.has(i)) return (void)op.unsupported("zero points");
+  op.i("block_size", 0);  // the scales say it
+  if (const auto type = op.s("quant_type", "int"); type != "int") return (void)op.unsupported("quant_type " + quote(type));
+  if (op.i("weights_prepacked", 0) > 0) return (void)op.unsupported("weights packed for one GPU");
+  for (size_t i = 15; i < op.inputs(); ++i)
+    if (op.has(i)) return (void)op.unsupported("scales of activations");
   Mixture(op, true).run();
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "import/compose/packed.h"
+#include "import/onnx/attention.h"
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
 #include "import/onnx/quantised.h"
@@ -25,98 +26,27 @@ ValueId quantised(Op& op, ValueId x, size_t scale, size_t zero) {
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// [N,...,C] <-> [N,C,...].
-ValueId channels_first(Op& op, ValueId x) {
-  std::vector<int64_t> perm{0, op.graph().rank(x) - 1};
-  for (int64_t i = 1; i + 1 < op.graph().rank(x); ++i) perm.push_back(i);
-  return op.b.transpose(x, std::move(perm));
-}
-ValueId channels_last(Op& op, ValueId x) {
-  std::vector<int64_t> perm{0};
-  for (int64_t i = 2; i < op.graph().rank(x); ++i) perm.push_back(i);
-  perm.push_back(1);
-  return op.b.transpose(x, std::move(perm));
-}
-
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
-
-// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant.
-ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
-  if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
-  const TensorData* given = op.tensor(1);
-  if (!given || given->splat) return {};
-  TensorData d = *given;
-  d.dtype = width == 4 ? DType::U4 : DType::U2;
-  d.dims = {n, k};
-  return op.b.constant(std::move(d));
-}
 
 bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b) >= 2) || op.unsupported("operands of rank 1"); }
 
 }  // namespace
 
-// Operands: x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default:
-// the middle of the range), the block of each of the K inputs, bias.
-void matmul_n_bits(Op& op) {
-  const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
-  // The lowest precision allowed for x; 4 allows 8 bits. x is not rounded where the weight is dequantized.
-  const int64_t level = op.i("accuracy_level", 0);
-  if (level < 0 || level > 4) return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
-  if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
-  if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8)
-    return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");
-  const int64_t blocks = (k + block - 1) / block, fields = 8 / width;
-  Builder& b = op.b;
-  const DType t = op.dtype(0);
-  // Rows of packed bytes -> [N, count] bytes.
-  const auto bytes = [&](size_t i, int64_t count) {
-    const int64_t packed = (count + fields - 1) / fields;
-    const ValueId all = compose::unpack_bits(b, b.reshape(op.in(i), {Dim(n), Dim(packed)}), static_cast<int>(width));
-    return packed * fields == count ? all : b.narrow(all, 1, Dim(0), Dim(count));
-  };
-  const auto unpacked = [&](size_t i, int64_t count) { return b.cast(bytes(i, count), t); };
-  const Dim rows(n), columns(blocks);
-  if (const ValueId w = op.has(4) || blocks * block != k ? ValueId() : quantized_values(op, n, k, width); w.valid()) {
-    ValueId point = b.constant(make_data(DType::U8, {1, 1}, std::vector<uint8_t>{static_cast<uint8_t>(1 << (width - 1))}));
-    if (op.has(3))
-      point = op.dtype(3) == DType::U8 ? bytes(3, blocks) : b.reshape(b.cast(op.in(3), op.dtype(2)), {rows, columns});
-    const ValueId y = b.create(OpKind::DequantMatMul, {op.in(0), w, b.reshape(op.in(2), {rows, columns}), point},
-                               DequantMatMulAttrs{.trans_b = true, .block = block, .act = {}, .int8_x = level == 4});
-    return op.set(0, plus(op, y, 5));
-  }
-  ValueId q = b.reshape(unpacked(1, blocks * block), {rows, columns, Dim(block)});
-  ValueId scale = b.reshape(b.cast(op.in(2), t), {rows, columns, Dim(1)}),
-          zero = b.scalar(t, static_cast<double>(1 << (width - 1)));
-  if (op.has(3)) zero = b.reshape(op.dtype(3) == DType::U8 ? unpacked(3, blocks) : b.cast(op.in(3), t), {rows, columns, Dim(1)});
-  if (op.has(4)) {
-    const ValueId at = b.narrow(b.cast(op.in(4), DType::I64), 0, Dim(0), Dim(k));
-    const auto of_input = [&](ValueId v) { return b.create(OpKind::Gather, {b.reshape(v, {rows, columns}), at}, AxisAttrs{1}); };
-    q = b.narrow(b.reshape(q, {rows, Dim(blocks * block)}), 1, Dim(0), Dim(k));
-    scale = of_input(scale);
-    if (op.has(3)) zero = of_input(zero);
-  }
-  ValueId w = b.mul(b.sub(q, zero), scale);
-  if (!op.has(4)) {
-    w = b.reshape(w, {rows, Dim(blocks * block)});
-    if (blocks * block != k) w = b.narrow(w, 1, Dim(0), Dim(k));
-  }
-  op.set(0, plus(op, b.matmul(op.in(0), w, false, true), 5));
-}
-
-// Operands: data (4 or 8 bits, blocks along one axis), indices, scales, zero points.
+// Operands: data (2 to 8 bits, blocks along one axis), indices, scales, zero points.
 void gather_block_quantized(Op& op) {
   const auto gathered = op.axis(op.i("gather_axis", 0), op.rank(0)), blocked = op.axis(op.i("quantize_axis", 1), op.rank(0));
   const int64_t width = op.i("bits", 4), block = op.i("block_size", 128);
   if (!gathered || !blocked) return;
-  if ((width != 4 && width != 8) || block < 16 || block > 1 << 20)
+  if ((width != 2 && width != 4 && width != 8) || block < 16 || block > 1 << 20)
     return (void)op.fail(Code::BadAttribute, "bits or block_size are out of range");
   Builder& b = op.b;
   const DType t = op.dtype(2);
   const bool bytes = op.dtype(0) == DType::U8;
-  if (bytes && width == 4 && *blocked != op.rank(0) - 1) return (void)op.unsupported("bytes of two numbers along another axis");
+  if (bytes && width < 8 && *blocked != op.rank(0) - 1)
+    return (void)op.unsupported("bytes of several numbers along another axis");
   const auto numbers = [&](size_t i) {
     const ValueId x = op.in(i);
-    return bytes && width == 4 ? compose::unpack_bits(b, x, 4) : x;
+    return bytes ? compose::unpack_bits(b, x, static_cast<int>(width)) : x;
   };
   QuantAttrs a;
   a.axis = *blocked;
@@ -228,6 +158,84 @@ void qlinear_reduce_mean(Op& op) {
     for (int64_t i = 0; i < op.rank(0); ++i) list.push_back(i);
   if (const auto axes = op.axes(list, op.rank(0)))
     op.set(0, quantised(op, op.b.reduce(ReduceOp::Mean, dequantised(op, 0, 1, 2), *axes, op.i("keepdims", 1) != 0), 3, 4));
+}
+
+// Sums of 8-bit integers.
+void reduce_sum_integer(Op& op) {
+  auto list = op.ints("axes");
+  if (list.empty())
+    for (int64_t i = 0; i < op.rank(0); ++i) list.push_back(i);
+  const DType t = op.dtype(0) == DType::U8 ? DType::U32 : DType::I32;
+  if (const auto axes = op.axes(list, op.rank(0)))
+    op.set(0, op.b.reduce(ReduceOp::Sum, op.b.cast(op.in(0), t), *axes, op.i("keepdims", 1) != 0));
+}
+
+// As EmbedLayerNormalization, with 8-bit tables: after the mask come five scales, then five zero points.
+void q_embed_layer_norm(Op& op) {
+  if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
+  const auto table = [&](size_t i) { return dequantised(op, i, i + 6, i + 11); };
+  const auto look = [&](size_t i, ValueId at) { return op.b.create(OpKind::Gather, {table(i), at}, AxisAttrs{0}); };
+  ValueId x = op.b.add(look(2, op.in(0)), look(3, positions(op, op.sizes(0)[1])));
+  if (op.has(1) && op.has(4)) x = op.b.add(x, look(4, op.in(1)));
+  op.set(0, op.b.create(OpKind::LayerNorm, {x, table(5), table(6)}, NormAttrs{2, op.f("epsilon", 1e-12)}));
+  if (op.wants(1)) op.set(1, real_tokens(op, 7));
+}
+
+namespace {
+
+// Row-major matrices only: the other orders are tiles of one library.
+bool plain_orders(Op& op, std::initializer_list<std::string_view> names) {
+  for (std::string_view name : names)
+    if (op.i(name, 1) != 1) return op.unsupported(std::string(name) + " must be 1, row-major");
+  return true;
+}
+
+// Symmetric 8-bit values of a float.
+ValueId rounded_to_bytes(Op& op, ValueId x, size_t scale) {
+  QuantAttrs a;
+  a.to = DType::I8;
+  return op.b.create(OpKind::Quantize, {x, op.b.reshape(op.in(scale), {})}, a);
+}
+
+}  // namespace
+
+void quantize_with_order(Op& op) {
+  if (plain_orders(op, {"order_input", "order_output"})) op.set(0, rounded_to_bytes(op, op.b.cast(op.in(0), DType::F32), 1));
+}
+
+void dequantize_with_order(Op& op) {
+  const auto to = dtype_from_onnx(static_cast<int>(op.i("to", 1)));
+  if (!to || !is_float(*to)) return (void)op.fail(Code::BadAttribute, "attribute \"to\" must be a float type");
+  if (plain_orders(op, {"order_input", "order_output"})) op.set(0, op.b.cast(dequantised(op, 0, 1, SIZE_MAX), *to));
+}
+
+void q_ordered_gelu(Op& op) {
+  if (plain_orders(op, {"order_X", "order_Y"}))
+    op.set(0, rounded_to_bytes(op, op.b.unary(OpKind::Gelu, dequantised(op, 0, 1, SIZE_MAX)), 2));
+}
+
+// Operands: x, its scale, gamma, beta, the scale of the result.
+void q_ordered_layer_norm(Op& op) {
+  const auto axis = op.axis(op.i("axis", -1), op.rank(0));
+  if (!axis || !plain_orders(op, {"order_X", "order_Y"})) return;
+  const ValueId gamma = op.b.cast(op.in(2), DType::F32), beta = op.has(3) ? op.b.cast(op.in(3), DType::F32) : ValueId();
+  const std::array operands{dequantised(op, 0, 1, SIZE_MAX), gamma, beta};
+  op.set(0, rounded_to_bytes(op, op.b.create(OpKind::LayerNorm, operands, NormAttrs{*axis, op.f("epsilon", 1e-5)}), 4));
+}
+
+// Operands: a, its scale, b [K,N] stored by columns, its scale, the scale of the result, bias, a value to add, its scale.
+void q_ordered_matmul(Op& op) {
+  if (op.i("order_B", 0) != 0) return (void)op.unsupported("order_B must be 0, column-major");
+  if (!plain_orders(op, {"order_A", "order_Y"})) return;
+  if (op.rank(2) != 2 || op.rank(0) < 2)
+    return (void)op.fail(Code::BadShape, "needs matrices: " + op.show(0) + ", " + op.show(2));
+  const Dim k = op.sizes(2)[0], n = op.sizes(2)[1];
+  const ValueId b = op.b.transpose(op.b.reshape(op.in(2), {n, k}), {1, 0});
+  const ValueId sums = op.b.cast(op.b.create(OpKind::QMatMul, {op.in(0), b}), DType::F32);
+  ValueId y = op.b.mul(sums, op.b.mul(scalar_or_vector(op, 1), scalar_or_vector(op, 3)));
+  y = plus(op, y, 5);
+  if (op.has(6)) y = op.b.add(y, dequantised(op, 6, 7, SIZE_MAX));
+  op.set(0, rounded_to_bytes(op, y, 4));
 }
 
 void qlinear_softmax(Op& op) {

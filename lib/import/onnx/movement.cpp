@@ -242,10 +242,7 @@ void pad(Op& op) {
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   ValueId fill;
-  if (op.opset >= 11) {
-    auto d = op.need_dims(1, "pads");
-    if (!d) return;
-    pads = std::move(*d);
+  if (op.opset >= 11 || op.row.alpha != 0) {  // row alpha: the form of com.microsoft
     if (op.has(3)) {
       const auto list = op.need_ints(3, "axes");
       const auto normal = list ? op.axes(*list, op.rank(0)) : std::nullopt;
@@ -256,6 +253,15 @@ void pad(Op& op) {
       const auto v = op.known_reals(2);
       if (!v || v->size() != 1 || (*v)[0] != 0) fill = op.b.reshape(op.in(2), {});
     }
+    auto d = op.find_dims(1);
+    if (!d) {
+      const ValueId list = op.rank(1) == 2 ? op.b.reshape(op.in(1), {op.dims().product(op.sizes(1))}) : op.in(1);
+      if (!list.valid() || op.dims().constant_value(op.graph().dims(list)[0]) != 2 * std::ssize(axes))
+        return (void)op.fail(Code::BadShape, "pads must be a vector of two numbers for each axis: " + op.show(1));
+      if (!fill.valid()) fill = op.b.scalar(op.dtype(0), 0);
+      return op.set(0, pad_by_data(op, op.in(0), list, axes, a.mode, fill));
+    }
+    pads = std::move(*d);
   } else {
     for (int64_t v : op.ints(op.has_attr("paddings") ? "paddings" : "pads")) pads.push_back(op.dims().constant(v));
     if (const double v = op.f("value", 0); v != 0 && a.mode == PadMode::Constant) fill = op.b.scalar(op.dtype(0), v);
@@ -315,11 +321,23 @@ void trilu(Op& op) {
 }
 
 void one_hot(Op& op) {
-  const auto depth = op.need_dims(1, "depth");
-  if (!depth || depth->size() != 1) return;
   const auto axis = op.axis(op.i("axis", -1), op.rank(0) + 1);
   if (!axis) return;
   const ValueId index = op.b.cast(op.in(0), DType::I64);
+  const auto depth = op.find_dims(1);
+  if (!depth) {
+    const ValueId places = iota(op, op.in(1)), size = op.b.reshape(op.b.cast(op.in(1), DType::I64), {});
+    if (!places.valid()) return;
+    std::vector<Dim> one = op.sizes(0), along(one.size() + 1, Dim(1));
+    one.insert(one.begin() + *axis, Dim(1));
+    along[static_cast<size_t>(*axis)] = op.graph().dims(places)[0];
+    const ValueId wrapped =
+        op.b.create(OpKind::Where, {op.b.create(OpKind::Lt, {index, op.b.scalar(DType::I64, 0)}), op.b.add(index, size), index});
+    const ValueId hot = op.b.create(OpKind::Eq, {op.b.reshape(wrapped, one), op.b.reshape(places, along)});
+    const auto value = [&](int64_t i) { return op.b.reshape(op.b.narrow(op.in(2), 0, Dim(i), Dim(1)), {}); };
+    return op.set(0, op.b.create(OpKind::Where, {hot, value(1), value(0)}));
+  }
+  if (depth->size() != 1) return (void)op.fail(Code::BadShape, "the depth must be one number: " + op.show(1));
   op.set(0, op.b.create(OpKind::OneHot, {index, op.in(2)}, OneHotAttrs{*axis, (*depth)[0]}));
 }
 

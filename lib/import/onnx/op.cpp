@@ -24,6 +24,9 @@ std::optional<std::vector<int64_t>> integers_of(const TensorData* t) {
   return out;
 }
 
+constexpr const char* kValueHelp =
+    "--value INPUT=NUMBERS compiles for these contents of an input; rlxc run --data does it by itself";
+
 }  // namespace
 
 bool Op::fail(Code c, std::string message, std::string help) {
@@ -170,7 +173,7 @@ std::optional<std::vector<Dim>> Op::find_dims(size_t i) {
 
 std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
   auto d = find_dims(i);
-  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  if (!d) fail(Code::UnsupportedAttribute, "the value of the " + std::string(what) + " is only known at run time", kValueHelp);
   return d;
 }
 
@@ -186,7 +189,7 @@ std::optional<int64_t> Op::length(size_t i) {
 std::optional<std::vector<int64_t>> Op::need_ints(size_t i, std::string_view what) {
   if (auto d = known_ints(i)) return d;
   if (auto d = integers_of(given(i))) return d;
-  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant", kValueHelp);
   return std::nullopt;
 }
 
@@ -198,7 +201,7 @@ std::optional<Known> Op::find_known(size_t i) {
 
 std::optional<Known> Op::need_known(size_t i, std::string_view what) {
   auto k = find_known(i);
-  if (!k) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  if (!k) fail(Code::UnsupportedAttribute, "the value of the " + std::string(what) + " is only known at run time", kValueHelp);
   return k;
 }
 
@@ -210,7 +213,7 @@ std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view wha
     for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
     return out;
   }
-  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant", kValueHelp);
   return std::nullopt;
 }
 

@@ -27,7 +27,8 @@ struct OpRow {
   std::string_view alpha_name = {}, beta_name = {};
   double alpha = 0, beta = 0;
   AcceptedKinds takes = AcceptedKinds::Numbers;
-  uint32_t optional = 0;  // bit i: input i may be absent although it is one of the first min_in
+  uint32_t optional = 0;          // bit i: input i may be absent although it is one of the first min_in
+  std::string_view refusal = {};  // why the operator is not supported; it has no handler then
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
 
@@ -48,6 +49,13 @@ class Op {
   const int64_t opset;  // of the operator's domain
 
   const NodeView& node() const { return work_.view; }
+  // The same node seen from a body, where its operands are captured values.
+  NodeWork work_inside() const {
+    NodeWork w = work_;
+    for (ValId& v : w.inputs)
+      if (v.valid()) v = im.visible(v);
+    return w;
+  }
   DimTable& dims() { return im.dims(); }
   Graph& graph() { return b.graph(); }
 

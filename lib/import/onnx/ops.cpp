@@ -29,6 +29,8 @@ constexpr OpRow kRows[] = {
 #define ONNX_OP_GAPS(name, low, high, handler, kind, alpha, a, optional)                                                       \
   {ONNX_DOMAIN, name, low, high, handler, nullptr, OpKind::kind, alpha, "", static_cast<double>(a), 0, AcceptedKinds::Numbers, \
    optional},
+#define ONNX_OP_REFUSED(name, reason) \
+  {ONNX_DOMAIN, name, 0, -1, nullptr, nullptr, OpKind::Input, "", "", 0, 0, AcceptedKinds::Any, 0, reason},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
@@ -49,6 +51,7 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_MOVES
 #undef ONNX_OP_ANY_KIND
 #undef ONNX_OP_GAPS
+#undef ONNX_OP_REFUSED
 };
 
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -58,7 +61,8 @@ std::string_view canonical(std::string_view domain) { return domain == "ai.onnx"
 std::vector<OperatorInfo> imported_operators() {
   std::vector<OperatorInfo> out;
   for (const OpRow& r : kRows)
-    out.push_back({r.domain, r.name, r.min_in, r.max_in, r.kind == OpKind::Input ? std::nullopt : std::optional(r.kind)});
+    out.push_back(
+        {r.domain, r.name, r.min_in, r.max_in, r.kind == OpKind::Input ? std::nullopt : std::optional(r.kind), r.refusal});
   std::ranges::sort(out, {}, [](const OperatorInfo& o) { return std::pair(o.domain, o.name); });
   return out;
 }

@@ -140,17 +140,37 @@ void qlinear_matmul(Op& op) {
   op.set(0, requantise(op, sums, scale, 6, 7));
 }
 
-// Operands: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale).
+ValueId channels_first(Op& op, ValueId x) {
+  std::vector<int64_t> perm{0, op.graph().rank(x) - 1};
+  for (int64_t i = 1; i + 1 < op.graph().rank(x); ++i) perm.push_back(i);
+  return op.b.transpose(x, std::move(perm));
+}
+
+ValueId channels_last(Op& op, ValueId x) {
+  std::vector<int64_t> perm{0};
+  for (int64_t i = 2; i < op.graph().rank(x); ++i) perm.push_back(i);
+  perm.push_back(1);
+  return op.b.transpose(x, std::move(perm));
+}
+
+// Operands: x ([N,...,C] with channels_last, of com.microsoft), x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32,
+// in units of x_scale*w_scale).
 void qlinear_conv(Op& op) {
-  const auto a = conv_attrs(op, 3);
+  const bool last = op.i("channels_last", 0) != 0;
+  if (op.rank(0) < 3 || op.rank(3) != op.rank(0))
+    return (void)op.fail(Code::BadShape, "needs x [N,C,...] and weights of the same rank: " + op.show(0) + ", " + op.show(3));
+  const auto a = last ? conv_attrs(op, {op.sizes(0).begin() + 1, op.sizes(0).end() - 1}, std::span(op.sizes(3)).subspan(2))
+                      : conv_attrs(op, 3);
   if (!a) return;
-  ValueId sum = op.b.create(OpKind::QConv, {op.in(0), op.in(3), scalar_or_vector(op, 2), scalar_or_vector(op, 5)}, *a);
+  const ValueId x = last ? channels_first(op, op.in(0)) : op.in(0);
+  ValueId sum = op.b.create(OpKind::QConv, {x, op.in(3), scalar_or_vector(op, 2), scalar_or_vector(op, 5)}, *a);
   std::vector<Dim> per_channel(static_cast<size_t>(op.rank(3)) - 1, Dim(1));
   per_channel[0] = op.sizes(3)[0];
   if (op.has(8)) sum = op.b.add(sum, op.b.reshape(op.in(8), per_channel));
   ValueId w_scale = scalar_or_vector(op, 4);
   if (w_scale.valid() && op.graph().rank(w_scale) == 1) w_scale = op.b.reshape(w_scale, per_channel);
-  op.set(0, requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7));
+  const ValueId y = requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7);
+  if (y.valid()) op.set(0, last ? channels_last(op, y) : y);
 }
 
 }  // namespace rlxc::onnx_import

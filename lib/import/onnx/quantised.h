@@ -7,6 +7,8 @@
 namespace rlxc::onnx_import {
 
 ValueId scalar_or_vector(Op&, size_t input);  // converts a one-element vector to a scalar; invalid if absent
+ValueId channels_first(Op&, ValueId x);       // [N,...,C] -> [N,C,...]
+ValueId channels_last(Op&, ValueId x);        // the inverse
 // Emits DynamicQuantizeLinear: u8 elements, scale, zero point.
 std::array<ValueId, 3> dynamically_quantised(Op&, ValueId x);
 

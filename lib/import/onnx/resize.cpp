@@ -124,6 +124,87 @@ void resize_region(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axe
   op.set(0, x);
 }
 
+// A resize to data-dependent sizes, or by data-dependent scales: axis by axis, by gathers with weights.
+void resize_by_data(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axes, size_t input, bool by_scale) {
+  if (a.antialias || a.exclude_outside || a.coord == CoordMode::TfCropAndResize)
+    return (void)op.unsupported("data-dependent sizes with antialias, exclude_outside or tf_crop_and_resize");
+  Builder& b = op.b;
+  const ValueId list = op.in(input);
+  const DType t = op.dtype(0), real = DType::F32;
+  if (!list.valid() || op.rank(input) != 1 || op.dims().constant_value(op.sizes(input)[0]) != std::ssize(axes))
+    return (void)op.fail(Code::BadShape, "needs " + std::to_string(axes.size()) + " numbers: " + op.show(input));
+  const auto number = [&](double v) { return b.scalar(real, v); };
+  const auto times = [&](ValueId x, double v) { return b.mul(x, number(v)); };
+  ValueId x = op.in(0);
+  if (!is_float(t)) x = b.cast(x, real);
+  for (size_t i = 0; i < axes.size() && x.valid(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    const auto place = static_cast<int64_t>(i);
+    const Dim have = op.sizes(0)[axis];
+    const auto stated = known_element(op, list, place);
+    if (stated && (by_scale ? *stated == Dim(1) : op.dims().equal(*stated, have))) continue;
+    const ValueId entry = b.reshape(b.narrow(list, 0, Dim(place), Dim(1)), {});
+    const ValueId in = b.cast(size_of(op, have), real);
+    // The scale is p / q; sums of these integers are exact.
+    const ValueId size =
+        by_scale ? b.cast(b.unary(OpKind::Floor, b.mul(in, b.cast(entry, real))), DType::I64) : b.cast(entry, DType::I64);
+    const ValueId out = b.cast(size, real), p = by_scale ? b.cast(entry, real) : out, q = by_scale ? number(1) : in;
+    const ValueId index = stated && !by_scale ? positions(op, *stated) : iota(op, size);
+    if (!index.valid()) return;
+    const ValueId at = b.cast(index, real), middle = b.mul(b.add(times(at, 2), number(1)), q);
+    ValueId over = b.sub(middle, p), under = times(p, 2);
+    if (a.coord == CoordMode::HalfPixelSymmetric) over = b.add(over, b.sub(b.mul(in, p), b.mul(out, q)));
+    if (a.coord == CoordMode::PytorchHalfPixel)
+      over = b.create(OpKind::Where, {b.create(OpKind::Gt, {out, number(1)}), over, number(0)});
+    if (a.coord == CoordMode::TfHalfPixelForNn) over = middle;
+    if (a.coord == CoordMode::Asymmetric) {
+      over = b.mul(at, q);
+      under = p;
+    }
+    if (a.coord == CoordMode::AlignCorners) {
+      const ValueId steps = by_scale ? b.sub(b.mul(in, p), q) : b.sub(out, number(1));
+      const ValueId none = b.create(OpKind::Eq, {steps, number(0)});
+      over = b.create(OpKind::Where, {none, number(0), b.mul(b.mul(at, b.sub(in, number(1))), by_scale ? q : number(1))});
+      under = b.create(OpKind::Where, {none, number(1), steps});
+    }
+    const ValueId source = b.div(over, under), last = b.sub(in, number(1));
+    std::vector<Dim> along(op.sizes(0).size(), Dim(1));
+    along[axis] = op.graph().dims(index)[0];
+    const auto gathered = [&](ValueId from) {
+      const ValueId inside = b.create(OpKind::Min, {b.create(OpKind::Max, {from, number(0)}), last});
+      return b.create(OpKind::Gather, {x, b.cast(inside, DType::I64)}, AxisAttrs{static_cast<int64_t>(axis)});
+    };
+    if (a.mode == ResizeMode::Nearest) {
+      const auto shifted = [&](double v) { return b.add(source, number(v)); };
+      x = gathered(a.nearest == NearestMode::RoundPreferFloor  ? b.unary(OpKind::Ceil, shifted(-0.5))
+                   : a.nearest == NearestMode::RoundPreferCeil ? b.unary(OpKind::Floor, shifted(0.5))
+                   : a.nearest == NearestMode::Floor           ? b.unary(OpKind::Floor, source)
+                                                               : b.unary(OpKind::Ceil, source));
+      continue;
+    }
+    const ValueId low = b.unary(OpKind::Floor, source), share = b.sub(source, low);
+    const auto weighted = [&](double tap, ValueId weight) {
+      return b.mul(gathered(b.add(low, number(tap))), b.cast(b.reshape(weight, along), op.graph().dtype(x)));
+    };
+    if (a.mode == ResizeMode::Linear) {
+      x = b.add(weighted(0, b.sub(number(1), share)), weighted(1, share));
+      continue;
+    }
+    // The cubic of Keys at distances 1+s, s, 1-s and 2-s.
+    const auto near = [&](ValueId d) {
+      return b.add(b.mul(b.mul(b.sub(times(d, a.cubic_a + 2), number(a.cubic_a + 3)), d), d), number(1));
+    };
+    const auto far = [&](ValueId d) {
+      const ValueId inner = b.add(b.mul(b.sub(times(d, a.cubic_a), number(5 * a.cubic_a)), d), number(8 * a.cubic_a));
+      return b.sub(b.mul(inner, d), number(4 * a.cubic_a));
+    };
+    const ValueId rest = b.sub(number(1), share);
+    x = b.add(b.add(weighted(-1, far(b.add(share, number(1)))), weighted(0, near(share))),
+              b.add(weighted(1, near(rest)), weighted(2, far(b.add(rest, number(1))))));
+  }
+  if (x.valid()) op.set(0, is_float(t) ? x : b.cast(a.mode == ResizeMode::Nearest ? x : b.unary(OpKind::Floor, x), t));
+}
+
 }  // namespace
 
 void resize(Op& op) {
@@ -150,8 +231,9 @@ void resize(Op& op) {
   const size_t scale_input = v10 ? 1 : 2;
   const bool has_scales = op.has(scale_input) && !(op.type(scale_input).dims.size() == 1 && op.sizes(scale_input)[0] == Dim(0));
   if (!v10 && op.has(3)) {
-    const auto sizes = op.need_dims(3, "sizes");
-    if (!sizes) return;
+    const auto sizes = op.find_dims(3);
+    if (!sizes && op.s("keep_aspect_ratio_policy", "stretch") == "stretch") return resize_by_data(op, a, axes, 3, false);
+    if (!sizes) return (void)op.need_dims(3, "sizes");
     if (sizes->size() != axes.size())
       return (void)op.fail(Code::BadShape, "sizes needs " + std::to_string(axes.size()) + " entries");
     for (size_t i = 0; i < axes.size(); ++i) a.sizes[static_cast<size_t>(axes[i])] = (*sizes)[i];
@@ -160,8 +242,8 @@ void resize(Op& op) {
       return (void)op.fail(Code::BadAttribute, "keep_aspect_ratio_policy " + quote(policy) + " is unknown");
     if (policy != "stretch" && !fit_aspect_ratio(op, policy, axes, &a)) return;
   } else if (has_scales) {
-    const auto scales = op.need_known(scale_input, "scales");
-    if (!scales) return;
+    const auto scales = op.find_known(scale_input);
+    if (!scales) return resize_by_data(op, a, axes, scale_input, true);
     if (scales->v.size() != axes.size())
       return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(axes.size()) + " entries");
     if (!scaled_sizes(op, *scales, axes, &a)) return;
@@ -198,8 +280,12 @@ void upsample(Op& op) {
   a.sizes = op.sizes(0);
   Known scales;
   if (op.opset >= 9) {
-    auto given = op.need_known(1, "scales");
-    if (!given) return;
+    auto given = op.find_known(1);
+    if (!given) {
+      std::vector<int64_t> all(a.sizes.size());
+      std::iota(all.begin(), all.end(), 0);
+      return resize_by_data(op, a, all, 1, true);
+    }
     scales = std::move(*given);
   } else if (op.has_attr("scales")) {
     for (double v : op.floats("scales")) scales.v.push_back({Dim(0), 1, v, true});

@@ -199,7 +199,13 @@ void expand(Op& op) {
 void tile(Op& op) {
   std::optional<std::vector<Dim>> repeats;
   if (op.opset >= 6) {
-    repeats = op.need_dims(1, "repeats");
+    repeats = op.find_dims(1);
+    if (!repeats) {
+      const auto count = op.length(1);
+      if (!count) return;
+      if (*count != op.rank(0)) return (void)op.fail(Code::BadShape, "needs a repeat for each axis: " + op.show(1));
+      return op.set(0, tile_by_data(op, op.in(0), op.in(1)));
+    }
   } else {
     const auto tiles = op.need_ints(1, "tiles"), axis_list = op.need_ints(2, "axis");
     if (!tiles || !axis_list || tiles->empty() || axis_list->empty()) return;
@@ -243,7 +249,8 @@ void constant_of_shape(Op& op) {
 void range(Op& op) {
   const DType t = op.dtype(0);
   Dim length;
-  const std::array<std::optional<Known>, 3> k{op.find_known(0), op.find_known(1), op.find_known(2)};
+  const Known one_step{t, {}, {Num{.num = Dim(1), .real = 1, .is_real = is_float(t)}}};
+  const std::array<std::optional<Known>, 3> k{op.find_known(0), op.find_known(1), op.has(2) ? op.find_known(2) : one_step};
   for (const auto& one : k) {
     if (!one) return range_by_data(op);
     if (one->v.size() != 1) return (void)op.fail(Code::BadShape, "start, limit and step must be one number each");
@@ -270,7 +277,7 @@ void range(Op& op) {
     if (const auto v = op.dims().constant_value(span)) span = Dim(std::max<int64_t>(*v, 0));
     length = op.dims().ceil_div(span, Dim(saturating_cast<int64_t>(std::abs(*each))));
   }
-  const auto scalar = [&](size_t i) { return op.b.reshape(op.in(i), {}); };
+  const auto scalar = [&](size_t i) { return op.has(i) ? op.b.reshape(op.in(i), {}) : op.b.scalar(t, 1); };
   op.set(0, op.b.create(OpKind::Range, {scalar(0), scalar(2)}, DimsAttrs{{length}, false}));
 }
 

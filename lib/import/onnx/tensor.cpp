@@ -52,6 +52,7 @@ std::optional<DType> read_dtype(int64_t onnx_type, const std::string& where, Dia
 void TensorSource::refer(TensorData* data, Bytes b) const {
   data->bytes = b;
   data->owner = file_;
+  if (name_.empty()) return;
   data->file = name_;
   data->offset = static_cast<uint64_t>(b.data() - file_->data());
 }

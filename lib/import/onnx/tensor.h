@@ -17,6 +17,7 @@ namespace rlxc::onnx_import {
 // The model file and its external files, each mapped once.
 class TensorSource {
  public:
+  // `name`: of the file in the folder; empty if it is a copy in memory.
   TensorSource(std::shared_ptr<const MappedFile> file, std::string folder, std::string name, MissingWeights policy)
       : file_(std::move(file)), folder_(std::move(folder)), name_(std::move(name)), policy_(policy) {}
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "import/onnx/importer.h"
+#include "support/parse_number.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -10,10 +11,21 @@ namespace {
 constexpr int64_t kSmall = 64;            // constants with at most this many elements are literals,
 constexpr int64_t kSmallIntegers = 1024;  // or this many integers; others are parameters
 
-bool is_literal(const TensorData& d, bool missing) {
-  if (missing) return false;
-  const int64_t n = d.elements();
-  return n <= kSmall || d.dtype == DType::String || (n <= kSmallIntegers && (is_integer(d.dtype) || d.dtype == DType::Bool));
+// "1,2" as the contents of a scalar or vector of type `t`.
+std::optional<TensorData> parse_contents(std::string_view words, const Type& t) {
+  if (t.kind != TypeKind::Tensor || t.rank() > 1 || !can_be_known(t.dtype)) return std::nullopt;
+  std::vector<std::byte> bytes;
+  int64_t count = 0;
+  for (size_t cut = 0; cut != words.npos; ++count) {
+    cut = words.find(',');
+    double v = 0;
+    if (!parse_number(words.substr(0, cut), &v)) return std::nullopt;
+    const auto one = element_bytes(t.dtype, v);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+    if (cut != words.npos) words.remove_prefix(cut + 1);
+  }
+  if (t.rank() == 0 ? count != 1 : t.dims[0].is_static() && t.dims[0] != Dim(count)) return std::nullopt;
+  return make_data(t.dtype, t.rank() == 0 ? std::vector<int64_t>() : std::vector{count}, bytes);
 }
 
 TensorData constant_from(const Known& k, DimTable& t, bool* exact) {
@@ -38,6 +50,13 @@ TensorData constant_from(const Known& k, DimTable& t, bool* exact) {
 
 }  // namespace
 
+bool Importer::is_literal(const LazyTensor& t) const {
+  if (t.missing || t.trainable) return false;
+  const TensorData& d = t.id.valid() ? module_.data[t.id] : t.data;
+  const int64_t n = d.elements();
+  return n <= kSmall || d.dtype == DType::String || (n <= kSmallIntegers && (is_integer(d.dtype) || d.dtype == DType::Bool));
+}
+
 ValId Importer::value(ValueId v) {
   Val out;
   out.id = v;
@@ -58,12 +77,12 @@ ValId Importer::known_value(Known k) {
   return ValId(vals_.size() - 1);
 }
 
-ValId Importer::constant(TensorData data, bool missing) {
+ValId Importer::constant(TensorData data, bool missing, bool trainable) {
   Val out;
   out.type = module_.types.tensor(data.dtype, {data.dims.begin(), data.dims.end()});
   out.tensor = static_cast<uint32_t>(tensors_.size());
   out.frame = scopes_.back().frame;
-  tensors_.push_back({std::move(data), {}, missing});
+  tensors_.push_back({std::move(data), {}, missing, trainable});
   vals_.push_back(out);
   return ValId(vals_.size() - 1);
 }
@@ -96,16 +115,27 @@ const TensorData* Importer::tensor(ValId v) {
   return tensors_[val.tensor].missing ? nullptr : &tensor_data(val.tensor);
 }
 
+const std::string* Importer::stated_value(ValId v) const {
+  if (vals_[v.raw].input == Val::kNone) return nullptr;
+  for (const auto& [name, words] : options_.values)
+    if (name == module_.bytes(vals_[v.raw].name)) return &words;
+  return nullptr;
+}
+
 const TensorData* Importer::given(ValId v) {
   const uint32_t input = vals_[v.raw].input;
-  if (input == Val::kNone || !options_.contents) return nullptr;
+  const std::string* stated = stated_value(v);
+  if (input == Val::kNone || (!stated && !options_.contents)) return nullptr;
   const auto [it, fresh] = given_.try_emplace(input);
   if (fresh) {
-    it->second = options_.contents(input, type(v).kind);
+    it->second = stated ? parse_contents(*stated, type(v)) : options_.contents(input, type(v).kind);
+    if (stated && !it->second)
+      diagnostics_.error(Code::BadFlag, "--value does not fit the input, which is " + text(type(v), dims()),
+                         "input " + module_.text(vals_[v.raw].name).quoted(), "numbers, as 1,2,3, for a scalar or a vector");
     if (it->second && it->second->dtype != type(v).dtype) it->second.reset();
     if (it->second)
       diagnostics_.warning(Code::UnboundDim, "shapes depend on its contents: the program is for the given ones only",
-                           "input " + quote(module_.text(vals_[v.raw].name)));
+                           "input " + module_.text(vals_[v.raw].name).quoted());
   }
   return it->second ? &*it->second : nullptr;
 }
@@ -116,7 +146,7 @@ const Known* Importer::known(ValId v) {
     // Shape arithmetic uses vectors. Larger float expressions of weights stay ops, for fusion to match.
     const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
     const TensorData* t = is_weight_math ? nullptr : tensor(v);
-    if (!t && options_.constant_contents && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
+    if (!t && (options_.constant_contents || stated_value(v)) && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
     if (t)
       if (auto k = known_from(*t, module_.dims)) {
         vals_[v.raw].known = static_cast<uint32_t>(knowns_.size());
@@ -137,7 +167,7 @@ std::string Importer::fresh_name(std::string_view base) {
 ValId Importer::capture(ValId v, uint16_t from, uint16_t to) {
   for (uint32_t f = from + 1u; f <= to; ++f) {
     Val inner = vals_[v.raw];
-    const bool literal = inner.tensor != Val::kNone && is_literal(tensor_data(inner.tensor), tensors_[inner.tensor].missing);
+    const bool literal = inner.tensor != Val::kNone && is_literal(tensors_[inner.tensor]);
     inner.id = {};
     inner.frame = static_cast<uint16_t>(f);
     inner.outer = v;
@@ -146,6 +176,11 @@ ValId Importer::capture(ValId v, uint16_t from, uint16_t to) {
     v = ValId(vals_.size() - 1);
   }
   return v;
+}
+
+ValId Importer::visible(ValId v) {
+  const uint16_t from = vals_[v.raw].frame, to = scopes_.back().frame;
+  return from >= to ? v : capture(v, from, to);
 }
 
 ValueId Importer::materialise(ValId id) {
@@ -158,14 +193,14 @@ ValueId Importer::materialise(ValId id) {
     if (!materialise(v.outer).valid()) return {};
     const auto [it, fresh] = f.capture_of.try_emplace(v.outer.raw, f.captures.size());
     if (fresh) {
-      const std::string_view name = module_.text(v.name);
+      const std::string_view name = module_.bytes(v.name);
       const ValueId inner = b.input(name.empty() ? "" : fresh_name(name), module_.types[v.type]);
       f.captures.push_back({v.outer, inner});
     }
     made = f.captures[it->second].inner;
   } else if (v.tensor != Val::kNone) {
     LazyTensor& t = tensors_[v.tensor];
-    const bool literal = is_literal(tensor_data(v.tensor), t.missing);
+    const bool literal = is_literal(t);
     if (!t.id.valid() && !t.missing) {
       t.id = module_.data.add(std::move(t.data));
       t.data = {};
@@ -174,7 +209,7 @@ ValueId Importer::materialise(ValId id) {
     const OpKind kind = literal ? OpKind::Constant : OpKind::Param;
     made =
         f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
-    const std::string_view name = module_.text(v.name);
+    const std::string_view name = module_.bytes(v.name);
     if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(name.empty() ? "weight" : name)));
     else if (v.name.valid()) f.graph->set_value_name(made, v.name);
   } else {

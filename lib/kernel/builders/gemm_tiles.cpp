@@ -9,13 +9,15 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kRowBlock = 192;   // rows per task and panel
-constexpr int64_t kLeastRows = 48;   // packing a panel does not pay for fewer rows
-constexpr int64_t kStays = 1 << 16;  // elements of rows that fit in the cache
-constexpr int64_t kManyPieces = 8;   // tasks that keep threads busy
-constexpr int64_t kFewRows = 3;      // most rows for which a quantized panel is decoded while it is read
-constexpr int64_t kMostSingles = 2;  // remaining columns computed as vectors of rows
-constexpr int64_t kSetBytes = 4096;  // row strides of a multiple of it conflict in the cache
+constexpr int64_t kRowBlock = 192;    // rows per task and panel
+constexpr int64_t kLeastRows = 48;    // packing a panel does not pay for fewer rows
+constexpr int64_t kStays = 1 << 16;   // elements of rows that fit in the cache
+constexpr int64_t kManyPieces = 8;    // tasks that keep threads busy
+constexpr int64_t kFewRows = 3;       // most rows for which a quantized panel is decoded while it is read
+constexpr int64_t kMostSingles = 2;   // remaining columns computed as vectors of rows
+constexpr int64_t kTermsPerStep = 4;  // terms per step of a tile that fetches
+constexpr int64_t kLineBytes = 64;    // of a cache line
+constexpr int64_t kSetBytes = 4096;   // row strides of a multiple of it conflict in the cache
 
 class GemmTiles {
  public:
@@ -264,7 +266,11 @@ class GemmTiles {
     const bool known = constant(o_.m, &m);
     const int high = t_.rows;
     if (!c.decode && (!known || m >= high))
-      b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
+      b_.loop("tile", rows_ / high, [&](Expr i) {
+        number_ = i;
+        tile(c, b_.let("row", i * high), high);
+      });
+    number_ = {};
     const Expr done = c.decode ? b_.i64(0) : rows_ / high * high, rest = rows_ - done;
     if (known) {
       auto last = [&] { tile(c, done, static_cast<int>(m % high)); };
@@ -320,15 +326,16 @@ class GemmTiles {
       }
     };
     const Buf& panel = o_.spec.packed && !quantized_ ? o_.from_b : panel_;
+    const auto one = [&](Expr p) {
+      step(p, [&](size_t v) { return panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v]); });
+      for (Single& s : singles) {
+        const Expr a = o_.load_packed_a(row0_ + r, s.row, c.k0 + p, s.lanes);
+        s.sum.set(o_.multiply_add(a, broadcast(panel.load(c.at + p * w_ + s.column), s.lanes), s.sum.get()));
+      }
+    };
     if (c.decode) quantized_->each_step(c.panel, c.k0, c.count, c.lanes, step);
-    else
-      b_.loop("p", c.count, [&](Expr p) {
-        step(p, [&](size_t v) { return panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v]); });
-        for (Single& s : singles) {
-          const Expr a = o_.load_packed_a(row0_ + r, s.row, c.k0 + p, s.lanes);
-          s.sum.set(o_.multiply_add(a, broadcast(panel.load(c.at + p * w_ + s.column), s.lanes), s.sum.get()));
-        }
-      });
+    else if (!o_.spec.packed || quantized_ || !number_.kernel) b_.loop("p", c.count, one);
+    else fetching(c, one);
     if (!c.once || down()) {
       each_single([&](int i, int column, Expr sum) { sums_.store(place(i, column), sum); });
       return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
@@ -351,6 +358,23 @@ class GemmTiles {
     if (!o_.c_vectors()) return part();
     if (c.of_result == Columns::Asked) return b_.when(column0_ + own_ <= o_.n, whole, part);
     c.of_result == Columns::All ? whole() : part();
+  }
+
+  // Adds all terms of a tile and fetches its share of the panel that comes next, because packed weights come from memory: a few
+  // lines per step keep the requests apart.
+  void fetching(const Chunk& c, const std::function<void(Expr)>& one) {
+    const int64_t line = kLineBytes * 8 / rlxc::bits(o_.spec.accumulate), per_step = kTermsPerStep * w_ / line;
+    int64_t m = 0;
+    const int64_t tiles = std::max<int64_t>((constant(o_.m, &m) ? std::min(m, row_block_) : row_block_) / t_.rows, 1);
+    const int64_t lines = (per_step + tiles - 1) / tiles, shares = (per_step + lines - 1) / lines;
+    const Expr steps = b_.let("steps", c.count / kTermsPerStep), rest = c.count % kTermsPerStep;
+    const Expr after = c.once || group_ > 1 ? o_.k * w_ : c.count * w_;
+    const Expr next = b_.let("next", c.at + after + min(number_, shares - 1) * (steps * (lines * line)));
+    b_.loop("s", steps, [&](Expr s) {
+      for (int64_t i = 0; i < lines; ++i) o_.from_b.prefetch(next + (s * lines + i) * line);
+      for (int64_t u = 0; u < kTermsPerStep; ++u) one(s * kTermsPerStep + u);
+    });
+    if (!is_constant(rest, 0)) b_.loop("p", rest, [&](Expr p) { one(steps * kTermsPerStep + p); });
   }
 
   Expr a_at(Expr r, int i, Expr p, Expr k0) const {
@@ -396,6 +420,7 @@ class GemmTiles {
   int64_t group_ = 1;              // panels per task
   int64_t row_block_ = kRowBlock;  // most rows per task
   Expr row0_, rows_, column0_;
+  Expr number_;  // of the tile among the whole tiles of its task; unset elsewhere
   Buf panel_, rows_copy_, sums_;
   std::optional<QuantizedPanels> quantized_;
 };

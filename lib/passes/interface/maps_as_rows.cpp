@@ -22,7 +22,7 @@ void warn(const Module& m, size_t output, const MapKeysAttrs& keys, Diagnostics&
   d.warning(Code::UnsupportedOnTarget,
             "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[output]), m.dims) +
                 ", with a column for each key: " + join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : ""),
-            "output " + ForeignText(m.text(m.main().output_name(output))).quoted());
+            "output " + m.text(m.main().output_name(output)).quoted());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Decompositions of fused ops.
+#include "passes/inline_body.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/legalise/unfuse_elementwise_regions.h"
 
@@ -43,10 +44,16 @@ std::vector<ValueId> fused_matmul_swiglu(Expansion& e) {
 
 std::vector<ValueId> region(Expansion& e) { return unfuse_region(e.g, e.n); }
 
+std::vector<ValueId> custom_op(Expansion& e) {
+  const std::vector<ValueId> operands(e.g.operands(e.n).begin(), e.g.operands(e.n).end());
+  return copy_body(e.g, e.n, e.g.module().graph(e.g.bodies(e.n)[0]), operands);
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> fused_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
+      {OpKind::CustomOp, custom_op},
       {OpKind::FusedMatMulBiasAct, fused_matmul},
       {OpKind::FusedConvBiasAct, fused_conv},
       {OpKind::FusedConvTransposeBiasAct, fused_conv},

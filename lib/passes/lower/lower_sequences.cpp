@@ -3,7 +3,9 @@
 // the elements. O(nodes + elements).
 #include <unordered_map>
 
+#include "ir/bind_dims.h"
 #include "ir/builder.h"
+#include "ir/dim_postfix.h"
 #include "ir/graphs.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -16,7 +18,7 @@ constexpr int64_t kLongest = 1 << 12;  // limit on parts that become nodes of th
 
 class SequenceLowering {
  public:
-  explicit SequenceLowering(Graph& g) : g_(g), b_(g) {}
+  SequenceLowering(Graph& g, SymbolValues* sizes) : g_(g), b_(g), sizes_(*sizes) {}
 
   int64_t run() {
     for (NodeId n : g_.nodes())
@@ -76,6 +78,8 @@ class SequenceLowering {
       const std::vector<Dim> declared(g_.dims(from).begin(), g_.dims(from).end()), real(g_.dims(to).begin(), g_.dims(to).end());
       for (size_t i = 0; i < declared.size(); ++i)
         if (!dims.assume_equal(declared[i], real[i])) return;
+      for (size_t i = 0; i < declared.size(); ++i)
+        if (const auto symbol = symbol_name(dims, declared[i])) sizes_.try_emplace(*symbol, substitute(dims, real[i], sizes_));
     }
     g_.replace_all_uses(from, to);
     ++lowered_;
@@ -175,6 +179,7 @@ class SequenceLowering {
 
   Graph& g_;
   Builder b_;
+  SymbolValues& sizes_;                        // sizes of the elements that replace those of the reads
   std::unordered_map<uint32_t, Elements> of_;  // by value
   int64_t lowered_ = 0;
 };
@@ -183,7 +188,12 @@ class SequenceLowering {
 
 PassResult lower_sequences(Module& m, PassContext&) {
   int64_t lowered = 0;
-  for (GraphId id : graphs_in_use(m)) lowered += SequenceLowering(m.graph(id)).run();
+  SymbolValues sizes;
+  for (GraphId id : graphs_in_use(m)) lowered += SequenceLowering(m.graph(id), &sizes).run();
+  for (NodeId n : m.main().inputs())
+    for (Dim d : m.main().dims(m.main().result(n)))
+      for (const std::string& symbol : m.dims.symbols_of(d)) sizes.erase(symbol);
+  if (!sizes.empty()) substitute_dims(m, sizes);
   return {lowered > 0, {{"sequence_reads_lowered", lowered}}};
 }
 

@@ -10,11 +10,13 @@
 #include "ir/graphs.h"
 #include "ir/op_rules.h"
 #include "passes/passes.h"
+#include "support/number.h"
 
 namespace rlxc {
 namespace {
 
 constexpr double kLargestF16 = 65504;
+constexpr double kAsInfinity = 1e30;
 constexpr int64_t kMaxConverted = 1 << 20;  // elements; larger constants are cast at load time
 
 bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -234,7 +236,17 @@ class Rewriter {
   }
 
   std::string value_label(ValueId v) const {
-    return graph_.value_name(v).valid() ? std::string(module_.text(graph_.value_name(v))) : graph_.label(graph_.def(v)).bytes();
+    return graph_.value_name(v).valid() ? std::string(module_.bytes(graph_.value_name(v))) : graph_.label(graph_.def(v)).bytes();
+  }
+
+  // Notes a constant that changes its value. Magnitudes from kAsInfinity stand for infinity, as in masks: no warning.
+  void lossy(NodeId user, ValueId v, DType t, double value, const std::string& what) {
+    const std::string text = "constant " + shortest(static_cast<float>(value)) + " " + what;
+    notes_.push_back({value_label(v), "f32", std::string(name(t)), text});
+    if (std::fabs(value) < kAsInfinity)
+      context_.diagnostics.warning(Code::NumericHazard, text + " in " + std::string(name(t)),
+                                   std::string(name(graph_.op(user))) + " " + graph_.label(user).quoted(),
+                                   "keep its op in f32: --precision custom:FILE, or automixed");
   }
 
   // The constant in a low type, with finite values clamped. Invalid if it is too large to convert here.
@@ -246,7 +258,7 @@ class Rewriter {
     const double largest = t == DType::F16 ? kLargestF16 : 3.3895313892515355e38;
     std::vector<std::byte> bytes;
     bytes.reserve(static_cast<size_t>(count) * 2);
-    double clamped = 0;
+    double clamped = 0, vanished = 0;
     for (int64_t i = 0; i < count; ++i) {
       double x = element_as_double(data, i);
       if (std::isfinite(x) && std::fabs(x) > largest) {
@@ -254,6 +266,8 @@ class Rewriter {
         x = std::copysign(largest, x);
       }
       const auto element = element_bytes(t, x);
+      const bool zero = element[0] == std::byte{0} && (element[1] & std::byte{0x7F}) == std::byte{0};
+      if (x != 0 && zero) vanished = x;
       bytes.insert(bytes.end(), element.begin(), element.end());
     }
     TensorData narrow = make_data(t, data.dims, bytes);
@@ -268,9 +282,8 @@ class Rewriter {
     grow();
     load_time_[n.raw] = true;
     ++constants;
-    if (clamped != 0)
-      notes_.push_back({value_label(v), "f32", std::string(name(t)),
-                        "constant " + std::to_string(clamped) + " is beyond the range and was clamped to its end"});
+    if (clamped != 0) lossy(user, v, t, clamped, "is beyond the range and was clamped to its end");
+    if (vanished != 0) lossy(user, v, t, vanished, "is below the smallest number and became 0");
     return graph_.result(n);
   }
 

@@ -14,7 +14,7 @@ void each_tensor(const Module& m, const std::function<void(GraphId, ValueId, con
       for (size_t r = 0; r < g.result_count(n); ++r) {
         const ValueId v = g.result(n, r);
         const Symbol own = g.value_name(v);
-        std::string name = own.valid() ? std::string(m.text(own)) : g.label(n).bytes();
+        std::string name = own.valid() ? std::string(m.bytes(own)) : g.label(n).bytes();
         if (const int64_t count = ++taken[name]; count > 1) name += "~" + std::to_string(count);
         f(id, v, name);
       }

@@ -13,7 +13,7 @@ std::vector<NodeId> find_params(const Graph& g, const std::vector<std::string>& 
   std::vector<std::string_view> known;
   for (NodeId n : g.nodes()) {
     if (g.op(n) != OpKind::Param) continue;
-    known.push_back(g.module().text(g.value_name(g.result(n))));
+    known.push_back(g.module().bytes(g.value_name(g.result(n))));
     params.emplace(known.back(), n);
   }
   for (const std::string& name : names) {

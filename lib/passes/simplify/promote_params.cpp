@@ -9,7 +9,7 @@ PassResult promote_params(Module& m, PassContext& ctx) {
   Graph& g = m.main();
   // A second run finds Inputs with these names.
   std::vector<std::string> names = ctx.options.promoted_params;
-  for (NodeId n : g.inputs()) std::erase(names, m.text(g.value_name(g.result(n))));
+  for (NodeId n : g.inputs()) std::erase(names, m.bytes(g.value_name(g.result(n))));
   int64_t promoted = 0;
   for (NodeId n : find_params(g, names, ctx.diagnostics))
     promoted += ctx.rewrite([&] {

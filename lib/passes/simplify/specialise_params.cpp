@@ -9,7 +9,7 @@ PassResult specialise_params(Module& m, PassContext& ctx) {
   Graph& g = m.main();
   std::vector<std::string> names = ctx.options.specialised_params;
   for (NodeId n : g.nodes())  // a second run finds Constants with these names
-    if (g.op(n) == OpKind::Constant && !names.empty()) std::erase(names, m.text(g.value_name(g.result(n))));
+    if (g.op(n) == OpKind::Constant && !names.empty()) std::erase(names, m.bytes(g.value_name(g.result(n))));
   int64_t made = 0;
   for (NodeId n : find_params(g, names, ctx.diagnostics)) {
     const ValueId v = g.result(n);

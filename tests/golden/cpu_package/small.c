@@ -51,6 +51,19 @@ struct small_ctx {
   int sized, done, busy;  // sizes are set; the last run succeeded; in use
 };
 
+// Gives back the memory of a mapped weight that was copied. Later reads come from the file again.
+static __attribute__((unused)) void release(small_ctx* c, int i) {
+#ifdef MADV_DONTNEED
+  const weight_row* w = &kWeights[i];
+  if (w->file < EMBEDDED || !c->files[w->file] || c->copies[i]) return;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)c->files[w->file] + w->offset;
+  const uintptr_t begin = (at + page - 1) / page * page, end = (at + w->stored) / page * page;
+  if (begin < end) madvise((void*)begin, end - begin, MADV_DONTNEED);
+#else
+  (void)c, (void)i;
+#endif
+}
+
 #define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
 #define P(offset) ((void*)(c->packed + (offset)))
 #define A(offset) ((void*)(a + (offset)))
@@ -87,6 +100,7 @@ static int load_0(small_ctx* c, unsigned char* scratch) {
   (void)n;
   // product
   small_matmul_pack_0(W(0, 0), P(0));
+  release(c, 0);
   return 0;
 }
 
@@ -121,7 +135,7 @@ const char* small_strerror(int error) {
     case SMALL_NO_MEMORY: return "out of memory";
     case SMALL_NO_WEIGHTS: return "a weights file is missing or too short";
     case SMALL_NO_SIZES: return "the sizes are not set, or they do not fit the model";
-    case SMALL_DYNAMIC_SIZE: return "a data-dependent dim is larger than there is room for, or differs between iterations";
+    case SMALL_DYNAMIC_SIZE: return "a data-dependent dim is larger than planned, or differs from a size that the model requires";
     case SMALL_BAD_ARGUMENT: return "a null pointer, or a number of arguments that is not the model's";
     case SMALL_UNALIGNED: return "a buffer is not aligned as its tensor needs it";
     case SMALL_WRONG_WEIGHTS: return "a weights file belongs to another model";

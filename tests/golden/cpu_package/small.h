@@ -22,7 +22,7 @@ enum {
   SMALL_NO_MEMORY = 1,
   SMALL_NO_WEIGHTS = 2,     // a weights file is missing or too short
   SMALL_NO_SIZES = 3,       // sizes were not set, or they do not fit the model
-  SMALL_DYNAMIC_SIZE = 4,   // a data-dependent dim is larger than there is room for, or differs between iterations
+  SMALL_DYNAMIC_SIZE = 4,   // a data-dependent dim is larger than planned, or differs from a size that the model requires
   SMALL_BAD_ARGUMENT = 5,   // a null pointer, or a number of arguments that is not the model's
   SMALL_UNALIGNED = 6,      // a buffer does not begin at a multiple of its tensor's alignment
   SMALL_WRONG_WEIGHTS = 7,  // a weights file belongs to another model

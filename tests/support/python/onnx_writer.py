@@ -1,6 +1,7 @@
 """Writes ONNX models without the onnx package: m = Model(17); y = m("MatMul", x, m.w(4, 8)); m.save(path, y).
 
-Operands are names of values, numbers and lists (f32, i64 and bool constants) or numpy arrays; None is an absent operand."""
+Operands are names of values, numbers and lists (f32, i64 and bool constants) or numpy arrays; None is an absent operand. Outputs
+may be pairs of name and type; an attribute of bytes is a graph."""
 import numpy as np
 
 from protobuf_wire import field
@@ -19,7 +20,7 @@ def attribute(name, value):
         number, kind = (7, 6) if value and isinstance(value[0], float) else (8, 7)
         values = b"".join(field(number, v) for v in value)
     else:
-        number, kind = {int: (3, 2), float: (2, 1), str: (4, 3), np.ndarray: (5, 4)}[type(value)]
+        number, kind = {int: (3, 2), float: (2, 1), str: (4, 3), np.ndarray: (5, 4), bytes: (6, 5)}[type(value)]
         values = field(number, tensor(value) if kind == 4 else value)
     return field(5, field(1, name) + values + field(20, kind))
 
@@ -39,8 +40,8 @@ class Model:
         self.names += 1
         return f"{stem}_{self.names}"
 
-    def input(self, shape, dtype="float32"):
-        name = self.fresh("x")
+    def input(self, shape, dtype="float32", name=None):
+        name = name or self.fresh("x")
         self.inputs.append(field(11, value_info(name, dtype, shape)))
         return name
 
@@ -57,17 +58,22 @@ class Model:
         """A weight of random numbers."""
         return self.constant((self.random.standard_normal(shape) / 8).astype(np.float32))
 
-    def __call__(self, op, *inputs, n=1, **attributes):
+    def __call__(self, op, *inputs, n=1, domain="", results=None, **attributes):
         """A node; the name of its result, or a list of `n`."""
         names = ["" if v is None else v if isinstance(v, str) else self.constant(v) for v in inputs]
-        results = [self.fresh(op.lower()) for _ in range(n)]
+        results = results or [self.fresh(op.lower()) for _ in range(n)]
         self.nodes.append(field(1, b"".join(field(1, v) for v in names) + b"".join(field(2, v) for v in results) +
-                                field(3, self.fresh("/" + op)) + field(4, op) +
+                                field(3, self.fresh("/" + op)) + field(4, op) + field(7, domain) +
                                 b"".join(attribute(k, v) for k, v in attributes.items())))
-        return results[0] if n == 1 else results
+        return results[0] if len(results) == 1 else results
+
+    def graph(self, *outputs, dtype="float32"):
+        """The graph, as the attribute of a node takes it too."""
+        typed = [name if isinstance(name, tuple) else (name, dtype) for name in outputs]
+        made = b"".join(field(12, value_info(name, kind, None)) for name, kind in typed)
+        return b"".join(self.nodes) + field(2, "forms") + b"".join(self.weights) + b"".join(self.inputs) + made
 
     def save(self, path, *outputs, dtype="float32"):
-        made = b"".join(field(12, value_info(name, dtype, None)) for name in outputs)
-        graph = b"".join(self.nodes) + field(2, "forms") + b"".join(self.weights) + b"".join(self.inputs) + made
         with open(path, "wb") as f:
-            f.write(field(1, 9) + field(7, graph) + field(8, field(2, self.opset)))
+            f.write(field(1, 9) + field(7, self.graph(*outputs, dtype=dtype)) + field(8, field(2, self.opset)) +
+                    field(8, field(1, "com.microsoft") + field(2, 1)))

@@ -348,6 +348,7 @@ class Program {
   void steps(const Json& list, const Frame& f) {
     for (const Json& s : list.items) {
       const std::string& kind = s.keys[0];
+      if (const Json* equal = s.find("equal")) check_equal(*equal);
       if (kind == "kernel") launch(s, f);
       else if (kind == "copy") device_.copy(place(s["copy"].items[0], f), place(s["copy"].items[1], f), bytes(s["bytes"]));
       else if (kind == "if") branch(s, f);

@@ -290,6 +290,7 @@ export class Program {
 
   async steps(list, f) {
     for (const s of list) {
+      this.checkEqual(s.equal ?? []);
       if ('kernel' in s) {
         this.step(s, f);
         for (const e of s.extents ?? []) this.setExtent(e, await this.i64({ at: f.cells + 8 * e }));

@@ -1,0 +1,185 @@
+#include "analysis/channel_blocks.h"
+
+#include <numeric>
+
+#include "analysis/views.h"
+#include "ir/op_rules.h"
+
+namespace rlxc {
+namespace {
+
+bool is_image(const Graph& g, ValueId v) {
+  if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.dtype(v) != DType::F32 || g.rank(v) != 4) return false;
+  for (Dim d : g.dims(v))
+    if (!d.is_static() || d.size() < 1) return false;
+  return true;
+}
+
+const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Conv) return &g.attrs<ConvAttrs>(n);
+  return g.op(n) == OpKind::FusedConvBiasAct ? &g.attrs<FusedConvAttrs>(n).conv : nullptr;
+}
+
+// Returns whether a task's copy of padded rows is small.
+bool windows_fit(const Graph& g, ValueId image, int64_t height, int64_t dilation, int64_t width_of_padding) {
+  return ((height - 1) * dilation + 1) * (g.dims(image)[3].size() + width_of_padding) * 16 <= kMostWindowRows;
+}
+
+// Values that share a layout, as sets with a representative (union-find).
+class ChannelBlocks {
+ public:
+  ChannelBlocks(const Graph& g, int64_t lanes, GraphLayouts* layouts)
+      : g_(g),
+        lanes_(lanes),
+        layouts_(*layouts),
+        parent_(g.value_capacity()),
+        divisor_(g.value_capacity()),
+        state_(g.value_capacity()) {
+    std::iota(parent_.begin(), parent_.end(), uint32_t{0});
+  }
+
+  void run() {
+    for (NodeId n : g_.nodes())
+      for (size_t i = 0; i < g_.result_count(n); ++i) start(n, g_.result(n, i));
+    for (NodeId n : g_.nodes()) constrain(n);
+    for (ValueId v : g_.outputs()) refuse(v);
+    DimTable& dims = g_.module().dims;
+    for (NodeId n : g_.nodes())
+      for (size_t i = 0; i < g_.result_count(n); ++i) {
+        const ValueId v = g_.result(n, i);
+        const uint32_t set = find(v);
+        if (state_[set].refused || !state_[set].convolved) continue;
+        for (const int64_t block : {lanes_, lanes_ / 2})
+          if (block >= std::min(kLeastBlock, lanes_) && divisor_[set] % block == 0) {
+            layouts_.set(v, channel_blocks(dims, g_.dims(v), block));
+            break;
+          }
+      }
+  }
+
+ private:
+  static constexpr int64_t kLeastBlock = 8;  // half vectors are worth it from 8 lanes on
+  struct State {
+    bool refused = false, convolved = false;
+  };
+
+  uint32_t find(ValueId v) {
+    uint32_t at = v.raw;
+    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    return at;
+  }
+  void refuse(ValueId v) {
+    if (v.valid()) state_[find(v)].refused = true;
+  }
+  // The block must divide `channels`.
+  void divide(ValueId v, int64_t channels) {
+    int64_t& d = divisor_[find(v)];
+    d = std::gcd(d, channels);
+  }
+  void join(ValueId a, ValueId b) {
+    const uint32_t x = find(a), y = find(b);
+    if (x == y) return;
+    parent_[y] = x;
+    divisor_[x] = std::gcd(divisor_[x], divisor_[y]);
+    state_[x].refused |= state_[y].refused;
+    state_[x].convolved |= state_[y].convolved;
+  }
+
+  // An image of one pixel is the same in both layouts, and is left to the kernels of matmuls.
+  void start(NodeId n, ValueId v) {
+    const bool fits = is_image(g_, v) && layouts_.root[v.raw] == v && !layouts_.of(v) && !has_trait(g_.op(n), kLeaf) &&
+                      g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1;
+    if (!fits) return refuse(v);
+    divisor_[v.raw] = g_.dims(v)[1].size();
+  }
+
+  void refuse_all(NodeId n, size_t first = 0) {
+    for (size_t i = first; i < g_.operands(n).size(); ++i) refuse(g_.operand(n, i));
+  }
+
+  void constrain(NodeId n) {
+    const OpKind op = g_.op(n);
+    if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return convolution(n);
+    if (op == OpKind::Pool) return pooling(n);
+    if (op == OpKind::Reduce) return reduction(n);
+    const bool joins = op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis == 1;
+    const bool maps =
+        layout_rule(op) == LayoutRule::Elementwise && (has_trait(op, kElementwise) || op == OpKind::ElementwiseRegion);
+    if ((!joins && !maps) || g_.result_count(n) != 1 || layouts_.is_view(g_, n)) {
+      refuse_all(n);
+      for (size_t i = 0; i < g_.result_count(n); ++i) refuse(g_.result(n, i));
+      return;
+    }
+    const ValueId y = g_.result(n);
+    for (ValueId v : g_.operands(n)) {
+      if (!v.valid()) continue;
+      const bool whole = joins || std::ranges::equal(g_.dims(v), g_.dims(y));
+      if (!whole) refuse(v);
+      else join(y, v);
+    }
+  }
+
+  void convolution(NodeId n) {
+    const ValueId y = g_.result(n), residual = g_.operands(n).size() > 3 ? g_.operand(n, 3) : ValueId();
+    for (size_t i = 1; i < std::min<size_t>(g_.operands(n).size(), 3); ++i) refuse(g_.operand(n, i));
+    const auto c = blocked_conv_channels(g_, n);
+    if (!c) {
+      refuse_all(n);
+      return refuse(y);
+    }
+    const ValueId x = g_.operand(n, 0);
+    state_[find(y)].convolved = true;
+    if (residual.valid()) join(y, residual);
+    if (c->groups == 1) return;
+    if (!c->depthwise()) {  // a block of channels belongs to one group
+      divide(x, c->in);
+      divide(y, c->out);
+    }
+    join(y, x);
+  }
+
+  void pooling(NodeId n) {
+    const auto& a = g_.attrs<PoolAttrs>(n);
+    const ValueId x = g_.operand(n, 0), y = g_.result(n);
+    refuse_all(n, 1);
+    join(y, x);
+    if (!is_image(g_, x) || a.kernel.size() != 2 ||
+        !windows_fit(g_, x, a.kernel[0], a.dilations[0], a.pads_begin[1] + a.pads_end[1] + a.kernel[1] * a.strides[1]))
+      refuse(y);
+  }
+
+  void reduction(NodeId n) {
+    const auto& a = g_.attrs<ReduceAttrs>(n);
+    refuse(g_.result(n));
+    if (a.axes != std::vector<int64_t>{2, 3} || a.op == ReduceOp::LogSumExp) refuse_all(n);
+  }
+
+  const Graph& g_;
+  const int64_t lanes_;
+  GraphLayouts& layouts_;
+  std::vector<uint32_t> parent_;
+  std::vector<int64_t> divisor_;  // by representative: the block must divide it
+  std::vector<State> state_;      // by representative
+};
+
+}  // namespace
+
+std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
+  const ConvAttrs* a = conv_attrs(g, n);
+  if (!a) return std::nullopt;
+  const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
+  if (!is_image(g, x) || !is_image(g, w) || !is_image(g, g.result(n)) || a->strides.size() != 2) return std::nullopt;
+  for (size_t i = 2; i < g.operands(n).size(); ++i)
+    if (g.operand(n, i).valid() && g.dtype(g.operand(n, i)) != DType::F32) return std::nullopt;
+  const ConvChannels c{a->groups, g.dims(w)[1].size(), g.dims(w)[0].size() / a->groups};
+  if (c.groups > 1 && c.in == 1) {
+    const bool fits = c.out == 1 && windows_fit(g, x, g.dims(w)[2].size(), a->dilations[0],
+                                                a->pads_begin[1] + a->pads_end[1] + g.dims(w)[3].size() * a->strides[1]);
+    if (!fits) return std::nullopt;
+  }
+  return c;
+}
+
+void assign_channel_blocks(const Graph& g, int64_t lanes, GraphLayouts* layouts) { ChannelBlocks(g, lanes, layouts).run(); }
+
+}  // namespace rlxc

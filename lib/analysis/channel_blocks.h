@@ -1,0 +1,23 @@
+// Chooses channels in blocks of a vector (NCHW16c) for the values that pass between convolutions, where kernels read and write
+// them so. Reorders remain at the edges, inside of the convolutions there.
+#pragma once
+#include "ir/layout.h"
+
+namespace rlxc {
+
+// Most f32 elements of the rows that a kernel with windows copies at once (kernel/builders/blocked_window.cpp).
+inline constexpr int64_t kMostWindowRows = 64 << 10;
+
+// Sets the layout of each f32 image [N, C, H, W] that a convolution makes and of those that share elements with it through
+// elementwise ops, pooling and concatenation, if every user reads blocks of `lanes` channels or of half as many. O(values +
+// uses).
+void assign_channel_blocks(const Graph&, int64_t lanes, GraphLayouts*);
+
+// The channels of a group's operand and result, or nullopt if the node is no convolution with kernels for blocked images.
+struct ConvChannels {
+  int64_t groups, in, out;
+  bool depthwise() const { return groups > 1 && in == 1 && out == 1; }
+};
+std::optional<ConvChannels> blocked_conv_channels(const Graph&, NodeId);
+
+}  // namespace rlxc

@@ -1,0 +1,74 @@
+#include "analysis/channel_blocks.h"
+
+#include <doctest/doctest.h>
+
+#include "analysis/views.h"
+#include "ir/builder.h"
+
+using namespace rlxc;
+
+namespace {
+
+struct Net {
+  Module m;
+  Graph& g = m.main();
+  Builder b{g};
+  ValueId x = b.input("x", tensor_type(DType::F32, {1, 3, 8, 8}));
+
+  ValueId conv(ValueId v, int64_t channels, int64_t groups = 1) {
+    ConvAttrs a;
+    a.strides = a.dilations = {1, 1};
+    a.pads_begin = a.pads_end = {0, 0};
+    a.groups = groups;
+    const Dim in = m.dims.floor_div(g.dims(v)[1], Dim(groups));
+    return b.create(OpKind::Conv, {v, b.input("w", tensor_type(DType::F32, {Dim(channels), in, 1, 1}))}, a);
+  }
+  int64_t block(ValueId v, int64_t lanes = 16) { return assign_layouts(g, lanes).channel_block(v); }
+};
+
+}  // namespace
+
+TEST_CASE("images between convolutions have blocks that divide the channels of all that share them") {
+  Net n;
+  const ValueId a = n.conv(n.x, 32), y = n.b.unary(OpKind::Relu, a), c = n.conv(y, 24), last = n.conv(c, 10);
+  n.g.add_output(last, {});
+  CHECK(n.block(a) == 16);
+  CHECK(n.block(y) == 16);
+  CHECK(n.block(c) == 8);
+  CHECK(n.block(last) == 0);  // an output
+  CHECK(n.block(n.x) == 0);
+  CHECK(n.block(a, 8) == 8);
+  CHECK(n.block(a, 0) == 0);
+  const ValueId joined = n.b.concat(std::array{y, c}, 1);
+  n.g.add_output(n.conv(joined, 16), {});
+  CHECK(n.block(joined) == 8);
+  CHECK(n.block(a) == 8);
+}
+
+TEST_CASE("an image that something else reads stays row-major, with all that share its elements") {
+  Net n;
+  const ValueId a = n.conv(n.x, 32), b = n.conv(a, 32), y = n.b.add(a, b), c = n.conv(y, 32);
+  n.g.add_output(n.conv(c, 16), {});
+  CHECK(n.block(a) == 16);
+  n.g.add_output(n.b.reshape(y, {32, 64}), {});
+  CHECK(n.block(a) == 0);
+  CHECK(n.block(b) == 0);
+  CHECK(n.block(y) == 0);
+  CHECK(n.block(c) == 16);
+}
+
+TEST_CASE("a block belongs to one group, and images of one pixel stay") {
+  Net n;
+  const ValueId a = n.conv(n.x, 48), b = n.conv(a, 48, 2), c = n.conv(a, 48, 48);
+  n.g.add_output(n.conv(b, 1), {});
+  n.g.add_output(n.conv(c, 1), {});
+  CHECK(n.block(a) == 8);
+  n.g.add_output(n.conv(n.conv(a, 48, 12), 1), {});
+  CHECK(n.block(a) == 0);
+  const ValueId e = n.conv(n.x, 16), mean = n.b.reduce(ReduceOp::Mean, e, {2, 3}, true), f = n.conv(mean, 16);
+  const ValueId scaled = n.b.mul(e, f);
+  n.g.add_output(n.conv(scaled, 16), {});
+  CHECK(n.block(e) == 16);
+  CHECK(n.block(scaled) == 16);
+  CHECK(n.block(f) == 0);
+}

@@ -1,0 +1,25 @@
+// The processors for which the cpu target makes kernels (--cpu).
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernel/mapping.h"
+
+namespace rlxc::target {
+
+inline constexpr std::string_view kGenericCpu = "generic";
+
+// Vectors and registers of a processor. Tiles follow from them: the sums of a tile, a row of weights and an element of the other
+// operand fill the registers (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016).
+struct CpuModel {
+  std::string_view name;
+  int vector_bytes, vector_registers;
+};
+
+// The row of this name; of the processor that runs this program for "native". Null for any other name.
+const CpuModel* find_cpu(std::string_view name);
+std::string cpu_names();  // "generic, native, ..."
+kernel::Mapping cpu_mapping(const CpuModel&);
+
+}  // namespace rlxc::target

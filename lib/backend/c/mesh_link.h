@@ -1,0 +1,17 @@
+// The parts of a cpu package that differ if several devices run it together: their names, exchange of data, slices of weights.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/c/cpu_package.h"
+
+namespace rlxc {
+
+// Values of $LINK..., $SLICE... and $FIRST_RANK in host files; empty for one device. Code::* of the header are those of `name`.
+std::vector<std::pair<std::string, std::string>> link_values(const codegen::Package&);
+
+// The files of an MPI host; none for one device.
+std::vector<TextFile> link_files(const codegen::Package&);
+
+}  // namespace rlxc

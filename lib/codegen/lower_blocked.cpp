@@ -1,0 +1,229 @@
+#include "codegen/lower_blocked.h"
+
+#include "analysis/channel_blocks.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::BlockedConv, kernel::BlockedWindows;
+
+struct ConvParts {
+  const ConvAttrs& attrs;
+  Epilogue act = {};
+};
+ConvParts parts_of(const Node& node) {
+  if (node.op() == OpKind::Conv) return {node.attrs<ConvAttrs>()};
+  return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
+}
+
+BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
+                          const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads) {
+  BlockedWindows w;
+  w.batch = node.dims(0)[0].size();
+  w.channels = node.dims(0)[1].size();
+  w.block = block;
+  for (size_t d = 0; d < 2; ++d) {
+    w.in[d] = node.dims(0)[d + 2].size();
+    w.out[d] = node.result_dims()[d + 2].size();
+    w.stride[d] = strides[d];
+    w.dilation[d] = dilations[d];
+    w.pad[d] = pads[d];
+  }
+  return w;
+}
+
+// Binds bias and residual in the order in which the builders add them.
+void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e) {
+  const bool residual = node.graph.operands(node.id).size() > 3 && node.has(3);
+  if (node.graph.operands(node.id).size() > 2 && node.has(2)) e->bias = s.in(2);
+  if (residual) e->residual = s.in(3);
+  if (const Epilogue act = parts_of(node).act; act.has) e->act = [act](Expr y) { return activation(act, y); };
+}
+
+// Writes blocked sums [N, C / lanes, H, W, lanes] to a result that is not blocked, with the epilogue.
+void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
+  Scope s(node, "image");
+  kernel::MapSpec spec;
+  spec.shape = s.shape(node.result_dims());
+  kernel::BlockedEpilogue e;
+  Operand from = s.scratch(sums);
+  const int64_t positions = c.windows.out[0] * c.windows.out[1], blocks = c.blocks();
+  from.strides = {blocks * c.lanes * positions, 1, c.windows.out[1] * c.lanes, c.lanes};
+  from.factors.resize(4);
+  from.factors[1] = {{blocks, positions * c.lanes}, {c.lanes, 1}};
+  bind_epilogue(node, s, &e);
+  spec.inputs = {std::move(from)};
+  if (e.bias) {
+    e.bias->strides = {0, 1, 0, 0};
+    spec.inputs.push_back(*e.bias);
+  }
+  if (e.residual) spec.inputs.push_back(*e.residual);
+  spec.outputs = {s.out()};
+  spec.body = [act = e.act](const std::vector<Expr>& v) -> std::vector<Expr> {
+    Expr y = v[0];
+    for (size_t i = 1; i < v.size(); ++i) y = y + v[i];
+    return {act ? act(y) : y};
+  };
+  if (c.group_outputs % c.lanes == 0) {  // [N, C / lanes, lanes, H, W]: the map turns squares of channels and positions
+    const auto split = [&](Operand& o) {
+      const bool factors = o.split(1);
+      const Index outer = factors ? o.factors[1][0].stride : Index(o.strides[1].in(s.kernel()) * c.lanes);
+      const Index inner = factors ? o.factors[1][1].stride : o.strides[1];
+      o.strides[1] = outer;
+      o.strides.insert(o.strides.begin() + 2, inner);
+      o.factors.clear();
+    };
+    for (Operand& o : spec.inputs) split(o);
+    split(spec.outputs[0]);
+    spec.shape[1] = blocks;
+    spec.shape.insert(spec.shape.begin() + 2, c.lanes);
+  }
+  kernel::build_map(s.builder(), spec, node.mapping());
+  s.finish();
+}
+
+}  // namespace
+
+int64_t block_of(const Node& node, ValueId v) { return node.layouts.channel_block(v); }
+
+namespace {
+
+// Sizes of images with channel blocks are constants.
+int64_t number(const Index& i) {
+  int64_t n = 0;
+  kernel::constant(i, &n);
+  return n;
+}
+
+}  // namespace
+
+void split_channels(int64_t block, Operand* o) {
+  Index outer = number(o->strides[1]) * block, inner = o->strides[1];
+  if (o->split(1)) {
+    outer = o->factors[1][0].stride;
+    inner = o->factors[1][1].stride;
+    if (!o->starts.empty()) o->offset = number(o->offset) + number(o->starts[1]) / block * number(outer);
+  }
+  o->strides[1] = outer;
+  o->strides.push_back(inner);
+  o->factors.clear();
+  o->starts.clear();
+}
+
+void split_channels(int64_t block, Dims* shape) {
+  (*shape)[1] = number((*shape)[1]) / block;
+  shape->push_back(block);
+}
+
+void split_channels(int64_t block, kernel::MapSpec* spec) {
+  if (block == 0) return;
+  for (Operand& o : spec->inputs) split_channels(block, &o);
+  for (Operand& o : spec->outputs) split_channels(block, &o);
+  split_channels(block, &spec->shape);
+}
+
+void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
+  split_channels(block, spec);
+  if (block == 0 || number(spec->shape[0]) != 1) return;
+  const int64_t count = number(spec->shape[1]);
+  const Index blocks = s.parameter("blocks", Dim(count));
+  const auto resize = [&](Operand& o) {
+    const bool varies = !kernel::is_constant(o.strides[1], 0) && number(o.extent) % count == 0;
+    if (varies) o.extent = blocks.in(s.kernel()) * (number(o.extent) / count);
+  };
+  for (Operand& o : spec->inputs) resize(o);
+  for (Operand& o : spec->outputs) resize(o);
+  spec->shape[1] = blocks;
+}
+
+std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
+  if (node.op() != OpKind::Conv && node.op() != OpKind::FusedConvBiasAct) return std::nullopt;
+  const int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
+  if (in == 0 && out == 0) return std::nullopt;
+  const auto channels = blocked_conv_channels(node.graph, node.id);
+  if (!channels) return std::nullopt;
+  const ConvAttrs& a = parts_of(node).attrs;
+  BlockedConvNode n;
+  n.depthwise = channels->depthwise();
+  n.row_major_result = out == 0;
+  n.conv.windows = windows_of(node, in ? in : 1, a.strides, a.dilations, a.pads_begin);
+  n.conv.windows.kernel = {node.dims(1)[2].size(), node.dims(1)[3].size()};
+  n.conv.groups = channels->groups;
+  n.conv.group_outputs = channels->out;
+  n.conv.lanes = out ? out : in;
+  return n;
+}
+
+bool lower_blocked_conv(Node& node, const BlockedConvNode& n) {
+  BlockedConv conv = n.conv;
+  const BlockedWindows& w = conv.windows;
+  const int64_t group_blocks = w.channels / w.block / (n.depthwise ? 1 : conv.groups);
+  const auto blocks = [&](Scope& s) { return s.parameter("blocks", Dim(group_blocks)); };
+  const bool on_load = !node.prepacked.empty();
+  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(DType::F32, Dim(n.weight_elements()));
+  {
+    Scope s(node, "pack");
+    s.in(1);
+    s.bind({Binding::Kind::Scratch, packed});
+    n.depthwise ? kernel::build_pack_depthwise(s.builder(), w, blocks(s), node.mapping())
+                : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
+    s.finish(on_load);
+  }
+  std::optional<uint32_t> image;
+  if (w.block == 1) image = row_major_scratch(node, node.in(0));
+  if (image) copy_image(node, *image, false);
+  const auto bind_image = [&](Scope& s) {
+    if (image) s.bind({Binding::Kind::Scratch, *image});
+    else s.in(0);
+  };
+  if (!n.depthwise && w.padded()) {
+    const uint32_t wide = node.scratch(DType::F32, Dim(w.padded_elements()));
+    Scope s(node, "pad");
+    bind_image(s);
+    s.bind({Binding::Kind::Scratch, wide});
+    kernel::build_pad_blocked(s.builder(), w, s.parameter("blocks", Dim(w.batch * w.channels / w.block)), node.mapping());
+    s.finish();
+    image = wide;
+  }
+  const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
+  std::optional<uint32_t> sums;
+  if (n.row_major_result) sums = node.scratch(DType::F32, Dim(results));
+  Scope s(node);
+  s.bind({Binding::Kind::Scratch, packed});
+  bind_image(s);
+  if (!sums) bind_epilogue(node, s, &conv.epilogue);
+  if (sums) s.bind({Binding::Kind::Scratch, *sums});
+  else s.out();
+  const Index in = blocks(s);
+  if (n.depthwise) {
+    kernel::build_depthwise_blocked(s.builder(), w, conv.epilogue, in, node.mapping());
+  } else {
+    const Index band = s.parameter("band", Dim(kernel::tiles_per_task(conv, node.mapping())));
+    kernel::build_conv_blocked(s.builder(), conv, in, band, node.mapping());
+  }
+  s.finish();
+  if (sums) write_row_major(node, conv, *sums);
+  return true;
+}
+
+bool lower_blocked_pool(Node& node, const kernel::PoolSpec& spec) {
+  const auto& a = node.attrs<PoolAttrs>();
+  kernel::BlockedPool p;
+  p.windows = windows_of(node, block_of(node, node.result()), a.strides, a.dilations, a.pads_begin);
+  p.windows.kernel = {a.kernel[0], a.kernel[1]};
+  p.pad_end = {a.pads_end[0], a.pads_end[1]};
+  p.start = spec.start;
+  p.step = spec.step;
+  p.finish = spec.finish;
+  p.counts = spec.counts;
+  p.count_padding = spec.count_padding;
+  Scope s(node);
+  s.in(0);
+  s.out();
+  const Index blocks = s.parameter("blocks", Dim(p.windows.channels / p.windows.block));
+  kernel::build_pool_blocked(s.builder(), p, blocks, node.mapping());
+  s.finish();
+  return true;
+}
+
+}  // namespace rlxc::codegen

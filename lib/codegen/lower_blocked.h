@@ -1,0 +1,33 @@
+// Lowering of nodes whose images have channels in blocks (analysis/channel_blocks.h).
+#pragma once
+#include "codegen/lowerings.h"
+#include "kernel/builders/blocked.h"
+#include "kernel/builders/map.h"
+#include "kernel/builders/window.h"
+
+namespace rlxc::codegen {
+
+// Channels per block of the value's layout; 0 if it is not blocked.
+int64_t block_of(const Node&, ValueId);
+
+// Changes the index space [N, C, ...] to [N, C / block, ..., block], over which a blocked operand is contiguous. Operands may be
+// blocked, row-major or constant along C.
+void split_channels(int64_t block, Dims* shape);
+void split_channels(int64_t block, Operand*);
+void split_channels(int64_t block, kernel::MapSpec*);  // changes nothing if the block is 0
+// The same, with C / block as an argument of the kernel if the batch is 1: maps of other numbers of channels share it.
+void split_channels(Scope&, int64_t block, kernel::MapSpec*);
+
+// A convolution whose operand or result is blocked: sizes and prepacked weights. Nullopt for other nodes.
+struct BlockedConvNode {
+  kernel::BlockedConv conv;
+  bool depthwise = false, row_major_result = false;
+
+  int64_t weight_elements() const { return depthwise ? conv.windows.channels * conv.windows.taps() : conv.weight_elements(); }
+};
+std::optional<BlockedConvNode> blocked_conv_of(const Node&);
+
+bool lower_blocked_conv(Node&, const BlockedConvNode&);
+bool lower_blocked_pool(Node&, const kernel::PoolSpec&);
+
+}  // namespace rlxc::codegen

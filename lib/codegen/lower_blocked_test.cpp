@@ -1,0 +1,234 @@
+// Nets whose images have channels in blocks must equal the reference evaluator, and the interpreter must see no access out of
+// bounds, in the kernel language and compiled.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "eval/random.h"
+#include "ir/builder.h"
+#include "memory/plan_lir.h"
+#include "runtime/interpret_package.h"
+#include "runtime/run_package.h"
+#include "support/random.h"
+
+using namespace rlxc;
+
+namespace {
+
+struct ConvCase {
+  int64_t channels;
+  std::vector<int64_t> kernel = {3, 3}, strides = {1, 1}, begin = {1, 1}, end = {1, 1}, dilations = {1, 1};
+  int64_t groups = 1;
+};
+
+// A net on one image, checked against the evaluator.
+class BlockedNet {
+ public:
+  explicit BlockedNet(const codegen::CapabilityRow& row = {}) : row_(row) {}
+
+  Graph& g() { return m_->main(); }
+
+  ValueId image(std::vector<Dim> dims) {
+    types_.push_back(tensor_type(DType::F32, std::move(dims)));
+    return b_.input("x" + std::to_string(types_.size()), types_.back());
+  }
+  ValueId weight(std::vector<int64_t> dims) {
+    int64_t n = 1;
+    for (int64_t d : dims) n *= d;
+    const auto values = std::make_shared<std::vector<float>>(random_.uniform_floats(static_cast<size_t>(n), -0.4, 0.4));
+    TensorData t;
+    t.dims = std::move(dims);
+    t.bytes = std::as_bytes(std::span(*values));
+    t.owner = values;
+    return b_.constant(std::move(t));
+  }
+  ValueId conv(ValueId x, const ConvCase& c, bool bias = false, ValueId residual = {}) {
+    const int64_t in = g().dims(x)[1].size() / c.groups;
+    FusedConvAttrs a;
+    a.conv.strides = c.strides;
+    a.conv.pads_begin = c.begin;
+    a.conv.pads_end = c.end;
+    a.conv.dilations = c.dilations;
+    a.conv.groups = c.groups;
+    const ValueId w = weight({c.channels, in, c.kernel[0], c.kernel[1]});
+    if (!bias && !residual.valid()) return b_.create(OpKind::Conv, {x, w}, a.conv);
+    a.act.has = true;
+    a.act.op = OpKind::Relu;
+    return b_.create(OpKind::FusedConvBiasAct, {x, w, bias ? weight({c.channels}) : ValueId(), residual}, a);
+  }
+  ValueId pool(ValueId x, ReduceOp op, std::vector<int64_t> kernel, std::vector<int64_t> strides, std::vector<int64_t> begin,
+               std::vector<int64_t> end, bool count) {
+    PoolAttrs a;
+    a.op = op;
+    a.kernel = std::move(kernel);
+    a.strides = std::move(strides);
+    a.pads_begin = std::move(begin);
+    a.pads_end = std::move(end);
+    a.dilations = {1, 1};
+    a.count_include_pad = count;
+    return b_.create(OpKind::Pool, {x}, a);
+  }
+  void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
+  Builder& b() { return b_; }
+
+  // `blocked`: how many values have channels in blocks.
+  void check(size_t blocked, const char* name) {
+    REQUIRE_MESSAGE(d_.errors() == 0, name << ": " << d_.text());
+    std::vector<eval::HostValue> inputs;
+    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {}, i));
+    const auto expected = eval::evaluate(*m_, inputs, d_);
+    REQUIRE_MESSAGE(expected.has_value(), d_.text());
+    const auto lir = plan_lir(std::move(m_), {.verify = true}, d_, {.kernels = row_});
+    REQUIRE_MESSAGE(lir.has_value(), d_.text());
+    const Graph& g = lir->module->main();
+    size_t found = 0;
+    for (NodeId n : g.nodes())
+      for (size_t r = 0; r < g.result_count(n); ++r) found += lir->plans[0].layouts.channel_block(g.result(n, r)) > 0;
+    CHECK_MESSAGE(found == blocked, name);
+    const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
+      REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
+      for (size_t i = 0; i < expected->size(); ++i) {
+        const auto compared = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);
+        CHECK_MESSAGE(compared.pass, name << ", " << how << ", output " << i << ": " << compared.message);
+      }
+    };
+    if (row_.mapping.vector_bytes == 64) {
+      const auto runner = make_interpreting_runner(*lir, "cpu", d_);
+      REQUIRE_MESSAGE(runner != nullptr, d_.text());
+      agrees(runner->run(inputs, d_), "interpreted");
+    }
+    const auto package = codegen::make_package(*lir, "blocked", row_, d_);
+    REQUIRE_MESSAGE(package.has_value(), d_.text());
+    agrees(run_package(*package, inputs, d_), "compiled");
+  }
+
+ private:
+  codegen::CapabilityRow row_;
+  std::unique_ptr<Module> m_ = std::make_unique<Module>();
+  Diagnostics d_;
+  Builder b_{m_->main(), &d_};
+  std::vector<Type> types_;
+  test::Random random_;
+};
+
+}  // namespace
+
+TEST_CASE("convolutions between blocked images of awkward sizes") {
+  const struct {
+    const char* name;
+    std::vector<Dim> image;
+    ConvCase first, second;
+    size_t blocked;
+  } cases[] = {
+      {"3x3", {1, 3, 9, 11}, {32}, {32}, 1},
+      {"three panels", {2, 5, 6, 17}, {16}, {48}, 1},
+      {"an odd number of panels", {1, 8, 5, 5}, {80}, {16}, 1},
+      {"blocks of eight", {1, 3, 8, 9}, {24}, {40}, 1},
+      {"outputs that fill no block", {1, 3, 8, 9}, {16}, {13}, 1},
+      {"1x1 of 7x7", {1, 4, 7, 7}, {16}, {.channels = 32, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}}, 1},
+      {"1x1 of stride 2",
+       {1, 4, 9, 7},
+       {16},
+       {.channels = 16, .kernel = {1, 1}, .strides = {2, 2}, .begin = {0, 0}, .end = {0, 0}},
+       1},
+      {"7x7 of stride 2",
+       {1, 3, 31, 33},
+       {.channels = 16, .kernel = {7, 7}, .strides = {2, 2}, .begin = {3, 3}, .end = {3, 3}},
+       {16},
+       1},
+      {"asymmetric",
+       {1, 3, 10, 9},
+       {.channels = 16, .kernel = {2, 5}, .strides = {1, 3}, .begin = {0, 4}, .end = {1, 0}},
+       {.channels = 16, .kernel = {3, 2}, .strides = {3, 1}, .begin = {2, 0}, .end = {0, 1}},
+       1},
+      {"dilated", {1, 3, 12, 13}, {16}, {.channels = 16, .begin = {2, 3}, .end = {3, 2}, .dilations = {2, 3}}, 1},
+      {"without padding",
+       {1, 3, 12, 13},
+       {.channels = 16, .begin = {0, 0}, .end = {0, 0}},
+       {.channels = 16, .begin = {0, 0}, .end = {0, 0}},
+       1},
+      {"long rows", {1, 3, 4, 45}, {16}, {16}, 1},
+      {"windows beyond the end", {1, 3, 6, 6}, {16}, {.channels = 16, .kernel = {1, 1}, .begin = {2, 0}, .end = {0, 3}}, 1},
+  };
+  for (const auto& c : cases) {
+    BlockedNet net;
+    net.output(net.conv(net.conv(net.image(c.image), c.first, true), c.second));
+    net.check(c.blocked, c.name);
+  }
+}
+
+TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks") {
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 9, 8}), {32}, true);
+    net.output(net.conv(net.conv(x, {.channels = 64, .groups = 2}, true), {8}));
+    net.check(2, "groups");
+  }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 9, 8}), {24}, true);
+    net.output(net.conv(net.conv(x, {.channels = 24, .groups = 6}, true), {8}));
+    net.check(0, "groups of four channels");
+  }
+  for (const int64_t stride : {1, 2})
+    for (const int64_t size : {3, 5, 7}) {
+      BlockedNet net;
+      const ValueId x = net.conv(net.image({2, 3, 11, 19}), {40}, true);
+      const ConvCase alone{
+          .channels = 40, .kernel = {size, 3}, .strides = {stride, stride}, .begin = {size / 2, 0}, .end = {1, 2}, .groups = 40};
+      net.output(net.conv(net.conv(x, alone, true), {8}));
+      net.check(2, "depthwise");
+    }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 3, 700}), {16}, true);
+    net.output(net.conv(net.conv(x, {.channels = 16, .groups = 16}), {8}));
+    net.check(2, "depthwise, long rows");
+  }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 9, 8}), {32}, true);
+    const ValueId y = net.conv(net.conv(x, {32}, true), {32}, true, x);
+    net.output(net.conv(net.conv(y, {.channels = 32, .groups = 32}, true, y), {8}, true));
+    net.check(4, "residuals");
+  }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 9, 8}), {16}, true), y = net.conv(x, {20}, true);
+    net.output(net.conv(x, {20}, true, y));
+    net.output(y);
+    net.check(1, "a row-major residual");
+  }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, 13, 14}), {16}, true);
+    const ValueId most = net.pool(x, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false);
+    const ValueId mean = net.pool(x, ReduceOp::Mean, {3, 2}, {2, 2}, {1, 0}, {1, 1}, false);
+    const ValueId counted = net.pool(x, ReduceOp::Mean, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true);
+    const ValueId joined = net.b().concat(std::array{most, mean, counted}, 1);
+    const ValueId scale = net.weight({48, 1, 1});
+    const ValueId y = net.b().mul(net.b().unary(OpKind::Sigmoid, joined), scale);
+    net.output(net.b().reduce(ReduceOp::Mean, y, {2, 3}, true));
+    net.output(net.conv(y, {8}));
+    net.check(7, "pooling, joins, elementwise ops and means");
+  }
+  {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({2, 3, 6, 5}), {16}, true), y = net.conv(net.image({2, 3, 6, 5}), {8}, true);
+    net.output(net.conv(net.b().concat(std::array{x, y}, 1), {16}));
+    net.check(3, "joins of batches");
+  }
+}
+
+TEST_CASE("blocks follow the vectors of the processor") {
+  for (const auto& [bytes, registers] : {std::pair{32, 16}, std::pair{16, 32}}) {
+    codegen::CapabilityRow row;
+    row.mapping.vector_bytes = bytes;
+    row.mapping.vector_registers = registers;
+    BlockedNet net(row);
+    const ValueId x = net.conv(net.image({1, 3, 17, 19}), {24, {5, 5}, {2, 2}, {2, 2}, {2, 2}}, true);
+    const ValueId y = net.conv(net.conv(x, {.channels = 24, .groups = 24}, true), {40}, true);
+    net.output(net.conv(net.pool(y, ReduceOp::Max, {2, 2}, {2, 2}, {0, 0}, {0, 0}, false), {.channels = 12, .begin = {0, 1}}));
+    net.check(4, "narrow vectors");
+  }
+}

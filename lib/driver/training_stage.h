@@ -1,0 +1,24 @@
+// Training of a model as a stage behind its transforms (transform/training.h), and the programs that come of it.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "options/options.h"
+#include "passes/pass.h"
+#include "support/diagnostics.h"
+#include "transform/training.h"
+
+namespace rlxc {
+
+// Makes a step of training of the module, or with evaluate_only the program that evaluates one. With a mixed precision the model
+// computes in it, and the loss, the updates and the states stay in f32. True, and nothing done, without CompileOptions::train.
+bool training_module(Module&, const CompileOptions&, std::optional<transform::Training>*, std::vector<PrecisionNote>*,
+                     Diagnostics&);
+
+// The options of a compile of such a module: its states, and the precision that it already has.
+CompileOptions training_options(const CompileOptions&, const transform::Training&);
+
+// Initial contents of input i. Null if it is not a state of a parameter with data.
+const TensorData* first_contents(const std::optional<transform::Training>&, size_t input);
+
+}  // namespace rlxc

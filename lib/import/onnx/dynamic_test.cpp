@@ -1,0 +1,123 @@
+// Sizes, pads and scales that are inputs of the model: the results are those of the same operators with constants.
+#include "support/onnx_pairs.h"
+
+using namespace rlxc;
+using namespace rlxc::test;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// An input and a constant with the same numbers.
+void twice(OnnxPair& p, const std::string& name, const std::vector<int64_t>& v) {
+  p.model().input(name, DType::I64, {static_cast<int64_t>(v.size())}, {v.begin(), v.end()});
+  p.ints(name + "_c", v);
+}
+
+}  // namespace
+
+TEST_CASE("images resized to sizes and by scales of an input") {
+  const Words modes = {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"};
+  const Words roundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+  OnnxPair p;
+  p.real("x", {1, 2, 4, 5});
+  std::vector<std::pair<std::string, std::string>> same;
+  for (const std::vector<int64_t>& size : {std::vector<int64_t>{1, 2, 7, 3}, {1, 2, 4, 1}, {1, 2, 2, 11}}) {
+    const std::string s = "s" + std::to_string(same.size());
+    twice(p, s, size);
+    const auto both = [&](const std::string& name, const Words& attributes) {
+      p.on("Resize", {"x", "", "", s}, s + name, attributes).on("Resize", {"x", "", "", s + "_c"}, s + name + "_c", attributes);
+      same.emplace_back(s + name, s + name + "_c");
+    };
+    for (const std::string& mode : modes) {
+      const auto coord = attribute("coordinate_transformation_mode", mode.c_str());
+      for (const char* kind : {"linear", "cubic"}) both(mode + kind, {coord, attribute("mode", kind)});
+      for (const std::string& r : roundings) both(mode + r, {coord, attribute("nearest_mode", r.c_str())});
+    }
+  }
+  p.agree(same);
+
+  OnnxPair q;
+  q.real("x", {2, 3, 5});
+  q.model().input("scales", DType::F32, {3}, {1, 2.5, 0.75});
+  q.model().add(node("Constant", {}, {"scales_c"}, {attribute("value_floats", std::vector<double>{1, 2.5, 0.75})}));
+  same.clear();
+  for (const std::string& mode : modes)
+    for (const char* kind : {"nearest", "linear", "cubic"}) {
+      const std::string name = mode + kind;
+      const Words attributes = {attribute("coordinate_transformation_mode", mode.c_str()), attribute("mode", kind)};
+      q.on("Resize", {"x", "", "scales"}, name, attributes).on("Resize", {"x", "", "scales_c"}, name + "_c", attributes);
+      same.emplace_back(name, name + "_c");
+    }
+  q.agree(same);
+}
+
+TEST_CASE("tensors padded by an input") {
+  OnnxPair p;
+  p.real("x", {3, 4}).number("fill", 2.5);
+  twice(p, "pads", {1, 2, 0, 2});
+  twice(p, "cut", {-1, 1, 1, -2});
+  twice(p, "last", {3, 1});
+  p.ints("axes", {-1});
+  std::vector<std::pair<std::string, std::string>> same;
+  for (const std::string mode : {"constant", "edge", "reflect", "wrap"})
+    for (const std::string pads : {"pads", "cut", "last"}) {
+      if (pads == "cut" && mode != "constant") continue;
+      for (const std::string form : {"", "_c"}) {
+        Words in = {"x", pads + form, "fill"};
+        if (pads == "last") in.push_back("axes");
+        p.on("Pad", in, mode + pads + form + "_y", {attribute("mode", mode.c_str())});
+      }
+      same.emplace_back(mode + pads + "_y", mode + pads + "_c_y");
+    }
+  p.agree(same, 0);
+}
+
+TEST_CASE("repeats and depths of an input") {
+  OnnxPair p;
+  p.real("x", {2, 3}).integers("at", DType::I64, {4}, -5, 5);
+  twice(p, "repeats", {3, 2});
+  twice(p, "none", {1, 0});
+  twice(p, "depth", {5});
+  p.model().add(node("Constant", {}, {"values"}, {attribute("value_floats", std::vector<double>{-1, 4})}));
+  for (const std::string form : {"", "_c"}) {
+    p.on("Tile", {"x", "repeats" + form}, "y" + form).on("Tile", {"x", "none" + form}, "n" + form);
+    p.on("OneHot", {"at", "depth" + form, "values"}, "h" + form);
+    p.on("OneHot", {"at", "depth" + form, "values"}, "g" + form, {attribute("axis", 0)});
+  }
+  p.agree({{"y", "y_c"}, {"n", "n_c"}, {"h", "h_c"}, {"g", "g_c"}}, 0);
+}
+
+TEST_CASE("inputs without a shape, and contents of inputs, that options state") {
+  const auto load = [](onnx_import::ImportOptions options, Diagnostics& d) {
+    OnnxModel m;
+    m.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, int64_t{1})))));  // floats, without a shape
+    m.raw_graph(field(11, value_info("axes", DType::I64, {1})));
+    m.add(node("ReduceSum", {"x", "axes"}, {"y"}));
+    m.output("y");
+    return m.load(d, options);
+  };
+  onnx_import::ImportOptions options;
+  const auto refused = [&](std::string_view words) {
+    Diagnostics d;
+    CHECK_FALSE(load(options, d));
+    CHECK_MESSAGE(d.text().find(words) != std::string::npos, d.text());
+  };
+  refused("--shape x=2x3");
+  options.shapes = {{"x", "2xrowsx3"}};
+  refused("--value");
+  options.values = {{"axes", "-1"}};
+  Diagnostics d;
+  const auto m = load(options, d);
+  REQUIRE_MESSAGE(m, d.text());
+  const auto got = m->main().dims(m->main().outputs()[0]);
+  REQUIRE(got.size() == 3);
+  CHECK(got[1] == m->dims.symbol("rows"));
+  CHECK(got[2] == 1);
+  options.values = {{"axes", "1,2"}};
+  refused("does not fit");
+  options.values = {{"axes", "last"}};
+  refused("does not fit");
+  options.shapes = {{"x", "2x-3"}};
+  refused("without a shape");
+}

@@ -1,0 +1,507 @@
+// Searches of com.microsoft: a decoder, which is a sub-graph, generates tokens. The first step is inlined; a Loop does the
+// others. Decoders alone (model_type 0) get ids, positions, mask and pasts [2,N,H,P,D]; decoders with an encoder (model_type 1)
+// get ids, the encoder's mask and states, and pasts [N,H,P,D]. N is batch times beams.
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "import/onnx/attention.h"
+#include "import/onnx/dynamic.h"
+#include "import/onnx/expressions.h"
+#include "import/onnx/handlers.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+constexpr double kLowest = -3.4028234663852886e38;  // of f32: the score of a token that is not allowed
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// Input numbers. SIZE_MAX: no such input.
+struct SearchInputs {
+  size_t min_length, beams, returned, length_penalty, repetition_penalty, vocabulary, prefix, mask;
+};
+
+// What an iteration changes, in the order of the values that the loop carries.
+struct State {
+  ValueId tokens;                            // i32 [N,longest]
+  ValueId done;                              // bool [B]
+  ValueId scores;                            // f32 [N]: of the beams
+  ValueId found, found_scores, found_count;  // i32 [B,W,longest], f32 [B,W], i64 [B]: finished sequences
+  ValueId positions, mask;                   // decoders alone: i32 [N,1] of the next tokens, i32 [N,P]
+  std::vector<ValueId> pasts;
+
+  std::vector<ValueId*> fields() {
+    std::vector<ValueId*> all{&tokens, &done, &scores, &found, &found_scores, &found_count, &positions, &mask};
+    for (ValueId& v : pasts) all.push_back(&v);
+    std::erase_if(all, [](const ValueId* v) { return !v->valid(); });
+    return all;
+  }
+};
+
+class Search {
+ public:
+  Search(Op& op, bool greedy, const SearchInputs& inputs) : op_(op), greedy_(greedy), at_(inputs) {}
+
+  void run() {
+    if (!read() || !start()) return;
+    const std::array<ValueId, 2> first = first_step();
+    if (!first[0].valid()) return;
+    const State end = other_steps(first[0], first[1]);
+    if (end.tokens.valid()) finish(end);
+  }
+
+ private:
+  bool number(size_t input, int64_t fallback, int64_t low, int64_t high, std::string_view what, int64_t* out) {
+    *out = fallback;
+    if (input == SIZE_MAX || !op_.has(input)) return true;
+    const auto v = op_.need_ints(input, what);
+    if (!v) return false;
+    *out = v->size() == 1 ? (*v)[0] : low - 1;
+    return (*out >= low && *out <= high) || op_.fail(Code::BadAttribute, "the " + std::string(what) + " is out of range");
+  }
+
+  bool real(size_t input, std::string_view what, double* out) {
+    *out = 1;
+    if (input == SIZE_MAX || !op_.has(input)) return true;
+    const auto v = op_.need_reals(input, what);
+    if (!v) return false;
+    *out = v->size() == 1 ? (*v)[0] : 0;
+    return *out > 0 || op_.fail(Code::BadAttribute, "the " + std::string(what) + " must be > 0");
+  }
+
+  bool read() {
+    const int64_t type = op_.i("model_type", 0);
+    if (type != 0 && type != 1) return op_.unsupported("model_type " + std::to_string(type));
+    paired_ = type == 1;
+    eos_ = op_.i("eos_token_id", -1);
+    pad_ = op_.i("pad_token_id", -1);
+    start_ = op_.i("decoder_start_token_id", -1);
+    ngram_ = op_.i("no_repeat_ngram_size", 0);
+    early_ = op_.i("early_stopping", 0) != 0;
+    vocabulary_ = op_.i("vocab_size", -1);
+    if (paired_ && greedy_) return op_.unsupported("a greedy search with an encoder");
+    if (paired_ != op_.has_attr("encoder")) return op_.fail(Code::BadAttribute, "model_type 1, and no other, has an encoder");
+    if (ngram_ < 0 || ngram_ > 64) return op_.fail(Code::BadAttribute, "no_repeat_ngram_size is out of range");
+    if (op_.has(11) && !greedy_) {  // logits_processor
+      int64_t processor = 0;
+      if (!number(11, 0, 0, 1 << 20, "kind of the logits processor", &processor)) return false;
+      if (processor != 0) return op_.unsupported("the logits processor " + std::to_string(processor));
+    }
+    if (op_.has(10) && !greedy_) return op_.unsupported("decoder_input_ids");
+    if (!op_.has(0) || op_.rank(0) != 2) return op_.fail(Code::BadShape, "needs ids [batch, length]: " + op_.show(0));
+    if (!number(1, 0, 1, 1 << 16, "maximum length", &longest_) ||
+        !number(at_.min_length, 0, 0, 1 << 16, "minimum length", &shortest_) ||
+        !number(at_.beams, 1, 1, 256, "number of beams", &beams_) ||
+        !number(at_.returned, 1, 1, beams_, "number of returned sequences", &returned_) ||
+        !real(at_.length_penalty, "length penalty", &length_penalty_) ||
+        !real(at_.repetition_penalty, "repetition penalty", &repetition_))
+      return false;
+    batch_ = op_.sizes(0)[0];
+    rows_ = op_.dims().mul(batch_, Dim(beams_));
+    prompt_ = paired_ ? Dim(1) : op_.sizes(0)[1];
+    if (const auto n = op_.dims().constant_value(prompt_); n && *n >= longest_)
+      return op_.fail(Code::BadShape, "the prompt has the maximum length already");
+    const auto body = op_.body("decoder");
+    if (!body) return false;
+    decoder_ = *body;
+    inputs_ = op_.im.body_inputs(decoder_);
+    return op_.failed() ? false : true;
+  }
+
+  // Repeats each entry of axis `axis` for its beams.
+  ValueId for_beams(ValueId x, int64_t axis = 0) {
+    if (beams_ == 1 || !x.valid()) return x;
+    std::vector<Dim> d = dims_of(op_, x), wide = d;
+    const auto at = static_cast<size_t>(axis);
+    wide.insert(wide.begin() + axis + 1, Dim(beams_));
+    std::vector<Dim> one = wide;
+    one[at + 1] = Dim(1);
+    d[at] = op_.dims().mul(d[at], Dim(beams_));
+    return op_.b.reshape(op_.b.expand(op_.b.reshape(x, one), wide), d);
+  }
+
+  // The state before the first step.
+  bool start() {
+    Builder& b = op_.b;
+    const ValueId given = b.cast(op_.in(0), DType::I32), pad = b.scalar(DType::I32, static_cast<double>(pad_));
+    const ValueId prompt =
+        paired_ ? b.expand(b.scalar(DType::I32, static_cast<double>(start_)), {rows_, Dim(1)}) : for_beams(given);
+    PadAttrs p;
+    p.before = {Dim(0), Dim(0)};
+    p.after = {Dim(0), op_.dims().sub(Dim(longest_), prompt_)};
+    now_.tokens = b.create(OpKind::Pad, {prompt, pad}, std::move(p));
+    now_.done = b.expand(b.scalar(DType::Bool, 0), {batch_});
+    if (!greedy_) {
+      // The first beam alone counts at first, so that the beams differ.
+      const ValueId first = compute(op_, OpKind::Eq, positions(op_, Dim(beams_)), integer(op_, 0));
+      const ValueId each = select(op_, first, b.scalar(DType::F32, 0), b.scalar(DType::F32, -1e9));
+      now_.scores = b.reshape(b.expand(each, {batch_, Dim(beams_)}), {rows_});
+      now_.found = b.expand(pad, {batch_, Dim(beams_), Dim(longest_)});
+      now_.found_scores = b.expand(b.scalar(DType::F32, kNever), {batch_, Dim(beams_)});
+      now_.found_count = b.expand(integer(op_, 0), {batch_});
+    }
+    if (!paired_) {
+      const ValueId zero = b.scalar(DType::I32, 0);
+      ValueId mask =
+          op_.has(at_.mask) ? b.cast(op_.in(at_.mask), DType::I32) : b.cast(compute(op_, OpKind::Ne, given, pad), DType::I32);
+      mask = for_beams(mask);
+      const ValueId count = b.create(OpKind::Cumsum, {mask}, CumAttrs{1, true});
+      first_positions_ = select(op_, compute(op_, OpKind::Eq, mask, zero), zero, count);
+      now_.positions = b.reduce(ReduceOp::Sum, mask, {1}, true);
+      now_.mask = mask;
+      prompt_ids_ = prompt;
+    }
+    return now_.tokens.valid() && !op_.failed();
+  }
+
+  std::vector<ValueId> call(Op& op, Bytes body, std::span<const ValueId> inputs) {
+    std::vector<ValId> values;
+    for (ValueId v : inputs) {
+      if (!v.valid()) return {};
+      values.push_back(op.im.value(v));
+    }
+    std::vector<ValueId> out;
+    for (ValId v : op.im.inline_body(body, values)) out.push_back(op.im.materialise(v));
+    if (out.empty()) op_.give_up();
+    return out;
+  }
+
+  // Runs the encoder, or the decoder on the prompt, and chooses the first tokens. Returns the state and whether to go on.
+  std::array<ValueId, 2> first_step() {
+    Builder& b = op_.b;
+    std::vector<ValueId> out;
+    if (paired_) {
+      const auto encoder = op_.body("encoder");
+      if (!encoder) return {};
+      const ValueId ids = op_.in(0);
+      ValueId mask = op_.has(at_.mask) ? op_.in(at_.mask) : ValueId();
+      if (!mask.valid()) {  // padding on the left is hidden
+        const ValueId real = b.cast(compute(op_, OpKind::Ne, ids, b.scalar(op_.dtype(0), static_cast<double>(pad_))), DType::I32);
+        const ValueId seen = b.create(OpKind::Cumsum, {real}, CumAttrs{1});
+        mask = b.cast(compute(op_, OpKind::Gt, seen, b.scalar(DType::I32, 0)), DType::I32);
+      }
+      const ValueId first = b.expand(b.scalar(DType::I32, static_cast<double>(start_)), {batch_, Dim(1)});
+      const auto expected = op_.im.body_inputs(*encoder);
+      if (expected.size() != 3) {
+        op_.unsupported("an encoder without the first step of the decoder");
+        return {};
+      }
+      out = call(op_, *encoder, std::array{ids, mask, first});
+      const bool states = inputs_.size() > 2 && inputs_[2].name == "encoder_hidden_states";
+      const size_t fixed = states ? 3 : 2, layers = inputs_.size() < fixed ? 0 : (inputs_.size() - fixed) / 4;
+      if (out.size() != 2 + 4 * layers || layers == 0 || (inputs_.size() - fixed) % 4 != 0) {
+        if (!op_.failed()) op_.unsupported("these inputs of the decoder");
+        return {};
+      }
+      for (ValueId& v : out) v = for_beams(v);
+      constant_ = {for_beams(mask)};
+      if (states) constant_.push_back(out[1]);
+      fixed_ = constant_.size();
+      now_.pasts.assign(out.begin() + 2, out.begin() + 2 + static_cast<std::ptrdiff_t>(2 * layers));
+      constant_.insert(constant_.end(), out.begin() + 2 + static_cast<std::ptrdiff_t>(2 * layers), out.end());
+    } else {
+      std::vector<ValueId> feeds{prompt_ids_, first_positions_, now_.mask};
+      for (size_t i = 3; i < inputs_.size(); ++i) {
+        Type t = inputs_[i].type;
+        if (t.rank() != 5) {
+          op_.unsupported("input " + std::to_string(i) + " of the decoder");
+          return {};
+        }
+        t.dims[0] = Dim(2);
+        t.dims[1] = rows_;
+        t.dims[3] = Dim(0);
+        feeds.push_back(b.expand(b.scalar(t.dtype, 0), t.dims));
+      }
+      const auto first = op_.has_attr("init_decoder") ? op_.body("init_decoder") : std::optional(decoder_);
+      if (!first) return {};
+      out = call(op_, *first, feeds);
+      if (out.size() != inputs_.size() - 2) {
+        if (!op_.failed()) op_.unsupported("the results of the decoder");
+        return {};
+      }
+      now_.pasts.assign(out.begin() + 1, out.end());
+    }
+    const ValueId going = step(op_, &now_, out[0], size_of(op_, prompt_), true);
+    return {now_.tokens, going};
+  }
+
+  // Scores [N,V] after the rules for tokens. `length`: of the sequences.
+  ValueId allowed(Op& op, ValueId scores, ValueId tokens, ValueId length, bool first) {
+    Builder& b = op.b;
+    const Dim words = op.graph().dims(scores)[1];
+    const ValueId lowest = b.scalar(DType::F32, kLowest), at = positions(op, Dim(longest_));
+    // Marks tokens of each row, where `used` is true, among the words.
+    const auto marked = [&](ValueId token, ValueId used) {
+      const ValueId place = select(op, used, b.cast(token, DType::I64), size_of(op, words));
+      const ValueId none = b.expand(b.scalar(DType::U8, 0), {rows_, op.dims().add(words, Dim(1))});
+      const ValueId ones = b.expand(b.scalar(DType::U8, 1), dims_of(op, place));
+      const ValueId all = b.create(OpKind::ScatterElements, {none, place, ones}, ScatterAttrs{1});
+      return b.cast(b.narrow(all, 1, Dim(0), words), DType::Bool);
+    };
+    if (repetition_ != 1) {
+      const ValueId p = b.scalar(DType::F32, repetition_), inside = compute(op, OpKind::Lt, at, length);
+      const ValueId changed =
+          select(op, compute(op, OpKind::Lt, scores, b.scalar(DType::F32, 0)), b.mul(scores, p), b.div(scores, p));
+      scores = select(op, marked(tokens, inside), changed, scores);
+    }
+    if (ngram_ > 0 && ngram_ <= longest_) {
+      const Dim starts(longest_ - ngram_ + 1);
+      const ValueId begin = positions(op, starts);
+      ValueId same = compute(op, OpKind::Le, b.add(begin, integer(op, ngram_)), length);
+      for (int64_t k = 0; k + 1 < ngram_; ++k) {
+        const ValueId last = compute(op, OpKind::Max, b.add(length, integer(op, k + 1 - ngram_)), integer(op, 0));
+        const ValueId tail = b.create(OpKind::Gather, {tokens, b.reshape(last, {Dim(1)})}, AxisAttrs{1});
+        same = compute(op, OpKind::And, same, compute(op, OpKind::Eq, b.narrow(tokens, 1, Dim(k), starts), tail));
+      }
+      const ValueId used = b.expand(same, {rows_, starts});
+      scores = select(op, marked(b.narrow(tokens, 1, Dim(ngram_ - 1), starts), used), lowest, scores);
+    }
+    const auto masked = [&](ValueId kept) {
+      scores = select(op, compute(op, OpKind::Ne, kept, b.scalar(DType::I32, 0)), scores, lowest);
+    };
+    if (op.has(at_.vocabulary)) masked(op.in(at_.vocabulary));
+    if (first && op.has(at_.prefix)) masked(for_beams(op.in(at_.prefix)));
+    if (shortest_ > 0 && eos_ >= 0) {
+      const ValueId is_end = compute(op, OpKind::Eq, positions(op, words), integer(op, eos_));
+      const ValueId early = compute(op, OpKind::Lt, length, integer(op, shortest_));
+      scores = select(op, compute(op, OpKind::And, is_end, early), lowest, scores);
+    }
+    return scores;
+  }
+
+  // Chooses the next tokens by logits [N,S,V] and appends them at `length`. Returns whether a sequence goes on.
+  ValueId step(Op& op, State* s, ValueId logits, ValueId length, bool first) {
+    if (!logits.valid() || op.graph().rank(logits) != 3) {
+      if (!op_.failed()) op_.fail(Code::BadShape, "the decoder must give logits [batch, length, words]");
+      return {};
+    }
+    Builder& b = op.b;
+    const std::vector<Dim> d = dims_of(op, logits);
+    const Dim words = vocabulary_ > 0 ? Dim(vocabulary_) : d[2];
+    ValueId x = b.narrow(logits, 1, op.dims().sub(d[1], Dim(1)), Dim(1));
+    x = b.cast(b.narrow(b.reshape(x, {rows_, d[2]}), 1, Dim(0), words), DType::F32);
+    return greedy_ ? greedy_step(op, s, x, length, first) : beam_step(op, s, x, length, first);
+  }
+
+  void append(Op& op, State* s, ValueId next, ValueId length) {
+    const ValueId here = compute(op, OpKind::Eq, positions(op, Dim(longest_)), length);
+    s->tokens = select(op, here, op.b.reshape(next, {rows_, Dim(1)}), s->tokens);
+    next_ = op.b.reshape(next, {rows_, Dim(1)});
+  }
+
+  ValueId any_open(Op& op, ValueId done) {
+    const ValueId open = op.b.cast(op.b.unary(OpKind::Not, done), DType::U8);
+    return op.b.cast(op.b.reduce(ReduceOp::Max, open, {0}, false), DType::Bool);
+  }
+
+  // An end token is stored as padding.
+  ValueId greedy_step(Op& op, State* s, ValueId logits, ValueId length, bool first) {
+    Builder& b = op.b;
+    const ValueId best = b.create(OpKind::ArgReduce, {allowed(op, logits, s->tokens, length, first)}, ArgAttrs{1, true, false});
+    s->done = compute(op, OpKind::Or, s->done, compute(op, OpKind::Eq, best, integer(op, eos_)));
+    append(op, s, b.cast(select(op, s->done, integer(op, pad_), best), DType::I32), length);
+    return any_open(op, s->done);
+  }
+
+  ValueId penalised(Op& op, ValueId sums, ValueId length) {
+    if (length_penalty_ == 1) return op.b.div(sums, op.b.cast(length, DType::F32));
+    return op.b.div(sums, compute(op, OpKind::Pow, op.b.cast(length, DType::F32), op.b.scalar(DType::F32, length_penalty_)));
+  }
+
+  // The best W of the finished sequences and of candidates [B,W] with tokens [B,W,longest].
+  void keep_best(Op& op, State* s, ValueId scores, ValueId tokens) {
+    Builder& b = op.b;
+    const Dim w(beams_);
+    const NodeId best =
+        b.create_node(OpKind::TopK, std::array{b.concat(std::array{s->found_scores, scores}, 1)}, TopKAttrs{w, 1, true, true});
+    if (!best.valid()) return;
+    s->found_scores = op.graph().result(best, 0);
+    const ValueId at = b.expand(b.reshape(op.graph().result(best, 1), {batch_, w, Dim(1)}), {batch_, w, Dim(longest_)});
+    s->found = b.create(OpKind::GatherElements, {b.concat(std::array{s->found, tokens}, 1), at}, AxisAttrs{1});
+  }
+
+  // Of 2W candidates, end tokens among the first W finish sequences, and the first W others go on.
+  ValueId beam_step(Op& op, State* s, ValueId logits, ValueId length, bool first) {
+    Builder& b = op.b;
+    const Dim w(beams_), candidates(2 * beams_), all(longest_);
+    const ValueId words = size_of(op, op.graph().dims(logits)[1]);
+    ValueId scores = allowed(op, b.create(OpKind::LogSoftmax, {logits}, AxisAttrs{1}), s->tokens, length, first);
+    scores = b.add(scores, b.reshape(s->scores, {rows_, Dim(1)}));
+    const Dim row = op.dims().mul(w, op.graph().dims(logits)[1]);
+    const NodeId best =
+        b.create_node(OpKind::TopK, std::array{b.reshape(scores, {batch_, row})}, TopKAttrs{candidates, 1, true, true});
+    if (!best.valid()) return {};
+    const ValueId sums = op.graph().result(best, 0), index = op.graph().result(best, 1);
+    const ValueId beam = compute(op, OpKind::Div, index, words), token = compute(op, OpKind::Mod, index, words);
+    const ValueId ends = compute(op, OpKind::Eq, token, integer(op, eos_)), order = positions(op, candidates);
+    const ValueId open = b.reshape(b.unary(OpKind::Not, s->done), {batch_, Dim(1)});
+    const ValueId offset = b.reshape(b.mul(positions(op, batch_), integer(op, beams_)), {batch_, Dim(1)});
+
+    const ValueId finished = compute(op, OpKind::And, b.narrow(ends, 1, Dim(0), w), open);
+    const ValueId inside = compute(op, OpKind::Lt, positions(op, all), length);
+    const ValueId kept = select(op, inside, s->tokens, b.scalar(DType::I32, static_cast<double>(pad_)));
+    const ValueId from = b.reshape(b.add(b.narrow(beam, 1, Dim(0), w), offset), {rows_});
+    const ValueId ended = b.reshape(b.create(OpKind::Gather, {kept, from}, AxisAttrs{0}), {batch_, w, all});
+    const ValueId ended_scores =
+        select(op, finished, penalised(op, b.narrow(sums, 1, Dim(0), w), length), b.scalar(DType::F32, kNever));
+    keep_best(op, s, ended_scores, ended);
+    const ValueId more = b.reduce(ReduceOp::Sum, b.cast(finished, DType::I64), {1}, false);
+    s->found_count = b.add(s->found_count, more);
+
+    const ValueId key =
+        b.cast(select(op, ends, b.add(order, size_of(op, candidates)), b.expand(order, {batch_, candidates})), DType::F32);
+    const NodeId first_open = b.create_node(OpKind::TopK, std::array{key}, TopKAttrs{w, 1, false, true});
+    if (!first_open.valid()) return {};
+    const ValueId chosen = op.graph().result(first_open, 1);
+    const auto of_chosen = [&](ValueId x) { return b.create(OpKind::GatherElements, {x, chosen}, AxisAttrs{1}); };
+    const ValueId source = b.reshape(select(op, open, b.add(of_chosen(beam), offset), integer(op, 0)), {rows_});
+    const ValueId next = b.reshape(b.cast(select(op, open, of_chosen(token), integer(op, pad_)), DType::I32), {rows_});
+    s->scores = b.reshape(select(op, open, of_chosen(sums), b.scalar(DType::F32, 0)), {rows_});
+
+    // A batch is done if no open beam can beat its finished sequences. As onnxruntime, the best sum is taken from 2W candidates
+    // that begin W, not 2W, per batch.
+    ValueId done = compute(op, OpKind::Ge, s->found_count, integer(op, beams_));
+    if (!early_) {
+      const ValueId flat = b.reshape(sums, {op.dims().mul(batch_, candidates)});
+      const ValueId best_sum =
+          b.reduce(ReduceOp::Max, b.create(OpKind::Gather, {flat, b.add(offset, order)}, AxisAttrs{0}), {1}, false);
+      const ValueId worst = b.reduce(ReduceOp::Min, s->found_scores, {1}, false);
+      done = compute(op, OpKind::And, done, compute(op, OpKind::Ge, worst, penalised(op, best_sum, length)));
+    }
+    s->done = compute(op, OpKind::Or, s->done, done);
+
+    s->tokens = b.create(OpKind::Gather, {s->tokens, source}, AxisAttrs{0});
+    append(op, s, next, length);
+    for (ValueId& past : s->pasts)
+      if (beams_ > 1) past = b.create(OpKind::Gather, {past, source}, AxisAttrs{paired_ ? 0 : 1});
+    if (s->mask.valid() && beams_ > 1) {
+      s->mask = b.create(OpKind::Gather, {s->mask, source}, AxisAttrs{0});
+    }
+    return any_open(op, s->done);
+  }
+
+  // The inputs of the decoder for the tokens that were appended last.
+  std::vector<ValueId> feeds(Op& op, State* s, ValueId next, ValueId length, std::span<const ValueId> constant) {
+    Builder& b = op.b;
+    if (!paired_) {
+      const ValueId one = b.expand(b.scalar(DType::I32, 1), {rows_, Dim(1)});
+      std::vector<ValueId> out{next, s->positions, b.concat(std::array{s->mask, one}, 1)};
+      out.insert(out.end(), s->pasts.begin(), s->pasts.end());
+      s->mask = out[2];
+      s->positions = b.add(s->positions, one);
+      return out;
+    }
+    std::vector<ValueId> out{whole_sequences() ? first_part(op, s->tokens, 1, length) : next};
+    out.insert(out.end(), constant.begin(), constant.begin() + static_cast<std::ptrdiff_t>(fixed_));
+    out.insert(out.end(), s->pasts.begin(), s->pasts.end());
+    out.insert(out.end(), constant.begin() + static_cast<std::ptrdiff_t>(fixed_), constant.end());
+    return out;
+  }
+
+  // Whether the decoder takes all tokens each time, not the last ones.
+  bool whole_sequences() const {
+    const Type& t = inputs_[0].type;
+    return paired_ && t.rank() == 2 && !(t.dims[1] == Dim(1));
+  }
+
+  State other_steps(ValueId tokens, ValueId going) {
+    now_.tokens = tokens;
+    const Dim length = op_.dims().fresh("past");
+    const int64_t axis = paired_ ? 2 : 3;
+    std::vector<Type> types{tensor_type(DType::I64, {}), tensor_type(DType::Bool, {})};
+    State begin = now_;
+    std::vector<ValueId> operands{size_of(op_, op_.dims().sub(op_.dims().sub(Dim(longest_), prompt_), Dim(1))), going};
+    for (const ValueId* v : begin.fields()) {
+      Type t = op_.graph().type(*v);
+      if (v == &begin.mask) t.dims[1] = length;
+      for (const ValueId& past : begin.pasts)
+        if (v == &past) t.dims[static_cast<size_t>(axis)] = length;
+      types.push_back(std::move(t));
+      operands.push_back(*v);
+    }
+    types.push_back(op_.graph().type(next_));
+    operands.push_back(next_);
+    std::vector<ValId> outside;
+    for (ValueId v : constant_) outside.push_back(op_.im.value(v));
+    std::vector<Frame::Capture> captures;
+    const Graph* g =
+        op_.im.build_body(std::string(op_.node().name) + ".step", types, &captures, [&](std::span<const ValueId> in) {
+          const NodeWork work = op_.work_inside();
+          Op op(op_.im, work, op_.row, op_.opset);
+          State s = now_;
+          size_t i = 2;
+          for (ValueId* v : s.fields()) *v = in[i++];
+          std::vector<ValueId> constant;
+          for (ValId v : outside) constant.push_back(op.im.materialise(op.im.visible(v)));
+          const ValueId count = op.b.add(in[0], op.b.add(size_of(op, prompt_), integer(op, 1)));
+          std::vector<ValueId> out = call(op, decoder_, feeds(op, &s, in[i], count, constant));
+          if (out.size() != 1 + s.pasts.size()) {
+            if (!op_.failed()) op_.unsupported("the results of the decoder");
+            return std::vector<ValueId>();
+          }
+          for (size_t k = 0; k < s.pasts.size(); ++k) {
+            s.pasts[k] = out[1 + k];
+            // The pasts of decoders that take all tokens grow by more each time.
+            if (whole_sequences()) s.pasts[k] = first_part(op, s.pasts[k], axis, integer(op, longest_ * (longest_ + 1) / 2));
+          }
+          const ValueId more = step(op, &s, out[0], count, false);
+          std::vector<ValueId> results{more};
+          for (const ValueId* v : s.fields()) results.push_back(*v);
+          results.push_back(next_);
+          for (ValueId v : results)
+            if (!v.valid()) return std::vector<ValueId>();
+          return results;
+        });
+    if (!g) {
+      op_.give_up();
+      return {};
+    }
+    for (const Frame::Capture& c : captures) operands.push_back(op_.im.materialise(c.outer));
+    const NodeId n =
+        op_.b.create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(types.size()) - 2}, std::array{g->id()});
+    if (!n.valid()) return {};
+    State end = now_;
+    size_t i = 0;
+    for (ValueId* v : end.fields()) *v = op_.graph().result(n, i++);
+    return end;
+  }
+
+  void finish(State end) {
+    Builder& b = op_.b;
+    if (greedy_) return op_.set(0, end.tokens);
+    // The open beams have the maximum length.
+    const Dim w(beams_), all(longest_);
+    const ValueId open = b.reshape(b.unary(OpKind::Not, end.done), {batch_, Dim(1)});
+    const ValueId sums = penalised(op_, b.reshape(end.scores, {batch_, w}), integer(op_, longest_));
+    keep_best(op_, &end, select(op_, open, sums, b.scalar(DType::F32, kNever)), b.reshape(end.tokens, {batch_, w, all}));
+    op_.set(0, b.narrow(end.found, 1, Dim(0), Dim(returned_)));
+    op_.set(1, b.narrow(end.found_scores, 1, Dim(0), Dim(returned_)));
+  }
+
+  Op& op_;
+  bool greedy_, paired_ = false, early_ = false;
+  SearchInputs at_;
+  int64_t eos_ = 0, pad_ = 0, start_ = 0, ngram_ = 0, vocabulary_ = 0;
+  int64_t longest_ = 0, shortest_ = 0, beams_ = 1, returned_ = 1;
+  double length_penalty_ = 1, repetition_ = 1;
+  Dim batch_, rows_, prompt_;
+  Bytes decoder_;
+  std::vector<BodyInput> inputs_;
+  State now_;
+  ValueId prompt_ids_, first_positions_, next_;
+  std::vector<ValueId> constant_;  // the encoder's mask, its states, and its keys and values
+  size_t fixed_ = 0;               // of them before the pasts
+};
+
+}  // namespace
+
+// Operands: ids, maximum and minimum length, numbers of beams and of results, penalties of length and of repetition, masks of
+// words, of first words, and of ids.
+void beam_search(Op& op) { Search(op, false, {2, 3, 4, 5, 6, 7, 8, 9}).run(); }
+
+// Operands: ids, maximum and minimum length, penalty of repetition, masks of words, of first words, and of ids.
+void greedy_search(Op& op) { Search(op, true, {2, SIZE_MAX, SIZE_MAX, SIZE_MAX, 3, 4, 5, 6}).run(); }
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,185 @@
+// Depthwise convolutions and pooling of blocked images: a task is a block of channels of some rows. Padded rows are copied to the
+// task's own memory, which the nearest caches hold.
+#include <algorithm>
+
+#include "kernel/builders/blocked.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kBandElements = 16 << 10;  // of the rows that a task copies
+constexpr int64_t kMostPixels = 14;          // results that are computed together
+constexpr int64_t kMostTaps = 25;            // largest window that is unrolled
+
+class BlockedRows {
+ public:
+  BlockedRows(Builder& b, const BlockedWindows& w, const Index& blocks, const Mapping& m)
+      : b_(b), m_(m), w_(w), blocks_(blocks.in(b.kernel())), lanes_(static_cast<int>(w.block)), padded_(w.padded()) {
+    const int64_t pieces = (w.out[1] + kMostPixels - 1) / kMostPixels;
+    columns_ = (w.out[1] + pieces - 1) / pieces;
+    pitch_ = (padded_ ? w.span(1) : w.in[1]) * w.block;
+    const int64_t room = kBandElements / pitch_ - (w.kernel[0] - 1) * w.dilation[0] - 1;
+    const int64_t bands = padded_ ? (w.out[0] - 1) / (std::max<int64_t>(room, 0) / w.stride[0] + 1) + 1 : 1;
+    band_ = (w.out[0] + bands - 1) / bands;
+  }
+
+  void add_image() { x_ = b_.input("x", DType::F32, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1])); }
+  Expr result_elements() const { return blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1]); }
+  Buf add_result() { return b_.output("y", DType::F32, result_elements()); }
+
+  // Calls begin(block of channels), then tile(row, column, count, window of the first pixel) for neighbouring pixels of a row.
+  void each(const std::function<Expr(Kernel*)>& padding, const std::function<void(Expr)>& begin,
+            const std::function<void(Expr, Expr, int64_t, Expr)>& tile) {
+    const int64_t bands = (w_.out[0] + band_ - 1) / band_;
+    const int64_t bytes = 4 * band_ * w_.out[1] * w_.block * (w_.taps() + 4) / 4;
+    for_each(b_, m_, "work", blocks_ * (w_.batch * bands), bytes, [&](Expr work) {
+      const Expr plane = b_.let("plane", work / bands), row0 = b_.let("row0", work % bands * band_);
+      const Expr rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(w_.out[0] - row0, band_));
+      from_ = x_;
+      Expr base = b_.let("base", (plane * w_.in[0] + row0 * w_.stride[0]) * (w_.in[1] * w_.block));
+      if (padded_) {
+        copy_rows(plane, row0 * w_.stride[0] - w_.pad[0], rows, padding);
+        base = b_.i64(0);
+      }
+      begin(b_.let("block", w_.batch == 1 ? plane : plane % blocks_));
+      to_ = b_.let("result", plane * (w_.out[0] * w_.out[1] * w_.block));
+      b_.loop("row", rows, [&](Expr row) {
+        const auto pixels = [&](Expr column, int64_t count) {
+          const Expr window = b_.let("window", base + row * (w_.stride[0] * pitch_) + column * (w_.stride[1] * w_.block));
+          tile(row0 + row, column, count, window);
+        };
+        b_.loop("tile", w_.out[1] / columns_, [&](Expr t) { pixels(b_.let("column", t * columns_), columns_); });
+        if (w_.out[1] % columns_) pixels(b_.i64(w_.out[1] / columns_ * columns_), w_.out[1] % columns_);
+      });
+    });
+  }
+
+  // Calls body(tap, pixel, value) for each element of the windows of `count` pixels.
+  void taps(Expr window, int64_t count, const std::function<void(Expr tap)>& begin,
+            const std::function<void(int64_t pixel, Expr value)>& body) {
+    const auto one = [&](Expr ky, Expr kx) {
+      begin(ky * w_.kernel[1] + kx);
+      const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * w_.block);
+      for (int64_t i = 0; i < count; ++i) body(i, from_.load(at + i * w_.stride[1] * w_.block, lanes_));
+    };
+    if (w_.taps() > kMostTaps)
+      return b_.loop("ky", w_.kernel[0], [&](Expr ky) { b_.loop("kx", w_.kernel[1], [&](Expr kx) { one(ky, kx); }); });
+    for (int64_t ky = 0; ky < w_.kernel[0]; ++ky)
+      for (int64_t kx = 0; kx < w_.kernel[1]; ++kx) one(b_.i64(ky), b_.i64(kx));
+  }
+
+  // Element of the result at which the vector of a pixel begins.
+  Expr place(Expr row, Expr column) const { return to_ + (row * w_.out[1] + column) * w_.block; }
+  int lanes() const { return lanes_; }
+
+ private:
+  void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {
+    const int64_t reach = (w_.kernel[0] - 1) * w_.dilation[0] + 1;
+    from_ = b_.registers("band", DType::F32, ((band_ - 1) * w_.stride[0] + reach) * pitch_);
+    const int64_t width = w_.span(1), left = std::min(w_.pad[1], width), copied = std::clamp<int64_t>(width - left, 0, w_.in[1]);
+    const Expr outside = b_.let("outside", broadcast(padding ? padding(b_.kernel()) : b_.f32(0), lanes_));
+    b_.loop("r", (rows - 1) * w_.stride[0] + reach, [&](Expr r) {
+      const Expr line = b_.let("line", first + r), to = b_.let("to", r * pitch_);
+      const auto fill = [&](int64_t at, int64_t count) {
+        b_.loop("p", count, [&](Expr p) { from_.store(to + (p + at) * w_.block, outside); });
+      };
+      b_.when(
+          line >= 0 && line < w_.in[0],
+          [&] {
+            const Expr source = b_.let("source", (plane * w_.in[0] + line) * (w_.in[1] * w_.block));
+            fill(0, left);
+            b_.loop("p", copied,
+                    [&](Expr p) { from_.store(to + (p + left) * w_.block, x_.load(source + p * w_.block, lanes_)); });
+            fill(left + copied, width - left - copied);
+          },
+          [&] { fill(0, width); });
+    });
+  }
+
+  Builder& b_;
+  const Mapping& m_;
+  const BlockedWindows& w_;
+  const Expr blocks_;
+  const int lanes_;
+  const bool padded_;
+  int64_t columns_ = 1, pitch_ = 1, band_ = 1;  // pixels per tile, elements per row, result rows per task
+  Buf x_, from_;
+  Expr to_;
+};
+
+}  // namespace
+
+void build_pack_depthwise(Builder& b, const BlockedWindows& w, Index blocks, const Mapping& m) {
+  const int64_t taps = w.taps();
+  const Expr channels = blocks.in(b.kernel()) * w.block;
+  Buf from = b.input("w", DType::F32, channels * taps), to = b.output("out", DType::F32, channels * taps);
+  for_each(b, m, "channel", channels, 8 * taps, [&](Expr c) {
+    const Expr base = b.let("base", c / w.block * (taps * w.block) + c % w.block);
+    b.loop("tap", taps, [&](Expr tap) { to.store(base + tap * w.block, from[c * taps + tap]); });
+  });
+}
+
+void build_depthwise_blocked(Builder& b, const BlockedWindows& w, const BlockedEpilogue& e, Index blocks, const Mapping& m) {
+  BlockedRows rows(b, w, blocks, m);
+  Buf weights = b.input("w", DType::F32, blocks.in(b.kernel()) * (w.block * w.taps()));
+  rows.add_image();
+  Buf bias, residual;
+  if (e.bias) bias = b.input(e.bias->name, DType::F32, blocks.in(b.kernel()) * w.block);
+  if (e.residual) residual = b.input(e.residual->name, DType::F32, rows.result_elements());
+  Buf y = rows.add_result();
+  Expr block;
+  const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
+    std::vector<Buf> sums;
+    for (int64_t i = 0; i < count; ++i) sums.push_back(b.variable("sum", broadcast(b.f32(0), rows.lanes())));
+    Expr weight;
+    rows.taps(
+        window, count, [&](Expr tap) { weight = b.let("f", weights.load((block * w.taps() + tap) * w.block, rows.lanes())); },
+        [&](int64_t i, Expr x) {
+          Buf& sum = sums[static_cast<size_t>(i)];
+          sum.set(fma(x, weight, sum.get()));
+        });
+    const Expr at = b.let("at", rows.place(row, column));
+    for (int64_t i = 0; i < count; ++i) {
+      Expr v = sums[static_cast<size_t>(i)].get();
+      if (e.bias) v = v + bias.load(block * w.block, rows.lanes());
+      if (e.residual) v = v + residual.load(at + i * w.block, rows.lanes());
+      y.store(at + i * w.block, e.act ? e.act(v) : v);
+    }
+  };
+  rows.each(
+      nullptr, [&](Expr of) { block = of; }, tile);
+}
+
+void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Mapping& m) {
+  const BlockedWindows& w = p.windows;
+  BlockedRows rows(b, w, blocks, m);
+  rows.add_image();
+  Buf y = rows.add_result();
+  // Returns the number of counted elements of the window at o along an axis.
+  const auto counted = [&](size_t d, Expr o) {
+    const int64_t step = w.dilation[d], size = w.in[d] + (p.count_padding ? p.pad_end[d] : 0);
+    const Expr from = o * w.stride[d] - w.pad[d];
+    const Expr before = p.count_padding ? b.i64(0) : (max(-from, 0) + (step - 1)) / step;
+    return max(min((max(size - from, 0) + (step - 1)) / step, w.kernel[d]) - before, 0);
+  };
+  const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
+    std::vector<Buf> best;
+    for (int64_t i = 0; i < count; ++i) best.push_back(b.variable("acc", broadcast(p.start(b.kernel()), rows.lanes())));
+    rows.taps(
+        window, count, [](Expr) {},
+        [&](int64_t i, Expr x) {
+          Buf& acc = best[static_cast<size_t>(i)];
+          acc.set(p.step(acc.get(), x));
+        });
+    const Expr at = b.let("at", rows.place(row, column));
+    const Expr down = p.counts ? b.let("down", counted(0, row)) : Expr();
+    for (int64_t i = 0; i < count; ++i) {
+      const Expr n = p.counts ? down * counted(1, column + i) : b.i64(0);
+      y.store(at + i * w.block, broadcast(p.finish(best[static_cast<size_t>(i)].get(), n), rows.lanes()));
+    }
+  };
+  rows.each(
+      p.start, [](Expr) {}, tile);
+}
+
+}  // namespace rlxc::kernel

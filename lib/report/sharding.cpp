@@ -1,0 +1,167 @@
+#include "report/sharding.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/phases.h"
+#include "ir/mesh.h"
+#include "report/table.h"
+#include "support/number.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr double kLinkNs = 5000;  // from one device to the next, without the bytes
+
+struct Exchange {
+  std::string node, op;
+  std::vector<std::string> along;
+  int64_t devices = 1;
+  uint64_t bytes = 0;  // that each device sends
+  double ns = 0;
+};
+
+struct HeldWeight {
+  ForeignText name;
+  uint64_t bytes = 0, whole_bytes = 0;
+};
+
+struct Facts {
+  Mesh mesh;
+  std::vector<Exchange> exchanges;  // of a run, in execution order
+  std::vector<HeldWeight> weights;
+  uint64_t weight_bytes = 0, whole_weight_bytes = 0;
+  uint64_t attentions = 0;
+  uint64_t bytes = 0;
+  double exchange_ns = 0, compute_ns = 0;
+};
+
+bool exchanges_data(OpKind op) { return has_trait(op, kCollective) && op != OpKind::DeviceSlice && op != OpKind::DeviceIndex; }
+
+Exchange exchange_of(const Graph& g, NodeId n, const Link& link) {
+  const auto& a = g.attrs<CollectiveAttrs>(n);
+  std::string message;
+  const auto group = group_of(a, &message);
+  Exchange e{g.label(n).bytes(), std::string(name(g.op(n))), a.along, group ? group->size() : 1};
+  const auto devices = static_cast<double>(e.devices);
+  const auto operand = static_cast<double>(byte_size(g.type(g.operand(n, 0))).value_or(0));
+  double sent = 0, steps = devices - 1;
+  switch (g.op(n)) {
+    case OpKind::AllReduce: sent = 2 * operand * (devices - 1) / devices, steps *= 2; break;
+    case OpKind::AllGather: sent = operand * (devices - 1); break;
+    case OpKind::ReduceScatter:
+    case OpKind::AllToAll: sent = operand * (devices - 1) / devices; break;
+    default: sent = operand, steps = 1;
+  }
+  e.bytes = static_cast<uint64_t>(sent);
+  e.ns = sent / link.bandwidth + steps * kLinkNs;
+  return e;
+}
+
+Facts facts_of(const LirModule& lir, const Machine& machine, const Link& link) {
+  const Graph& g = lir.module->main();
+  const GraphPlan& plan = lir.plans[0];
+  Facts f{mesh_of(*lir.module).value_or(Mesh{}), {}, {}};
+  for (NodeId n : plan.schedule) {
+    const OpKind op = g.op(n);
+    const bool runs = plan.phase[n.raw] != Phase::Prologue;
+    f.attentions += op == OpKind::Attention;
+    if (is_weight(op) || is_weight_slice(g, n)) {
+      const Slot& s = plan.slot[g.result(n).raw];
+      if (s.region != Region::Weights || !s.size.is_static()) continue;
+      const ValueId whole = is_weight(op) ? g.result(n) : g.operand(n, 0);
+      const Symbol name = g.value_name(whole);
+      const HeldWeight w{name.valid() ? lir.module->text(name) : g.label(n), static_cast<uint64_t>(s.size.size()),
+                         byte_size(g.type(whole)).value_or(0)};
+      f.weight_bytes += w.bytes;
+      f.whole_weight_bytes += w.whole_bytes;
+      if (op == OpKind::DeviceSlice) f.weights.push_back(w);
+    } else if (exchanges_data(op) && runs) {
+      f.exchanges.push_back(exchange_of(g, n, link));
+      f.bytes += f.exchanges.back().bytes;
+      f.exchange_ns += f.exchanges.back().ns;
+    } else if (runs && !has_trait(op, kLeaf | kBody | kTerminator) && !plan.layouts.is_view(g, n)) {
+      f.compute_ns += launch_time_ns(node_cost(g, n), machine);
+    }
+  }
+  return f;
+}
+
+}  // namespace
+
+void write_sharding(const LirModule& lir, const Machine& machine, const Link& link, JsonWriter& w, const ReportContext& context) {
+  const Facts f = facts_of(lir, machine, link);
+  const Dim arena = lir.plans[0].arena_size;
+  w.begin_object();
+  write_header(w, "sharding", context);
+  w.key("mesh").begin_array();
+  for (const MeshAxis& a : f.mesh.axes)
+    w.begin_object(JsonLayout::Line).key("axis").string(a.name).key("size").integer(a.size).end_object();
+  w.end_array();
+  w.key("devices").integer(f.mesh.devices());
+  w.key("weights").begin_object();
+  w.key("bytes").unsigned_integer(f.weight_bytes).key("whole_bytes").unsigned_integer(f.whole_weight_bytes);
+  w.key("slices").begin_array();
+  for (const HeldWeight& h : f.weights)
+    w.begin_object(JsonLayout::Line)
+        .key("name")
+        .string(h.name)
+        .key("bytes")
+        .unsigned_integer(h.bytes)
+        .key("whole_bytes")
+        .unsigned_integer(h.whole_bytes)
+        .end_object();
+  w.end_array().end_object();
+  w.key("arena_bytes");
+  if (arena.is_static()) w.integer(arena.size());
+  else w.string(lir.module->dims.text(arena));
+  w.key("attentions").unsigned_integer(f.attentions);
+  w.key("exchanges").begin_object();
+  w.key("count").unsigned_integer(f.exchanges.size()).key("bytes").unsigned_integer(f.bytes);
+  w.key("nodes").begin_array();
+  for (const Exchange& e : f.exchanges) {
+    w.begin_object(JsonLayout::Line).key("node").string(e.node).key("op").string(e.op);
+    w.key("along").begin_array(JsonLayout::Line);
+    for (const std::string& axis : e.along) w.string(axis);
+    w.end_array().key("devices").integer(e.devices).key("bytes").unsigned_integer(e.bytes).key("ns").number(e.ns).end_object();
+  }
+  w.end_array().end_object();
+  w.key("time").begin_object(JsonLayout::Line);
+  w.key("link_gbps").number(link.bandwidth).key("exchange_ns").number(f.exchange_ns).key("compute_ns").number(f.compute_ns);
+  w.key("limit").string(f.exchange_ns > f.compute_ns ? "exchange" : "compute");
+  w.end_object();
+  w.end_object().finish();
+}
+
+std::string sharding_text(const LirModule& lir, const Machine& machine, const Link& link) {
+  const Facts f = facts_of(lir, machine, link);
+  const Dim arena = lir.plans[0].arena_size;
+  struct Sum {
+    uint64_t count = 0, bytes = 0;
+    double ns = 0;
+  };
+  std::map<std::string, Sum> by_op;
+  for (const Exchange& e : f.exchanges) {
+    std::string key = e.op + " over";
+    for (const std::string& axis : e.along) key += " " + axis;
+    Sum& s = by_op[key];
+    ++s.count, s.bytes += e.bytes, s.ns += e.ns;
+  }
+  const auto ms = [](double ns) { return shortest(std::round(ns / 1e3) / 1e3) + " ms"; };
+  std::string s = "Mesh " + f.mesh.text() + ": " + std::to_string(f.mesh.devices()) + " devices\n";
+  s += "Weights of a device: " + human_bytes(f.weight_bytes) + " of " + human_bytes(f.whole_weight_bytes) + "\n";
+  s += "Activations of a device: " +
+       (arena.is_static() ? human_bytes(static_cast<uint64_t>(arena.size())) : lir.module->dims.text(arena) + " bytes") + "\n";
+  s += "Exchanges of a run: " + std::to_string(f.exchanges.size()) + ", " + human_bytes(f.bytes) + " sent by a device";
+  if (f.attentions > 0)
+    s += ", " + shortest(std::round(10 * static_cast<double>(f.exchanges.size()) / static_cast<double>(f.attentions)) / 10) +
+         " for each of " + std::to_string(f.attentions) + " attentions";
+  s += "\n";
+  for (const auto& [op, sum] : by_op)
+    s += "  " + op + ": " + std::to_string(sum.count) + ", " + human_bytes(sum.bytes) + ", " + ms(sum.ns) + "\n";
+  s += "Predicted time of a run: " + ms(f.compute_ns) + " of computation, " + ms(f.exchange_ns) + " of exchange at " +
+       shortest(link.bandwidth) + " GB/s\n";
+  return s;
+}
+
+}  // namespace rlxc::report

@@ -1,0 +1,320 @@
+#include "shard/partition.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/builder.h"
+
+namespace rlxc::shard {
+namespace {
+
+// The value of this device that stands for a value of the whole program.
+struct Local {
+  ValueId value;
+  Sharding sharding;
+};
+
+class Partitioner {
+ public:
+  Partitioner(Graph& g, const Shardings& s)
+      : g_(g), s_(s), mesh_(s.mesh()), mesh_text_(s.mesh().text()), local_(g.value_capacity()), replaced_(g.node_capacity()) {}
+
+  bool run() {
+    std::vector<NodeId> nodes;
+    for (NodeId n : g_.nodes()) nodes.push_back(n);
+    for (NodeId n : nodes)
+      if (!divide(n)) keep(n);
+    for (uint32_t i = 0; i < g_.outputs().size(); ++i) {
+      const ValueId v = g_.outputs()[i];
+      g_.set_operand(g_.terminator(), i, local(v, whole(g_.rank(v)), g_.terminator()));
+    }
+    for (size_t i = nodes.size(); i-- > 0;) {
+      bool used = has_trait(g_.op(nodes[i]), kLeaf);
+      for (size_t r = 0; r < g_.result_count(nodes[i]); ++r) used |= g_.use_count(g_.result(nodes[i], r)) > 0;
+      if (!used && replaced_[nodes[i].raw]) g_.erase(nodes[i]);
+    }
+    return changed_;
+  }
+
+ private:
+  // The choice for one node: what each factor is split over.
+  struct Choice {
+    std::vector<DimSharding> factors;
+    bool any = false;
+  };
+
+  Choice choose(NodeId n, const Rule& rule) const {
+    Choice c{std::vector<DimSharding>(rule.factors.size())};
+    std::vector<bool> axis_used(mesh_.axes.size());
+    const auto blocked = [&](size_t f, const DimSharding& s) {
+      for (size_t a : s.axes)
+        if (axis_used[a]) return true;
+      if (rule.factors[f].size % (mesh_.group_size(s.axes) * s.blocks) != 0) return true;
+      // A dim is split by one factor.
+      const auto shares_dim = [&](const std::vector<std::vector<std::vector<DimFactor>>>& lists) {
+        for (const auto& value : lists)
+          for (const auto& dim : value)
+            if (dim.size() > 1 && std::ranges::any_of(dim, [&](const DimFactor& d) { return d.factor == f; }) &&
+                std::ranges::any_of(dim, [&](const DimFactor& d) { return c.factors[d.factor].split(); }))
+              return true;
+        return false;
+      };
+      return shares_dim(rule.operands) || shares_dim(rule.results);
+    };
+    const auto adopt = [&](ValueId v, const std::vector<std::vector<DimFactor>>& dims, bool sums_only = false) {
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const DimSharding& want = s_.of(v)[d];
+        const DimFactor* best = nullptr;
+        for (const DimFactor& f : dims[d])
+          if (want.split() && want.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
+        if (!best || c.factors[best->factor].split() || (sums_only && !is_common_sum(n, rule, *best))) continue;
+        const DimSharding s{want.axes, want.blocks / best->blocks};
+        if (blocked(best->factor, s)) continue;
+        c.factors[best->factor] = s;
+        for (size_t a : s.axes) axis_used[a] = true;
+        c.any = true;
+      }
+    };
+    // Operands that are split alike for a sum or lookup come first: the result can be scattered as it is wanted.
+    for (size_t i = 0; i < rule.operands.size(); ++i)
+      if (g_.operand(n, i).valid()) adopt(g_.operand(n, i), rule.operands[i], true);
+    for (size_t r = 0; r < rule.results.size(); ++r) adopt(g_.result(n, r), rule.results[r]);
+    for (size_t i = 0; i < rule.operands.size(); ++i)
+      if (g_.operand(n, i).valid()) adopt(g_.operand(n, i), rule.operands[i]);
+    return c;
+  }
+
+  // Whether a factor sums or looks up, and all operands are split by it in the same way.
+  bool is_common_sum(NodeId n, const Rule& rule, const DimFactor& f) const {
+    if (rule.factors[f.factor].kind == Factor::Kind::Map) return false;
+    const DimSharding* first = nullptr;
+    for (size_t i = 0; i < rule.operands.size(); ++i)
+      for (size_t d = 0; d < rule.operands[i].size(); ++d) {
+        if (std::ranges::find(rule.operands[i][d], f) == rule.operands[i][d].end()) continue;
+        const DimSharding& s = s_.of(g_.operand(n, i))[d];
+        if (first && !(*first == s)) return false;
+        first = &s;
+      }
+    return true;
+  }
+
+  static Sharding implied(const Choice& c, const std::vector<std::vector<DimFactor>>& dims) {
+    Sharding s(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (const DimFactor& f : dims[d])
+        if (c.factors[f.factor].split()) s[d] = {c.factors[f.factor].axes, c.factors[f.factor].blocks * f.blocks};
+    return s;
+  }
+
+  // Divides a node over the devices. False: every device is to compute it whole.
+  bool divide(NodeId n) {
+    if (has_trait(g_.op(n), kLeaf)) return false;
+    const Rule& rule = s_.rule(n);
+    const Choice c = choose(n, rule);
+    if (!c.any) return false;
+    std::vector<size_t> summed;  // mesh axes over which results are partial
+    std::optional<ReduceOp> combine;
+    std::optional<size_t> lookup;
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      if (!c.factors[f].split()) continue;
+      if (rule.factors[f].kind == Factor::Kind::Lookup) lookup = f;
+      if (rule.factors[f].kind != Factor::Kind::Reduce) continue;
+      if (combine && *combine != rule.factors[f].op) return false;
+      combine = rule.factors[f].op;
+      summed.insert(summed.end(), c.factors[f].axes.begin(), c.factors[f].axes.end());
+    }
+    if (lookup && (combine || c.factors[*lookup].blocks > 1)) return false;
+    std::vector<Type> types;
+    std::vector<Sharding> shardings;
+    for (size_t r = 0; r < g_.result_count(n); ++r) {
+      shardings.push_back(implied(c, rule.results[r]));
+      const auto t = local_type(g_.type(g_.result(n, r)), shardings[r], mesh_);
+      if (!t) return false;
+      types.push_back(*t);
+    }
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < g_.operands(n).size(); ++i) {
+      const ValueId v = g_.operand(n, i);
+      operands.push_back(v.valid() ? local(v, implied(c, rule.operands[i]), n) : v);
+      if (v.valid() && !operands.back().valid()) return false;
+    }
+    Builder b(g_, nullptr, n);
+    b.set_node_name(g_.node_name(n));
+    Attrs attrs = local_attrs(n, rule, c, types);
+    if (lookup) return look_up(n, b, operands, c.factors[*lookup], shardings[0]);
+    const NodeId made = b.create_node(g_.op(n), operands, std::move(attrs));
+    if (!made.valid()) return false;
+    for (size_t r = 0; r < types.size(); ++r)
+      if (!(g_.type(g_.result(made, r)) == types[r])) return g_.erase(made), false;
+    for (size_t r = 0; r < types.size(); ++r) {
+      ValueId v = g_.result(made, r);
+      if (combine) v = combined(n, v, *combine, summed, s_.of(g_.result(n, r)), &shardings[r]);
+      settle(n, r, v, std::move(shardings[r]));
+    }
+    g_.set_origin(made, g_.origin(n));
+    return true;
+  }
+
+  void settle(NodeId n, size_t r, ValueId v, Sharding s) {
+    const ValueId old = g_.result(n, r);
+    if (g_.value_name(old).valid()) g_.set_value_name(v, g_.value_name(old));
+    local_[old.raw] = {v, std::move(s)};
+    replaced_[n.raw] = true;
+    changed_ = true;
+  }
+
+  // Every device computes the node on whole operands.
+  void keep(NodeId n) {
+    for (uint32_t i = 0; i < g_.operands(n).size(); ++i)
+      if (const ValueId v = g_.operand(n, i); v.valid()) g_.set_operand(n, i, local(v, whole(g_.rank(v)), n));
+    for (size_t r = 0; r < g_.result_count(n); ++r)
+      local_[g_.result(n, r).raw] = {g_.result(n, r), whole(g_.rank(g_.result(n, r)))};
+  }
+
+  Attrs local_attrs(NodeId n, const Rule& rule, const Choice& c, const std::vector<Type>& types) const {
+    Attrs attrs = g_.module().attrs[g_.attr_id(n)];
+    int64_t counted = 1;
+    for (size_t f : rule.counted)
+      if (c.factors[f].split()) counted *= mesh_.group_size(c.factors[f].axes);
+    const bool sized = g_.op(n) == OpKind::Reshape || g_.op(n) == OpKind::Expand;
+    if (auto* a = std::get_if<DimsAttrs>(&attrs); a && sized) a->dims = types[0].dims;
+    if (auto* a = std::get_if<ResizeAttrs>(&attrs)) a->sizes = types[0].dims;
+    if (auto* a = std::get_if<ConvAttrs>(&attrs)) a->groups /= counted;
+    if (auto* a = std::get_if<GroupNormAttrs>(&attrs)) a->groups /= counted;
+    if (auto* a = std::get_if<AttentionAttrs>(&attrs)) {
+      a->num_heads /= counted;
+      a->num_kv_heads /= counted;
+    }
+    if (auto* a = std::get_if<NarrowAttrs>(&attrs)) {
+      const Dim whole_len = a->len, part = types[0].dims[static_cast<size_t>(a->axis)];
+      if (part != whole_len) a->start = Dim(a->start.size() / (whole_len.size() / part.size()));
+      a->len = part;
+    }
+    return attrs;
+  }
+
+  CollectiveAttrs collective(const std::vector<size_t>& along) const {
+    CollectiveAttrs a;
+    a.mesh = mesh_text_;
+    for (size_t axis : along) a.along.push_back(mesh_.axes[axis].name);
+    return a;
+  }
+
+  // Combines partial results; scatters them if the value is to be split over the same devices.
+  ValueId combined(NodeId n, ValueId v, ReduceOp op, const std::vector<size_t>& along, const Sharding& want, Sharding* have) {
+    Builder b(g_, nullptr, n);
+    CollectiveAttrs a = collective(along);
+    a.op = op;
+    for (size_t d = 0; d < want.size(); ++d) {
+      Sharding scattered = *have;
+      scattered[d] = want[d];
+      if (want[d].axes != along || (*have)[d].split() || !local_type(g_.type(v), scattered_only(scattered, d), mesh_)) continue;
+      a.axis = static_cast<int64_t>(d);
+      a.blocks = want[d].blocks;
+      *have = std::move(scattered);
+      return named(b, n, OpKind::ReduceScatter, v, a);
+    }
+    return named(b, n, OpKind::AllReduce, v, a);
+  }
+  static Sharding scattered_only(const Sharding& s, size_t dim) {
+    Sharding one(s.size());
+    one[dim] = s[dim];
+    return one;
+  }
+
+  ValueId named(Builder& b, NodeId n, OpKind op, ValueId v, CollectiveAttrs a) {
+    Module& m = g_.module();
+    b.set_node_name(m.symbol(g_.label(n).bytes() + "." + std::string(name(op))));
+    const ValueId out = b.create(op, {v}, std::move(a));
+    b.set_node_name({});
+    if (out.valid()) g_.set_origin(g_.def(out), g_.origin(n));
+    return out;
+  }
+
+  // Rows of a split table: each device looks up those that it has, and the sum over all devices has them all.
+  bool look_up(NodeId n, Builder& b, const std::vector<ValueId>& operands, const DimSharding& split, Sharding sharding) {
+    const ValueId table = operands[0], index = operands[1];
+    const auto axis = static_cast<size_t>(g_.attrs<AxisAttrs>(n).axis);
+    if (!is_float(g_.dtype(table)) && !is_integer(g_.dtype(table))) return false;
+    const DType t = g_.dtype(index);
+    const int64_t rows = g_.dims(table)[axis].size(), parts = mesh_.group_size(split.axes);
+    const auto number = [&](int64_t k) { return b.scalar(t, static_cast<double>(k)); };
+    const ValueId device = b.cast(b.create(OpKind::DeviceIndex, {}, collective(split.axes)), t);
+    const ValueId counted =
+        b.create(OpKind::Where, {b.create(OpKind::Lt, {index, number(0)}), b.add(index, number(rows * parts)), index});
+    const ValueId own = b.sub(counted, b.mul(device, number(rows)));
+    const ValueId inside =
+        b.create(OpKind::And, {b.create(OpKind::Ge, {own, number(0)}), b.create(OpKind::Lt, {own, number(rows)})});
+    const ValueId nearest = b.create(OpKind::Min, {b.create(OpKind::Max, {own, number(0)}), number(rows - 1)});
+    ValueId y = b.create(OpKind::Gather, {table, nearest}, g_.module().attrs[g_.attr_id(n)]);
+    if (!y.valid()) return false;
+    std::vector<Dim> mask(g_.dims(index).begin(), g_.dims(index).end());
+    mask.resize(mask.size() + static_cast<size_t>(g_.rank(table)) - 1 - axis, Dim(1));
+    y = b.create(OpKind::Where, {b.reshape(inside, std::move(mask)), y, b.scalar(g_.dtype(y), 0)});
+    if (!y.valid()) return false;
+    y = combined(n, y, ReduceOp::Sum, split.axes, s_.of(g_.result(n)), &sharding);
+    settle(n, 0, y, std::move(sharding));
+    return true;
+  }
+
+  // The value in the wanted sharding, converted before `before` if need be. Invalid if it has no such form.
+  ValueId local(ValueId v, const Sharding& want, NodeId before) {
+    Local have = local_[v.raw];
+    if (have.sharding == want) return have.value;
+    const auto key = std::pair(v.raw, text(want, mesh_));
+    if (const auto it = converted_.find(key); it != converted_.end()) return it->second;
+    if (!local_type(g_.type(v), want, mesh_)) return {};
+    Builder b(g_, nullptr, before);
+    const NodeId maker = g_.def(v);
+    move_axes(b, maker, want, &have);
+    for (size_t d = 0; d < want.size(); ++d)
+      if (have.sharding[d].split() && !(have.sharding[d] == want[d])) {
+        have.value = resized(b, maker, OpKind::AllGather, have.value, d, have.sharding[d]);
+        have.sharding[d] = {};
+      }
+    for (size_t d = 0; d < want.size(); ++d)
+      if (want[d].split() && !have.sharding[d].split())
+        have.value = resized(b, maker, OpKind::DeviceSlice, have.value, d, want[d]);
+    changed_ = true;
+    return converted_[key] = have.value;
+  }
+
+  ValueId resized(Builder& b, NodeId n, OpKind op, ValueId v, size_t dim, const DimSharding& s) {
+    CollectiveAttrs a = collective(s.axes);
+    a.axis = static_cast<int64_t>(dim);
+    a.blocks = s.blocks;
+    return named(b, n, op, v, std::move(a));
+  }
+
+  // Mesh axes that move from one dim to another need one all_to_all.
+  void move_axes(Builder& b, NodeId n, const Sharding& want, Local* have) {
+    for (size_t from = 0; from < want.size(); ++from)
+      for (size_t to = 0; to < want.size(); ++to) {
+        const DimSharding s = have->sharding[from];
+        if (from == to || !s.split() || s.blocks != 1 || want[from].split() || !(want[to] == s) || have->sharding[to].split())
+          continue;
+        CollectiveAttrs a = collective(s.axes);
+        a.axis = static_cast<int64_t>(to);
+        a.to = static_cast<int64_t>(from);
+        const ValueId moved = named(b, n, OpKind::AllToAll, have->value, std::move(a));
+        if (!moved.valid()) continue;
+        have->value = moved;
+        std::swap(have->sharding[from], have->sharding[to]);
+      }
+  }
+
+  Graph& g_;
+  const Shardings& s_;
+  const Mesh& mesh_;
+  const std::string mesh_text_;
+  std::vector<Local> local_;  // by value of the whole program
+  std::map<std::pair<uint32_t, std::string>, ValueId> converted_;
+  std::vector<bool> replaced_;  // by node
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool partition(Graph& g, const Shardings& s) { return Partitioner(g, s).run(); }
+
+}  // namespace rlxc::shard

@@ -1,0 +1,251 @@
+#include "shard/partition.h"
+
+#include "ir/text.h"
+#include "support/random.h"
+#include "support/random_blocks.h"
+#include "support/random_graph.h"
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+Mesh mesh_from(std::string_view s) {
+  std::string message;
+  const auto mesh = Mesh::parse(s, &message);
+  REQUIRE_MESSAGE(mesh.has_value(), message);
+  return *mesh;
+}
+
+// Splits a few random values.
+void split_randomly(const Graph& g, shard::Shardings& s, test::Random& random) {
+  std::vector<ValueId> values;
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (g.rank(g.result(n, r)) > 0) values.push_back(g.result(n, r));
+  for (int k = 0, done = 0; k < 30 && done < 4; ++k) {
+    const ValueId v = values[random.below(values.size())];
+    const size_t dim = random.below(static_cast<uint64_t>(g.rank(v)));
+    std::vector<size_t> axes{random.below(s.mesh().axes.size())};
+    if (random.chance(0.1)) axes = {1, 0};
+    done += s.split(v, dim, {axes, random.chance(0.1) ? 2 : 1});
+  }
+}
+
+int64_t count_collectives(const Graph& g) {
+  int64_t count = 0;
+  for (NodeId n : g.nodes()) count += has_trait(g.op(n), kCollective);
+  return count;
+}
+
+// Compares the program of all devices with the model on one. Returns whether it was divided.
+bool divides_well(const std::function<std::unique_ptr<Module>()>& make, std::string_view mesh, uint64_t seed) {
+  const auto before = make(), after = make();
+  test::Random random(seed);
+  shard::Shardings s(after->main(), mesh_from(mesh));
+  split_randomly(after->main(), s, random);
+  Diagnostics d;
+  s.propagate(d);
+  const bool changed = shard::partition(after->main(), s);
+  const auto check = [&](std::string_view stage) {
+    Diagnostics found;
+    CHECK_MESSAGE(verify(*after, found), stage << ", seed " << seed << ": " << found.text());
+    const auto expected = results_of(*before, seed), actual = results_of(*after, seed);
+    REQUIRE(actual.size() == expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const double atol = 1e-4 * std::max(1.0, largest_value(expected[i].tensor));
+      const eval::Comparison c = eval::compare(actual[i], expected[i], 1e-4, atol);
+      CHECK_MESSAGE(c.pass, stage << ", seed " << seed << ": " << c.message << " by " << c.max_abs);
+    }
+  };
+  check("partition");
+  PassRun run;
+  run(*after, "dead_code_elimination");
+  run(*after, "lower_collectives");
+  check("lower_collectives");
+  CHECK_FALSE(run(*after, "lower_collectives").changed);
+  return changed && count_collectives(after->main()) > 0;
+}
+
+constexpr std::string_view kMlp = R"(module "mlp" mir {
+graph @main {
+  %0 = input "x" : f32[4,8]
+  %1 = param {data = splat 0.25} "w1" : f32[8,16]
+  %2 = param {data = splat 0.5} "w2" : f32[16,8]
+  %3 = matmul(%0, %1) "up" : f32[4,16]
+  %4 = gelu(%3) : f32[4,16]
+  %5 = matmul(%4, %2) "down" : f32[4,8]
+  %6 = add(%0, %5) : f32[4,8]
+  return %6 "y"
+}
+}
+)";
+
+std::unique_ptr<Module> parse(std::string_view text) {
+  Diagnostics d;
+  auto m = parse_text(text, d);
+  REQUIRE_MESSAGE(m, d.text());
+  return m;
+}
+
+// Runs the pass with these options on a model given as text and compares the results.
+struct Partitioned {
+  std::unique_ptr<Module> m;
+  PassRun run;
+  Partitioned(std::string_view model, const std::function<void(PassOptions&)>& configure) : m(parse(model)) {
+    configure(run.options);
+    run(*m, "partition");
+    run(*m, "dead_code_elimination");
+    if (run.diagnostics.ok()) same_results(*parse(model), *m);
+  }
+  std::string ops_left() const {
+    std::string s;
+    for (NodeId n : m->main().nodes())
+      if (!has_trait(m->main().op(n), kLeaf)) s += (s.empty() ? "" : " ") + std::string(name(m->main().op(n)));
+    return s;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("random graphs with random shardings compute on all devices what one device computes") {
+  int divided = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed)
+    divided += divides_well([&] { return random_graph({.seed = seed, .nodes = 25}); }, seed % 3 ? "a=2,b=2" : "a=2,b=3", seed);
+  CHECK(divided > 600);
+}
+
+TEST_CASE("random blocks of networks with random shardings compute on all devices what one device computes") {
+  int divided = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed)
+    divided += divides_well(
+        [&] {
+          auto m = random_blocks(seed, 3);
+          PassRun run;
+          for (std::string_view pass : {"recognise_layer_norm", "recognise_rms_norm", "recognise_softmax", "recognise_rope",
+                                        "recognise_attention", "dead_code_elimination"})
+            run(*m, pass);
+          return m;
+        },
+        seed % 2 ? "a=2,b=2" : "a=2,b=4", seed);
+  CHECK(divided > 600);
+}
+
+TEST_CASE("--parallel tensor splits an MLP by its hidden units and needs one all_reduce") {
+  const Partitioned p(kMlp, [](PassOptions& o) {
+    o.mesh = "model=4";
+    o.parallel = {"tensor"};
+  });
+  CHECK(p.run.diagnostics.text() == "");
+  CHECK(p.ops_left() == "device_slice matmul gelu device_slice matmul all_reduce add");
+}
+
+TEST_CASE("--parallel data splits the batch and gathers the output") {
+  const Partitioned p(kMlp, [](PassOptions& o) {
+    o.mesh = "data=2";
+    o.parallel = {"data"};
+  });
+  CHECK(p.ops_left() == "device_slice matmul gelu matmul add all_gather");
+}
+
+TEST_CASE("strategies combine over a mesh of two axes") {
+  const Partitioned p(kMlp, [](PassOptions& o) {
+    o.mesh = "data=2,model=2";
+    o.parallel = {"data", "tensor"};
+  });
+  CHECK(p.ops_left() == "device_slice device_slice matmul gelu device_slice matmul all_reduce add all_gather");
+}
+
+TEST_CASE("a name decides how its value is split, also if it is a regular expression") {
+  for (const std::string& rule : {std::string("w1=model:1"), std::string("w[13]=model:1")}) {
+    const Partitioned p(kMlp, [&](PassOptions& o) {
+      o.mesh = "model=2";
+      o.shards = {rule};
+    });
+    CHECK(p.ops_left() == "device_slice matmul gelu device_slice matmul all_reduce add");
+  }
+}
+
+TEST_CASE("a value that is kept whole is gathered") {
+  const Partitioned p(kMlp, [&](PassOptions& o) {
+    o.mesh = "model=2";
+    o.shards = {"w1=model:1", "w2=whole"};
+  });
+  CHECK(p.ops_left() == "device_slice matmul gelu device_slice matmul all_reduce add");
+}
+
+TEST_CASE("operands that contradict each other are reported by name") {
+  const Partitioned p(kMlp, [&](PassOptions& o) {
+    o.mesh = "a=2,b=2";
+    o.shards = {"w1=a:1", "w2=b:0"};
+  });
+  const std::string said = p.run.diagnostics.text();
+  CHECK_MESSAGE(said.find("RLX0231") != said.npos, said);
+  CHECK_MESSAGE(said.find("\"up\" f32[4,16] is split as a:1") != said.npos, said);
+}
+
+TEST_CASE("shardings that cannot be are errors that name the flag or the value") {
+  const std::pair<std::string, std::string> cases[] = {{"w1=model:2", "has no dim 2"},
+                                                       {"w1=model:0/5", "does not divide"},
+                                                       {"w9=model:0", "no value of the model has the name"},
+                                                       {"w1=pipe:0", "has no axis \"pipe\""},
+                                                       {"w1=model", "is not AXIS:DIM"},
+                                                       {"w1=model:0,model:1", "twice"},
+                                                       {"(((=model:0", "no value of the model"}};
+  for (const auto& [rule, why] : cases) {
+    const Partitioned p(kMlp, [&](PassOptions& o) {
+      o.mesh = "model=4";
+      o.shards = {rule};
+    });
+    CHECK_FALSE(p.run.diagnostics.ok());
+    CHECK_MESSAGE(p.run.diagnostics.text().find(why) != std::string::npos, p.run.diagnostics.text());
+  }
+  for (const std::string mesh :
+       {"model", "model=0", "model=2,model=2", "a=300,b=300", "=2", "model=2,", "a=99999999999999999999"}) {
+    const Partitioned p(kMlp, [&](PassOptions& o) { o.mesh = mesh; });
+    CHECK_MESSAGE(!p.run.diagnostics.ok(), mesh);
+  }
+}
+
+TEST_CASE("the columns of packed projections are split within each block") {
+  const Partitioned p(R"(module "packed" mir {
+graph @main {
+  %0 = input "x" : f32[1,4,8]
+  %1 = param {data = splat 0.25} "w" : f32[8,24]
+  %2 = matmul(%0, %1) : f32[1,4,24]
+  %3 = narrow(%2) {axis = 2, start = 0, len = 8} : f32[1,4,8]
+  %4 = narrow(%2) {axis = 2, start = 8, len = 8} : f32[1,4,8]
+  %5 = narrow(%2) {axis = 2, start = 16, len = 8} : f32[1,4,8]
+  %6 = attention(%3, %4, %5) {num_heads = 4, num_kv_heads = 4, layout = "packed", out_layout = "packed"} : f32[1,4,8]
+  %7 = param {data = splat 0.5} "o" : f32[8,8]
+  %8 = matmul(%6, %7) : f32[1,4,8]
+  return %8 "y"
+}
+}
+)",
+                      [](PassOptions& o) {
+                        o.mesh = "model=2";
+                        o.parallel = {"tensor"};
+                      });
+  CHECK(p.ops_left() == "device_slice matmul narrow narrow narrow attention device_slice matmul reduce_scatter all_gather");
+}
+
+TEST_CASE("rows of a table that is split are looked up where they are") {
+  const Partitioned p(R"(module "words" mir {
+graph @main {
+  %0 = input "ids" : i64[2,3]
+  %1 = param {data = dense [0, 1, 2, 3, 4, 5, 6, 7]} "words" : f32[4,2]
+  %2 = gather(%1, %0) {axis = 0} : f32[2,3,2]
+  return %2 "y"
+}
+}
+)",
+                      [](PassOptions& o) {
+                        o.mesh = "model=4";
+                        o.parallel = {"tensor"};
+                      });
+  CHECK(p.ops_left().find("gather") != std::string::npos);
+  CHECK(p.ops_left().find("all_reduce") != std::string::npos);
+}

@@ -1,0 +1,158 @@
+#include "shard/propagate.h"
+
+#include <algorithm>
+
+namespace rlxc::shard {
+namespace {
+
+// The factor that splits a dim: that of the innermost blocks that fit. Null if none does.
+const DimFactor* split_factor(const std::vector<DimFactor>& factors, const DimSharding& s) {
+  const DimFactor* best = nullptr;
+  for (const DimFactor& f : factors)
+    if (s.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
+  return best;
+}
+
+}  // namespace
+
+Shardings::Shardings(const Graph& g, Mesh mesh)
+    : g_(g),
+      mesh_(std::move(mesh)),
+      of_(g.value_capacity()),
+      fixed_(g.value_capacity()),
+      rules_(g.node_capacity()),
+      has_rule_(g.node_capacity()),
+      queued_(g.node_capacity()),
+      conflicting_(g.node_capacity()) {
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r) of_[g.result(n, r).raw] = whole(g.rank(g.result(n, r)));
+}
+
+const Rule& Shardings::rule(NodeId n) const {
+  if (!has_rule_[n.raw]) rules_[n.raw] = rule_of(g_, n);
+  has_rule_[n.raw] = true;
+  return rules_[n.raw];
+}
+
+std::string Shardings::describe(ValueId v) const {
+  const Symbol name = g_.value_name(v);
+  return (name.valid() ? g_.module().text(name).quoted() : "the result of " + g_.label(g_.def(v)).quoted()) + " " +
+         rlxc::text(g_.type(v), g_.module().dims);
+}
+
+bool Shardings::apply(const Request& r, Diagnostics& d) {
+  std::vector<std::string> names;
+  std::vector<ValueId> values;
+  for (NodeId n : g_.nodes())
+    for (size_t i = 0; i < g_.result_count(n); ++i)
+      if (const ValueId v = g_.result(n, i); g_.value_name(v).valid()) {
+        values.push_back(v);
+        names.emplace_back(g_.module().bytes(g_.value_name(v)));
+      }
+  const std::vector<bool> chosen = matches(r.pattern, names);
+  if (std::ranges::find(chosen, true) == chosen.end()) {
+    d.error(Code::BadSharding, "no value of the model has the name " + ForeignText(r.pattern).quoted(),
+            "--shard " + ForeignText(r.text).quoted(), "`rlxc inspect MODEL --stage mir` shows the names");
+    return false;
+  }
+  bool ok = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ValueId v = values[i];
+    if (!chosen[i] || fixed_[v.raw]) continue;
+    fixed_[v.raw] = true;
+    for (const Request::Part& part : r.parts) {
+      Sharding s = whole(g_.rank(v));
+      const bool exists = part.dim < g_.rank(v);
+      if (exists) s[static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
+      if (!exists || !local_type(g_.type(v), s, mesh_)) {
+        d.error(Code::BadSharding,
+                describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
+                                            " parts along dim " + std::to_string(part.dim)
+                                      : " has no dim " + std::to_string(part.dim)),
+                "--shard " + ForeignText(r.text).quoted(), exists ? "symbolic dims need --bind NAME=SIZE" : "");
+        ok = false;
+        continue;
+      }
+      of_[v.raw][static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
+    }
+    push_neighbours(v);
+  }
+  return ok;
+}
+
+bool Shardings::split(ValueId v, size_t dim, const DimSharding& s) {
+  Sharding& all = of_[v.raw];
+  if (all[dim] == s) return true;
+  if (fixed_[v.raw] || all[dim].split()) return false;
+  for (size_t a : s.axes)
+    if (uses_axis(all, a)) return false;
+  Sharding wanted = all;
+  wanted[dim] = s;
+  if (!local_type(g_.type(v), wanted, mesh_)) return false;
+  all = std::move(wanted);
+  push_neighbours(v);
+  return true;
+}
+
+void Shardings::push(NodeId n) {
+  if (n == g_.terminator() || queued_[n.raw]) return;
+  queued_[n.raw] = true;
+  work_.push_back(n);
+}
+
+void Shardings::push_neighbours(ValueId v) {
+  push(g_.def(v));
+  for (Graph::Use use : g_.uses(v)) push(use.user);
+}
+
+void Shardings::propagate(Diagnostics& d) {
+  for (size_t head = 0; head < work_.size(); ++head) {
+    const NodeId n = work_[head];
+    queued_[n.raw] = false;
+    visit(n, d);
+  }
+  work_.clear();
+}
+
+void Shardings::visit(NodeId n, Diagnostics& d) {
+  const Rule& rule = this->rule(n);
+  if (rule.factors.empty()) return;
+  struct Chosen {
+    DimSharding sharding;
+    ValueId by;
+  };
+  std::vector<Chosen> chosen(rule.factors.size());
+  const auto each_dim = [&](auto f) {
+    for (size_t i = 0; i < rule.operands.size(); ++i)
+      for (size_t k = 0; k < rule.operands[i].size(); ++k) f(g_.operand(n, i), k, rule.operands[i][k]);
+    for (size_t r = 0; r < rule.results.size(); ++r)
+      for (size_t k = 0; k < rule.results[r].size(); ++k) f(g_.result(n, r), k, rule.results[r][k]);
+  };
+  each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
+    const DimSharding& s = of_[v.raw][dim];
+    const DimFactor* f = s.split() ? split_factor(factors, s) : nullptr;
+    if (!f) return;
+    const DimSharding of_factor{s.axes, s.blocks / f->blocks};
+    if (rule.factors[f->factor].size % (mesh_.group_size(s.axes) * of_factor.blocks) != 0) return;
+    Chosen& c = chosen[f->factor];
+    if (!c.sharding.split()) c = {of_factor, v};
+    else if (!(c.sharding == of_factor)) report_conflict(n, c.by, v, d);
+  });
+  each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
+    for (const DimFactor& f : factors) {
+      const DimSharding& s = chosen[f.factor].sharding;
+      if (s.split() && v != chosen[f.factor].by) split(v, dim, {s.axes, s.blocks * f.blocks});
+    }
+  });
+}
+
+void Shardings::report_conflict(NodeId n, ValueId a, ValueId b, Diagnostics& d) {
+  if (conflicting_[n.raw]) return;
+  conflicting_[n.raw] = true;
+  d.warning(Code::ShardingConflict,
+            describe(a) + " is split as " + text(of_[a.raw], mesh_) + ", " + describe(b) + " as " + text(of_[b.raw], mesh_),
+            "node " + g_.label(n).quoted() + " (" + std::string(name(g_.op(n))) + ")",
+            "--shard NAME=... of one of them decides otherwise");
+}
+
+}  // namespace rlxc::shard
