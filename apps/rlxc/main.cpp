@@ -8,14 +8,15 @@
 #include <deque>
 #include <iostream>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
 #include "driver/limits.h"
-#include "driver/progress_line.h"
 #include "driver/reproducer.h"
 #include "options/configuration.h"
 #include "options/help.h"
 #include "options/option_text.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 

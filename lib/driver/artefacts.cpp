@@ -6,7 +6,6 @@
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
-#include "driver/commands.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
 #include "driver/training_report.h"
@@ -22,6 +21,7 @@
 #include "report/sharding.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

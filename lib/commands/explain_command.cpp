@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "backend/target_traits.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "ir/opkind.h"
 #include "options/help.h"
 #include "passes/pass.h"
@@ -22,7 +22,7 @@ struct Example {
 constexpr Example kCodeExamples[] = {
 #define CODE_EXAMPLE(number, text) {#number, text},
 #define PASS_EXAMPLE(pass, text)
-#include "driver/examples.def"
+#include "commands/examples.def"
 #undef CODE_EXAMPLE
 #undef PASS_EXAMPLE
 };
@@ -30,7 +30,7 @@ constexpr Example kCodeExamples[] = {
 constexpr Example kPassExamples[] = {
 #define CODE_EXAMPLE(number, text)
 #define PASS_EXAMPLE(pass, text) {#pass, text},
-#include "driver/examples.def"
+#include "commands/examples.def"
 #undef CODE_EXAMPLE
 #undef PASS_EXAMPLE
 };

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "driver/tolerances.h"
+#include "commands/tolerances.h"
 #include "runtime/data_set.h"
 
 namespace rlxc {

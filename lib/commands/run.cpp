@@ -1,4 +1,4 @@
-#include "driver/run.h"
+#include "commands/run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,12 +7,12 @@
 
 #include "backend/backend.h"
 #include "backend/target_traits.h"
+#include "commands/first_difference.h"
+#include "commands/missing_weights.h"
+#include "commands/progress_line.h"
+#include "commands/tolerances.h"
 #include "driver/compile.h"
-#include "driver/first_difference.h"
 #include "driver/limits.h"
-#include "driver/missing_weights.h"
-#include "driver/progress_line.h"
-#include "driver/tolerances.h"
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"

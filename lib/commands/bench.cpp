@@ -7,11 +7,11 @@
 #include <iostream>
 
 #include "backend/registry.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/missing_weights.h"
+#include "commands/profile.h"
+#include "commands/progress_line.h"
 #include "driver/compile.h"
-#include "driver/missing_weights.h"
-#include "driver/profile.h"
-#include "driver/progress_line.h"
 #include "report/context.h"
 #include "report/table.h"
 #include "runtime/process.h"
@@ -19,6 +19,7 @@
 #include "support/json_reader.h"
 #include "support/json_writer.h"
 #include "support/progress.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

@@ -1,4 +1,4 @@
-#include "driver/progress_line.h"
+#include "commands/progress_line.h"
 
 #include <unistd.h>
 

@@ -2,9 +2,10 @@
 #include <filesystem>
 #include <iostream>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "report/diff.h"
 #include "support/mapped_file.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 namespace {

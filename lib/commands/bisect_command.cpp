@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "backend/target_traits.h"
-#include "driver/check_run.h"
-#include "driver/commands.h"
+#include "commands/check_run.h"
+#include "commands/commands.h"
 #include "driver/compile.h"
 #include "ir/text.h"
 #include "support/line_diff.h"

@@ -4,13 +4,14 @@
 #include <iostream>
 
 #include "backend/backend.h"
+#include "commands/commands.h"
 #include "driver/artefacts.h"
-#include "driver/commands.h"
 #include "report/html_report.h"
 #include "support/json_reader.h"
 #include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

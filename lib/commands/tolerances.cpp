@@ -1,4 +1,4 @@
-#include "driver/tolerances.h"
+#include "commands/tolerances.h"
 
 #include "support/number.h"
 

@@ -5,9 +5,9 @@
 
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
 #include "driver/compile.h"
-#include "driver/progress_line.h"
 #include "report/context.h"
 #include "support/foreign_text.h"
 #include "support/json_writer.h"

@@ -3,10 +3,10 @@
 #include <iostream>
 #include <numeric>
 
-#include "driver/check_run.h"
-#include "driver/commands.h"
+#include "commands/check_run.h"
+#include "commands/commands.h"
+#include "commands/part.h"
 #include "driver/load.h"
-#include "driver/part.h"
 #include "ir/graphs.h"
 #include "support/text.h"
 

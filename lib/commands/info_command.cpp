@@ -4,7 +4,7 @@
 #include <iostream>
 #include <set>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "driver/compile.h"
 #include "import/onnx/proto.h"
 #include "ir/bind_dims.h"
@@ -15,6 +15,7 @@
 #include "support/json_writer.h"
 #include "support/mapped_file.h"
 #include "support/number.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

@@ -1,4 +1,4 @@
-#include "driver/check_run.h"
+#include "commands/check_run.h"
 
 #include <sys/wait.h>
 

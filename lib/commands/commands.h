@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "driver/calibrate.h"
-#include "driver/profile.h"
-#include "driver/run.h"
+#include "commands/calibrate.h"
+#include "commands/profile.h"
+#include "commands/run.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
 
@@ -16,7 +16,6 @@ struct Terminal {
   size_t warnings = 5;  // most warnings per code
 };
 
-std::string_view version();
 std::string build_description();  // commit, compiler and kind of build
 
 ExitCode compile_command(const CompileOptions&, Terminal);

@@ -1,11 +1,12 @@
-#include "driver/timing.h"
+#include "commands/timing.h"
 
 #include <cmath>
 
-#include "driver/commands.h"
-#include "driver/profile.h"
+#include "commands/commands.h"
+#include "commands/profile.h"
 #include "report/context.h"
 #include "support/json_writer.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "driver/commands.h"
-#include "driver/progress_line.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
 
 namespace rlxc {
 namespace {

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "backend/registry.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/part.h"
+#include "commands/train_data.h"
 #include "driver/compile.h"
-#include "driver/part.h"
-#include "driver/train_data.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
 #include "ir/bind_dims.h"

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "backend/target_traits.h"
 #include "codegen/lower.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
 #include "eval/eval.h"

@@ -1,4 +1,4 @@
-#include "driver/train_data.h"
+#include "commands/train_data.h"
 
 #include <cstring>
 #include <numeric>

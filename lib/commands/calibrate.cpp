@@ -1,4 +1,4 @@
-#include "driver/calibrate.h"
+#include "commands/calibrate.h"
 
 #include <unordered_map>
 

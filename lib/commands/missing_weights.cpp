@@ -1,4 +1,4 @@
-#include "driver/missing_weights.h"
+#include "commands/missing_weights.h"
 
 #include "eval/random_weights.h"
 

@@ -1,10 +1,10 @@
-#include "driver/first_difference.h"
+#include "commands/first_difference.h"
 
 #include <map>
 
+#include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
-#include "driver/missing_weights.h"
 #include "eval/value.h"
 #include "runtime/emulate_package.h"
 #include "runtime/interpret_package.h"

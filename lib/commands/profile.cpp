@@ -1,4 +1,4 @@
-#include "driver/profile.h"
+#include "commands/profile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "backend/registry.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
-#include "driver/missing_weights.h"
 #include "eval/random.h"
 #include "report/context.h"
 #include "report/table.h"
@@ -19,6 +19,7 @@
 #include "runtime/package_call.h"
 #include "runtime/run_package.h"
 #include "support/json_writer.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

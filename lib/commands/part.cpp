@@ -1,11 +1,11 @@
-#include "driver/part.h"
+#include "commands/part.h"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <set>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "driver/onnx_out.h"
 #include "driver/transform_stage.h"
 #include "ir/text.h"
