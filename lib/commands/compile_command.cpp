@@ -198,7 +198,7 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
       if (!o.quiet) std::cerr << target << ": from the cache -> " << folder << "\n";
       continue;
     }
-    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
+    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled, model->gguf};
     DiffLog diffs(o.emit.contains(Emit::Report));
     Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
     int64_t runs = -1;  // the first stage is the import

@@ -10,6 +10,7 @@
 #include "driver/pipeline.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
+#include "import/gguf/metadata.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
@@ -201,6 +202,14 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     Diagnostics found;
     const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
     write_kernels(c, forward, o, make_file, found, d);
+    if (input.gguf && found.ok())
+      w.json(kernels + "/metadata.json", [&](JsonWriter& j) {
+        j.begin_object();
+        report::write_header(j, "metadata", context);
+        j.key("metadata");
+        gguf_import::write_metadata(*input.gguf, j);
+        j.end_object().finish();
+      });
     for (Diagnostic item : found.items()) {
       const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
       if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
