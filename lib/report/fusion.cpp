@@ -79,7 +79,7 @@ class FusionWriter {
   }
 
   void decision(const Decision& d) {
-    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.bytes(d.node));
+    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.module->bytes(d.node));
     if (d.graph.valid()) out_.key("graph").unsigned_integer(d.graph.raw);
     if (!d.fused) out_.key("reason").string(d.reason);
     if (!d.members.empty()) symbols("members", d.members);
@@ -103,14 +103,14 @@ class FusionWriter {
   }
   void symbols(std::string_view key, const std::vector<Symbol>& list) {
     out_.key(key).begin_array(JsonLayout::Line);
-    for (Symbol s : list) out_.string(report_.result.bytes(s));
+    for (Symbol s : list) out_.string(report_.result.module->bytes(s));
     out_.end_array();
   }
 
   void launches() {
     out_.key("launches").begin_array();
     for (const LaunchFacts::Launch& l : facts_.launches) {
-      const Graph& g = report_.result.graph(l.graph);
+      const Graph& g = report_.result.module->graph(l.graph);
       const NodeId first = l.nodes.front();
       Cost cost;
       for (NodeId n : l.nodes) cost += node_cost(g, n);
