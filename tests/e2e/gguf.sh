@@ -20,7 +20,7 @@ for target in cpu metal cuda wgpu rocm; do
   [ -s "$TMPDIR/log" ] && fail "warnings for $target"
   metadata=$TMPDIR/$target/kernels/$target/metadata.json
   scripts/validate-json schemas/metadata.schema.json "$metadata" >"$TMPDIR/log" 2>&1 || fail "metadata.json of $target"
-  grep -q '"tokenizer.ggml.tokens": \["<unk>", "<s>", "</s>", "<0x20>"' "$metadata" || fail "the tokens of $target"
+  grep -q '"tokenizer.ggml.tokens": \["<unk>", "<s>", "</s>", "<0x00>"' "$metadata" || fail "the tokens of $target"
   grep -q "kernels/$target/metadata.json" "$TMPDIR/$target/manifest.json" || fail "the manifest of $target"
 done
 "$RLXC" run "$model" --random --bind batch=1,sequence=3,past=2 --weights int8 --min-cosine 0.99 >"$TMPDIR/log" 2>&1 ||
