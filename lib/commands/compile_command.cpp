@@ -145,7 +145,6 @@ bool assertions_hold(const Compiled& c, const InputIdentity& input, const Compil
     if (name == "manifest.json") continue;
     report::read_facts(name, text, "", &facts, &message);
   }
-  report::drop_unprofitable(&facts);
   std::vector<std::string> failed;
   if (d.ok() && !report::assert_facts(facts, conditions, &failed, &message)) d.error(Code::BadFlag, "--assert: " + message);
   for (const std::string& text : failed) std::cerr << c.target << ": FAIL " << ForeignText(text).line() << "\n";

@@ -74,7 +74,7 @@ bool explain_reason(std::string_view word) {
   if (it == reasons.end()) return false;
   std::cout << it->code << " (reason why a fusion is declined): " << it->meaning << '\n';
   if (!it->remedy.empty()) std::cout << "  " << it->remedy << '\n';
-  std::cout << "  for example: fusion.txt lists the nodes under \"Declined\"; rlxc compile --assert 'fusion.misses.PATTERN."
+  std::cout << "  for example: fusion.txt lists the nodes under \"Declined\"; rlxc compile --assert 'fusion.declined.PATTERN."
             << it->code << "==0' guards against it\n";
   return true;
 }

@@ -87,6 +87,7 @@ void describe_ports(const Module& m, ModelFacts* f) {
 // Work and memory at sizes of all symbols: another load of the model, with these bound.
 void measure_at_sizes(CompileOptions o, ModelFacts* f) {
   o.bind = f->sizes;
+  o.ranges.clear();
   Diagnostics quiet;
   auto model = load_model(o, quiet);
   if (!model) return;
@@ -163,13 +164,13 @@ void write_info(const ModelFacts& f, const LoadedModel& model, const CompileOpti
   w.key("inputs").begin_array();
   for (size_t i = 0; i < f.inputs.size(); ++i) {
     w.begin_object(JsonLayout::Line).key("name").string(f.inputs[i].name).key("type");
-    terms.type_object(g.type_id(g.result(g.inputs()[i])));
+    terms.type(g.type_id(g.result(g.inputs()[i])));
     w.end_object();
   }
   w.end_array().key("outputs").begin_array();
   for (size_t i = 0; i < f.outputs.size(); ++i) {
     w.begin_object(JsonLayout::Line).key("name").string(f.outputs[i].name).key("type");
-    terms.type_object(g.type_id(g.outputs()[i]));
+    terms.type(g.type_id(g.outputs()[i]));
     w.end_object();
   }
   w.end_array().key("symbols").begin_array();

@@ -208,7 +208,15 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
     header.push_back("doc");
     print_rows(topic, header, rows, json);
   } else if (topic == "env") {
-    print_rows(topic, {"name", "values", "doc"}, environment_rows(), json);
+    rows = environment_rows();
+    rows.insert(
+        rows.end(),
+        {{"RLXC_THREADS", "N", "threads of a package for cpu (default: the number of processors)"},
+         {"RLXC_WEBGPU", "FOLDER", "a folder that has the npm package webgpu, to run packages for wgpu under Node"},
+         {"RLXC_STABLEHLO", "FILE", "a Python script that runs packages for tpu in place of their run.py, which needs JAX"},
+         {"TMPDIR", "FOLDER", "where packages are built that rlxc runs"},
+         {"NO_COLOR", "flag", "no colours on a terminal; FORCE_COLOR: colours everywhere"}});
+    print_rows(topic, {"name", "values", "doc"}, rows, json);
   } else if (topic == "options") {
     print_rows(topic, {"option", "key", "environment", "default", "commands", "doc"}, option_rows(), json);
   } else if (topic == "reasons") {

@@ -14,6 +14,7 @@
 #include "driver/limits.h"
 #include "eval/random.h"
 #include "report/context.h"
+#include "report/module_terms.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
 #include "runtime/package_call.h"
@@ -76,6 +77,8 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
           t.node = g.label(s.node);
           t.op = kind_name(g.op(s.node));
           t.result = text(g.type(g.result(s.node)), m.dims);
+          JsonWriter w(t.result_json);
+          report::ModuleTerms(m, w).type(g.type_id(g.result(s.node)));
           t.cost = node_cost(g, s.node);
         }
       }
@@ -179,15 +182,10 @@ std::string profile_json(const Profile& p) {
   report::write_plain_header(w, "profile", version());
   w.key("model").string(p.model).key("threads").integer(p.threads).key("runs").integer(p.repeat);
   w.key("run_ms").number(rounded_ms(p.run_ms)).key("nodes").begin_array();
-  for (const NodeTime& n : p.nodes)
-    w.begin_object(JsonLayout::Line)
-        .key("node")
-        .string(n.node)
-        .key("op")
-        .string(n.op)
-        .key("result")
-        .string(n.result)
-        .key("launches")
+  for (const NodeTime& n : p.nodes) {
+    w.begin_object(JsonLayout::Line).key("node").string(n.node).key("op").string(n.op);
+    if (!n.result_json.empty()) w.key("result").raw(n.result_json);
+    w.key("launches")
         .integer(static_cast<int64_t>(n.launches))
         .key("ms")
         .number(rounded_ms(n.ms))
@@ -196,6 +194,7 @@ std::string profile_json(const Profile& p) {
         .key("bytes")
         .integer(n.cost.bytes_read + n.cost.bytes_written)
         .end_object();
+  }
   w.end_array().end_object().finish();
   return out;
 }

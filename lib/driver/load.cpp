@@ -139,6 +139,7 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
       {"\x93NUMPY", 0, "", {"a NumPy array", "--data takes a folder of these; MODEL is an ONNX model"}},
       {"<!DOCTYPE", 0, "", {"a web page", "download the file itself, not the page about it"}},
       {"<html", 0, "", {"a web page", "download the file itself, not the page about it"}},
+      {"\x08", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlpackage", {"a Core ML package", "export the model with its framework as ONNX"}},
       {"module", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
@@ -170,6 +171,9 @@ bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
 
 std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   note_stage("import");
+  for (const auto& [symbol, size] : o.bind)
+    if (size == 0) d.error(Code::BadBinding, "--bind " + ForeignText(symbol).line() + "=0: sizes of symbols are 1 or more");
+  if (!d.ok()) return std::nullopt;
   auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) {
@@ -236,7 +240,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   if (!transform_module(*out.module, o, &out.transforms, d) || !training_module(*out.module, o, &out.training, &out.precision, d))
     return std::nullopt;
   if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
-  for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
+  for (const auto& [symbol, range] : o.ranges) {
+    if (o.bind.contains(symbol)) d.error(Code::BadBinding, "--bind and --range both give " + ForeignText(symbol).quoted());
+    else knows_symbol(*out.module, symbol, "--range", d);
+  }
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();
   if (!name_module(*out.module, o, d)) return std::nullopt;

@@ -284,6 +284,33 @@ void put_in_order(Graph& g, const GraphPlan& plan) {
   for (NodeId n : plan.schedule) g.move_before(n, g.terminator());
 }
 
+// The error of an arena beyond --max-arena: where it is largest, and how much less is possible.
+void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagnostics& diagnostics) {
+  constexpr size_t kShown = 3;
+  std::vector<ValueId> values = plan.peak_values;
+  const auto bytes = [&](ValueId v) { return plan.slot[v.raw].size.is_static() ? plan.slot[v.raw].size.size() : 0; };
+  std::ranges::stable_sort(values, std::greater(), bytes);
+  std::string list;
+  for (size_t i = 0; i < values.size() && i < kShown; ++i) {
+    const ValueId v = values[i];
+    const ForeignText name = g.value_name(v).valid() ? g.module().text(g.value_name(v)) : g.label(g.def(v));
+    list += (list.empty() ? "" : ", ") + name.quoted() + " " + text(g.type(v), g.module().dims) + " (" +
+            std::to_string(bytes(v)) + " bytes)";
+  }
+  if (values.size() > kShown) list += " and " + std::to_string(values.size() - kShown) + " more";
+  std::string where;
+  if (plan.peak_step < plan.schedule.size())
+    where = "step " + std::to_string(plan.peak_step) + ", node " + g.label(plan.schedule[plan.peak_step]).quoted() + " (" +
+            std::string(kind_name(g.op(plan.schedule[plan.peak_step]))) + ")";
+  std::string message =
+      "the arena takes " + std::to_string(plan.arena_size.size()) + " bytes, --max-arena allows " + std::to_string(allowed);
+  if (!list.empty()) message += "; most are live here: " + list;
+  diagnostics.error(Code::TooLarge, std::move(message), std::move(where),
+                    plan.lower_bound > allowed ? "no arena of these nodes is smaller than " + std::to_string(plan.lower_bound) +
+                                                     " bytes: smaller sizes (--bind, --range) or a lower --precision take less"
+                                               : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
+}
+
 // Rematerialises values while the arena is too large and that shrinks it: many values at a time, then fewer. When no value is
 // left, copies parts of values instead.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
@@ -329,9 +356,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
   if (!compacted) return std::nullopt;
   plan = std::move(*compacted);
   plan.computed_again = computed_again;
-  if (too_large())
-    diagnostics.error(Code::TooLarge, "the arena takes " + std::to_string(plan.arena_size.size()) +
-                                          " bytes, --max-arena allows " + std::to_string(options.max_arena));
+  if (too_large()) refuse_arena(g, plan, options.max_arena, diagnostics);
   return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
 }
 

@@ -343,7 +343,8 @@ std::optional<std::vector<TextFile>> MlxBackend::write(const codegen::Package& p
   const Module& m = *p.lir->module;
   std::string model = "\"\"\"" + p.name +
                       ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport "
-                      "os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
+                      "os\nimport sys\n\ntry:\n    import rlxc_mlx as ops\nexcept ImportError as error:\n    if __name__ != "
+                      "\"__main__\":\n        raise\n    sys.exit(str(error))\n\n";
   model += "INPUTS = " + ports(m, p.inputs) + "FORMULAS = " + formulas(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) +
            graphs + std::string(kTail);
   std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, info.name, options)}};
