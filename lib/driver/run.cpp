@@ -162,7 +162,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
                          !o.mesh.empty() || !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
   if (run.engine == Engine::Reference && !optimised) return true;
-  p->edges = SequenceEdges::apply(m, &p->sets);
+  if (run.engine != Engine::Reference) p->edges = SequenceEdges::apply(m, &p->sets);
   auto forms = lower_interface(m, run.target, o, d);
   if (!forms) return false;
   p->forms = std::move(*forms);
