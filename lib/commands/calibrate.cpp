@@ -1,8 +1,13 @@
 #include "commands/calibrate.h"
 
+#include <algorithm>
+#include <cmath>
+#include <span>
 #include <unordered_map>
 
 #include "backend/target_traits.h"
+#include "commands/check_run.h"
+#include "commands/layer_search.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
 #include "driver/load.h"
@@ -11,8 +16,12 @@
 #include "eval/value.h"
 #include "passes/match.h"
 #include "passes/quantise/tensor_names.h"
+#include "report/table.h"
 #include "runtime/data_set.h"
+#include "support/foreign_text.h"
 #include "support/json_writer.h"
+#include "support/output_file.h"
+#include "support/progress.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -23,8 +32,11 @@ struct Tap {
   bool weight = false;
   std::optional<int64_t> axis;  // axis of a weight's scales
   ValueRange range;
-  std::optional<CalibrationEntry> fixed;  // of a weight, after its first evaluation
+  std::optional<CalibrationEntry> entry;  // of a weight, after its first evaluation; of an activation, after the second round
+  QuantizationNoise noise;
 };
+
+enum class Round : uint8_t { Range, Distribution, Noise };
 
 uint64_t key(GraphId g, ValueId v) { return uint64_t{g.raw} << 32 | v.raw; }
 
@@ -45,51 +57,199 @@ class Calibration {
       bool read = false, weight = match::is_weight(g, v);
       std::optional<int64_t> axis;
       for (Graph::Use u : g.uses(v)) {
-        if ((g.op(u.user) != OpKind::MatMul && g.op(u.user) != OpKind::Conv) || u.index > 1) continue;
+        if (!is_layer(g, u.user) || u.index > 1) continue;
         const auto own = channel_axis(g, u.user, u.index);
         axis = !read || axis == own ? own : std::nullopt;  // users that disagree share one scale
         read = true;
       }
       if (!read) return;
       index_.emplace(key(id, v), taps_.size());
-      taps_.push_back({name, weight, weight ? axis : std::nullopt, {}, {}});
+      taps_.push_back({name, weight, weight ? axis : std::nullopt, {}, {}, {}});
     });
+    for (size_t i = 0; i < m.graph_count(); ++i) {
+      const Graph& g = m.graph(GraphId(i));
+      for (NodeId n : g.nodes())
+        if (is_layer(g, n)) add_layer(g, n);
+    }
   }
 
-  // Evaluates one data set. `counting`: in the second round.
-  bool sample(const Module& m, const DataSet& set, bool counting, eval::Options options, Diagnostics& d) {
+  // Evaluates one data set. Returns the outputs.
+  std::optional<std::vector<eval::HostValue>> sample(const Module& m, const DataSet& set, Round round, eval::Options options,
+                                                     Diagnostics& d) {
     options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
-      const auto it = index_.find(key(g.id(), v));
-      if (it == index_.end()) return;
-      Tap& tap = taps_[it->second];
-      if (tap.weight) {
-        if (!tap.fixed) tap.fixed = symmetric_entry(eval::numbers(value), value.tensor.dims, tap.axis);
-      } else if (counting) {
-        tap.range.count(eval::numbers(value));
-      } else {
-        tap.range.see(eval::numbers(value));
-      }
+      if (const auto it = index_.find(key(g.id(), v)); it != index_.end()) see(taps_[it->second], value, round);
     };
-    return eval::evaluate(m, set.inputs, d, options).has_value();
+    return eval::evaluate(m, set.inputs, d, options);
   }
 
-  CalibrationRecord record(RangeMethod method, double percentile, Diagnostics& d) const {
-    CalibrationRecord out;
+  // Chooses the scales of activations, after the second round.
+  void choose(RangeMethod method, const CalibrateRequest& request, Diagnostics& d) {
     std::string unseen;
-    for (const Tap& t : taps_) {
-      if (t.fixed) out.entries.emplace_back(t.name, *t.fixed);
-      else if (t.range.seen()) out.entries.emplace_back(t.name, entry_of(t.range.choose(method, percentile)));
-      else unseen += (unseen.empty() ? "" : ", ") + quote(t.name);
+    for (Tap& t : taps_) {
+      if (t.range.seen()) {
+        const ValueRange::Ends ends = t.range.choose(method, request.percentile);
+        t.entry = request.symmetric ? symmetric_entry(ends) : entry_of(ends);
+      }
+      if (!t.entry) unseen += (unseen.empty() ? "" : ", ") + quote(t.name);
     }
     if (!unseen.empty())
       d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);
+  }
+
+  // The record in which these layers are float: a tensor is in it if another layer reads it.
+  CalibrationRecord record(const std::vector<bool>& is_float) const {
+    CalibrationRecord out;
+    for (size_t i : quantised(is_float)) out.entries.emplace_back(taps_[i].name, *taps_[i].entry);
+    return out;
+  }
+
+  Calibrated result(const std::vector<bool>& is_float) const {
+    Calibrated c;
+    c.record = record(is_float);
+    for (size_t i : quantised(is_float)) c.sqnr.push_back(taps_[i].noise.sqnr());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      CalibratedLayer& layer = c.layers.emplace_back(CalibratedLayer{layers_[i].name, {}, {}, {}, is_float[i]});
+      for (size_t t : layers_[i].taps) {
+        layer.tensors.push_back(taps_[t].name);
+        layer.sqnr.push_back(taps_[t].noise.sqnr());
+      }
+    }
+    return c;
+  }
+
+  size_t layers() const { return layers_.size(); }
+
+ private:
+  struct Layer {
+    std::string name;
+    std::vector<size_t> taps;
+  };
+
+  static bool is_layer(const Graph& g, NodeId n) { return g.op(n) == OpKind::MatMul || g.op(n) == OpKind::Conv; }
+
+  void add_layer(const Graph& g, NodeId n) {
+    Layer layer{std::string(g.label(n).bytes()), {}};
+    for (size_t i = 0; i < 2; ++i)
+      if (const auto it = index_.find(key(g.id(), g.operand(n, i))); it != index_.end()) layer.taps.push_back(it->second);
+    if (!layer.taps.empty()) layers_.push_back(std::move(layer));
+  }
+
+  static void see(Tap& tap, const eval::HostValue& value, Round round) {
+    const std::vector<double> numbers = eval::numbers(value);
+    if (tap.weight && !tap.entry) {
+      tap.entry = symmetric_entry(numbers, value.tensor.dims, tap.axis);
+      tap.noise.add(*tap.entry, numbers, value.tensor.dims);
+    }
+    if (tap.weight) return;
+    if (round == Round::Range) tap.range.see(numbers);
+    else if (round == Round::Distribution) tap.range.count(numbers);
+    else if (tap.entry) tap.noise.add(*tap.entry, numbers, value.tensor.dims);
+  }
+
+  std::vector<size_t> quantised(const std::vector<bool>& is_float) const {
+    std::vector<bool> used(taps_.size());
+    for (size_t i = 0; i < layers_.size(); ++i)
+      for (size_t t : layers_[i].taps) used[t] = used[t] || !is_float[i];
+    std::vector<size_t> out;
+    for (size_t i = 0; i < taps_.size(); ++i)
+      if (used[i] && taps_[i].entry) out.push_back(i);
     return out;
   }
 
  private:
   std::vector<Tap> taps_;
+  std::vector<Layer> layers_;
   std::unordered_map<uint64_t, size_t> index_;
 };
+
+// The float outputs of a sample, and its inputs.
+struct ReferenceRun {
+  DataSet set;
+  std::vector<eval::HostValue> outputs;
+};
+
+// Quantises the model with candidate records and measures what that does to its outputs.
+class Trials {
+ public:
+  Trials(const CompileOptions& o, const CalibrateRequest& request, const TargetTraits& target, const PassOptions& passes,
+         const std::vector<ReferenceRun>& samples, Diagnostics& d)
+      : o_(o), request_(request), target_(target), passes_(passes), samples_(samples), d_(d) {
+    o_.calibration_file = o.output;  // any name: the record is in the options of the passes
+    o_.stop_before.clear();
+  }
+
+  // The least cosine of an output over the first `count` samples.
+  std::optional<double> cosine(CalibrationRecord record, size_t count) {
+    note_stage("calibrate: model " + std::to_string(++tried_));
+    CompileOptions plain = o_;
+    plain.calibration_file.clear();
+    Diagnostics d(o_.input);
+    auto model = load_model(plain, d);
+    PassOptions passes = passes_;
+    passes.calibration = std::move(record);
+    Compiled done;
+    if (!model || !lower_interface(*model->module, target_.name, plain, d) ||
+        !optimise(*model->module, target_, o_, passes, {}, &done, d))
+      return failed(d);
+    double least = 1;
+    for (const ReferenceRun& s : std::span(samples_).first(count)) {
+      const auto outputs = eval::evaluate(*model->module, s.set.inputs, d, evaluation_limits(o_));
+      if (!outputs) return failed(d);
+      for (size_t i = 0; i < outputs->size(); ++i)
+        least = std::min(least, eval::compare((*outputs)[i], s.outputs[i], 0, 0).cosine);
+    }
+    return least;
+  }
+
+  std::optional<bool> good(const Calibrated& c) {
+    if (request_.accuracy > 0) {
+      const auto found = cosine(c.record, samples_.size());
+      if (!found || *found < request_.accuracy) return found ? std::optional(false) : std::nullopt;
+    }
+    if (request_.check.empty()) return true;
+    if (!write_file(o_.output, calibration_json(c), d_)) return std::nullopt;
+    size_t floats = 0;
+    for (const CalibratedLayer& l : c.layers) floats += l.is_float;
+    return run_check(request_.check, std::to_string(floats) + " of " + std::to_string(c.layers.size()) + " layers in float", d_);
+  }
+
+ private:
+  std::nullopt_t failed(const Diagnostics& d) {
+    for (const Diagnostic& item : d.items()) d_.add(item);
+    return std::nullopt;
+  }
+
+  CompileOptions o_;
+  const CalibrateRequest& request_;
+  const TargetTraits& target_;
+  const PassOptions& passes_;
+  const std::vector<ReferenceRun>& samples_;
+  Diagnostics& d_;
+  int tried_ = 0;
+};
+
+// Finds the layers that stay float.
+std::optional<Calibrated> accurate(const Calibration& calibration, Trials& trials, size_t samples) {
+  const size_t n = calibration.layers();
+  std::vector<double> alone(n);
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<bool> others(n, true);
+    others[i] = false;
+    const auto cosine = trials.cosine(calibration.record(others), std::min<size_t>(samples, 1));
+    if (!cosine) return std::nullopt;
+    alone[i] = *cosine;
+  }
+  const auto with_cosines = [&](const std::vector<bool>& kept) {
+    Calibrated c = calibration.result(kept);
+    for (size_t i = 0; i < n; ++i) c.layers[i].cosine = alone[i];
+    return c;
+  };
+  const auto kept = layers_to_keep(alone, [&](const std::vector<bool>& k) { return trials.good(with_cosines(k)); });
+  if (!kept) return std::nullopt;
+  Calibrated c = with_cosines(*kept);
+  c.accuracy = trials.cosine(c.record, samples);
+  return c.accuracy ? std::optional(std::move(c)) : std::nullopt;
+}
 
 }  // namespace
 
@@ -101,6 +261,10 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   }
   if (!(request.percentile > 50 && request.percentile <= 100)) {
     d.error(Code::BadFlag, "--percentile must be above 50 and at most 100");
+    return std::nullopt;
+  }
+  if (!request.check.empty() && o.output == "-") {
+    d.error(Code::BadFlag, "--check needs an output file, which the command reads", {}, "give -o FILE");
     return std::nullopt;
   }
   auto model = load_model(o, d);
@@ -141,11 +305,36 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N");
     return std::nullopt;
   }
-  for (bool counting : {false, true})
-    for (const DataSet& s : samples)
-      if (!calibration.sample(m, s, counting, evaluation_limits(before), d)) return std::nullopt;
-  return Calibrated{calibration.record(*method, request.percentile, d), model->content_hash};
+  std::vector<ReferenceRun> references;
+  for (Round round : {Round::Range, Round::Distribution, Round::Noise}) {
+    if (round == Round::Noise) calibration.choose(*method, request, d);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      note_stage("calibrate: round " + std::to_string(static_cast<int>(round) + 1) + " of 3, sample " + std::to_string(i + 1) +
+                 " of " + std::to_string(samples.size()));
+      auto outputs = calibration.sample(m, samples[i], round, evaluation_limits(before), d);
+      if (!outputs) return std::nullopt;
+      if (round == Round::Noise) references.push_back({std::move(samples[i]), std::move(*outputs)});
+    }
+  }
+  std::optional<Calibrated> out = calibration.result(std::vector<bool>(calibration.layers()));
+  if (request.accuracy > 0 || !request.check.empty()) {
+    Trials trials(o, request, *target, *pass_opts, references, d);
+    out = accurate(calibration, trials, references.size());
+  }
+  if (out) out->model = model->content_hash;
+  return out;
 }
+
+namespace {
+
+constexpr size_t kWorst = 10;  // layers of the text
+
+double rounded(double x, int digits) {
+  const double unit = std::pow(10, digits);
+  return std::round(x * unit) / unit;
+}
+
+}  // namespace
 
 std::string calibration_json(const Calibrated& c) {
   std::string text;
@@ -159,18 +348,60 @@ std::string calibration_json(const Calibrated& c) {
         .key("format_version")
         .string("1.0");
     out.key("model").string(c.model).key("tensors").begin_object();
-    for (const auto& [name, e] : c.record.entries) {
+    for (size_t i = 0; i < c.record.entries.size(); ++i) {
+      const auto& [name, e] = c.record.entries[i];
       out.key(name).begin_object(JsonLayout::Line);
       if (e.axis) out.key("axis").integer(*e.axis);
       out.key("scales").begin_array(JsonLayout::Line);
       for (double s : e.scales) out.number(s);
       out.end_array().key("zero_points").begin_array(JsonLayout::Line);
       for (int64_t z : e.zero_points) out.integer(z);
-      out.end_array().end_object();
+      out.end_array();
+      if (c.sqnr[i]) out.key("sqnr_db").number(rounded(*c.sqnr[i], 2));
+      out.end_object();
     }
-    out.end_object().end_object().finish();
+    out.end_object();
+    if (c.accuracy) out.key("cosine").number(rounded(*c.accuracy, 6));
+    out.key("layers").begin_array();
+    for (const CalibratedLayer& l : c.layers) {
+      out.begin_object(JsonLayout::Line).key("name").string(l.name).key("tensors").begin_array(JsonLayout::Line);
+      for (const std::string& t : l.tensors) out.string(t);
+      out.end_array();
+      if (l.cosine) out.key("cosine").number(rounded(*l.cosine, 6));
+      out.key("float").boolean(l.is_float).end_object();
+    }
+    out.end_array().end_object().finish();
   }
   return text;
+}
+
+std::string calibration_text(const Calibrated& c) {
+  const auto harm = [](const CalibratedLayer& l) {  // the lower, the worse
+    double least = 1e9;
+    for (const auto& sqnr : l.sqnr) least = std::min(least, sqnr.value_or(least));
+    return l.cosine.value_or(least);
+  };
+  std::vector<const CalibratedLayer*> worst;
+  size_t floats = 0;
+  for (const CalibratedLayer& l : c.layers) {
+    worst.push_back(&l);
+    floats += l.is_float;
+  }
+  std::ranges::stable_sort(worst, {}, [&](const CalibratedLayer* l) { return std::pair(!l->is_float, harm(*l)); });
+  std::string out = std::to_string(c.layers.size() - floats) + " of " + std::to_string(c.layers.size()) + " layers quantised";
+  if (c.accuracy) out += "; least cosine of the outputs " + report::fixed(*c.accuracy, 6);
+  out += "\n";
+  report::Table table({"layer", "dB of the operands", "cosine alone", "type"});
+  for (size_t i = 0; i < worst.size() && (i < kWorst || worst[i]->is_float); ++i) {
+    const CalibratedLayer& l = *worst[i];
+    std::string both;
+    for (const auto& sqnr : l.sqnr) both += (both.empty() ? "" : " ") + (sqnr ? report::fixed(*sqnr, 1) : "exact");
+    table.add({ForeignText(l.name).line(), both, l.cosine ? report::fixed(*l.cosine, 6) : "-", l.is_float ? "float" : "i8"});
+  }
+  table.print(&out);
+  if (worst.size() > std::max(kWorst, floats))
+    out += "the " + std::to_string(std::max(kWorst, floats)) + " worst; the file has all\n";
+  return out;
 }
 
 }  // namespace rlxc

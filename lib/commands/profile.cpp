@@ -88,15 +88,9 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
   return out;
 }
 
-std::string fixed(double v, int digits) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, v);
-  return buffer;
-}
-
 double bytes_of(const Cost& c) { return static_cast<double>(c.bytes_read + c.bytes_written); }
 // Returns 1e9 operations or bytes per second; "-" if unknown.
-std::string rate(double count, double ms) { return count > 0 && ms > 0 ? fixed(count / ms / 1e6, 1) : "-"; }
+std::string rate(double count, double ms) { return count > 0 && ms > 0 ? report::fixed(count / ms / 1e6, 1) : "-"; }
 
 std::vector<size_t> longest_first(const std::vector<NodeTime>& nodes) {
   std::vector<size_t> order(nodes.size());
@@ -148,16 +142,16 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   }
   std::vector<NodeTime> ops;
   for (auto& [name, n] : by_op) ops.push_back(std::move(n));
-  const auto share = [&](double ms) { return fixed(sum > 0 ? 100 * ms / sum : 0, 1) + "%"; };
+  const auto share = [&](double ms) { return report::fixed(sum > 0 ? 100 * ms / sum : 0, 1) + "%"; };
 
-  std::string out = p.model.line() + ": " + fixed(p.run_ms, 3) + " ms a run, " + fixed(sum, 3) + " ms of it in " +
+  std::string out = p.model.line() + ": " + report::fixed(p.run_ms, 3) + " ms a run, " + report::fixed(sum, 3) + " ms of it in " +
                     std::to_string(p.nodes.size()) + " nodes; least of " + std::to_string(p.repeat) + " runs on " +
                     std::to_string(p.threads) + (p.threads == 1 ? " thread\n\n" : " threads\n\n");
   report::Table table({"operation", "launches", "ms", "share", "GFLOP/s", "GB/s"});
   for (size_t i : longest_first(ops)) {
     const NodeTime& n = ops[i];
-    table.add(
-        {n.op, std::to_string(n.launches), fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms), rate(bytes_of(n.cost), n.ms)});
+    table.add({n.op, std::to_string(n.launches), report::fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms),
+               rate(bytes_of(n.cost), n.ms)});
   }
   table.print(&out);
   out += "\n";
@@ -165,8 +159,8 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   const auto order = longest_first(p.nodes);
   for (size_t i = 0; i < std::min(order.size(), request.top); ++i) {
     const NodeTime& n = p.nodes[order[i]];
-    nodes.add(
-        {n.node.line(), n.op, n.result, fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms), rate(bytes_of(n.cost), n.ms)});
+    nodes.add({n.node.line(), n.op, n.result, report::fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms),
+               rate(bytes_of(n.cost), n.ms)});
   }
   nodes.print(&out);
   if (order.size() > request.top) out += "and " + std::to_string(order.size() - request.top) + " more (--top N)\n";

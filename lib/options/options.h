@@ -161,6 +161,9 @@ struct CalibrateRequest {
   uint64_t random = 0;            // number of additional random samples: floats uniform in -3 .. 3, integers in 0 .. 3
   std::string method = "minmax";  // for activations: minmax, percentile, entropy, mse
   double percentile = 99.99;
+  bool symmetric = false;  // ranges of activations
+  double accuracy = 0;     // least cosine of the outputs; layers stay float until it is reached. 0: none
+  std::string check;       // a command that judges a record by its exit code; likewise
 };
 
 struct TrainRequest {
@@ -647,6 +650,12 @@ inline constexpr Option kOptions[] = {
      .help = "range of an activation: minmax covers all values, percentile drops outliers, entropy and mse minimise the error"},
     {.flag = "--percentile", .field = &CalibrateRequest::percentile, .commands = kCalibrate, .low = 50, .high = 100,
      .help = "percentile method: share of the values inside the range"},
+    {.flag = "--symmetric", .field = &CalibrateRequest::symmetric, .commands = kCalibrate,
+     .help = "ranges of activations have 0 in the middle"},
+    {.flag = "--accuracy", .field = &CalibrateRequest::accuracy, .commands = kCalibrate, .high = 1, .value = "COSINE",
+     .help = "cosine similarity to the float model that every output must reach; layers that do harm stay float"},
+    {.flag = "--check", .field = &CalibrateRequest::check, .commands = kCalibrate, .value = "CMD",
+     .help = "a shell command that exits with 0 if the record in the output file is good; layers that do harm stay float"},
     {.flag = "--data", .field = &TrainRequest::data, .commands = kTrain, .value = "[INPUT=]FILE", .required = true,
      .help = "samples along the first axis: a .npy file for each input, or a .npz file with arrays named as the inputs"},
     {.flag = "--labels", .field = &TrainRequest::labels, .commands = kTrain, .value = "FILE",

@@ -1,6 +1,7 @@
 #include "report/table.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace rlxc::report {
 
@@ -14,6 +15,12 @@ void Table::print(std::string* out) const {
     while (out->ends_with(' ')) out->pop_back();
     *out += '\n';
   }
+}
+
+std::string fixed(double v, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, v);
+  return buffer;
 }
 
 }  // namespace rlxc::report

@@ -16,4 +16,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+std::string fixed(double, int digits);  // so many digits after the point
+
 }  // namespace rlxc::report

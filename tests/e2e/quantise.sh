@@ -18,3 +18,27 @@ if "$RLXC" inspect $model --calibration "$TMPDIR/other.json" > /dev/null 2> "$TM
   exit 1
 fi
 grep -q 'another model' "$TMPDIR/log"
+
+# Layers stay float until every output is close enough; the fewer the lower the accuracy. The record has the others.
+layers() { grep -c "\"float\": $2" "$1" || true; }
+"$RLXC" calibrate $model --data examples/bert_data --accuracy 0.9 -o "$TMPDIR/loose.json"
+"$RLXC" calibrate $model --data examples/bert_data --accuracy 0.99999 -o "$TMPDIR/strict.json" 2> "$TMPDIR/log"
+scripts/validate-json schemas/calibration.schema.json "$TMPDIR/strict.json"
+[ "$(layers "$TMPDIR/loose.json" true)" -eq 0 ]
+[ "$(layers "$TMPDIR/strict.json" true)" -gt 0 ] && [ "$(layers "$TMPDIR/strict.json" false)" -gt 0 ]
+grep -q ' float$' "$TMPDIR/log"
+"$RLXC" run $model --data examples/bert_data --engine=reference --calibration "$TMPDIR/strict.json" --min-cosine 0.99998
+if "$RLXC" run $model --data examples/bert_data --engine=reference --calibration "$TMPDIR/minmax.json" --min-cosine 0.99998; then
+  echo "the search had nothing to find"
+  exit 1
+fi
+# A command judges the records instead; without one that is good, all layers stay float.
+"$RLXC" calibrate $model --data examples/bert_data --symmetric --check "! grep -q '\"float\": true' $TMPDIR/own.json" -o "$TMPDIR/own.json"
+[ "$(layers "$TMPDIR/own.json" true)" -eq 0 ]
+"$RLXC" calibrate $model --data examples/bert_data --check false -o "$TMPDIR/none.json" 2> "$TMPDIR/log"
+[ "$(layers "$TMPDIR/none.json" false)" -eq 0 ]
+if "$RLXC" calibrate $model --random 1 --check true -o - > /dev/null 2> "$TMPDIR/log"; then
+  echo "a check of standard output must not pass"
+  exit 1
+fi
+grep -q 'needs an output file' "$TMPDIR/log"

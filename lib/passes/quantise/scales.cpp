@@ -116,12 +116,42 @@ CalibrationEntry entry_of(ValueRange::Ends e) {
   return {{}, {scale}, {zero}};
 }
 
+CalibrationEntry symmetric_entry(ValueRange::Ends e) { return symmetric_entry({e.low, e.high}, {2}, {}); }
+
+namespace {
+
+// Number of consecutive elements with one scale.
+size_t elements_per_scale(const std::vector<int64_t>& dims, std::optional<int64_t> axis) {
+  size_t inner = 1;
+  for (size_t i = axis ? static_cast<size_t>(*axis) + 1 : dims.size(); i < dims.size(); ++i)
+    inner *= static_cast<size_t>(dims[i]);
+  return inner;
+}
+
+}  // namespace
+
+void QuantizationNoise::add(const CalibrationEntry& e, const std::vector<double>& values, const std::vector<int64_t>& dims) {
+  const size_t inner = elements_per_scale(dims, e.axis), n = e.scales.size();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i];
+    if (!std::isfinite(x)) continue;
+    const size_t s = e.axis ? i / inner % n : 0;
+    const double zero = e.zero_points.empty() ? 0 : static_cast<double>(e.zero_points[s]);
+    const double back = (std::clamp(std::nearbyint(x / e.scales[s]) + zero, -128.0, 127.0) - zero) * e.scales[s];
+    signal_ += x * x;
+    noise_ += (x - back) * (x - back);
+  }
+}
+
+std::optional<double> QuantizationNoise::sqnr() const {
+  if (!(signal_ > 0) || !(noise_ > 0)) return std::nullopt;
+  return 10 * std::log10(signal_ / noise_);
+}
+
 CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims,
                                  std::optional<int64_t> axis) {
   const auto n = axis ? static_cast<size_t>(dims[static_cast<size_t>(*axis)]) : 1;
-  size_t inner = 1;
-  if (axis)
-    for (size_t i = static_cast<size_t>(*axis) + 1; i < dims.size(); ++i) inner *= static_cast<size_t>(dims[i]);
+  const size_t inner = elements_per_scale(dims, axis);
   std::vector<double> largest(n);
   for (size_t i = 0; i < values.size(); ++i) {
     double& most = largest[axis ? i / inner % n : 0];

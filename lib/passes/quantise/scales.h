@@ -41,8 +41,20 @@ class ValueRange {
   std::vector<double> bins_;
 };
 
+// What 8 bits lose of a tensor, over all samples.
+class QuantizationNoise {
+ public:
+  void add(const CalibrationEntry&, const std::vector<double>& values, const std::vector<int64_t>& dims);
+  std::optional<double> sqnr() const;  // signal to noise in dB; nullopt: nothing is lost, or all values are 0
+
+ private:
+  double signal_ = 0, noise_ = 0;
+};
+
 // i8: low maps to -128, high to 127, and 0 is exact.
 CalibrationEntry entry_of(ValueRange::Ends);
+// i8 with zero point 0 and the larger of both magnitudes at 127.
+CalibrationEntry symmetric_entry(ValueRange::Ends);
 // i8 with zero point 0; the largest magnitude maps to 127. One scale per coordinate of `axis`, or one for the tensor.
 CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims,
                                  std::optional<int64_t> axis);

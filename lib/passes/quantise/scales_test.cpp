@@ -66,6 +66,18 @@ TEST_CASE("infinities, NaN and constant tensors have a usable scale") {
   CHECK_FALSE(range_of({std::nan("")}).seen());
 }
 
+TEST_CASE("the noise of a tensor in dB") {
+  const CalibrationEntry e{{}, {0.5}, {0}};
+  QuantizationNoise exact, half, scaled;
+  exact.add(e, {1, -2.5, 0}, {3});
+  CHECK_FALSE(exact.sqnr());
+  half.add(e, {10.2}, {1});  // 10 in 8 bits
+  half.add(e, {0.1}, {1});   // 0
+  CHECK(*half.sqnr() == doctest::Approx(10 * std::log10((10.2 * 10.2 + 0.01) / 0.05)));
+  scaled.add({1, {1, 0.25}, {0, 0}}, {3.25, 3.25, 40, 40}, {2, 2});  // columns; 40 saturates at 127 / 4
+  CHECK(*scaled.sqnr() == doctest::Approx(10 * std::log10((2 * 3.25 * 3.25 + 3200) / (0.0625 + 8.25 * 8.25))));
+}
+
 TEST_CASE("scales and zero points: 0 is exact, both ends are reached") {
   const CalibrationEntry e = entry_of({-1, 3});
   CHECK(e.scales[0] == doctest::Approx(4.0 / 255));
@@ -74,6 +86,12 @@ TEST_CASE("scales and zero points: 0 is exact, both ends are reached") {
   CHECK(w.scales == std::vector<double>{5.0 / 127, 4.0 / 127});
   CHECK(symmetric_entry({1, -2, 0, 0}, {2, 2}, 0).scales[1] == 1);
   CHECK(symmetric_entry({1, -2}, {2}, std::nullopt).scales == std::vector<double>{2.0 / 127});
+}
+
+TEST_CASE("symmetric ranges end at the larger magnitude") {
+  const CalibrationEntry e = symmetric_entry(ValueRange::Ends{-2, 12.7});
+  CHECK(e.scales == std::vector<double>{12.7 / 127});
+  CHECK(e.zero_points == std::vector<int64_t>{0});
 }
 
 TEST_CASE("names of methods") {
