@@ -25,7 +25,7 @@ const failures = [];
 const finish = () => {
   for (const f of failures) console.log('FAIL', f);
   browser.once('close', () => {
-    fs.rmSync(profile, {recursive: true, force: true, maxRetries: 5});
+    fs.rmSync(profile, {recursive: true, force: true, maxRetries: 20, retryDelay: 200});
     process.exit(failures.length ? 1 : 0);
   });
   browser.kill();

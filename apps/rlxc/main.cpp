@@ -1,4 +1,5 @@
-// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/driver.
+// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/commands.
+#include <malloc.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,14 +9,15 @@
 #include <deque>
 #include <iostream>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
 #include "driver/limits.h"
-#include "driver/progress_line.h"
 #include "driver/reproducer.h"
 #include "options/configuration.h"
 #include "options/help.h"
 #include "options/option_text.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 
@@ -205,9 +207,18 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   }
 }
 
+// Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   report_crashes(argc, argv);
   clean_up_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);

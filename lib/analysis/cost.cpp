@@ -5,6 +5,7 @@
 #include "analysis/views.h"
 #include "ir/op_rules.h"
 #include "ir/region.h"
+#include "support/saturate.h"
 
 namespace rlxc {
 namespace {
@@ -13,11 +14,33 @@ constexpr double kNormFlops = 6;      // per element of a norm: three passes of 
 constexpr double kDivisionFlops = 8;  // per element of a division or a root
 constexpr double kSeriesFlops = 48;   // per element of a function computed by a series or a table
 
-double elements(const Graph& g, ValueId v) { return static_cast<double>(num_elements(g.type(v)).value_or(0)); }
-double size_of(Dim d) { return d.is_static() ? static_cast<double>(d.size()) : 0; }
+// Sizes of dims: symbols that are not bound make them 0.
+class Sizes {
+ public:
+  Sizes(const Graph& g, const DimBindings* bound) : dims_(g.module().dims), bound_(bound) {}
+
+  double operator()(Dim d) const {
+    if (d.is_static()) return static_cast<double>(d.size());
+    return bound_ ? static_cast<double>(dims_.evaluate(d, *bound_).value_or(0)) : 0;
+  }
+  double elements(const Type& t) const {
+    if (!bound_ || t.is_static()) return static_cast<double>(num_elements(t).value_or(0));
+    double n = t.ranked ? 1 : 0;
+    for (Dim d : t.dims) n *= (*this)(d);
+    return n;
+  }
+  int64_t bytes(const Type& t) const {
+    if (!bound_ || t.is_static()) return static_cast<int64_t>(byte_size(t).value_or(0));
+    return saturating_cast<int64_t>(elements(t) * bits(t.dtype) / 8);
+  }
+
+ private:
+  const DimTable& dims_;
+  const DimBindings* bound_;
+};
 
 // Length of the sum behind each result element of a matmul or convolution. Symbolic dims count as 0.
-double contraction_size(const Graph& g, NodeId n) {
+double contraction_size(const Graph& g, NodeId n, const Sizes& size_of) {
   const auto a = g.dims(g.operand(n, 0)), b = g.dims(g.operand(n, 1));
   double size = 1;
   const auto all_but_first = [&](std::span<const Dim> d) {
@@ -37,7 +60,7 @@ double contraction_size(const Graph& g, NodeId n) {
   }
 }
 
-double program_flops(const Graph& g, NodeId n, double out) {
+double program_flops(const Graph& g, NodeId n, double out, const Sizes& size_of) {
   if (g.op(n) == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
   if (g.op(n) == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
   const auto& a = g.attrs<ReduceRegionAttrs>(n);
@@ -48,25 +71,25 @@ double program_flops(const Graph& g, NodeId n, double out) {
   return reduce_region_flops(a.steps, varying_steps(g, n), size_of(g.module().dims.product(whole)), rows);
 }
 
-double flops(const Graph& g, NodeId n) {
+double flops(const Graph& g, NodeId n, const Sizes& size_of) {
   const OpKind op = g.op(n);
-  const double out = g.result_count(n) ? elements(g, g.result(n)) : 0;
+  const double out = g.result_count(n) ? size_of.elements(g.type(g.result(n))) : 0;
   switch (cost_rule(op)) {
     case CostRule::Free: return 0;
     case CostRule::Cheap:
     case CostRule::Division:
     case CostRule::Series: return out * element_flops(op);
     case CostRule::Norm:
-    case CostRule::Reduction: return elements(g, g.operand(n, 0)) * element_flops(op);
-    case CostRule::Program: return program_flops(g, n, out);
+    case CostRule::Reduction: return size_of.elements(g.type(g.operand(n, 0))) * element_flops(op);
+    case CostRule::Program: return program_flops(g, n, out, size_of);
     case CostRule::Matmul:
-    case CostRule::Conv: return 2 * out * contraction_size(g, n);
-    case CostRule::ConvTranspose: return 2 * elements(g, g.operand(n, 0)) * contraction_size(g, n);
+    case CostRule::Conv: return 2 * out * contraction_size(g, n, size_of);
+    case CostRule::ConvTranspose: return 2 * size_of.elements(g.type(g.operand(n, 0))) * contraction_size(g, n, size_of);
     case CostRule::Attention: {  // two matmuls over the keys
       const auto& a = g.attrs<AttentionAttrs>(n);
       const auto k = g.dims(g.operand(n, 1));
       const double keys = size_of(a.layout == AttentionLayout::BHSD ? k[a.k_transposed ? 3 : 2] : k[1]);
-      return 4 * elements(g, g.operand(n, 0)) * keys;
+      return 4 * size_of.elements(g.type(g.operand(n, 0))) * keys;
     }
   }
   return 0;
@@ -74,11 +97,12 @@ double flops(const Graph& g, NodeId n) {
 
 }  // namespace
 
-Cost node_cost(const Graph& g, NodeId n) {
+Cost node_cost(const Graph& g, NodeId n, const DimBindings* sizes) {
+  const Sizes size_of(g, sizes);
   Cost c;
   if (has_trait(g.op(n), kLeaf | kTerminator) || view_of(g, n)) return c;
-  const auto bytes = [&](ValueId v) { return v.valid() ? static_cast<int64_t>(byte_size(g.type(v)).value_or(0)) : 0; };
-  c.flops = flops(g, n);
+  const auto bytes = [&](ValueId v) { return v.valid() ? size_of.bytes(g.type(v)) : 0; };
+  c.flops = flops(g, n, size_of);
   for (ValueId v : g.operands(n)) c.bytes_read += bytes(v);
   if (g.op(n) == OpKind::GroupedMatMul) {  // reads at most one matrix per row
     const double used = std::min(1.0, size_of(g.dims(g.operand(n, 0))[0]) / std::max(1.0, size_of(g.dims(g.operand(n, 1))[0])));

@@ -17,8 +17,9 @@ struct Cost {
   }
 };
 
-// Symbolic dims count as 0. Views, leaves and terminators cost nothing. O(operands).
-Cost node_cost(const Graph&, NodeId);
+// At the given sizes of symbols; symbolic dims count as 0 where there are none. Views, leaves and terminators cost nothing.
+// O(operands).
+Cost node_cost(const Graph&, NodeId, const DimBindings* sizes = nullptr);
 
 // Flops per element of an elementwise op, norm or reduction: 1 for one or two instructions, more for the rest.
 double element_flops(OpKind);

@@ -5,6 +5,7 @@
 #include "backend/weight_files.h"
 #include "ir/dim_postfix.h"
 #include "support/json_writer.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 
@@ -53,10 +54,14 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
   std::string out;
   JsonWriter j(out);
   j.begin_object()
+      .key("$schema")
+      .string("model.schema.json")
       .key("format")
-      .string("rlxc.model")
+      .string("rlxc-model")
       .key("format_version")
-      .string("1.0")
+      .string("2.0")
+      .key("generator")
+      .string("rlxc " + std::string(version()))
       .key("target")
       .string(target)
       .key("name")

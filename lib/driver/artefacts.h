@@ -4,13 +4,16 @@
 #include <string>
 
 #include "driver/compile.h"
+#include "import/gguf/file.h"
+#include "report/html_report.h"
 
 namespace rlxc {
 
 struct InputIdentity {
   std::string name;  // base name of the input file
   std::string sha256;
-  bool sampled = false;  // hash of the size and both ends of the file
+  bool sampled = false;                                // hash of the size and both ends of the file
+  std::shared_ptr<const gguf_import::File> gguf = {};  // whose metadata go with the package; null: none
 };
 
 // Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact. `forward`: the program that
@@ -21,6 +24,8 @@ bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdenti
 // The JSON reports by name, whether they are written or not.
 std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&);
 
+// The targets as report.html compares them.
+report::PageMachines page_machines();
 // report.html.
 std::string report_page(const Compiled&, const InputIdentity&, const CompileOptions&);
 

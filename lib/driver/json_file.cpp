@@ -36,6 +36,12 @@ std::optional<json> read_json_object(const std::string& path, std::string_view f
     d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\"");
     return std::nullopt;
   }
+  const auto version = j.find("format_version");
+  if (version != j.end() && (!version->is_string() || !version->get_ref<const std::string&>().starts_with("1."))) {
+    d.error(Code::BadJson, path + ": version " + ForeignText(version->dump()).line() +
+                               " of the format is newer than this rlxc, which reads 1.x");
+    return std::nullopt;
+  }
   return j;
 }
 

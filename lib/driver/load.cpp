@@ -6,6 +6,7 @@
 #include "codegen/package.h"
 #include "driver/op_file.h"
 #include "driver/transform_stage.h"
+#include "import/gguf/import.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "import/onnx/printed.h"
@@ -27,6 +28,17 @@ namespace {
 constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole = 32 << 20, kHashedEnd = 1 << 20;
 
 std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
+
+// Whether a gradient is by all parameters: initializers are parameters then, however small.
+bool differentiates_parameters(const std::vector<std::string>& words) {
+  bool by_all = false;
+  for (const std::string& w : words) {
+    if (w == "wrt params" || (by_all && w.starts_with("grad "))) return true;
+    if (w.starts_with("grad ")) by_all = true;
+    else if (w.starts_with("wrt ") || w.starts_with("along ")) by_all = false;
+  }
+  return by_all;
+}
 
 // Checks that a symbol named by a flag is one of the model's.
 bool knows_symbol(const Module& m, const std::string& symbol, const std::string& flag, Diagnostics& d) {
@@ -71,19 +83,18 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
-constexpr size_t kMaxUnpacked = size_t{1} << 34;
-
 // The model within a gzip or zip file, or a file in text form, in the format that the importer reads. Null, without an error: it
 // is in that format already.
 std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d) {
   const std::string where = quote(file.path());
   const auto damaged = [&] {
-    d.error(Code::NotAModel, "it is damaged, or unpacks to more than 16 GiB", where);
+    d.error(Code::NotAModel, "it is damaged, or unpacks to much more than its size", where);
     return std::nullopt;
   };
+  const size_t limit = most_unpacked(file.size());
   std::optional<std::string> bytes;
   if (is_gzip(file.bytes())) {
-    bytes = gunzip(file.bytes(), kMaxUnpacked);
+    bytes = gunzip(file.bytes(), limit);
     if (!bytes) return damaged();
   } else if (is_zip(file.bytes())) {
     auto entries = zip_entries(file.bytes());
@@ -95,7 +106,7 @@ std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d)
               "unpack it, and name the model");
       return std::nullopt;
     }
-    bytes = unzip(entries->front(), kMaxUnpacked);
+    bytes = unzip(entries->front(), limit);
     if (!bytes) return damaged();
   } else if (as_text(file).substr(0, 8).ends_with("ORTM")) {
     d.error(Code::NotAModel, "it is a model in ONNX Runtime's own format (.ort)", where,
@@ -128,7 +139,6 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
   };
   static constexpr Row kRows[] = {
       {"version https://git-lfs", 0, "", {"a Git LFS pointer", "git lfs pull fetches the file itself"}},
-      {"GGUF", 0, "", {"a GGUF file (llama.cpp)", kWeights}},
       {"TFL3", 4, "", {"a TensorFlow Lite model", "python -m tf2onnx.convert --tflite model.tflite --output model.onnx"}},
       {"\x89HDF", 0, "", {"an HDF5 file (Keras)", "python -m tf2onnx.convert --keras model.h5 --output model.onnx"}},
       {"PK\3\4", 0, ".keras", {"a Keras archive", "python -m tf2onnx.convert --keras model.keras --output model.onnx"}},
@@ -140,6 +150,7 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
       {"\x93NUMPY", 0, "", {"a NumPy array", "--data takes a folder of these; MODEL is an ONNX model"}},
       {"<!DOCTYPE", 0, "", {"a web page", "download the file itself, not the page about it"}},
       {"<html", 0, "", {"a web page", "download the file itself, not the page about it"}},
+      {"\x08", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlpackage", {"a Core ML package", "export the model with its framework as ONNX"}},
       {"module", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
@@ -171,7 +182,10 @@ bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
 
 std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   note_stage("import");
-  const auto file = open_model_file(o.input, d);
+  for (const auto& [symbol, size] : o.bind)
+    if (size == 0) d.error(Code::BadBinding, "--bind " + ForeignText(symbol).line() + "=0: sizes of symbols are 1 or more");
+  if (!d.ok()) return std::nullopt;
+  auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) {
     d.error(Code::NotAModel, "the file is empty");
@@ -196,6 +210,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.places_only = o.plan_only;
     options.allow_missing_weights = !o.need_weights;
     out.module = import_json::import_json(o.input, options, d);
+  } else if (as_text(*file).starts_with("GGUF")) {
+    out.format = "gguf";
+    out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
+    if (out.gguf) out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;
@@ -206,7 +224,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.max_nodes = o.max_nodes;
     options.max_expansion = o.max_nodes / 10;
     options.max_operations = o.max_operations;
-    options.trainable = o.train || o.parameters_only;
+    options.trainable = o.train || o.parameters_only || differentiates_parameters(o.transforms);
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
                               : o.allow_missing_weights ? MissingWeights::Allow
@@ -233,7 +251,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   if (!transform_module(*out.module, o, &out.transforms, d) || !training_module(*out.module, o, &out.training, &out.precision, d))
     return std::nullopt;
   if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
-  for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
+  for (const auto& [symbol, range] : o.ranges) {
+    if (o.bind.contains(symbol)) d.error(Code::BadBinding, "--bind and --range both give " + ForeignText(symbol).quoted());
+    else knows_symbol(*out.module, symbol, "--range", d);
+  }
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();
   if (!name_module(*out.module, o, d)) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
 #include "ir/infer.h"
+#include "ir/size_message.h"
 #include "ops/elementwise.h"
 #include "support/checked.h"
 #include "support/progress.h"
@@ -203,9 +204,7 @@ bool param_value(Run& run, const Graph& g, NodeId n, HostValue* out) {
 bool sizes_agree(Run& run, Dim a, Dim b) {
   const DimTable& t = run.module.dims;
   const auto x = t.evaluate(a, run.bindings), y = t.evaluate(b, run.bindings);
-  return !x || !y || *x == *y ||
-         run.fail(Code::BadBinding, "the model needs " + t.text(a) + " = " + t.text(b) + ", the inputs give " +
-                                        std::to_string(*x) + " and " + std::to_string(*y));
+  return !x || !y || *x == *y || run.fail(Code::BadBinding, unequal_sizes(t, a, b, *x, *y));
 }
 
 // Solves symbols that occur only inside expressions, then checks all dims of inputs with uses.

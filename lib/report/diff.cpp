@@ -81,14 +81,15 @@ std::optional<Condition> parse_condition(std::string_view text, std::string* mes
 bool assert_facts(const Snapshot& facts, const std::vector<Condition>& conditions, std::vector<std::string>* failed,
                   std::string* message) {
   // Facts that exist only where their count is not 0.
-  constexpr std::string_view kCounts[] = {"fusion.misses.", "fusion.groups.", "ops.", "dispatch.", "precision.casts."};
+  constexpr std::string_view kCounts[] = {"fusion.misses.", "fusion.formed.", "fusion.declined.",
+                                          "ops.",           "dispatch.",      "precision.casts."};
   for (const Condition& c : conditions) {
     if (c.change) {
       *message = "\"" + c.text + "\" compares with another compile; `rlxc diff --fail-on` does that";
       return false;
     }
-    const auto it = facts.find(c.name);
-    if (it == facts.end() && std::ranges::none_of(kCounts, [&](std::string_view s) { return c.name.starts_with(s); })) {
+    const auto fact = find_fact(facts, c.name);
+    if (!fact && std::ranges::none_of(kCounts, [&](std::string_view s) { return c.name.starts_with(s); })) {
       std::vector<std::string_view> known;
       for (const auto& [name, fact] : facts)
         if (!fact.item && fact.text.empty()) known.push_back(name);
@@ -96,11 +97,11 @@ bool assert_facts(const Snapshot& facts, const std::vector<Condition>& condition
       *message = "there is no fact \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
       return false;
     }
-    if (it != facts.end() && !it->second.text.empty()) {
-      *message = "\"" + c.name + "\" is no number: " + it->second.text;
+    if (fact && !fact->text.empty()) {
+      *message = "\"" + c.name + "\" is no number: " + fact->text;
       return false;
     }
-    const double value = it == facts.end() ? 0 : it->second.number;
+    const double value = fact ? fact->number : 0;
     if (!holds(c.compare, value, c.limit)) failed->push_back(c.text + " (is " + shortest(value) + ")");
   }
   return true;
@@ -130,8 +131,8 @@ bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Co
     if (!only_a) ++b;
   }
   for (const Condition& c : conditions) {
-    const auto x = before.find(c.name), y = after.find(c.name);
-    if (x == before.end() && y == after.end()) {
+    const auto x = find_fact(before, c.name), y = find_fact(after, c.name);
+    if (!x && !y) {
       std::vector<std::string_view> known;
       for (const Snapshot* s : {&before, &after})
         for (const auto& [name, fact] : *s)
@@ -140,12 +141,12 @@ bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Co
       *message = "neither compile has \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
       return false;
     }
-    for (const auto& [side, it] : {std::pair{&before, x}, {&after, y}})
-      if (it != side->end() && !it->second.text.empty()) {
-        *message = "\"" + c.name + "\" is no number: " + it->second.text;
+    for (const auto* fact : {&x, &y})
+      if (*fact && !(*fact)->text.empty()) {
+        *message = "\"" + c.name + "\" is no number: " + (*fact)->text;
         return false;
       }
-    Diff::Check check{c, x == before.end() ? 0 : x->second.number, y == after.end() ? 0 : y->second.number, false};
+    Diff::Check check{c, x ? x->number : 0, y ? y->number : 0, false};
     const double value = c.relative ? percent(check.before, check.after) : c.change ? check.after - check.before : check.after;
     check.failed = holds(c.compare, value, c.limit);
     out->checks.push_back(std::move(check));

@@ -14,7 +14,7 @@ Snapshot snapshot(int launches, int arena, const char* miss) {
   std::string message;
   const std::string fusion =
       R"({"summary": {"launches": {"before": 9, "after": )" + std::to_string(launches) +
-      R"(}}, "ops": [{"op": "MatMul", "before": 3, "after": 2}], "misses": [{"pattern": "attention", "node": ")" + miss +
+      R"(}}, "ops": [{"op": "MatMul", "before": 3, "after": 2}], "declined": [{"pattern": "attention", "node": ")" + miss +
       R"(", "reason": "layout"}], "launches": [{"node": 1}]})";
   CHECK_MESSAGE(read_facts("fusion.json", fusion, "", &s, &message), message);
   CHECK(read_facts("plan.json", R"({"arena": {"bytes": )" + std::to_string(arena) + R"(, "method": "x"}, "peak": null})", "", &s,
@@ -42,11 +42,21 @@ TEST_CASE("facts of artefacts are numbers, texts and items under dotted names") 
   CHECK(s.at("ops.MatMul").number == 2);
   CHECK(s.at("plan.arena").number == 100);
   CHECK(s.at("kernels.cpu/a.c").text == "100");
-  CHECK(s.at("fusion.miss attention @ a (layout)").item);
+  CHECK(s.at("fusion.declined attention @ a (layout)").item);
   Snapshot old, bad;
   std::string message;
   CHECK(read_facts("plan.json", R"({"savings": {"unshared": 12}})", "", &old, &message));  // format 1
   CHECK(old.at("plan.without_reuse").number == 12);
+  const char* fusion2 =
+      R"({"summary": {"groups": 3, "misses": 5}, "patterns": [{"pattern": "a", "groups": 3, "misses": 5}], "reasons": [)"
+      R"({"pattern": "a", "reason": "cost", "count": 4}, {"pattern": "a", "reason": "layout", "count": 1}]})";
+  CHECK(read_facts("fusion.json", fusion2, "cpu/", &old, &message));  // format 2
+  CHECK(old.at("cpu/fusion.formed").number == 3);
+  CHECK(old.at("cpu/fusion.declined.a").number == 5);
+  for (const char* name : {"cpu/fusion.misses", "cpu/fusion.misses.a", "cpu/fusion.misses.a.layout"})
+    CHECK(find_fact(old, name).value_or(Fact{}).number == 1);
+  CHECK(find_fact(old, "cpu/fusion.misses.a.cost").value_or(Fact{1}).number == 0);
+  CHECK_FALSE(find_fact(old, "fusion.misses").has_value());
   CHECK_FALSE(read_facts("plan.json", "{\"arena\": [", "", &bad, &message));
   CHECK_FALSE(message.empty());
 }
@@ -60,8 +70,8 @@ TEST_CASE("a comparison lists every change, and only those") {
         "                   before  after  change\n"
         "  fusion.launches       7      8  14.3 %\n"
         "  plan.arena          100    103     3 %\n"
-        "- fusion.miss attention @ a (layout)\n"
-        "+ fusion.miss attention @ b (layout)\n"
+        "- fusion.declined attention @ a (layout)\n"
+        "+ fusion.declined attention @ b (layout)\n"
         "~ kernels.cpu/a.c\n");
   CHECK(d.finding());
   CHECK_FALSE(none.finding());

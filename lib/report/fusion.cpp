@@ -19,8 +19,13 @@ class FusionWriter {
     summary();
     ops();
     patterns();
+    if (!report_.sizes.empty()) {
+      out_.key("at_sizes").begin_object(JsonLayout::Line);
+      for (const auto& [name, size] : report_.sizes) out_.key(name).integer(size);
+      out_.end_object();
+    }
     for (const bool fused : {true, false}) {
-      out_.key(fused ? "groups" : "misses").begin_array();
+      out_.key(fused ? "formed" : "declined").begin_array();
       for (const Decision& d : report_.decisions)
         if (d.fused == fused) decision(d);
       out_.end_array();
@@ -44,8 +49,8 @@ class FusionWriter {
     change("nodes", report_.before.nodes, report_.after.nodes);
     change("launches", report_.before.launches, report_.after.launches);
     change("traffic", report_.before.traffic, report_.after.traffic);
-    out_.key("groups").integer(all.formed);
-    out_.key("misses").integer(all.missed);
+    out_.key("formed").integer(all.formed);
+    out_.key("declined").integer(all.declined);
     out_.key("launches_saved").integer(all.launches);
     out_.key("bytes_saved").integer(all.bytes);
     out_.end_object();
@@ -66,12 +71,12 @@ class FusionWriter {
     out_.key("patterns").begin_array();
     for (const auto& [pattern, t] : summary_.patterns) {
       out_.begin_object(JsonLayout::Line).key("pattern").string(pattern);
-      out_.key("groups").integer(t.formed).key("misses").integer(t.missed);
+      out_.key("formed").integer(t.formed).key("declined").integer(t.declined);
       out_.key("launches_saved").integer(t.launches).key("bytes_saved").integer(t.bytes).end_object();
     }
     out_.end_array();
     out_.key("reasons").begin_array();
-    for (const auto& [key, list] : summary_.misses) {
+    for (const auto& [key, list] : summary_.declined) {
       out_.begin_object(JsonLayout::Line).key("pattern").string(std::get<0>(key)).key("reason").string(std::get<1>(key));
       out_.key("count").unsigned_integer(list.size()).end_object();
     }
@@ -79,7 +84,7 @@ class FusionWriter {
   }
 
   void decision(const Decision& d) {
-    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.bytes(d.node));
+    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.module->bytes(d.node));
     if (d.graph.valid()) out_.key("graph").unsigned_integer(d.graph.raw);
     if (!d.fused) out_.key("reason").string(d.reason);
     if (!d.members.empty()) symbols("members", d.members);
@@ -103,17 +108,20 @@ class FusionWriter {
   }
   void symbols(std::string_view key, const std::vector<Symbol>& list) {
     out_.key(key).begin_array(JsonLayout::Line);
-    for (Symbol s : list) out_.string(report_.result.bytes(s));
+    for (Symbol s : list) out_.string(report_.result.module->bytes(s));
     out_.end_array();
   }
 
   void launches() {
     out_.key("launches").begin_array();
     for (const LaunchFacts::Launch& l : facts_.launches) {
-      const Graph& g = report_.result.graph(l.graph);
+      const Graph& g = report_.result.module->graph(l.graph);
       const NodeId first = l.nodes.front();
-      Cost cost;
-      for (NodeId n : l.nodes) cost += node_cost(g, n);
+      Cost cost, at_sizes;
+      for (NodeId n : l.nodes) {
+        cost += node_cost(g, n);
+        if (!report_.sizes.empty()) at_sizes += node_cost(g, n, &report_.sizes);
+      }
       out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(first.raw);
       if (l.graph.raw) out_.key("graph").unsigned_integer(l.graph.raw);
       out_.key("op").string(kind_name(g.op(first)));
@@ -124,10 +132,19 @@ class FusionWriter {
         for (NodeId n : l.nodes) out_.unsigned_integer(n.raw);
         out_.end_array();
       }
-      out_.key("reads").integer(cost.bytes_read).key("writes").integer(cost.bytes_written);
-      out_.key("flops").number(cost.flops).end_object();
+      work(cost);
+      if (!report_.sizes.empty()) {
+        out_.key("at_sizes").begin_object(JsonLayout::Line);
+        work(at_sizes);
+        out_.end_object();
+      }
+      out_.end_object();
     }
     out_.end_array();
+  }
+
+  void work(const Cost& c) {
+    out_.key("reads").integer(c.bytes_read).key("writes").integer(c.bytes_written).key("flops").number(c.flops);
   }
 
   void intermediates() {

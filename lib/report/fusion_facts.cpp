@@ -16,15 +16,15 @@ constexpr size_t kNamesTried = 8;  // limit on visited sources of a node
 constexpr size_t kMostReasons = 4;
 
 // Declined fusions by node.
-class MissIndex {
+class DeclinedIndex {
  public:
-  MissIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
+  DeclinedIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
     for (const Decision& d : decisions)
-      if (!d.fused) misses_[d.node.raw].push_back(&d);
+      if (!d.fused) declined_[d.node.raw].push_back(&d);
   }
-  bool empty() const { return misses_.empty(); }
+  bool empty() const { return declined_.empty(); }
 
-  // Appends the misses about one of the two nodes whose members include the other or are empty.
+  // Appends the declined fusions about one of the two nodes whose members include the other or are empty.
   void find(const Graph& g, NodeId a, NodeId b, std::vector<const Decision*>* out) const {
     about(g, a, b, out);
     about(g, b, a, out);
@@ -47,8 +47,8 @@ class MissIndex {
   }
   void about(const Graph& g, NodeId n, NodeId neighbour, std::vector<const Decision*>* out) const {
     each_name(g, n, [&](Symbol name) {
-      const auto it = misses_.find(name.raw);
-      if (it == misses_.end()) return;
+      const auto it = declined_.find(name.raw);
+      if (it == declined_.end()) return;
       for (const Decision* d : it->second) {
         if (out->size() >= kMostReasons) return;
         const bool fits =
@@ -61,7 +61,7 @@ class MissIndex {
   }
 
   const Module& module_;
-  std::unordered_map<uint32_t, std::vector<const Decision*>> misses_;
+  std::unordered_map<uint32_t, std::vector<const Decision*>> declined_;
 };
 
 void collect_readers(const Graph& g, const GraphLayouts& layouts, const std::vector<bool>& launch, ValueId value,
@@ -77,10 +77,23 @@ void collect_readers(const Graph& g, const GraphLayouts& layouts, const std::vec
   readers->erase(std::unique(readers->begin(), readers->end()), readers->end());
 }
 
+void count_graph(const Graph& g, const GraphLayouts& layouts, const std::vector<Phase>& phases, ModuleCounts* c) {
+  NodeId before;
+  for (NodeId n : g.nodes()) {
+    ++c->nodes;
+    ++c->ops[static_cast<size_t>(g.op(n))];
+    if (!is_launch(g, layouts, n, phases[n.raw])) continue;
+    const Cost cost = node_cost(g, n);
+    c->launches += !continues_launch(g, before, n);
+    before = n;
+    c->traffic += cost.bytes_read + cost.bytes_written;
+  }
+}
+
 }  // namespace
 
 void DecisionTotals::add(const Decision& d) {
-  ++(d.fused ? formed : missed);
+  ++(d.fused ? formed : declined);
   if (d.fused) {
     launches += d.launches_saved;
     bytes += d.bytes_saved;
@@ -91,18 +104,18 @@ DecisionSummary::DecisionSummary(std::span<const Decision> decisions) {
   for (const Decision& d : decisions) {
     all.add(d);
     patterns[d.pattern].add(d);
-    if (!d.fused) misses[{d.pattern, d.reason}].push_back(&d);
+    if (!d.fused) declined[{d.pattern, d.reason}].push_back(&d);
   }
 }
 
-LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
-  const MissIndex misses(m, decisions);
+LaunchFacts::LaunchFacts(const LirModule& lir, std::span<const Decision> decisions) {
+  const Module& m = *lir.module;
+  const DeclinedIndex declined(m, decisions);
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
-    const std::vector<Phase> phases = derive_phases(g);
-    const GraphLayouts layouts = assign_layouts(g);
+    const GraphLayouts& layouts = lir.plans[id.raw].layouts;
     std::vector<bool> launch(g.node_capacity());
-    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, layouts, n, phases[n.raw]);
+    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, layouts, n, lir.plans[id.raw].phase[n.raw]);
     NodeId before;
     for (NodeId n : g.nodes()) {
       if (!launch[n.raw]) continue;
@@ -115,8 +128,8 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
         std::erase_if(h.to, [&](NodeId reader) { return continues_launch(g, n, reader); });
         if (h.to.empty()) continue;
         h.bytes = static_cast<int64_t>(byte_size(g.type(h.value)).value_or(0));
-        if (!misses.empty())
-          for (NodeId reader : h.to) misses.find(g, n, reader, &h.decisions);
+        if (!declined.empty())
+          for (NodeId reader : h.to) declined.find(g, n, reader, &h.decisions);
         intermediates.push_back(std::move(h));
       }
     }
@@ -124,7 +137,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
 }
 
 std::vector<Decision> settled(std::vector<Decision> decisions) {
-  // Index of the last fusion that took a node, plus one: of any pattern, and of each pattern. Only for nodes of misses.
+  // Index of the last fusion that took a node, plus one: of any pattern, and of each pattern. Only for nodes of declined fusions.
   using Node = std::pair<uint32_t, uint32_t>;  // graph, label
   using NodeAndPattern = std::pair<Node, std::string_view>;
   std::map<Node, size_t> any;
@@ -163,21 +176,14 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
 
 ModuleCounts count_module(const Module& m) {
   ModuleCounts c;
-  for (GraphId id : graphs_in_use(m)) {
-    const Graph& g = m.graph(id);
-    const std::vector<Phase> phases = derive_phases(g);
-    const GraphLayouts layouts = assign_layouts(g);
-    NodeId before;
-    for (NodeId n : g.nodes()) {
-      ++c.nodes;
-      ++c.ops[static_cast<size_t>(g.op(n))];
-      if (!is_launch(g, layouts, n, phases[n.raw])) continue;
-      const Cost cost = node_cost(g, n);
-      c.launches += !continues_launch(g, before, n);
-      before = n;
-      c.traffic += cost.bytes_read + cost.bytes_written;
-    }
-  }
+  for (GraphId id : graphs_in_use(m)) count_graph(m.graph(id), assign_layouts(m.graph(id)), derive_phases(m.graph(id)), &c);
+  return c;
+}
+
+ModuleCounts count_module(const LirModule& lir) {
+  ModuleCounts c;
+  for (GraphId id : graphs_in_use(*lir.module))
+    count_graph(lir.module->graph(id), lir.plans[id.raw].layouts, lir.plans[id.raw].phase, &c);
   return c;
 }
 

@@ -12,14 +12,14 @@
 namespace rlxc::report {
 
 struct DecisionTotals {
-  int64_t formed = 0, missed = 0, launches = 0, bytes = 0;
+  int64_t formed = 0, declined = 0, launches = 0, bytes = 0;
   void add(const Decision&);
 };
 
 struct DecisionSummary {
   DecisionTotals all;
   std::map<std::string_view, DecisionTotals> patterns;
-  std::map<std::tuple<std::string_view, std::string_view>, std::vector<const Decision*>> misses;  // by pattern and reason
+  std::map<std::tuple<std::string_view, std::string_view>, std::vector<const Decision*>> declined;  // by pattern and reason
 
   explicit DecisionSummary(std::span<const Decision>);
 };
@@ -43,7 +43,7 @@ struct LaunchFacts {
   std::vector<Launch> launches;
   std::vector<IntermediateValue> intermediates;
 
-  LaunchFacts(const Module&, std::span<const Decision>);  // O(nodes + uses + decisions)
+  LaunchFacts(const LirModule&, std::span<const Decision>);  // O(nodes + uses + decisions)
 };
 
 }  // namespace rlxc::report

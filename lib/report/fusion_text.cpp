@@ -8,7 +8,7 @@
 namespace rlxc::report {
 namespace {
 
-constexpr size_t kMembersShown = 8, kNodesShown = 10, kGroupsShown = 100, kHandoversShown = 10;
+constexpr size_t kMembersShown = 8, kNodesShown = 10, kFormedShown = 100, kValuesShown = 10;
 
 std::string count_text(int64_t n) { return std::to_string(n); }
 std::string bytes_text(int64_t n) {
@@ -33,21 +33,22 @@ void write_changes(const FusionReport& report, std::string* out) {
 
 void write_patterns(const DecisionSummary& summary, std::string* out) {
   const DecisionTotals& all = summary.all;
-  *out += "\nGroups formed: " + count_text(all.formed) + ", declined: " + count_text(all.missed) +
+  *out += "\nFusions formed: " + count_text(all.formed) + ", declined: " + count_text(all.declined) +
           "; estimated savings: " + count_text(all.launches) + " launches, " + bytes_text(all.bytes) + " of memory traffic\n";
   if (summary.patterns.empty()) return;
   *out += '\n';
   Table patterns({"pattern", "formed", "declined", "launches saved", "bytes saved"});
   for (const auto& [pattern, t] : summary.patterns)
-    patterns.add({std::string(pattern), count_text(t.formed), count_text(t.missed), count_text(t.launches), bytes_text(t.bytes)});
+    patterns.add(
+        {std::string(pattern), count_text(t.formed), count_text(t.declined), count_text(t.launches), bytes_text(t.bytes)});
   patterns.print(out);
 }
 
-void write_misses(const FusionReport& report, const DecisionSummary& summary, std::string* out) {
-  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
-  if (summary.misses.empty()) return;
+void write_declined(const FusionReport& report, const DecisionSummary& summary, std::string* out) {
+  const auto label = [&](Symbol s) { return report.result.module->text(s).line(); };
+  if (summary.declined.empty()) return;
   *out += "\nDeclined\n";
-  for (const auto& [key, list] : summary.misses) {
+  for (const auto& [key, list] : summary.declined) {
     *out += "  " + std::string(std::get<0>(key)) + ": " + std::string(std::get<1>(key)) + ", " + std::to_string(list.size()) +
             (list.size() == 1 ? " time\n" : " times\n");
     std::string_view hint;
@@ -71,20 +72,20 @@ void write_no_kernel(const FusionReport& report, std::string_view target, std::s
   *out += '\n';
 }
 
-void write_groups(const FusionReport& report, std::string* out) {
-  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
+void write_formed(const FusionReport& report, std::string* out) {
+  const auto label = [&](Symbol s) { return report.result.module->text(s).line(); };
   size_t count = 0;
   for (const Decision& d : report.decisions) {
     if (!d.fused) continue;
     if (count == 0) *out += "\nFormed\n";
-    if (++count > kGroupsShown) continue;
+    if (++count > kFormedShown) continue;
     *out += "  " + d.pattern + " @ " + label(d.node);
     if (!d.detail.empty()) *out += " (" + ForeignText(d.detail).line() + ")";
     for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + label(d.members[i]);
     if (d.members.size() > kMembersShown) *out += " and " + std::to_string(d.members.size() - kMembersShown) + " more";
     *out += '\n';
   }
-  more(count, kGroupsShown, "  ", out);
+  more(count, kFormedShown, "  ", out);
 }
 
 std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + g.label(n).line(); }
@@ -95,13 +96,13 @@ void write_intermediates(const FusionReport& report, std::string* out) {
   std::vector<const IntermediateValue*> order;
   for (const IntermediateValue& h : facts.intermediates)
     if (h.bytes > 0) order.push_back(&h);
-  const size_t shown = std::min(order.size(), kHandoversShown);
+  const size_t shown = std::min(order.size(), kValuesShown);
   std::stable_sort(order.begin(), order.end(),
                    [](const IntermediateValue* a, const IntermediateValue* b) { return a->bytes > b->bytes; });
   if (shown) *out += "\nLargest values between launches\n";
   for (size_t i = 0; i < shown; ++i) {
     const IntermediateValue& h = *order[i];
-    const Graph& g = report.result.graph(h.graph);
+    const Graph& g = report.result.module->graph(h.graph);
     *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
     for (size_t k = 0; k < h.decisions.size(); ++k)
@@ -117,9 +118,9 @@ void write_fusion_text(const FusionReport& report, std::string* out, const Repor
   *out += "Fusion of " + ForeignText(context.input_name).line() + " for " + context.target + "\n\n";
   write_changes(report, out);
   write_patterns(summary, out);
-  write_misses(report, summary, out);
+  write_declined(report, summary, out);
   write_no_kernel(report, context.target, out);
-  write_groups(report, out);
+  write_formed(report, out);
   write_intermediates(report, out);
 }
 

@@ -22,10 +22,13 @@ void write_one(const Graph& g, ModuleTerms& terms) {
   out.end_array();
   out.key("outputs").begin_array();
   for (size_t i = 0; i < g.outputs().size(); ++i) {
-    out.begin_array(JsonLayout::Line);
+    out.begin_object(JsonLayout::Line).key("value");
     terms.value(g.outputs()[i]);
-    if (g.output_name(i).valid()) terms.name(g.output_name(i));
-    out.end_array();
+    if (g.output_name(i).valid()) {
+      out.key("name");
+      terms.name(g.output_name(i));
+    }
+    out.end_object();
   }
   out.end_array();
   out.end_object();
@@ -37,7 +40,7 @@ void write_graph(const Module& m, JsonWriter& out, const ReportContext& context)
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
   ModuleTerms terms(m, out);
   out.begin_object();
-  write_header(out, "graph", context);
+  write_header(out, "graph", context, kGraphVersion);
   out.key("module").string(m.name);
   out.key("stage").string(kStages[static_cast<size_t>(m.stage)]);
   terms.symbols();

@@ -10,7 +10,7 @@
 namespace rlxc::report {
 namespace {
 
-constexpr double kBoxWidth = 168, kBoxHeight = 46, kSmallWidth = 124, kSmallHeight = 20;
+constexpr double kBoxWidth = 184, kBoxHeight = 46, kSmallWidth = 124, kSmallHeight = 20;
 constexpr double kRow = 74, kGap = 14, kMargin = 24, kTop = 90, kLeastWidth = 900, kColumnGap = 48;
 constexpr double kAspect = 0.7;  // intended height / width of the page
 constexpr size_t kMostEdges = 12000;
@@ -53,7 +53,7 @@ class GraphPicture {
 
   std::string summary() const {
     std::string s = grouped(lir_.module->main().live_nodes()) + " nodes";
-    if (!content_.grouping.empty()) s += " in " + grouped(content_.boxes.size()) + " parts " + content_.grouping;
+    if (!content_.grouping.empty()) s += " in " + grouped(content_.boxes.size()) + " parts: " + content_.grouping;
     s += "; weights and constants are not drawn, outputs have a thick border";
     if (hidden_) s += "; " + grouped(hidden_) + " edges are left out";
     return s;
@@ -122,7 +122,7 @@ class GraphPicture {
       svg.text("small", left + 6, top(i) + 13,
                fitting(b.op == OpKind::Input ? b.label + " " + b.type : b.head + " " + b.type, width - 10, 5.3));
     } else {
-      svg.text("op", left + 8, top(i) + 14, fitting(b.head, width - 12, 7.2));
+      svg.text("op", left + 8, top(i) + 14, fitting(b.head, width - 16, 8.2));
       svg.text("label", left + 8, top(i) + 27, fitting(b.label, width - 12, 6.1));
       svg.text("small", left + 8, top(i) + 40, fitting(b.type, width - 12, 5.4));
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ir/type_kind.h"
 #include "support/hash.h"
 #include "support/number.h"
 
@@ -62,15 +63,15 @@ const std::string& ModuleTerms::render() {
   return text_;
 }
 
-void ModuleTerms::size(Dim d) {
+void ModuleTerms::size(Dim d, JsonWriter* out) {
   if (d.is_static()) {
-    out_.integer(d.size());
+    out->integer(d.size());
   } else if (const auto c = module_.dims.constant_value(d)) {
-    out_.integer(*c);
+    out->integer(*c);
   } else {
     auto [it, made] = sizes_.try_emplace(d.raw());
     if (made) it->second = module_.dims.text(d);
-    out_.string(it->second);
+    out->string(it->second);
   }
 }
 
@@ -79,24 +80,25 @@ void ModuleTerms::type(TypeId id) {
   std::string& made = types_[id.raw];
   if (made.empty()) {
     text_.clear();
-    scratch_.string(text(module_.types[id], module_.dims));
+    type_members(module_.types[id]);
     made = render();
   }
   out_.raw(made);
 }
 
-void ModuleTerms::type_object(TypeId id) {
-  const Type& t = module_.types[id];
-  constexpr std::string_view kKinds[] = {"tensor", "sequence", "optional", "map"};
-  out_.begin_object(JsonLayout::Line).key("kind").string(kKinds[static_cast<size_t>(t.kind)]);
-  out_.key("dtype").string(rlxc::name(t.dtype));
-  if (t.key != MapKey::None) out_.key("keys").string(rlxc::name(key_dtype(t.key)));
-  if (t.ranked) {
-    out_.key("dims").begin_array(JsonLayout::Line);
-    for (Dim d : t.dims) size(d);
-    out_.end_array();
+void ModuleTerms::type_members(const Type& t) {
+  scratch_.begin_object(JsonLayout::Line);
+  if (t.kind != TypeKind::Tensor) scratch_.key("kind").string(rlxc::name(t.kind));
+  if (t.of_sequence) scratch_.key("of").string(rlxc::name(TypeKind::Sequence));
+  scratch_.key("dtype").string(rlxc::name(t.dtype));
+  if (t.key != MapKey::None) {
+    scratch_.key("keys").string(rlxc::name(key_dtype(t.key)));
+  } else if (t.ranked) {
+    scratch_.key("dims").begin_array(JsonLayout::Line);
+    for (Dim d : t.dims) size(d, &scratch_);
+    scratch_.end_array();
   }
-  out_.end_object();
+  scratch_.end_object();
 }
 
 bool ModuleTerms::has_attrs(AttrId id) const {
@@ -185,10 +187,14 @@ void ModuleTerms::node(const Graph& g, NodeId n) {
   out_.key("results").begin_array(JsonLayout::Line);
   for (size_t r = 0; r < g.result_count(n); ++r) {
     const ValueId v = g.result(n, r);
-    out_.begin_array(JsonLayout::Line).unsigned_integer(v.raw);
+    out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
+    out_.key("type");
     type(g.type_id(v));
-    if (g.value_name(v).valid()) name(g.value_name(v));
-    out_.end_array();
+    if (g.value_name(v).valid()) {
+      out_.key("name");
+      name(g.value_name(v));
+    }
+    out_.end_object();
   }
   out_.end_array();
   if (g.launch(n).valid()) {

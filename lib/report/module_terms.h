@@ -19,10 +19,9 @@ class ModuleTerms {
   JsonWriter& out() { return out_; }
   const Module& module() const { return module_; }
 
-  void size(Dim);              // an integer, or an expression as text
-  void type(TypeId);           // "f32[batch,4]"
-  void type_object(TypeId);    // {"kind": "tensor", "dtype": "f32", "dims": ["batch", 4]}
-  void attrs(AttrId, OpKind);  // object of all attributes; data as "data": id
+  void size(Dim d) { size(d, &out_); }  // an integer, or an expression as text
+  void type(TypeId);                    // {"dtype": "f32", "dims": ["batch", 4]}
+  void attrs(AttrId, OpKind);           // object of all attributes; data as "data": id
   bool has_attrs(AttrId) const;
   void name(Symbol s) { out_.string(module_.bytes(s)); }
   void names(const std::vector<Symbol>&);
@@ -43,6 +42,8 @@ class ModuleTerms {
 
  private:
   const std::string& render();
+  void size(Dim, JsonWriter*);
+  void type_members(const Type&);  // to scratch_
   void numbers(const TensorData&, int64_t count);
   void constant(size_t id, const TensorData&);
 

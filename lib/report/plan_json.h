@@ -16,9 +16,14 @@ void write_plan_text(const LirModule&, std::string* out, const ReportContext&);
 // The step at which most bytes of the main graph's activations are live with these sizes, and the values, largest first.
 // O(values).
 struct LivePeak {
+  struct Slot {
+    ValueId root;
+    int64_t bytes = 0;
+    uint32_t first_step = 0, last_step = 0;  // over all values that share the bytes
+  };
   int64_t bytes = 0;
   uint32_t step = 0;
-  std::vector<std::pair<ValueId, int64_t>> values;  // with their bytes
+  std::vector<Slot> slots;  // that are live there, largest first
 };
 LivePeak live_peak(const LirModule&, const DimBindings&);
 

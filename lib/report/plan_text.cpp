@@ -81,8 +81,9 @@ LivePeak live_peak(const LirModule& lir, const DimBindings& sizes) {
     out.step = static_cast<uint32_t>(i);
   }
   for (const RootSlot& s : slots)
-    if (s.first_step <= out.step && out.step <= s.last_step && bytes(s) > 0) out.values.emplace_back(s.root, bytes(s));
-  std::ranges::stable_sort(out.values, [](const auto& a, const auto& b) { return a.second > b.second; });
+    if (s.first_step <= out.step && out.step <= s.last_step && bytes(s) > 0)
+      out.slots.push_back({s.root, bytes(s), s.first_step, s.last_step});
+  std::ranges::stable_sort(out.slots, std::greater(), &LivePeak::Slot::bytes);
   return out;
 }
 
@@ -109,14 +110,14 @@ void write_plan_text(const LirModule& lir, std::string* out, const ReportContext
   *out += "\nMost bytes are live at " + step_text(g, plan, peak.step) + ": " + human_bytes(static_cast<uint64_t>(peak.bytes));
   *out += sizes.empty() ? "\n" : " with " + sizes_text(sizes) + "\n";
   Table table({"live there", "type", "bytes", "from step", "to step"});
-  for (size_t i = 0; i < std::min(peak.values.size(), kTensorsShown); ++i) {
-    const auto& [v, bytes] = peak.values[i];
-    table.add({value_label(g, v).line(), text(g.type(v), dims), human_bytes(static_cast<uint64_t>(bytes)),
-               std::to_string(plan.slot[v.raw].first_step), std::to_string(plan.slot[v.raw].last_step)});
+  for (size_t i = 0; i < std::min(peak.slots.size(), kTensorsShown); ++i) {
+    const LivePeak::Slot& s = peak.slots[i];
+    table.add({value_label(g, s.root).line(), text(g.type(s.root), dims), human_bytes(static_cast<uint64_t>(s.bytes)),
+               std::to_string(s.first_step), std::to_string(s.last_step)});
   }
   table.print(out);
-  if (peak.values.size() > kTensorsShown)
-    *out += "and " + std::to_string(peak.values.size() - kTensorsShown) + " smaller ones; plan.json has all\n";
+  if (peak.slots.size() > kTensorsShown)
+    *out += "and " + std::to_string(peak.slots.size() - kTensorsShown) + " smaller ones; plan.json has all\n";
 }
 
 }  // namespace rlxc::report

@@ -15,8 +15,10 @@ constexpr ScalarRule kScalars[] = {
     {"fusion.json", "summary.nodes.after", "fusion.nodes"},
     {"fusion.json", "summary.launches.after", "fusion.launches"},
     {"fusion.json", "summary.traffic.after", "fusion.traffic"},
-    {"fusion.json", "summary.groups", "fusion.groups"},
-    {"fusion.json", "summary.misses", "fusion.misses"},
+    {"fusion.json", "summary.formed", "fusion.formed"},
+    {"fusion.json", "summary.declined", "fusion.declined"},
+    {"fusion.json", "summary.groups", "fusion.formed"},    // formats 1 and 2
+    {"fusion.json", "summary.misses", "fusion.declined"},  // formats 1 and 2
     {"dispatch.json", "summary.native", "dispatch.native"},
     {"dispatch.json", "summary.common-ir", "dispatch.common_ir"},
     {"dispatch.json", "summary.rewritten", "dispatch.rewritten"},
@@ -45,11 +47,15 @@ struct ListRule {
 };
 constexpr ListRule kLists[] = {
     {"fusion.json", "ops", "ops", {"op"}, "after"},
-    {"fusion.json", "patterns", "fusion.groups", {"pattern"}, "groups"},
-    {"fusion.json", "patterns", "fusion.misses", {"pattern"}, "misses"},
-    {"fusion.json", "reasons", "fusion.misses", {"pattern", "reason"}, "count"},
-    {"fusion.json", "groups", "fusion.group", {"pattern", "node"}, ""},
-    {"fusion.json", "misses", "fusion.miss", {"pattern", "node", "reason"}, ""},
+    {"fusion.json", "patterns", "fusion.formed", {"pattern"}, "formed"},
+    {"fusion.json", "patterns", "fusion.declined", {"pattern"}, "declined"},
+    {"fusion.json", "patterns", "fusion.formed", {"pattern"}, "groups"},    // formats 1 and 2
+    {"fusion.json", "patterns", "fusion.declined", {"pattern"}, "misses"},  // formats 1 and 2
+    {"fusion.json", "reasons", "fusion.declined", {"pattern", "reason"}, "count"},
+    {"fusion.json", "formed", "fusion.formed", {"pattern", "node"}, ""},
+    {"fusion.json", "declined", "fusion.declined", {"pattern", "node", "reason"}, ""},
+    {"fusion.json", "groups", "fusion.formed", {"pattern", "node"}, ""},              // formats 1 and 2
+    {"fusion.json", "misses", "fusion.declined", {"pattern", "node", "reason"}, ""},  // formats 1 and 2
     {"dispatch.json", "kinds", "dispatch.native", {"op"}, "native"},
     {"dispatch.json", "kinds", "dispatch.common_ir", {"op"}, "common-ir"},
     {"dispatch.json", "kinds", "dispatch.rewritten", {"op"}, "rewritten"},
@@ -158,16 +164,20 @@ bool read_facts(std::string_view artefact, std::string_view json, const std::str
   return FactReader(artefact, json, prefix, out).run(message);
 }
 
-void drop_unprofitable(Snapshot* facts) {
-  constexpr std::string_view kMisses = "fusion.misses", kCost = ".cost";
-  std::vector<std::pair<std::string, double>> dropped;
-  for (const auto& [name, fact] : *facts)
-    if (name.starts_with(kMisses) && name.ends_with(kCost)) dropped.emplace_back(name, fact.number);
-  for (const auto& [name, count] : dropped) {
-    facts->erase(name);
-    for (const std::string& total : {name.substr(0, name.size() - kCost.size()), std::string(kMisses)})
-      if (const auto it = facts->find(total); it != facts->end()) it->second.number -= count;
-  }
+std::optional<Fact> find_fact(const Snapshot& facts, std::string_view name) {
+  constexpr std::string_view kMisses = "fusion.misses";
+  const size_t from = name.find('/') == name.npos ? 0 : name.find('/') + 1;
+  std::string stored(name);
+  const bool misses = name.substr(from).starts_with(kMisses);
+  if (misses) stored.replace(from, kMisses.size(), "fusion.declined");
+  const auto it = facts.find(stored);
+  if (it == facts.end()) return std::nullopt;
+  Fact f = it->second;
+  if (!misses) return f;
+  if (stored.ends_with(".cost")) return Fact{};
+  for (auto each = facts.lower_bound(stored + "."); each != facts.end() && each->first.starts_with(stored + "."); ++each)
+    if (each->first.ends_with(".cost")) f.number -= each->second.number;
+  return f;
 }
 
 std::vector<std::string_view> artefacts_with_facts() {

@@ -1,7 +1,8 @@
 // Facts of a compile, for comparison with another: numbers and items read from the JSON artefacts by a table (snapshot.cpp).
-// Names are dotted: "plan.arena", "ops.MatMul", "fusion.miss attention @ node_3 (layout)".
+// Names are dotted: "plan.arena", "ops.MatMul", "fusion.declined attention @ node_3 (layout)".
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,9 @@ using Snapshot = std::map<std::string, Fact, std::less<>>;
 // JSON of the artefact's format. O(bytes log facts).
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot*, std::string* message);
 
-// For conditions on one compile: leaves out misses of a fusion that would not pay (reason "cost") from fusion.misses,
-// fusion.misses.PATTERN and fusion.misses.PATTERN.REASON.
-void drop_unprofitable(Snapshot*);
+// A fact by its name, for conditions. The names fusion.misses, fusion.misses.PATTERN and fusion.misses.PATTERN.REASON count the
+// facts of fusion.declined without fusions that would not pay (reason "cost").
+std::optional<Fact> find_fact(const Snapshot&, std::string_view name);
 
 // The artefacts that contain facts.
 std::vector<std::string_view> artefacts_with_facts();

@@ -73,7 +73,7 @@ OpClass op_class(OpKind op) {
   const auto is = [&](uint32_t t) { return has_trait(op, t); };
   if (is(kBlas)) return kClasses[kBlasClass];
   if (is(kReduction | kNormTrait)) return kClasses[kNormClass];
-  if (is(kElementwise)) return kClasses[kElementClass];
+  if (is(kElementwise) || op == OpKind::Rope) return kClasses[kElementClass];
   if (is(kMovement)) return kClasses[kMoveClass];
   return kClasses[is(kLeaf) ? kLeafClass : kOtherClass];
 }

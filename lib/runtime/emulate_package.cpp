@@ -70,7 +70,10 @@ class EmulatedRunner : public KernelRunner {
     std::string log;
     const bool ran = target::run_command(command, (at_ / "log").string(), &log);
     if (!ran || !read_shapes(log, &*call)) {
-      failed(command[0], log, d);
+      // A script says what is wrong; other programs are named.
+      while (!log.empty() && log.back() == '\n') log.pop_back();
+      if (how() == HostRun::How::Script && !log.empty()) d.error(Code::ToolFailed, log.substr(0, 8000), place());
+      else failed(runner()[0], log, d);
       return std::nullopt;
     }
     for (size_t i = 0; i < call->results.size(); ++i) {
@@ -92,7 +95,7 @@ class EmulatedRunner : public KernelRunner {
     if (package_->mesh) return rank_starter();
     if (run.how != HostRun::How::Script) return {"./run"};
     const char* named = run.script_named.empty() ? nullptr : std::getenv(std::string(run.script_named).c_str());
-    return {std::string(run.interpreter), named ? named : std::string(run.script)};
+    return {std::string(run.interpreter), named && *named ? named : std::string(run.script)};
   }
 
   // Processes of one machine exchange data through shared memory, by copies: others need rights that containers lack.
@@ -143,10 +146,11 @@ class EmulatedRunner : public KernelRunner {
     return (target::run_command(command, (at_ / "log").string(), &log) && log.empty()) || failed(command[0], log, d);
   }
   bool failed(const std::string& command, const std::string& log, Diagnostics& d) {
-    d.error(Code::ToolFailed, command + ": " + log.substr(0, 8000),
-            "package " + package_->name + " for " + std::string(backend_.info.name));
+    d.error(Code::ToolFailed, command + ": " + log.substr(0, 8000), place());
     return false;
   }
+
+  std::string place() const { return "package " + package_->name + " for " + std::string(backend_.info.name); }
 
   // Parses a line "output_<i>.bin [sizes]" per output. Accepts an empty log.
   static bool read_shapes(const std::string& log, Call* call) {
@@ -181,12 +185,6 @@ class EmulatedRunner : public KernelRunner {
 std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
                                                    const EmulationOptions& options, codegen::LoweringCache* lowerings) {
   const Backend& backend = *find_backend(target);
-  const HostRun& run = backend.info.host_run;
-  if (!run.script_named.empty() && !std::getenv(std::string(run.script_named).c_str())) {
-    d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here", {},
-            std::string(run.script_named) + " names a script that runs them");
-    return nullptr;
-  }
   auto runner = std::make_unique<EmulatedRunner>(backend, options);
   return runner->build(lir, lowerings, d) ? std::move(runner) : nullptr;
 }

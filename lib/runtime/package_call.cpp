@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ir/bind_dims.h"
+#include "ir/size_message.h"
 
 namespace rlxc {
 namespace {
@@ -81,8 +82,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   for (const auto& [a, b] : m.dims.equalities()) {
     const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
     if (!x || !y || *x == *y) continue;
-    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " +
-                                            std::to_string(*x) + " and " + std::to_string(*y));
+    diagnostics.error(Code::BadBinding, unequal_sizes(m.dims, a, b, *x, *y));
     return std::nullopt;
   }
   for (const auto& [symbol, range] : package.lir->ranges)

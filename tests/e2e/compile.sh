@@ -34,7 +34,7 @@ diff -r "$TMPDIR/a" "$TMPDIR/c"
 
 # The command of the README, and dumps of every stage.
 "$RLXC" compile $model --target metal --precision automixed -o "$TMPDIR/d" --dump 2> "$TMPDIR/summary"
-{ sed "s| -> $TMPDIR/d\$| -> out/|" "$TMPDIR/summary"; sed -n '/^Groups formed/,/^Formed/p' "$TMPDIR/d/fusion.txt" | grep -v '^Formed'; } |
+{ sed "s| -> $TMPDIR/d\$| -> out/|" "$TMPDIR/summary"; sed -n '/^Fusions formed/,/^Formed/p' "$TMPDIR/d/fusion.txt" | grep -v '^Formed'; } |
   while read -r line; do
     grep -qF -- "$line" README.md || { echo "not in README.md: $line"; exit 1; }
   done

@@ -7,7 +7,7 @@ model=examples/bert.onnx
 "$RLXC" diff "$TMPDIR/a" "$TMPDIR/b" | grep -qx 'no difference' || fail "equal compiles differ"
 "$RLXC" compile $model -q --disable-pass fuse_residual_ln,fuse_matmul_bias_act -o "$TMPDIR/b" || fail compile
 "$RLXC" diff "$TMPDIR/a" "$TMPDIR/b" > "$TMPDIR/text" && fail "a difference exits with 0"
-grep -q '^ *fusion.launches ' "$TMPDIR/text" && grep -q '^- fusion.group residual_ln' "$TMPDIR/text" || fail "the text lacks the change"
+grep -q '^ *fusion.launches ' "$TMPDIR/text" && grep -q '^- fusion.formed residual_ln' "$TMPDIR/text" || fail "the text lacks the change"
 "$RLXC" diff "$TMPDIR/a" "$TMPDIR/b" --fail-on 'fusion.launches>+0' > /dev/null && fail "a condition that holds exits with 0"
 "$RLXC" diff "$TMPDIR/a" "$TMPDIR/b" --fail-on 'dispatch.unsupported>0' > /dev/null || fail "a condition that does not hold exits with 1"
 "$RLXC" diff "$TMPDIR/a" "$TMPDIR/b" --fail-on 'fusion.lunches>0' 2> "$TMPDIR/log" && fail "an unknown name passes"

@@ -69,4 +69,21 @@ expect 6 'RLX0106' "$RLXC" compile examples/bert.onnx -o /proc/nowhere
 expect 2 'emit' "$RLXC" compile examples/bert.onnx -o -
 expect 3 'folder' "$RLXC" run examples/bert.onnx --data "$TMPDIR/none"
 expect 2 'RLX0110' "$RLXC" explain RLX9999
+compile 7 'step 22, node "node_view_3" (Attention).*most are live here: "node_MatMul_55" f32\[2,16,192\] (24576 bytes)' examples/bert.onnx --max-arena 40000
+compile 7 'no arena of these nodes is smaller than 41024 bytes' examples/bert.onnx --max-arena 1K
+compile 2 'sizes of symbols are 1 or more' examples/mlp.json --bind batch=0
+compile 2 '"batch"' examples/mlp.json --range batch=1..4 --bind batch=9
+printf '\x08\x04CoreML' > "$TMPDIR/net.mlmodel"
+compile 4 'Core ML model' "$TMPDIR/net.mlmodel"
+"$RLXC" calibrate examples/bert.onnx --data examples/bert_data -q -o "$TMPDIR/record.json"
+sed -i 's/"format_version": "1/"format_version": "9/' "$TMPDIR/record.json"
+compile 4 'version "9.0" of the format is newer than this rlxc' examples/bert.onnx --calibration "$TMPDIR/record.json"
+sed 's/"format_version": "1.0"/"format_version": "3.0"/' examples/mlp.json > "$TMPDIR/newer.json"
+compile 4 'newer than this rlxc' "$TMPDIR/newer.json"
+# Runtimes that are missing are named with the way to get them. (A file in place of the module: one that is installed is not found.)
+mkdir "$TMPDIR/none"
+for module in mlx jax; do echo 'raise ImportError' > "$TMPDIR/none/$module.py"; done
+expect 1 'module mlx is missing: pip install mlx' env PYTHONPATH="$TMPDIR/none" "$RLXC" run examples/bert.onnx --random --target mlx
+expect 1 'module jax is missing: pip install jax' env PYTHONPATH="$TMPDIR/none" RLXC_STABLEHLO= "$RLXC" run examples/bert.onnx --random --target tpu
+expect 5 'help: --bind batch=N' "$RLXC" compile examples/mlp.json --target tpu --emit kernels -o "$TMPDIR/tpu"
 exit $fails

@@ -25,7 +25,7 @@ said 'batch .*--bind batch=N'
 said 'with --bind batch=1'
 "$RLXC" info $mlp --json | python3 -c 'import json, sys
 j = json.load(sys.stdin)
-assert j["format"] == "rlxc-info" and j["inputs"][0]["type"] == {"kind": "tensor", "dtype": "f32", "dims": ["batch", 4]}, j
+assert j["format"] == "rlxc-info" and j["inputs"][0]["type"] == {"dtype": "f32", "dims": ["batch", 4]}, j
 assert j["at_sizes"] == {"batch": 1} and j["peak_bytes"] > 0 and j["flops"] > 0, j' || fail "info --json"
 
 # run: files of NumPy in and out, without NumPy

@@ -33,7 +33,7 @@ for folder in map(pathlib.Path, sys.argv[1:]):
     assert all(nodes[l["node"]]["op"] == l["op"] for l in launches if "graph" not in l)
     assert len(launches) == fusion["summary"]["launches"]["after"]
     assert sum(l["reads"] + l["writes"] for l in launches) == fusion["summary"]["traffic"]["after"]
-    makes = {r[0]: n["id"] for n in nodes.values() for r in n["results"]}
+    makes = {r["value"]: n["id"] for n in nodes.values() for r in n["results"]}
     for h in fusion["intermediate_values"]:
         assert "graph" in h or makes[h["value"]] == h["from"]
     counts = {}
@@ -41,7 +41,7 @@ for folder in map(pathlib.Path, sys.argv[1:]):
         counts[n["op"]] = counts.get(n["op"], 0) + 1
     if len(lir["graphs"]) == 1:
         assert counts == {o["op"]: o["after"] for o in fusion["ops"] if o["after"]}, folder
-    assert fusion["summary"]["groups"] == len(fusion["groups"]) and fusion["summary"]["misses"] == len(fusion["misses"])
+    assert all(fusion["summary"][k] == len(fusion[k]) for k in ("formed", "declined"))
     # The arena of the plan holds every slot, and no two slots that live at the same time overlap.
     plan = lir["graphs"][0]
     if isinstance(plan["arena_bytes"], int):

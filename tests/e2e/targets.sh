@@ -9,6 +9,8 @@ for target in metal cuda rocm mlx tpu ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run examples/bert.onnx --data examples/bert_data --target $target --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||
     { echo "FAIL $target"; cat "$TMPDIR/log"; fails=1; }
 done
+RLXC_STABLEHLO= "$RLXC" run examples/bert.onnx --data examples/bert_data --target tpu > "$TMPDIR/log" 2>&1 ||
+  { echo "FAIL tpu by its runner"; cat "$TMPDIR/log"; fails=1; }
 dynamic=${RLXC_TEST_MODELS:-/none}/tiny/bert_ts_dyn/model.onnx
 for target in metal cuda ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run examples/bert.onnx --data examples/bert_data --target $target --precision automixed --min-cosine 0.999 > "$TMPDIR/log" 2>&1 ||

@@ -47,7 +47,7 @@ for target in cpu cuda wgpu; do
     "$RLXC" compile "$model" -t $target -q --emit fusion -o "$TMPDIR/fusion" 2>/dev/null || continue
     python3 -c 'import json, sys
 f = json.load(open(sys.argv[1]))
-for d in f["groups"] + f["misses"]:
+for d in f["formed"] + f["declined"]:
     print(d["pattern"])
     if "reason" in d: print(d["reason"])' "$TMPDIR/fusion/fusion.json"
   done

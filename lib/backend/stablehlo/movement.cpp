@@ -101,7 +101,7 @@ class Movement : public NodeTranslator {
     Ints values;
     for (Dim d : attrs<DimsAttrs>().dims) {
       const auto v = m_.dims.constant_value(d);
-      if (!v) return fail("sizes must be known: bind them (" + m_.dims.text(d) + ")");
+      if (!v) return fail("sizes must be known: " + m_.dims.text(d));
       values.push_back(*v);
     }
     return set(b_.reshape(b_.dense_ints(values), result_dims()));

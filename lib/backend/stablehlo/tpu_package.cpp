@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "backend/graph_package.h"
+#include "backend/host_files.h"
 #include "backend/registry.h"
 #include "backend/stablehlo/translate.h"
 
@@ -12,6 +13,29 @@ constexpr DType kTpuTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::
                                DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
                                DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};
 
+std::string readme(const codegen::Package& p) {
+  std::string call, arrays;
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    const Graph& g = p.lir->module->graph(p.inputs[i].graph);
+    const Type& t = g.type(p.inputs[i].value);
+    call += " input_" + std::to_string(i) + ".bin";
+    arrays += "    np.zeros((";
+    for (Dim d : t.dims) arrays += p.lir->module->dims.text(d) + ",";
+    arrays += "), model.dtype(\"" + std::string(name(t.dtype)) + "\")),  # " + p.inputs[i].name.line() + "\n";
+  }
+  return "# " + p.name +
+         "\n\nA model compiled by rlxc for XLA.\n\n| file | content |\n|---|---|\n"
+         "| `model.mlir` | StableHLO, in the generic form of MLIR |\n"
+         "| `model.json` | inputs, outputs and weights, in the order of the parameters of @main (inputs first), and where the "
+         "weights are |\n| `run.py` | a runner on raw files, and the class `Model`: on the device that JAX finds |\n\n"
+         "`python3 run.py WEIGHTS" +
+         call +
+         "` runs it on raw files, little-endian, and writes output_<i>.bin. WEIGHTS is the folder with the weights. It needs "
+         "NumPy and JAX (`pip install jax`). In Python:\n\n```python\nimport numpy as np\nimport run as model\n\n"
+         "outputs = model.Model(weights=\".\")(\n" +
+         arrays + ")  # a list of arrays\n```\n";
+}
+
 class StableHloBackend : public Backend {
  public:
   using Backend::Backend;
@@ -21,14 +45,11 @@ class StableHloBackend : public Backend {
                                              Diagnostics& d) const override {
     std::string module = stablehlo::translate(*p.lir->module, p.name, info.dtypes, d);
     if (!d.ok()) return std::nullopt;
-    return std::vector<TextFile>{
-        {"model.mlir", std::move(module)},
-        {"model.json", model_json(p, info.name, options)},
-        {"README.md", "# " + p.name +
-                          "\n\nA model compiled by rlxc for XLA.\n\n| file | content |\n|---|---|\n| `model.mlir` | "
-                          "StableHLO, in the generic form of MLIR |\n"
-                          "| `model.json` | inputs, outputs and weights, in the order of the parameters of @main "
-                          "(inputs first), and where the weights are |\n"}};
+    std::vector<TextFile> files = {{"model.mlir", std::move(module)}, {"model.json", model_json(p, info.name, options)}};
+    for (const HostFile& h : host_files())
+      if (h.name == "run.py") files.push_back({std::string(h.name), std::string(h.text)});
+    files.push_back({"README.md", readme(p)});
+    return files;
   }
 };
 
@@ -45,7 +66,7 @@ static constexpr TargetInfo kTpu = {
     .primitive_ops = true,
     .static_sizes = true,
     .claims = 6,
-    .host_run = {.how = HostRun::How::Script, .interpreter = "python3", .script_named = "RLXC_STABLEHLO"}};
+    .host_run = {.how = HostRun::How::Script, .interpreter = "python3", .script = "run.py", .script_named = "RLXC_STABLEHLO"}};
 
 const Backend& tpu_backend() {
   static const StableHloBackend backend(kTpu);

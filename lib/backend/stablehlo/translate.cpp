@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "backend/stablehlo/translator.h"
 #include "ops/elementwise.h"
@@ -43,13 +44,31 @@ ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtype
   }
 }
 
+namespace {
+
+constexpr std::string_view kUnknownSizes = "sizes must be known";
+
+// How to make them known: the symbols of the inputs, bound.
+std::string sizes_help(const std::string& reason, const Module& m) {
+  if (!reason.starts_with(kUnknownSizes)) return {};
+  std::set<std::string> symbols;
+  for (NodeId n : m.main().inputs())
+    for (Dim d : m.main().dims(m.main().result(n)))
+      for (std::string& s : m.dims.symbols_of(d)) symbols.insert(std::move(s));
+  std::string out;
+  for (const std::string& s : symbols) out += (out.empty() ? "--bind " : ",") + ForeignText(s).line() + "=N";
+  return out;
+}
+
+}  // namespace
+
 bool ModuleTranslator::fits(const Graph& g, NodeId n, std::string* reason) {
   const auto check = [&](ValueId v) {
     if (!v.valid()) return;
     const Type& t = g.type(v);
     if (t.kind != TypeKind::Tensor || std::find(dtypes_.begin(), dtypes_.end(), t.dtype) == dtypes_.end())
       *reason = "StableHLO has no values of type " + text(t, m_.dims);
-    else if (!t.is_static()) *reason = "sizes must be known: bind them (" + text(t, m_.dims) + ")";
+    else if (!t.is_static()) *reason = std::string(kUnknownSizes) + ": " + text(t, m_.dims);
   };
   for (ValueId v : g.operands(n)) check(v);
   for (size_t r = 0; r < g.result_count(n); ++r) check(g.result(n, r));
@@ -72,7 +91,8 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
     else if (known && fits(g, n, &reason) && !translate(*this, g, n, &reason) && reason.empty())
       known = false;  // the error is in a body
     if (!reason.empty())
-      d_.error(Code::UnsupportedOnTarget, "the tpu target: " + reason, "node " + g.label(n).quoted() + " (" + kind + ")");
+      d_.error(Code::UnsupportedOnTarget, "the tpu target: " + reason, "node " + g.label(n).quoted() + " (" + kind + ")",
+               sizes_help(reason, m_));
   }
   std::vector<Hlo> outputs;
   for (ValueId v : g.outputs()) outputs.push_back(value_[v.raw]);

@@ -36,6 +36,8 @@ struct Document {
   bool error(Code code, std::string message, size_t at, const std::string& node = {});
   bool count_node();                                  // false with an error if the limit is exceeded
   std::optional<TypeId> type(std::string_view text);  // "f32[batch,4]"; each text is parsed once
+  // The same of an object {"dtype": "f32", "dims": ["batch", 4]}, given as its JSON text.
+  std::optional<TypeId> type_object(std::string_view json, std::string* message);
 
  private:
   std::unordered_map<std::string, TypeId> types_;

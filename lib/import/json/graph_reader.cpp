@@ -129,7 +129,9 @@ class GraphReader {
     const size_t at = r_.at();
     std::string_view s;
     if (!r_.string(&s)) return false;
-    return s.starts_with("1.") || doc_.error(Code::BadJson, "format version \"" + std::string(s) + "\" is not 1.x", at);
+    return s.starts_with("1.") || s.starts_with("2.") ||
+           doc_.error(Code::BadJson, "format version \"" + std::string(s) + "\" is newer than this rlxc, which reads 1.x and 2.x",
+                      at);
   }
   bool stage() {
     const size_t at = r_.at();
@@ -256,9 +258,7 @@ class GraphReader {
             r_.integer(&o.id);
             continue;
           }
-          size_t n = 0;
-          for (r_.begin_array(); r_.next_item(); ++n)
-            n == 0 ? r_.integer(&o.id) : n == 1 ? r_.string(&o.name) : r_.fail("an output is [value, name]");
+          named_value(&o.id, nullptr, &o.name);
         }
       } else if (key == "nodes") {
         has_nodes = true;
@@ -333,31 +333,55 @@ class GraphReader {
     for (r_.begin_array(); r_.next_item();)
       if (r_.string(&s)) out->push_back(module_.symbol(s));
   }
-  // Each is [id, type, name], or [id, type], [id] or id with an inferred type.
+  // Reads {"value": id, "type": type, "name": name} or, of format 1, [id, type, name]; all but the value may be absent. Outputs
+  // have no type: `type_out` is null.
+  void named_value(int64_t* id, TypeId* type_out, std::string* name) {
+    const size_t at = r_.at();
+    if (r_.peek() == JsonReader::Kind::Object) {
+      r_.begin_object();
+      for (std::string_view key; r_.next_key(&key);) {
+        if (key == "value") r_.integer(id);
+        else if (key == "name") r_.string(name);
+        else if (key == "type" && type_out) type(type_out);
+        else r_.skip();
+      }
+    } else {
+      size_t n = 0;
+      for (r_.begin_array(); r_.next_item(); ++n) {
+        if (n == 0) r_.integer(id);
+        else if (n == 1 && type_out) type(type_out);
+        else if (n == (type_out ? 2U : 1U)) r_.string(name);
+        else r_.fail("a list of more than a value, its type and its name");
+      }
+    }
+    if (r_.ok() && *id < 0) r_.fail("\"value\" is missing or negative", at);
+  }
+  // Each is an object, a list of format 1, or the id of a value whose type is inferred.
   void results() {
     for (r_.begin_array(); r_.next_item();) {
       if (text_.result_count == text_.results.size()) text_.results.emplace_back();
       Result& result = text_.results[text_.result_count++];
       result = {};
-      const size_t at = r_.at();
       if (r_.peek() == JsonReader::Kind::Number) {
-        r_.integer(&result.id);
+        const size_t at = r_.at();
+        if (r_.integer(&result.id) && result.id < 0) r_.fail("the id of a value is negative", at);
       } else {
-        size_t n = 0;
-        for (r_.begin_array(); r_.next_item(); ++n) {
-          if (n == 0) r_.integer(&result.id);
-          else if (n == 1) type(&result.type);
-          else if (n == 2) r_.string(&result.name);
-          else r_.fail("a result is [value, type, name]");
-        }
-        if (r_.ok() && n == 0) r_.fail("a result is [value, type, name]", at);
+        named_value(&result.id, &result.type, &result.name);
       }
-      if (r_.ok() && result.id < 0) r_.fail("the id of a value is negative", at);
     }
   }
+  // An object {"dtype": "f32", "dims": ["batch", 4]}, or the text "f32[batch,4]".
   void type(TypeId* out) {
     const size_t at = r_.at();
     std::string_view s;
+    if (r_.peek() == JsonReader::Kind::Object) {
+      std::string message;
+      if (!r_.raw(&s)) return;
+      const auto t = doc_.type_object(s, &message);
+      if (t) *out = *t;
+      else r_.fail(message, at);
+      return;
+    }
     if (!r_.string(&s)) return;
     const auto t = doc_.type(s);
     if (t) *out = *t;

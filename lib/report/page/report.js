@@ -26,7 +26,7 @@ const countText = n => {
   for (; n >= 1000 && u < 4; ++u) n /= 1000;
   return (u ? n.toPrecision(3) : n) + units[u];
 };
-const timeText = ns => ns < 1e3 ? ns.toFixed(0) + " ns" : ns < 1e6 ? (ns / 1e3).toFixed(1) + " µs" : (ns / 1e6).toFixed(2) + " ms";
+const timeText = ns => ns < 1e3 ? ns.toFixed(0) + " ns" : ns < 1e6 ? (ns / 1e3).toFixed(1) + " µs" : ns < 1e9 ? (ns / 1e6).toFixed(2) + " ms" : (ns / 1e9).toFixed(2) + " s";
 
 // Sizes: numbers, or expressions over symbols with + - * ( ) floordiv mod min max.
 function evaluate(size, sizes) {
@@ -64,15 +64,32 @@ function evaluate(size, sizes) {
   try { return sum(); } catch { return 0; }
 }
 
-const nodeName = n => n.name || (n.results && n.results[0] && n.results[0][2]) || (n.sources && n.sources[0]) || "%" + n.id;
+// A type as text: f32[batch,4]. Older files have that.
+function typeText(t) {
+  if (!t || typeof t === "string") return t || "";
+  const tensor = t.keys ? `map<${t.keys},${t.dtype}>` : `${t.dtype}[${t.dims ? t.dims.join(",") : "*"}]`;
+  const inner = t.kind === "sequence" || t.of === "sequence" ? `seq<${tensor}>` : tensor;
+  return t.kind === "optional" ? `optional<${inner}>` : inner;
+}
+// Makes types texts, and gives files of older formats the members of new ones.
+function normalise({ lir, plan, fusion }) {
+  for (const g of lir.graphs)
+    for (const n of g.nodes) n.results = (n.results || []).map(r => Array.isArray(r) ? { value: r[0], type: r[1], name: r[2] } : { ...r, type: typeText(r.type) });
+  for (const list of [lir.io.inputs, lir.io.outputs, (plan && plan.peak && plan.peak.tensors) || [], ...((plan && plan.graphs) || []).map(g => g.slots)])
+    for (const x of list) x.type = typeText(x.type);
+  if (fusion && fusion.groups)
+    for (const x of [fusion, fusion.summary, ...fusion.patterns]) { x.formed = x.groups; x.declined = x.misses; }
+}
+const nodeName = n => n.name || (n.results && n.results[0] && n.results[0].name) || (n.sources && n.sources[0]) || "%" + n.id;
 
 // A compile with its tables joined by id.
 function join(c) {
+  normalise(c.files);
   const { lir, plan, fusion } = c.files, main = lir.graphs[0];
   const nodes = new Map(), def = new Map(), buffers = new Map(), readers = new Map();
   for (const n of main.nodes) {
     nodes.set(n.id, n);
-    for (const [v, type, name] of n.results || []) def.set(v, { node: n, type, name });
+    for (const { value, type, name } of n.results) def.set(value, { node: n, type, name });
   }
   for (const n of main.nodes)
     for (const v of n.operands || []) if (v !== null) (readers.get(v) || readers.set(v, []).get(v)).push(n);
@@ -144,7 +161,7 @@ function summary(view) {
     s ? card("launches", s.launches.after, `${s.launches.before} before`) : null,
     s ? card("memory traffic", bytesText(s.traffic.after), `${bytesText(s.traffic.before)} before`) : null,
     card("arena", bytesText(arena), plan.symbolic ? sizesNote() : `lower bound ${bytesText(plan.arena.lower_bound)}`),
-    s ? card("fusions", s.groups, `${s.misses} declined`) : null,
+    s ? card("fusions", s.formed, `${s.declined} declined`) : null,
     dispatch ? card("unsupported", dispatch.summary.unsupported, `${dispatch.summary.rewritten} rewritten`) : null);
   view.append(cards);
   const ports = (title, list) => [el("h2", {}, title), table([["name", p => p.name], ["type", p => el("code", {}, p.type)], ["bytes", p => bytesText(evaluate(p.bytes, state.sizes)), 1]], list)];
@@ -168,12 +185,12 @@ function sizeInputs() {
 // Graph: boxes of the main graph without weights; repeated layers collapse.
 const classOf = op => /MatMul|DotGeneral|Gemm|SwiGLU/.test(op) ? "matmul" : /Conv/.test(op) ? "conv" : /Attention/.test(op) ? "attention" : /Norm|LN$/.test(op) ? "norm"
   : /Input|Return/.test(op) ? "input" : /Reduce|Softmax|Pool|ArgM|TopK|CumSum/.test(op) ? "reduce"
-  : /Reshape|Transpose|Expand|Narrow|Concat|Slice|Gather|Scatter|Pad|Split|Squeeze|Cast|Rope/.test(op) ? "move" : "elem";
+  : /Reshape|Transpose|Expand|Narrow|Concat|Slice|Gather|Scatter|Pad|Split|Squeeze|Cast/.test(op) ? "move" : "elem";
 function visibleNodes(c) {
   return [...c.main.nodes].filter(n => n.op === "Input" || (n.op !== "Param" && n.op !== "Constant" && n.phase !== "Prologue")).sort((a, b) => a.step - b.step);
 }
 function findRepeats(list) {
-  const sig = list.map(n => n.op + "|" + (n.results || []).map(r => r[1]).join(",") + "|" + (n.operands || []).length);
+  const sig = list.map(n => n.op + "|" + n.results.map(r => r.type).join(",") + "|" + (n.operands || []).length);
   const groups = [];
   const search = (lo, hi) => {
     let best = null;
@@ -211,7 +228,7 @@ function boxesOf(c) {
       place.set(n.id, box);
       return;
     }
-    const type = n.results && n.results[0] ? n.results[0][1] : "";
+    const type = n.results[0] ? n.results[0].type : "";
     const box = { node: n, head: n.op === "Input" ? "Input" : n.op, label: c.nodeName(n), type, nodes: [n], cls: classOf(n.op), frame: g && rep === 0 ? g : null };
     boxes.push(box);
     place.set(n.id, box);
@@ -321,7 +338,7 @@ function graph(view) {
   const side = el("aside", { class: "side", "aria-live": "polite" });
   for (const b of boxes) {
     const g = el("svg:g", { class: "node", tabindex: 0, role: "button", "aria-label": b.head + " " + b.label, click: () => choose(b), keydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); choose(b); } },
-      mousemove: e => tip(b.node ? `${b.node.op} ${b.label}\n${(b.node.results || []).map(r => r[1]).join(", ")}` : `${b.label}\nEnter or click opens all layers`, e), mouseleave: () => tip("") },
+      mousemove: e => tip(b.node ? `${b.node.op} ${b.label}\n${b.node.results.map(r => r.type).join(", ")}` : `${b.label}\nEnter or click opens all layers`, e), mouseleave: () => tip("") },
       el("svg:rect", { x: b.x - b.w / 2, y: b.y - 23, width: b.w, height: 46, rx: b.group ? 12 : 5, fill: `var(--${b.cls})` }),
       el("svg:text", { x: b.x, y: b.y - 7, "text-anchor": "middle", "font-weight": 600 }, cut(b.head, 28)),
       el("svg:text", { x: b.x, y: b.y + 6, "text-anchor": "middle", class: "type" }, cut(b.label, 34)),
@@ -398,7 +415,7 @@ function nodeFacts(c, n) {
   const facts = el("dl");
   const fact = (name, ...value) => facts.append(el("dt", {}, name), el("dd", {}, ...value));
   fact("step", `${n.step} (${n.phase === "Prologue" ? "once, at load time" : "every run"})`);
-  for (const [v, type] of n.results || []) {
+  for (const { value: v, type } of n.results) {
     fact("result", el("code", {}, type));
     const b = c.buffers.get(v);
     if (b) fact("bytes", `${bytesText(evaluate(b.bytes, state.sizes))} in ${b.region}, offset ${evaluate(b.offset, state.sizes)}, steps ${b.life[0]} to ${b.life[1]}` + (b.view ? "; a view" : b.in_place ? "; written over an operand" : ""), b.root !== undefined && c.def.get(b.root) ? [" of ", nodeLink(c, c.def.get(b.root).node)] : "");
@@ -411,9 +428,9 @@ function nodeFacts(c, n) {
   out.push(facts);
   const list = (title, nodes) => nodes.length && out.push(el("h3", {}, title), el("ul", {}, nodes.map(q => el("li", {}, nodeLink(c, q)))));
   list("Reads", (n.operands || []).filter(v => v !== null && c.def.get(v)).map(v => c.def.get(v).node));
-  list("Read by", [...new Set((n.results || []).flatMap(r => c.readers.get(r[0]) || []))]);
+  list("Read by", [...new Set(n.results.flatMap(r => c.readers.get(r.value) || []))]);
   const names = new Set([c.nodeName(n), ...(n.sources || [])]);
-  const decisions = [...((c.files.fusion && c.files.fusion.misses) || [])].filter(d => names.has(d.node));
+  const decisions = [...((c.files.fusion && c.files.fusion.declined) || [])].filter(d => names.has(d.node));
   if (decisions.length) out.push(el("h3", {}, "Fusions declined here"), el("ul", {}, decisions.map(d => el("li", { title: reasonText(d.reason) }, `${d.pattern}: ${d.reason}`, d.detail ? el("span", { class: "soft" }, ` (${d.detail})`) : null))));
   return out;
 }
@@ -523,16 +540,16 @@ function memory(view) {
 function fusion(view) {
   const c = current(), f = c.files.fusion;
   if (!f) { view.append(el("p", {}, "fusion.json is not among the artefacts.")); return; }
-  view.append(el("h2", {}, "Patterns"), table([["pattern", p => el("span", { title: (DATA.patterns[p.pattern] || [])[2] || "" }, p.pattern)], ["formed", p => p.groups, 1], ["declined", p => p.misses, 1], ["launches saved", p => p.launches_saved, 1], ["bytes saved", p => bytesText(p.bytes_saved), 1], ["meaning", p => (DATA.patterns[p.pattern] || ["", ""])[1]]], f.patterns));
+  view.append(el("h2", {}, "Patterns"), table([["pattern", p => el("span", { title: (DATA.patterns[p.pattern] || [])[2] || "" }, p.pattern)], ["formed", p => p.formed, 1], ["declined", p => p.declined, 1], ["launches saved", p => p.launches_saved, 1], ["bytes saved", p => bytesText(p.bytes_saved), 1], ["meaning", p => (DATA.patterns[p.pattern] || ["", ""])[1]]], f.patterns));
   const byName = new Map();
   for (const n of c.main.nodes) for (const name of [c.nodeName(n), ...(n.sources || [])]) if (!byName.has(name)) byName.set(name, n);
   const link = name => byName.has(name) ? nodeLink(c, byName.get(name)) : name;
-  view.append(el("h2", {}, `Declined (${f.misses.length})`));
+  view.append(el("h2", {}, `Declined (${f.declined.length})`));
   for (const r of f.reasons || []) {
-    const list = f.misses.filter(m => m.pattern === r.pattern && m.reason === r.reason);
-    view.append(el("details", { open: f.misses.length < 30 }, el("summary", {}, `${r.pattern}: ${r.reason} (${r.count})`, el("span", { class: "soft" }, " " + reasonText(r.reason))), table([["at", m => link(m.node)], ["why", m => m.detail || ""], ["hint", m => m.hint || ""]], list, { limit: 50 })));
+    const list = f.declined.filter(m => m.pattern === r.pattern && m.reason === r.reason);
+    view.append(el("details", { open: f.declined.length < 30 }, el("summary", {}, `${r.pattern}: ${r.reason} (${r.count})`, el("span", { class: "soft" }, " " + reasonText(r.reason))), table([["at", m => link(m.node)], ["why", m => m.detail || ""], ["hint", m => m.hint || ""]], list, { limit: 50 })));
   }
-  view.append(el("h2", {}, `Formed (${f.groups.length})`), table([["pattern", g => g.pattern], ["at", g => link(g.node)], ["merged", g => (g.members || []).slice(0, 6).join(", ") + ((g.members || []).length > 6 ? ", ..." : "")], ["launches saved", g => g.launches_saved, 1], ["bytes saved", g => bytesText(g.bytes_saved), 1]], f.groups, { limit: 100 }));
+  view.append(el("h2", {}, `Formed (${f.formed.length})`), table([["pattern", g => g.pattern], ["at", g => link(g.node)], ["merged", g => (g.members || []).slice(0, 6).join(", ") + ((g.members || []).length > 6 ? ", ..." : "")], ["launches saved", g => g.launches_saved, 1], ["bytes saved", g => bytesText(g.bytes_saved), 1]], f.formed, { limit: 100 }));
   const between = [...(f.intermediate_values || [])].filter(v => !v.graph && v.bytes).sort((a, b) => b.bytes - a.bytes);
   view.append(el("h2", {}, "Largest values between launches"), table([["bytes", v => bytesText(v.bytes), 1], ["from", v => c.nodes.has(v.from) ? nodeLink(c, c.nodes.get(v.from)) : v.from], ["to", v => v.to.slice(0, 3).map(t => c.nodes.has(t) ? nodeLink(c, c.nodes.get(t)) : t).flatMap(x => [x, " "])], ["declined", v => (v.declined || ["no pass fuses these"]).join("; ")]], between, { limit: 30 }));
 }
@@ -555,7 +572,8 @@ function precision(view) {
 }
 
 // Cost: the roofline of a machine, and predicted times.
-function predicted(l, m) {
+function predicted(launch, m) {
+  const l = launch.at_sizes || launch;
   const bytes = l.reads + l.writes, compute = l.flops / m.gflops, traffic = bytes / m.gbps;
   return { bytes, compute, traffic, ns: m.launch_ns + Math.max(compute, traffic), intensity: bytes ? l.flops / bytes : 0, bound: m.launch_ns > Math.max(compute, traffic) ? "launch" : compute > traffic ? "compute" : "memory" };
 }
@@ -564,8 +582,8 @@ function cost(view) {
   if (!f) { view.append(el("p", {}, "fusion.json is not among the artefacts.")); return; }
   const m = DATA.machines[state.target];
   view.append(el("p", {}, "Machine ", el("select", { id: "machine", "aria-label": "machine", change: e => { state.target = e.target.value; render(); } }, Object.keys(DATA.machines).map(t => el("option", { selected: t === state.target }, t))),
-    ` ${m.gflops} GFLOP/s, ${m.gbps} GB/s, ${m.launch_ns} ns a launch: figures of the cost model, not of your device. Symbolic sizes count as 0.`));
-  const rows = f.launches.filter(l => !l.graph).map(l => ({ ...l, ...predicted(l, m) }));
+    ` ${m.gflops} GFLOP/s, ${m.gbps} GB/s, ${m.launch_ns} ns a launch: figures of the cost model, not of your device.${f.at_sizes ? ` With ${Object.entries(f.at_sizes).map(([n, v]) => `${n}=${v}`).join(", ")}.` : ""}`));
+  const rows = f.launches.filter(l => !l.graph).map(l => ({ ...l, ...l.at_sizes, ...predicted(l, m) }));
   const total = rows.reduce((s, r) => s + r.ns, 0), share = k => rows.filter(r => r.bound === k).reduce((s, r) => s + r.ns, 0) / total;
   view.append(el("div", { class: "cards" }, [["predicted time of a run", timeText(total)], ["bound by memory", (100 * share("memory")).toFixed(0) + " %"], ["bound by compute", (100 * share("compute")).toFixed(0) + " %"], ["bound by launches", (100 * share("launch")).toFixed(0) + " %"]].map(([n, v]) => el("div", { class: "card" }, n, el("b", {}, v)))));
   view.append(roofline(c, rows.filter(r => r.flops > 0 && r.bytes > 0), m));
@@ -606,16 +624,18 @@ function compare(view) {
   const [a, b] = DATA.compiles;
   const facts = c => {
     const f = c.files.fusion, p = c.files.plan, m = DATA.machines[state.target], out = new Map();
-    if (f) { out.set("launches", f.summary.launches.after); out.set("nodes", f.summary.nodes.after); out.set("memory traffic (bytes)", f.summary.traffic.after); out.set("fusions formed", f.summary.groups); out.set("fusions declined", f.summary.misses);
+    if (f) { out.set("launches", f.summary.launches.after); out.set("nodes", f.summary.nodes.after); out.set("memory traffic (bytes)", f.summary.traffic.after); out.set("fusions formed", f.summary.formed); out.set("fusions declined", f.summary.declined);
       out.set(`predicted time on ${state.target} (ns)`, Math.round(f.launches.filter(l => !l.graph).reduce((s, l) => s + predicted(l, m).ns, 0))); }
     out.set("arena (bytes)", evaluate(p.arena.bytes, state.sizes));
     for (const r of p.regions) out.set(`${r.region} (bytes)`, evaluate(r.bytes, state.sizes));
     for (const o of f ? f.ops : []) if (o.after) out.set("nodes " + o.op, o.after);
     return out;
   };
+  // Above 0 where the second is worse. More nodes of an operation are neither.
+  const worth = r => r.n.startsWith("nodes ") ? 0 : r.n === "fusions formed" ? r.x - r.y : r.y - r.x;
   const fa = facts(a), fb = facts(b), names = [...new Set([...fa.keys(), ...fb.keys()])];
   const rows = names.map(n => ({ n, x: fa.get(n) || 0, y: fb.get(n) || 0 })).filter((r, i) => r.x !== r.y || i < 8);
-  view.append(el("h2", {}, "Numbers"), table([["", r => r.n], [a.title, r => r.x.toLocaleString("en"), 1], [b.title, r => r.y.toLocaleString("en"), 1], ["change", r => el("span", { class: r.y > r.x ? "bad" : r.y < r.x ? "good" : "" }, r.x ? ((r.y - r.x) / r.x * 100).toFixed(1) + " %" : r.y ? "new" : "")]], rows));
+  view.append(el("h2", {}, "Numbers"), table([["", r => r.n], [a.title, r => r.x.toLocaleString("en"), 1], [b.title, r => r.y.toLocaleString("en"), 1], ["change", r => el("span", { class: worth(r) > 0 ? "bad" : worth(r) < 0 ? "good" : "" }, r.x ? (r.y > r.x ? "+" : "") + ((r.y - r.x) / r.x * 100).toFixed(1) + " %" : r.y ? "new" : "")]], rows));
   view.append(el("h2", {}, "Memory at one scale"));
   const top = Math.max(...[a, b].map(c => evaluate(c.files.plan.arena.bytes, state.sizes)));
   const pictures = [a, b].map(c => arenaPicture(c, null, 300, top));
@@ -626,8 +646,8 @@ function compare(view) {
     const [x, y] = [a, b].map(c => (c.files.fusion ? c.files.fusion[f] : []));
     view.append(el("h2", {}, title), el("div", { class: "pair" }, [only(x, y), only(y, x)].map((list, i) => el("div", {}, el("h3", {}, `only in ${DATA.compiles[i].title} (${list.length})`), table([["", s => s]], list, { limit: 30 })))));
   };
-  group("Fusions formed", "groups");
-  group("Fusions declined", "misses");
+  group("Fusions formed", "formed");
+  group("Fusions declined", "declined");
   requestAnimationFrame(() => pictures.forEach(p => p.draw()));
 }
 

@@ -793,10 +793,10 @@ def found(folder):
         report = json.load(f)
     graphs = rlxc_graph.load(os.path.join(folder, "lir.json"))
     count = fusion_counts.recognised(graphs)
-    groups = {p["pattern"]: p["groups"] for p in report["patterns"]}
+    groups = {p["pattern"]: p["formed"] for p in report["patterns"]}
     count["rms_norm"] += groups.get("norm_rope", 0)  # of heads, part of a rotation
     count["mixtures"] = groups.get("mixture_of_experts", 0)
-    count["ties"] = sum(miss["reason"] == "ties" for miss in report["misses"])
+    count["ties"] = sum(miss["reason"] == "ties" for miss in report["declined"])
     count["group_norm"] = sum(n.op == "GroupNorm" or "group_norm" in str(n.attrs.get("steps")) for g in graphs for n in g.nodes)
     count["causal"] = sum(n.op == "Attention" and n.attrs.get("mask") in ("causal", "sliding_window") for g in graphs for n in g.nodes)
     count["launches"] = report["summary"]["launches"]["after"]

@@ -1,7 +1,6 @@
 """Graphs as `rlxc inspect --json` and lir.json carry them, for scripts that judge the compiler from outside: no code in common
 with its passes."""
 import json
-import re
 
 
 class Node:
@@ -9,9 +8,9 @@ class Node:
         self.id, self.op, self.name = raw["id"], raw["op"], raw.get("name", "")
         self.operands = raw.get("operands", [])
         self.attrs = raw.get("attrs", {})
-        self.results = [r[0] for r in raw.get("results", [])]
-        self.types = [r[1] for r in raw.get("results", [])]
-        self.value_names = [r[2] if len(r) > 2 else "" for r in raw.get("results", [])]
+        self.results = [r["value"] for r in raw.get("results", [])]
+        self.types = [r["type"] for r in raw.get("results", [])]
+        self.value_names = [r.get("name", "") for r in raw.get("results", [])]
         self.sources = raw.get("sources", [])  # names of the nodes of the model that it computes, if others than its own
         self.launch = raw.get("launch", "")  # that runs it together with its neighbours
         self.phase = raw.get("phase", "")
@@ -25,11 +24,10 @@ class Graph:
         self.outputs = raw["outputs"]
         self.maker, self.users, self.dtype, self.dims = {}, {}, {}, {}
         for n in self.nodes:
-            for value, text in zip(n.results, n.types):
+            for value, t in zip(n.results, n.types):
                 self.maker[value] = n
-                match = re.fullmatch(r"(\w+)\[(.*)\]", text)
-                self.dtype[value] = match[1] if match else text
-                self.dims[value] = split_dims(match[2]) if match else []
+                self.dtype[value] = t.get("kind", t["dtype"])
+                self.dims[value] = [str(d) for d in t.get("dims", [])]
             for value in n.operands:
                 if value is not None:
                     self.users.setdefault(value, []).append(n)
@@ -53,18 +51,6 @@ class Graph:
         if n.op == "Input" or depth == 0 or not n.operands:
             return False
         return all(v is None or self.is_weight(v, depth - 1) for v in n.operands)
-
-
-def split_dims(text):
-    parts, depth, current = [], 0, ""
-    for c in text:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            parts.append(current.strip())
-            current = ""
-        else:
-            current += c
-    return parts + [current.strip()] if current.strip() else parts
 
 
 def load(path_or_text):

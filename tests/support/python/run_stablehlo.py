@@ -361,20 +361,25 @@ def write(path, y, name):
 
 def main(folder, inputs):
     model = json.load(open("model.json"))
-    values = {}
-    for i, (path, port) in enumerate(zip(inputs, model["inputs"])):
-        values[f"%i{i}"] = read(path, port["dtype"], port["shape"])
-    for i, w in enumerate(model["weights"]):
-        values[f"%w{i}"] = read(f"{folder}/{w['file']}", w["dtype"], w["shape"], w["offset"], w["stored"])
-    text = open("model.mlir").read()
+    values = [read(path, port["dtype"], port["shape"]) for path, port in zip(inputs, model["inputs"])]
+    values += [read(f"{folder}/{w['file']}", w["dtype"], w["shape"], w["offset"], w["stored"]) for w in model["weights"]]
+    for i, y in enumerate(evaluate(open("model.mlir").read(), values)):
+        write(f"output_{i}.bin", y, model["outputs"][i]["dtype"])
+
+
+def evaluate(text, arguments):
+    """Results of @main for its parameters in order."""
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
-    for name, kind in re.findall(rf"(%\w+): ({TENSOR})", head[1]):
-        check(values[name], parse_type(kind), head[0], name)
+    values = {}
+    for (name, kind), value in zip(re.findall(rf"(%\w+): ({TENSOR})", head[1]), arguments, strict=True):
+        check(value, parse_type(kind), head[0], name)
+        values[name] = value
     np.seterr(all="ignore")
     results = Region(iter(text[head.end():].split("\n"))).run(values, [])
     for i, (y, kind) in enumerate(zip(results, types(head[2]), strict=True)):
         check(y, kind, head[0], f"output {i}")
-        write(f"output_{i}.bin", y, model["outputs"][i]["dtype"])
+    return results
 
 
-main(sys.argv[1], sys.argv[2:])
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

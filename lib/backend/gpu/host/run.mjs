@@ -13,7 +13,7 @@ let webgpu;
 try {
   webgpu = require.resolve('webgpu');
 } catch {
-  console.error('the npm package webgpu (Dawn) is missing: npm install webgpu in this folder, or let RLXC_WEBGPU name one that has it');
+  console.error('the npm package webgpu (Dawn) is missing: npm install webgpu beside the package, or let RLXC_WEBGPU name a folder that has it');
   process.exit(1);
 }
 const { create, globals } = await import(webgpu);

@@ -7,7 +7,10 @@ import json
 import math
 import os
 
-import mlx.core as mx
+try:
+    import mlx.core as mx
+except ImportError:
+    raise ImportError("the Python module mlx is missing: pip install mlx (macOS on Apple silicon), or mlx[cpu] elsewhere") from None
 import numpy as np
 
 from rlxc_mlx_control import branch, iota, loop, non_max_suppression, non_zero, reshape_to, scan, unique
