@@ -8,8 +8,10 @@
 namespace rlxc {
 namespace {
 
+bool is_blocked_float(DType t) { return t == DType::F32 || t == DType::F16 || t == DType::BF16; }
+
 bool is_image(const Graph& g, ValueId v) {
-  if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.dtype(v) != DType::F32 || g.rank(v) != 4) return false;
+  if (!v.valid() || g.type(v).kind != TypeKind::Tensor || !is_blocked_float(g.dtype(v)) || g.rank(v) != 4) return false;
   for (Dim d : g.dims(v))
     if (!d.is_static() || d.size() < 1) return false;
   return true;
@@ -169,8 +171,11 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   if (!a) return std::nullopt;
   const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
   if (!is_image(g, x) || !is_image(g, w) || !is_image(g, g.result(n)) || a->strides.size() != 2) return std::nullopt;
+  const DType t = g.dtype(g.result(n));
+  if (g.dtype(x) != t) return std::nullopt;
   for (size_t i = 2; i < g.operands(n).size(); ++i)
-    if (g.operand(n, i).valid() && g.dtype(g.operand(n, i)) != DType::F32) return std::nullopt;
+    if (g.operand(n, i).valid() && (i == 2 ? !is_blocked_float(g.dtype(g.operand(n, i))) : g.dtype(g.operand(n, i)) != t))
+      return std::nullopt;
   const ConvChannels c{a->groups, g.dims(w)[1].size(), g.dims(w)[0].size() / a->groups};
   if (c.groups > 1 && c.in == 1) {
     const bool fits = c.out == 1 && windows_fit(g, x, g.dims(w)[2].size(), a->dilations[0],

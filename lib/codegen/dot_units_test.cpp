@@ -1,5 +1,5 @@
-// Integer matmuls and convolutions through the whole cpu pipeline: kernels with dot units must equal the reference evaluator bit
-// for bit, including sums of two products that exceed 16 bits.
+// Matmuls and convolutions through the whole cpu pipeline: kernels with dot units must equal the reference evaluator, of integers
+// bit for bit, including sums of two products that exceed 16 bits.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -36,6 +36,7 @@ struct Net {
   Builder b{m->main()};
   std::vector<eval::HostValue> inputs;
   uint32_t seed = 1;
+  std::string cpu = "generic";
 
   ValueId value(TensorData d, bool weight) {
     const Type type = tensor_type(d.dtype, {d.dims.begin(), d.dims.end()});
@@ -51,12 +52,12 @@ struct Net {
     return value(make_data(t, dims, bytes), true);
   }
   ValueId of(DType t, const std::vector<int64_t>& dims, bool weight = false) { return value(codes(t, dims, seed++), weight); }
-  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true) {
+  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true, DType t = DType::F32) {
     size_t count = 1;
     for (int64_t d : dims) count *= static_cast<size_t>(d);
     std::vector<double> v(count);
     for (size_t i = 0; i < count; ++i) v[i] = static_cast<float>(low + (high - low) * static_cast<double>(i * 7 % 13) / 13);
-    return value(eval::tensor_of(DType::F32, dims, v).tensor, weight);
+    return value(eval::tensor_of(t, dims, v).tensor, weight);
   }
 
   // Compares kernels, as C and interpreted, with the evaluator.
@@ -70,14 +71,16 @@ struct Net {
     LoadedModel model;
     m->name = ForeignText("dots");
     model.module = std::move(m);
-    const auto compiled = compile(std::move(model), "cpu", {}, {}, d);
+    CompileOptions options;
+    options.cpu = cpu;
+    const auto compiled = compile(std::move(model), "cpu", options, {}, d);
     REQUIRE_MESSAGE(compiled.has_value(), d.text());
     const Graph& g = compiled->lir.module->main();
     bool found = false;
     for (NodeId n : g.nodes()) found = found || g.op(n) == expected_op;
     CHECK_MESSAGE(found, name(expected_op));
-    compare(make_kernel_runner(compiled->lir, d), *expected, d, rtol, atol);
-    compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d, rtol, atol);
+    compare(make_kernel_runner(compiled->lir, d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
+    compare(make_interpreting_runner(compiled->lir, "cpu", d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
   }
 
  private:
@@ -146,6 +149,33 @@ TEST_CASE("integer products of awkward shapes and zero points are exact") {
     Net n;
     const ValueId y = product(n, p);
     n.check(y, QMatMul, std::to_string(p.a.back()) + " terms");
+  }
+}
+
+TEST_CASE("products of bf16 run on a processor's dot unit") {
+  struct Halves {
+    std::vector<int64_t> a, b;
+    bool trans_b = false, weight = true, ends = false;
+  };
+  for (const Halves& p : {Halves{{1, 16}, {16, 16}},
+                          {{1, 67}, {67, 37}},
+                          {{7, 13}, {13, 5}, false, true, true},
+                          {{50, 36}, {81, 36}, true, true, true},
+                          {{128, 64}, {64, 70}},
+                          {{33, 64}, {64, 48}, false, false},
+                          {{3, 9, 21}, {33, 21}, true},
+                          {{2, 3, 9, 20}, {3, 20, 18}},
+                          {{800, 17}, {17, 20}, false, true, true}}) {
+    Net n;
+    n.cpu = "zen4";
+    const ValueId x = n.floats(p.a, -1, 1, false, DType::BF16), w = n.floats(p.b, -1, 1, p.weight, DType::BF16);
+    ValueId y = n.b.create(MatMul, {x, w}, MatMulAttrs{.trans_a = false, .trans_b = p.trans_b});
+    if (p.ends) {
+      const int64_t columns = p.trans_b ? p.b[0] : p.b.back();
+      y = n.b.unary(Relu, n.b.add(y, n.floats({columns}, -1, 1, true, DType::BF16)));
+    }
+    n.check(y, p.ends ? FusedMatMulBiasAct : MatMul, std::to_string(p.a.back()) + " terms", 1e-2,
+            2e-2 * std::sqrt(static_cast<double>(p.a.back())));
   }
 }
 

@@ -19,6 +19,7 @@ ConvParts parts_of(const Node& node) {
 BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
                           const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads) {
   BlockedWindows w;
+  w.dtype = node.dtype(0);
   w.batch = node.dims(0)[0].size();
   w.channels = node.dims(0)[1].size();
   w.block = block;
@@ -151,6 +152,8 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.groups = channels->groups;
   n.conv.group_outputs = channels->out;
   n.conv.lanes = out ? out : in;
+  n.conv.weight = node.dtype(1);
+  n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
   return n;
 }
 
@@ -160,12 +163,12 @@ bool lower_blocked_conv(Node& node, const BlockedConvNode& n) {
   const int64_t group_blocks = w.channels / w.block / (n.depthwise ? 1 : conv.groups);
   const auto blocks = [&](Scope& s) { return s.parameter("blocks", Dim(group_blocks)); };
   const bool on_load = !node.prepacked.empty();
-  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(DType::F32, Dim(n.weight_elements()));
+  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(conv.packed(), Dim(n.weight_elements()));
   {
     Scope s(node, "pack");
     s.in(1);
     s.bind({Binding::Kind::Scratch, packed});
-    n.depthwise ? kernel::build_pack_depthwise(s.builder(), w, blocks(s), node.mapping())
+    n.depthwise ? kernel::build_pack_depthwise(s.builder(), w, conv.weight, blocks(s), node.mapping())
                 : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
     s.finish(on_load);
   }
@@ -176,18 +179,19 @@ bool lower_blocked_conv(Node& node, const BlockedConvNode& n) {
     if (image) s.bind({Binding::Kind::Scratch, *image});
     else s.in(0);
   };
-  if (!n.depthwise && w.padded()) {
-    const uint32_t wide = node.scratch(DType::F32, Dim(w.padded_elements()));
+  if (!n.depthwise && conv.copies()) {
+    const uint32_t wide = node.scratch(conv.image(), Dim(w.padded_elements()));
     Scope s(node, "pad");
     bind_image(s);
     s.bind({Binding::Kind::Scratch, wide});
-    kernel::build_pad_blocked(s.builder(), w, s.parameter("blocks", Dim(w.batch * w.channels / w.block)), node.mapping());
+    const Index all = s.parameter("blocks", Dim(w.batch * w.channels / w.block));
+    kernel::build_pad_blocked(s.builder(), w, conv.image(), all, node.mapping());
     s.finish();
     image = wide;
   }
   const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
   std::optional<uint32_t> sums;
-  if (n.row_major_result) sums = node.scratch(DType::F32, Dim(results));
+  if (n.row_major_result) sums = node.scratch(w.dtype, Dim(results));
   Scope s(node);
   s.bind({Binding::Kind::Scratch, packed});
   bind_image(s);

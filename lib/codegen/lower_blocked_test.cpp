@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "backend/c/cpu_dot.h"
+#include "codegen/lowering_cache.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "memory/plan_lir.h"
@@ -24,12 +26,12 @@ struct ConvCase {
 // A net on one image, checked against the evaluator.
 class BlockedNet {
  public:
-  explicit BlockedNet(const codegen::CapabilityRow& row = {}) : row_(row) {}
+  explicit BlockedNet(const codegen::CapabilityRow& row = {}, DType dtype = DType::F32) : row_(row), dtype_(dtype) {}
 
   Graph& g() { return m_->main(); }
 
   ValueId image(std::vector<Dim> dims) {
-    types_.push_back(tensor_type(DType::F32, std::move(dims)));
+    types_.push_back(tensor_type(dtype_, std::move(dims)));
     return b_.input("x" + std::to_string(types_.size()), types_.back());
   }
   ValueId weight(std::vector<int64_t> dims) {
@@ -40,7 +42,7 @@ class BlockedNet {
     t.dims = std::move(dims);
     t.bytes = std::as_bytes(std::span(*values));
     t.owner = values;
-    return b_.constant(std::move(t));
+    return b_.cast(b_.constant(std::move(t)), dtype_);
   }
   ValueId conv(ValueId x, const ConvCase& c, bool bias = false, ValueId residual = {}) {
     const int64_t in = g().dims(x)[1].size() / c.groups;
@@ -85,15 +87,17 @@ class BlockedNet {
     for (NodeId n : g.nodes())
       for (size_t r = 0; r < g.result_count(n); ++r) found += lir->plans[0].layouts.channel_block(g.result(n, r)) > 0;
     CHECK_MESSAGE(found == blocked, name);
+    const double rtol = dtype_ == DType::F32 ? 1e-4 : dtype_ == DType::F16 ? 4e-3 : 4e-2;
     const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
       REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
       for (size_t i = 0; i < expected->size(); ++i) {
-        const auto compared = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);
+        const auto compared = eval::compare((*actual)[i], (*expected)[i], rtol, rtol);
         CHECK_MESSAGE(compared.pass, name << ", " << how << ", output " << i << ": " << compared.message);
       }
     };
     if (row_.mapping.vector_bytes == 64) {
-      const auto runner = make_interpreting_runner(*lir, "cpu", d_);
+      codegen::LoweringCache lowerings(row_);
+      const auto runner = make_interpreting_runner(*lir, "cpu", d_, 0, &lowerings);
       REQUIRE_MESSAGE(runner != nullptr, d_.text());
       agrees(runner->run(inputs, d_), "interpreted");
     }
@@ -104,6 +108,7 @@ class BlockedNet {
 
  private:
   codegen::CapabilityRow row_;
+  DType dtype_;
   std::unique_ptr<Module> m_ = std::make_unique<Module>();
   Diagnostics d_;
   Builder b_{m_->main(), &d_};
@@ -150,10 +155,26 @@ TEST_CASE("convolutions between blocked images of awkward sizes") {
       {"long rows", {1, 3, 4, 45}, {16}, {16}, 1},
       {"windows beyond the end", {1, 3, 6, 6}, {16}, {.channels = 16, .kernel = {1, 1}, .begin = {2, 0}, .end = {0, 3}}, 1},
   };
-  for (const auto& c : cases) {
-    BlockedNet net;
-    net.output(net.conv(net.conv(net.image(c.image), c.first, true), c.second));
-    net.check(c.blocked, c.name);
+  codegen::CapabilityRow dots;
+  dots.mapping = target::cpu_mapping(true);
+  const std::pair<codegen::CapabilityRow, DType> forms[] = {{{}, DType::F32}, {{}, DType::F16}, {dots, DType::BF16}};
+  for (const auto& [row, dtype] : forms)
+    for (const auto& c : cases) {
+      BlockedNet net(row, dtype);
+      net.output(net.conv(net.conv(net.image(c.image), c.first, true), c.second));
+      net.check(c.blocked, c.name);
+    }
+}
+
+TEST_CASE("depthwise windows, residuals and pooling of 16-bit floats keep blocks") {
+  for (DType dtype : {DType::F16, DType::BF16}) {
+    BlockedNet net({}, dtype);
+    const ValueId x = net.conv(net.image({1, 3, 13, 11}), {40}, true);
+    const ValueId alone = net.conv(x, {.channels = 40, .groups = 40}, true, x);
+    const ValueId pooled = net.pool(alone, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false);
+    const ValueId mean = net.pool(pooled, ReduceOp::Mean, {2, 2}, {1, 1}, {0, 0}, {0, 0}, false);
+    net.output(net.conv(net.conv(mean, {40}, true, mean), {8}, true));
+    net.check(5, name(dtype).data());
   }
 }
 

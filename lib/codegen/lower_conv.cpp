@@ -307,7 +307,7 @@ std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& o
   if (const auto blocked = blocked_conv_of(node)) {
     if (!on_load[1]) return {};
     const int64_t elements = blocked->weight_elements();
-    return {{DType::F32, Dim(elements), {1}, kWeightNs * static_cast<double>(elements)}};
+    return {{blocked->conv.packed(), Dim(elements), {1}, kWeightNs * static_cast<double>(elements)}};
   }
   const Conv c = conv_of(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);

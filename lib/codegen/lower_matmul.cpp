@@ -217,7 +217,8 @@ Contraction of_weight(Contraction p, Dim k) {
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-  const Dim rows = p.dots ? t.add(t.ceil_div(p.k, Dim(4)), Dim(1)) : p.k;
+  const Dim words = t.ceil_div(p.k, Dim(kernel::dot_group(p.accumulate)));
+  const Dim rows = !p.dots ? p.k : p.zero_points ? t.add(words, Dim(1)) : words;
   return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
 }
 
@@ -262,7 +263,8 @@ std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
     kernel::constant(g.k, &k);
     if (n > kMostPacked / k) return {};
   }
-  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(p.accumulate, panel_elements(node, p));
+  const uint32_t packed =
+      on_load ? *node.prepacked_operand(1) : node.scratch(p.dots ? DType::I32 : p.accumulate, panel_elements(node, p));
   Scope s(node, "pack");
   const Contraction of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
@@ -490,11 +492,17 @@ Contraction dequantized_contraction(const Node& node) {
   return p;
 }
 
+// Computes a matmul of bf16 on a dot unit where the target has one.
+Contraction with_halves(const Node& node, Contraction p) {
+  p.dots = p.accumulate == DType::F32 && kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
+  return p;
+}
+
 Contraction contraction_of(const Node& node) {
   switch (node.op()) {
     case OpKind::FusedMatMulBiasAct: {
       const auto& a = node.attrs<FusedMatMulAttrs>();
-      Contraction p = contraction_of(node, a.trans_a, a.trans_b, 2, 3);
+      Contraction p = with_halves(node, contraction_of(node, a.trans_a, a.trans_b, 2, 3));
       p.act = a.act;
       return p;
     }
@@ -513,7 +521,7 @@ Contraction contraction_of(const Node& node) {
       return contraction_of(node, false, false, {}, {}, std::move(p));
     }
     case OpKind::DequantMatMul: return dequantized_contraction(node);
-    default: return contraction_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b);
+    default: return with_halves(node, contraction_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b));
   }
 }
 

@@ -53,7 +53,7 @@ bool prepare_measured(const CompileOptions& o, const ProfileRequest& request, Me
   out->inputs = std::move(*inputs);
   out->compiled = compile(std::move(*model), "cpu", o, {}, d);
   if (!out->compiled) return false;
-  out->package = cpu_backend().program(out->compiled->lir, d);
+  out->package = cpu_backend().program(out->compiled->lir, d, out->compiled->lowerings.get());
   if (!out->package) return false;
   note_stage("build");
   out->loaded = LoadedPackage::build(

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "codegen/lowering_cache.h"
 #include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
@@ -46,10 +47,11 @@ std::optional<Reference> reference_values(const CompileOptions& o, const RunRequ
   return eval::evaluate(*model->module, set.inputs, quiet, options) ? std::optional(std::move(out)) : std::nullopt;
 }
 
-std::unique_ptr<KernelRunner> runner_for(const LirModule& lir, const CompileOptions& o, const RunRequest& run, Diagnostics& d) {
-  if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations);
-  if (run.target != "cpu" || run.sanitize) return make_emulated_runner(lir, run.target, d);
-  return make_kernel_runner(lir, d, o.max_operations);
+std::unique_ptr<KernelRunner> runner_for(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
+                                         codegen::LoweringCache* lowerings, Diagnostics& d) {
+  if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
+  if (run.target != "cpu" || run.sanitize) return make_emulated_runner(lir, run.target, d, {}, lowerings);
+  return make_kernel_runner(lir, d, o.max_operations, lowerings);
 }
 
 std::vector<int64_t> index_of(int64_t element, std::span<const int64_t> dims) {
@@ -82,7 +84,9 @@ std::optional<FirstDifference> first_difference(const CompileOptions& o, const R
   for (ValueId v : outputs) names.emplace_back(compared_name(g, v), kind_name(g.op(g.def(v))));
   g.set_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i) g.set_output_name(i, names[i].first);
-  const auto lir = plan_for(run.target, std::move(compiled->lir.module), o, nullptr, quiet);
+  auto& lowerings = compiled->lowerings;
+  if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
+  const auto lir = plan_for(run.target, std::move(compiled->lir.module), o, lowerings.get(), quiet);
   if (!lir) return std::nullopt;
   std::vector<eval::HostValue> got;
   if (run.engine == Engine::Reference) {
@@ -90,7 +94,7 @@ std::optional<FirstDifference> first_difference(const CompileOptions& o, const R
     if (!results) return std::nullopt;
     got = std::move(*results);
   } else {
-    const auto runner = runner_for(*lir, o, run, quiet);
+    const auto runner = runner_for(*lir, o, run, lowerings.get(), quiet);
     auto results = runner ? runner->run(set.inputs, quiet) : std::nullopt;
     if (!results) return std::nullopt;
     got = std::move(*results);

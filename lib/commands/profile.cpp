@@ -109,7 +109,7 @@ std::optional<Profile> profile_model(const CompileOptions& o, const ProfileReque
   if (!inputs) return std::nullopt;
   const auto compiled = compile(std::move(*model), "cpu", o, {}, d);
   if (!compiled) return std::nullopt;
-  const auto package = cpu_backend().program(compiled->lir, d);
+  const auto package = cpu_backend().program(compiled->lir, d, compiled->lowerings.get());
   if (!package) return std::nullopt;
   ::setenv("RLXC_THREADS", std::to_string(request.threads).c_str(), 1);  // read when the package is loaded
   const auto loaded = LoadedPackage::build(

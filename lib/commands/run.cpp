@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/target_traits.h"
+#include "codegen/lowering_cache.h"
 #include "commands/first_difference.h"
 #include "commands/missing_weights.h"
 #include "commands/progress_line.h"
@@ -178,20 +179,24 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
     CompileOptions bounded = o;
     bounded.bounds.merge(bounds);
     if (p->compiled->training) bounded = training_options(bounded, *p->compiled->training);
-    auto planned = plan_for(run.target, std::move(lir.module), bounded, nullptr, d);
+    auto& lowerings = p->compiled->lowerings;
+    if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
+    auto planned = plan_for(run.target, std::move(lir.module), bounded, lowerings.get(), d);
     if (!planned) return false;
     lir = std::move(*planned);
   }
+  codegen::LoweringCache* lowerings = p->compiled->lowerings.get();
   if (run.engine == Engine::Interpreter || run.target != "cpu") {
-    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations)
-                                                   : make_emulated_runner(lir, run.target, d);
+    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings)
+                                                   : make_emulated_runner(lir, run.target, d, {}, lowerings);
     return p->kernels != nullptr;
   }
   EmulationOptions process;
   process.sanitize = run.sanitize;
   process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
   const bool apart = run.sanitize || mesh_of(*lir.module);
-  p->kernels = apart ? make_emulated_runner(lir, run.target, d, process) : make_kernel_runner(lir, d, o.max_operations);
+  p->kernels = apart ? make_emulated_runner(lir, run.target, d, process, lowerings)
+                     : make_kernel_runner(lir, d, o.max_operations, lowerings);
   return p->kernels != nullptr;
 }
 

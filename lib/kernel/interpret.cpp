@@ -341,8 +341,11 @@ class Interpreter {
       case ExprOp::Dot:
         for (size_t c = 0, group = type(0).lanes / n; c < cells; ++c) {
           Value sum = in(2)[c];
-          for (size_t i = c * group; i < (c + 1) * group; ++i)
-            sum = apply(ExprOp::Add, e.type.dtype, sum, from_int(in(0)[i].i * in(1)[i].i), {});
+          for (size_t i = c * group; i < (c + 1) * group; ++i) {
+            const Value product =
+                is_float(e.type.dtype) ? from_float(in(0)[i].f * in(1)[i].f) : from_int(in(0)[i].i * in(1)[i].i);
+            sum = apply(ExprOp::Add, e.type.dtype, sum, product, {});
+          }
           out[c] = sum;
         }
         return;

@@ -46,11 +46,13 @@ struct MatrixUnit {
   FragmentLayout a, b, c;
 };
 
-// Dot units: instructions that add products of small integers exactly: d[i] = c[i] + sum of a[group * i + j] * b[group * i + j]
-// over j < group, modulo 2^bits of the accumulator. Saturating instructions have no row.
+// Dot units: instructions that add products of narrow elements: d[i] = c[i] + sum of a[group * i + j] * b[group * i + j] over
+// j < group. Sums of integers are exact modulo 2^bits of the accumulator; saturating instructions have no row. Sums of floats are
+// rounded in any order, and denormal operands may count as zero.
 struct DotUnit {
   int lanes, group;  // of the accumulator; elements of a and b for each lane
   DType a, b, accumulator;
+  bool operator==(const DotUnit&) const = default;
 };
 
 }  // namespace rlxc::kernel

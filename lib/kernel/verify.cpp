@@ -102,7 +102,8 @@ class Verifier {
     }
     if (e.op == ExprOp::Dot) {
       const bool integers = is_integer(first.dtype) && is_integer(type(1).dtype) && is_integer(e.type.dtype);
-      if (!integers || type(1).lanes != first.lanes || type(2) != e.type || first.lanes % e.type.lanes)
+      const bool floats = first.dtype == DType::BF16 && type(1).dtype == DType::BF16 && e.type.dtype == DType::F32;
+      if ((!integers && !floats) || type(1).lanes != first.lanes || type(2) != e.type || first.lanes % e.type.lanes)
         bad("operands are not those of a dot unit");
       return;
     }

@@ -459,7 +459,7 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .env = "RLX_KERNEL_DISPATCH",
      .choices = "native=force_native=ForceNative|common=force_common=ForceCommon", .in_manifest = true,
      .help = "prefer native kernels, or decompose every op that has a decomposition"},
-    {.key = "cpu", .flag = "--cpu", .field = &CompileOptions::cpu, .group = Group::Passes, .commands = kCompile, .value = "NAME",
+    {.key = "cpu", .flag = "--cpu", .field = &CompileOptions::cpu, .group = Group::Passes, .commands = kPassCommands, .value = "NAME",
      .in_manifest = true,
      .help = "processor for which the cpu target makes kernels: native (this one), zen4, skylake-avx512, sapphirerapids, zen3, "
              "haswell, neoverse-n1, apple-m1, or generic"},

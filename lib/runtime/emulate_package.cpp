@@ -27,8 +27,8 @@ class EmulatedRunner : public KernelRunner {
     if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
   }
 
-  bool build(const LirModule& lir, Diagnostics& d) {
-    auto emitted = backend_.emit(lir, packing_, d);
+  bool build(const LirModule& lir, codegen::LoweringCache* lowerings, Diagnostics& d) {
+    auto emitted = backend_.emit(lir, packing_, d, lowerings);
     if (!emitted) return false;
     package_ = std::move(emitted->program);
     folder_ = std::make_unique<target::WorkFolder>(options_.folder);
@@ -183,10 +183,10 @@ class EmulatedRunner : public KernelRunner {
 }  // namespace
 
 std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
-                                                   const EmulationOptions& options) {
+                                                   const EmulationOptions& options, codegen::LoweringCache* lowerings) {
   const Backend& backend = *find_backend(target);
   auto runner = std::make_unique<EmulatedRunner>(backend, options);
-  return runner->build(lir, d) ? std::move(runner) : nullptr;
+  return runner->build(lir, lowerings, d) ? std::move(runner) : nullptr;
 }
 
 }  // namespace rlxc

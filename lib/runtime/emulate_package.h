@@ -18,8 +18,9 @@ struct EmulationOptions {
   std::string model_folder;  // cpu: reads large weights from the model's files in it; empty: copies all to the package
 };
 
-// Returns null with Code::UnsupportedOnTarget or Code::ToolFailed. The module must outlive the runner.
+// Returns null with Code::UnsupportedOnTarget or Code::ToolFailed. The module must outlive the runner. `lowerings` as for
+// make_kernel_runner.
 std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule&, const std::string& target, Diagnostics&,
-                                                   const EmulationOptions& = {});
+                                                   const EmulationOptions& = {}, codegen::LoweringCache* lowerings = nullptr);
 
 }  // namespace rlxc

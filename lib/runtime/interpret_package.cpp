@@ -84,13 +84,13 @@ class InterpretingRunner : public KernelRunner {
  public:
   InterpretingRunner(std::string target, uint64_t max_operations) : target_(std::move(target)), max_operations_(max_operations) {}
 
-  bool build(const LirModule& lir, Diagnostics& d) {
+  bool build(const LirModule& lir, codegen::LoweringCache* lowerings, Diagnostics& d) {
     const Backend& backend = *find_backend(target_);
     if (!backend.info.language) {
       d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
       return false;
     }
-    package_ = backend.program(lir, d);
+    package_ = backend.program(lir, d, lowerings);
     if (!package_) return false;
     if (package_->mesh) {
       d.error(Code::UnsupportedOnTarget,
@@ -154,9 +154,9 @@ class InterpretingRunner : public KernelRunner {
 }  // namespace
 
 std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
-                                                       uint64_t max_operations) {
+                                                       uint64_t max_operations, codegen::LoweringCache* lowerings) {
   auto runner = std::make_unique<InterpretingRunner>(target, max_operations);
-  return runner->build(lir, d) ? std::move(runner) : nullptr;
+  return runner->build(lir, lowerings, d) ? std::move(runner) : nullptr;
 }
 
 }  // namespace rlxc

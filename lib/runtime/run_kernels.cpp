@@ -8,8 +8,8 @@ namespace {
 
 class PackageRunner : public KernelRunner {
  public:
-  bool build(const LirModule& lir, uint64_t max_operations, Diagnostics& d) {
-    package_ = cpu_backend().program(lir, d);
+  bool build(const LirModule& lir, uint64_t max_operations, codegen::LoweringCache* lowerings, Diagnostics& d) {
+    package_ = cpu_backend().program(lir, d, lowerings);
     if (package_) loaded_ = LoadedPackage::build(*package_, {.max_operations = max_operations}, d);
     return loaded_ != nullptr;
   }
@@ -24,9 +24,10 @@ class PackageRunner : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d, uint64_t max_operations) {
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d, uint64_t max_operations,
+                                                 codegen::LoweringCache* lowerings) {
   auto runner = std::make_unique<PackageRunner>();
-  return runner->build(lir, max_operations, d) ? std::move(runner) : nullptr;
+  return runner->build(lir, max_operations, lowerings, d) ? std::move(runner) : nullptr;
 }
 
 }  // namespace rlxc

@@ -9,6 +9,10 @@
 
 namespace rlxc {
 
+namespace codegen {
+class LoweringCache;
+}
+
 class KernelRunner {
  public:
   virtual ~KernelRunner() = default;
@@ -16,7 +20,9 @@ class KernelRunner {
 };
 
 // Returns null with Code::UnsupportedOnTarget (for every node without a kernel) or Code::ToolFailed. A run fails with
-// Code::TooLarge if its loops take more than max_operations; 0: no limit.
-std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule&, Diagnostics&, uint64_t max_operations = 0);
+// Code::TooLarge if its loops take more than max_operations; 0: no limit. `lowerings`: of the module, if it was planned for
+// another processor than the target's default.
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule&, Diagnostics&, uint64_t max_operations = 0,
+                                                 codegen::LoweringCache* lowerings = nullptr);
 
 }  // namespace rlxc

@@ -5,12 +5,14 @@
 
 namespace rlxc::target {
 
-// The units of every processor, with one instruction or several.
-inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32}};
+// The units: that of integers is worth it on every processor, with one instruction or several; that of bf16 where it is one
+// instruction.
+inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32},
+                                                   {16, 2, DType::BF16, DType::BF16, DType::F32}};
 
-constexpr kernel::Mapping cpu_mapping() {
+constexpr kernel::Mapping cpu_mapping(bool bf16 = false) {
   kernel::Mapping m;
-  m.dot_units = kCpuDotUnits;
+  m.dot_units = std::span(kCpuDotUnits).first(bf16 ? 2 : 1);
   return m;
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/builder.h"
+#include "support/half.h"
 #include "support/native.h"
 
 using namespace rlxc;
@@ -20,6 +21,18 @@ Kernel sums_of_products(int64_t n, int lanes) {
   b.loop("i", n / (4 * lanes), [&](Expr i) {
     const Expr at = i * (4 * lanes);
     y.store(i * lanes, dot(x.load(at, 4 * lanes), w.load(at, 4 * lanes), c.load(i * lanes, lanes)));
+  });
+  return b.finish();
+}
+
+// The same for bf16 and f32.
+Kernel sums_of_brain_products(int64_t n, int lanes) {
+  kernel::Builder b("brain_sums_" + std::to_string(lanes));
+  const Buf x = b.input("a", DType::BF16, n), w = b.input("b", DType::BF16, n), c = b.input("c", DType::F32, n / 2),
+            y = b.output("y", DType::F32, n / 2);
+  b.loop("i", n / (2 * lanes), [&](Expr i) {
+    const Expr at = i * (2 * lanes);
+    y.store(i * lanes, dot(x.load(at, 2 * lanes), w.load(at, 2 * lanes), c.load(i * lanes, lanes)));
   });
   return b.finish();
 }
@@ -68,6 +81,44 @@ TEST_CASE("dot units are exact on every instruction set") {
       REQUIRE_MESSAGE(module, error);
       for (size_t k = 0; k < all.size(); ++k) {
         std::ranges::fill(y, 0);
+        void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
+        module->call(k, buffers, {});
+        CHECK(y == expected);
+      }
+    }
+}
+
+TEST_CASE("dot units of bf16 add small integers exactly on every instruction set") {
+  constexpr int64_t kCount = 2 * 64;
+  std::vector<uint16_t> a(kCount), w(kCount);
+  std::vector<float> c(kCount / 2), y(kCount / 2), expected(kCount / 2);
+  const auto small = [](size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 255) - 127); };
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = float_to_bf16(small(i)), w[i] = float_to_bf16(small(i * 5 + 3));
+    c[i / 2] = static_cast<float>(i) * 1021;
+  }
+  for (size_t i = 0; i < c.size(); ++i)
+    expected[i] = c[i] + small(2 * i) * small(10 * i + 3) + small(2 * i + 1) * small(10 * i + 8);
+  std::vector<InstructionSet> sets = {{"-march=native", true}};
+#if defined(__x86_64__)
+  sets = {{"-march=native", true},
+          {"-mno-avx2", true},
+          {"-mavx2", __builtin_cpu_supports("avx2") != 0},
+          {"-mavx512bf16", __builtin_cpu_supports("avx512bf16") != 0}};
+#endif
+  std::vector<Kernel> kernels;
+  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_brain_products(kCount, lanes));
+  std::vector<const Kernel*> all;
+  for (const Kernel& k : kernels) all.push_back(&k);
+  for (const char* compiler : {"gcc", "clang"})
+    for (const InstructionSet& set : sets) {
+      if (!set.runs) continue;
+      INFO(compiler << " " << set.flag);
+      std::string error;
+      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O2", "-Wall", "-Wextra", set.flag}}, &error);
+      REQUIRE_MESSAGE(module, error);
+      for (size_t k = 0; k < all.size(); ++k) {
+        std::ranges::fill(y, 0.0F);
         void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
         module->call(k, buffers, {});
         CHECK(y == expected);

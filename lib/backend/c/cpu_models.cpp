@@ -8,11 +8,13 @@ namespace rlxc::target {
 namespace {
 
 // `generic` has the widest vectors, which a C compiler splits where they are narrower.
-constexpr CpuModel kCpus[] = {{kGenericCpu, 64, 32}, {"zen4", 64, 32},    {"skylake-avx512", 64, 32}, {"sapphirerapids", 64, 32},
-                              {"zen3", 32, 16},      {"haswell", 32, 16}, {"neoverse-n1", 16, 32},    {"apple-m1", 16, 32}};
+constexpr CpuModel kCpus[] = {
+    {kGenericCpu, 64, 32}, {"zen4", 64, 32, true}, {"skylake-avx512", 64, 32}, {"sapphirerapids", 64, 32, true},
+    {"zen3", 32, 16},      {"haswell", 32, 16},    {"neoverse-n1", 16, 32},    {"apple-m1", 16, 32}};
 
 std::string_view native_name() {
 #if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bf16")) return "zen4";
   if (__builtin_cpu_supports("avx512f")) return "skylake-avx512";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "haswell";
 #elif defined(__aarch64__)
@@ -36,7 +38,7 @@ std::string cpu_names() {
 }
 
 kernel::Mapping cpu_mapping(const CpuModel& c) {
-  kernel::Mapping m = cpu_mapping();
+  kernel::Mapping m = cpu_mapping(c.bf16);
   m.vector_bytes = m.load_bytes = c.vector_bytes;
   m.vector_registers = c.vector_registers;
   return m;

@@ -10,11 +10,13 @@ namespace rlxc::target {
 
 inline constexpr std::string_view kGenericCpu = "generic";
 
-// Vectors and registers of a processor. Tiles follow from them: the sums of a tile, a row of weights and an element of the other
-// operand fill the registers (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016).
+// Vectors and registers of a processor, and whether it has dot products of bf16. Tiles follow from them: the sums of a tile, a
+// row of weights and an element of the other operand fill the registers (Low et al., "Analytical Modeling Is Enough for
+// High-Performance BLIS", 2016).
 struct CpuModel {
   std::string_view name;
   int vector_bytes, vector_registers;
+  bool bf16 = false;
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.

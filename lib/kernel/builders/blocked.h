@@ -1,7 +1,7 @@
 // Convolution and pooling on CPU threads for images whose channels are in blocks of a vector (NCHW16c, NCHW8c): a weight or a
-// result is a vector, an element of the image is broadcast. Values are f32, sizes constants. Kernels take the number of blocks as
-// an argument (`blocks`), so that layers which differ in their channels alone share one. After Georganas et al. ("Anatomy of
-// High-Performance Deep Learning Convolutions on SIMD Architectures", 2018).
+// result is a vector, an element of the image is broadcast. Values are f32, f16 or bf16, sums f32, sizes constants. Kernels take
+// the number of blocks as an argument (`blocks`), so that layers which differ in their channels alone share one. After Georganas
+// et al. ("Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures", 2018).
 #pragma once
 #include <array>
 #include <functional>
@@ -13,18 +13,21 @@ namespace rlxc::kernel {
 
 // The windows of an image [batch][channels / block][height][width][block]. A block of 1 is the row-major image.
 struct BlockedWindows {
+  DType dtype = DType::F32;  // of image, residual and result
   int64_t batch = 1, channels = 1, block = 1;
   std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{};  // pad: before the image
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
   // Elements along an axis from the first of the first window to the last of the last one.
   int64_t span(size_t axis) const { return (out[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1; }
-  bool padded() const;  // whether a window reaches beyond the image
-  int64_t padded_elements() const { return batch * channels * span(0) * span(1); }
+  bool padded() const;                                                            // whether a window reaches beyond the image
+  int64_t extent(size_t axis) const { return padded() ? span(axis) : in[axis]; }  // of the image with its padding
+  int64_t padded_elements() const { return batch * channels * extent(0) * extent(1); }
 };
 
-// Adds x and the image with its padding, [batch][channels / block][span][span][block]. `blocks`: of all images.
-void build_pad_blocked(Builder&, const BlockedWindows&, Index blocks, const Mapping&);
+// Adds x and the image with its padding as elements of type `to`, [batch][channels / block][extent][extent][block]. `blocks`: of
+// all images.
+void build_pad_blocked(Builder&, const BlockedWindows&, DType to, Index blocks, const Mapping&);
 
 // Applied to a vector of sums: bias (stride 1 over channels), residual (laid out as the result), activation.
 struct BlockedEpilogue {
@@ -37,24 +40,32 @@ struct BlockedEpilogue {
 struct BlockedConv {
   BlockedWindows windows;
   int64_t groups = 1, group_outputs = 1, lanes = 16;
+  DType weight = DType::F32;
+  bool dots = false;  // on a dot unit of bf16 (conv_fits_blocked_dots)
   BlockedEpilogue epilogue;
 
   int64_t depth() const { return windows.channels / groups * windows.taps(); }  // products of a sum
   int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }        // of a group's results
-  int64_t weight_elements() const { return groups * blocks() * lanes * depth(); }
+  int64_t weight_elements() const { return groups * blocks() * lanes * depth() / group(); }
+  int64_t group() const { return dots ? 2 : 1; }                                // channels of a product
+  DType packed() const { return dots ? DType::I32 : DType::F32; }               // weights: words of two channels
+  DType image() const { return dots ? DType::BF16 : DType::F32; }               // as tiles read it
+  bool copies() const { return windows.padded() || windows.dtype != image(); }  // whether the image is copied for them
 };
 
+bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
+
 // Packs w [groups * group_outputs, channels / groups, kernel...] in the order in which tiles read it: [group][panel][depth][panel
-// vectors][lanes], where depth is [channel / block][kernel...][block]. `blocks`: of a group's image. Adds w, out.
+// vectors][lanes], where depth is [channel / block][kernel...][block / group()]. `blocks`: of a group's image. Adds w, out.
 void build_pack_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
-// Adds packed weights, image (with its padding if windows are padded), [bias], [residual], y. `band`: tiles_per_task() or an
-// argument of that value.
+// Adds packed weights, image (the result of build_pad_blocked if it copies), [bias], [residual], y. `band`: tiles_per_task() or
+// an argument of that value.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);
 int64_t tiles_per_task(const BlockedConv&, const Mapping&);
 
-// A convolution of single channels. Packs w [channels, 1, kernel...] as [channels / block][kernel...][block]. `blocks`: of an
-// image. Adds w, out.
-void build_pack_depthwise(Builder&, const BlockedWindows&, Index blocks, const Mapping&);
+// A convolution of single channels. Packs w [channels, 1, kernel...] as [channels / block][kernel...][block] of f32. `blocks`: of
+// an image. Adds w, out.
+void build_pack_depthwise(Builder&, const BlockedWindows&, DType weight, Index blocks, const Mapping&);
 // Adds packed weights, x (without padding), [bias], [residual], y.
 void build_depthwise_blocked(Builder&, const BlockedWindows&, const BlockedEpilogue&, Index blocks, const Mapping&);
 

@@ -32,8 +32,8 @@ int64_t piece(int64_t size, int64_t most) {
 struct TileShape {
   TileShape(const BlockedConv& s, const Mapping& m) : vectors(panel_vectors(s)), out(s.windows.out) {
     const BlockedWindows& w = s.windows;
-    pitch = (w.padded() ? w.span(1) : w.in[1]) * w.block;
-    plane = (w.padded() ? w.span(0) : w.in[0]) * pitch;
+    pitch = w.extent(1) * w.block;
+    plane = w.extent(0) * pitch;
     // Positions of a window of one element are one row.
     if (w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && w.in == w.out && !w.padded()) out = {1, w.out[0] * w.out[1]};
     // A tile holds its sums, a row of weights and a broadcast element in registers.
@@ -68,15 +68,16 @@ class BlockedTiles {
         t_(s, m),
         blocks_(blocks.in(b.kernel())),
         band_(band.in(b.kernel())),
-        depth_(blocks_ * (w_.taps() * w_.block)) {}
+        group_(s.group()),
+        depth_(blocks_ * (w_.taps() * w_.block / group_)) {}
 
   void run() {
     const int64_t positions = w_.out[0] * w_.out[1];
-    weights_ = b_.input("w", DType::F32, depth_ * (s_.groups * s_.blocks() * s_.lanes));
-    image_ = b_.input("image", DType::F32, blocks_ * (w_.batch * s_.groups * t_.plane));
+    weights_ = b_.input("w", s_.packed(), depth_ * (s_.groups * s_.blocks() * s_.lanes));
+    image_ = b_.input("image", s_.image(), blocks_ * (w_.batch * s_.groups * t_.plane));
     for (const auto* o : {&s_.epilogue.bias, &s_.epilogue.residual})
-      extras_.push_back(*o ? b_.input((*o)->name, DType::F32, (*o)->extent) : Buf());
-    y_ = b_.output("y", DType::F32, w_.batch * s_.groups * s_.blocks() * s_.lanes * positions);
+      extras_.push_back(*o ? b_.input((*o)->name, (*o)->dtype, (*o)->extent) : Buf());
+    y_ = b_.output("y", w_.dtype, w_.batch * s_.groups * s_.blocks() * s_.lanes * positions);
     const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
     // A product takes less time than moving a byte.
     const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
@@ -119,10 +120,10 @@ class BlockedTiles {
   void fetch_begin(int64_t vectors, Expr t) {
     fetched_ = 0;
     if (w_.block % kTermsOfStep != 0) return;
-    const int64_t lines = kTermsOfStep * vectors * s_.lanes / kLineElements;  // of the panel, for each step
+    const int64_t lines = kTermsOfStep / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
     fetched_ = std::clamp<int64_t>((lines + t_.band - 1) / t_.band, 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
-    const Expr share = depth_ / kTermsOfStep * (fetched_ * kLineElements);
+    const Expr share = depth_ / (kTermsOfStep / group_) * (fetched_ * kLineElements);
     next_ = b_.let("next", from_ + depth_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
   }
 
@@ -132,18 +133,22 @@ class BlockedTiles {
       sums.push_back(b_.variable("sum", broadcast(b_.f32(0), static_cast<int>(s_.lanes))));
     const Expr start = b_.let("start", in_ + row * (w_.stride[0] * t_.pitch) + column * (w_.stride[1] * w_.block));
     const int64_t width = vectors * s_.lanes;
-    // Adds the products of one channel of all pixels.
+    // Adds the products of one channel of all pixels, or of two on a dot unit.
     const auto step = [&](Expr image, Expr weights, int64_t c) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors; ++v)
-        w.push_back(b_.let("w", weights_.load(weights + (c * width + v * s_.lanes), static_cast<int>(s_.lanes))));
+        w.push_back(
+            b_.let("w", factor(weights_.load(weights + (c / group_ * width + v * s_.lanes), static_cast<int>(s_.lanes)))));
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t q = 0; q < columns; ++q) {
           const int64_t at = r * w_.stride[0] * t_.pitch + q * w_.stride[1] * w_.block + c;
-          const Expr x = b_.let("x", broadcast(image_.load(image + at), static_cast<int>(s_.lanes)));
+          const Expr pixel = image_.load(image + at, static_cast<int>(group_));
+          const Expr word = s_.dots ? bitcast_to(pixel, Type(DType::I32)) : pixel;
+          const Expr x = b_.let("x", factor(broadcast(word, static_cast<int>(s_.lanes))));
           for (int64_t v = 0; v < vectors; ++v) {
             Buf& sum = sums[static_cast<size_t>((r * columns + q) * vectors + v)];
-            sum.set(fma(x, w[static_cast<size_t>(v)], sum.get()));
+            const Expr y = w[static_cast<size_t>(v)];
+            sum.set(s_.dots ? dot(x, y, sum.get()) : fma(x, y, sum.get()));
           }
         }
     };
@@ -159,9 +164,9 @@ class BlockedTiles {
           b_.loop("u", w_.block / unrolled, [&](Expr u) {
             const Expr number = b_.let("number", (taps + kx * w_.block) / unrolled + u);
             const Expr image = b_.let("at", line + kx * (w_.dilation[1] * w_.block) + u * unrolled);
-            const Expr weights = b_.let("weights", from_ + number * (unrolled * width));
+            const Expr weights = b_.let("weights", from_ + number * (unrolled / group_ * width));
             fetch(number);
-            for (int64_t c = 0; c < unrolled; ++c) step(image, weights, c);
+            for (int64_t c = 0; c < unrolled; c += group_) step(image, weights, c);
           });
         };
         if (w_.block > 1 || w_.kernel[1] > kTermsOfStep) return b_.loop("kx", w_.kernel[1], tap);
@@ -171,20 +176,23 @@ class BlockedTiles {
     write(sums, vectors, row, column, rows, columns);
   }
 
+  // A vector of words as the dot unit reads it.
+  Expr factor(Expr v) const { return s_.dots ? bitcast_to(v, Type(DType::BF16, 2 * v.lanes())) : v; }
+
   void write(const std::vector<Buf>& sums, int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns) {
     const int lanes = static_cast<int>(s_.lanes);
     const int64_t positions = w_.out[0] * w_.out[1];
     for (int64_t v = 0; v < vectors; ++v) {
       const Expr at = b_.let("at", to_ + (row * t_.out[1] + column + v * positions) * s_.lanes);
       Expr bias;
-      if (s_.epilogue.bias) bias = b_.let("bias", extras_[0].load((block0_ + v) * s_.lanes, lanes));
+      if (s_.epilogue.bias) bias = b_.let("bias", cast_to(extras_[0].load((block0_ + v) * s_.lanes, lanes), DType::F32));
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t q = 0; q < columns; ++q) {
           Expr y = sums[static_cast<size_t>((r * columns + q) * vectors + v)].get();
           const int64_t pixel = (r * t_.out[1] + q) * s_.lanes;
           if (s_.epilogue.bias) y = y + bias;
-          if (s_.epilogue.residual) y = y + extras_[1].load(at + pixel, lanes);
-          y_.store(at + pixel, s_.epilogue.act ? s_.epilogue.act(y) : y);
+          if (s_.epilogue.residual) y = y + cast_to(extras_[1].load(at + pixel, lanes), DType::F32);
+          y_.store(at + pixel, cast_to(s_.epilogue.act ? s_.epilogue.act(y) : y, w_.dtype));
         }
     }
   }
@@ -194,7 +202,9 @@ class BlockedTiles {
   const Mapping& m_;
   const BlockedWindows& w_;
   const TileShape t_;
-  const Expr blocks_, band_, depth_;
+  const Expr blocks_, band_;
+  const int64_t group_;  // channels of a product
+  const Expr depth_;     // products of a sum
   int64_t fetched_ = 0;  // lines per step
   Buf weights_, image_, y_;
   std::vector<Buf> extras_;
@@ -209,12 +219,12 @@ bool BlockedWindows::padded() const {
   return false;
 }
 
-void build_pad_blocked(Builder& b, const BlockedWindows& w, Index blocks, const Mapping& m) {
+void build_pad_blocked(Builder& b, const BlockedWindows& w, DType type, Index blocks, const Mapping& m) {
   const Expr all = blocks.in(b.kernel());
-  const int64_t from_pitch = w.in[1] * w.block, to_pitch = w.span(1) * w.block;
+  const int64_t from_pitch = w.in[1] * w.block, to_pitch = w.extent(1) * w.block;
   const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(to_pitch - left, 0, from_pitch);
-  Buf x = b.input("x", DType::F32, all * (w.in[0] * from_pitch));
-  Buf y = b.output("image", DType::F32, all * (w.span(0) * to_pitch));
+  Buf x = b.input("x", w.dtype, all * (w.in[0] * from_pitch));
+  Buf y = b.output("image", type, all * (w.extent(0) * to_pitch));
   // Calls body(first, lanes) for vectors, then for the remaining elements.
   const auto each = [&](int64_t count, const std::function<void(Expr, int)>& body) {
     int lanes = m.vector_lanes(4);
@@ -223,17 +233,17 @@ void build_pad_blocked(Builder& b, const BlockedWindows& w, Index blocks, const 
     b.loop("v", count / lanes, [&](Expr v) { body(v * lanes, lanes); });
     if (count % lanes) b.loop("e", count % lanes, [&](Expr e) { body(e + count / lanes * lanes, 1); });
   };
-  for_each(b, m, "row", all * w.span(0), 8 * to_pitch, [&](Expr row) {
-    const Expr line = b.let("line", row % w.span(0) - w.pad[0]), to = b.let("to", row * to_pitch);
+  for_each(b, m, "row", all * w.extent(0), 8 * to_pitch, [&](Expr row) {
+    const Expr line = b.let("line", row % w.extent(0) - w.pad[0]), to = b.let("to", row * to_pitch);
     const auto zero = [&](Expr at, int64_t count) {
-      each(count, [&](Expr i, int lanes) { y.store(at + i, broadcast(b.f32(0), lanes)); });
+      each(count, [&](Expr i, int lanes) { y.store(at + i, broadcast(cast_to(b.f32(0), type), lanes)); });
     };
     b.when(
         line >= 0 && line < w.in[0],
         [&] {
-          const Expr from = b.let("from", (row / w.span(0) * w.in[0] + line) * from_pitch);
+          const Expr from = b.let("from", (row / w.extent(0) * w.in[0] + line) * from_pitch);
           zero(to, std::min(left, to_pitch));
-          each(copied, [&](Expr i, int lanes) { y.store(to + left + i, x.load(from + i, lanes)); });
+          each(copied, [&](Expr i, int lanes) { y.store(to + left + i, cast_to(x.load(from + i, lanes), type)); });
           zero(to + left + copied, to_pitch - std::min(left, to_pitch) - copied);
         },
         [&] { zero(to, to_pitch); });
@@ -245,23 +255,30 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
   const int64_t taps = w.taps(), lanes = s.lanes;
   const PanelVectors vectors = panel_vectors(s);
   const Expr channels = blocks.in(b.kernel()) * w.block, depth = channels * taps;
-  Buf from = b.input("w", DType::F32, depth * (s.groups * s.group_outputs));
-  Buf to = b.output("out", DType::F32, depth * (s.groups * s.blocks() * lanes));
+  Buf from = b.input("w", s.weight, depth * (s.groups * s.group_outputs));
+  Buf to = b.output("out", s.packed(), depth / s.group() * (s.groups * s.blocks() * lanes));
   for_each(b, m, "block", s.groups * s.blocks(), 1 << 16, [&](Expr block) {
     const Expr own = b.let("own", block % s.blocks()), panel = b.let("panel", own / vectors.all);
     const int64_t whole = s.blocks() / vectors.all;
     const Expr width = vectors.last == 0 ? b.i64(vectors.all * lanes)
                                          : b.let("width", select(panel < whole, b.i64(vectors.all), b.i64(vectors.last)) * lanes);
-    const Expr base = b.let("base", (block - own % vectors.all) * lanes * depth + own % vectors.all * lanes);
+    const Expr base = b.let("base", (block - own % vectors.all) * lanes * (depth / s.group()) + own % vectors.all * lanes);
     const Expr first = b.let("first", (block / s.blocks() * s.group_outputs + own * lanes) * depth);
     const Expr outputs =
         s.group_outputs % lanes == 0 ? b.i64(lanes) : b.let("outputs", min(s.group_outputs - own * lanes, lanes));
-    b.loop("c", channels, [&](Expr c) {
+    const auto word = [&](Expr at, int64_t channel) {
+      return cast_to(bitcast_to(cast_to(from[at + channel * taps], DType::BF16), DType::U16), DType::I32) << 16 * channel;
+    };
+    b.loop("c", channels / s.group(), [&](Expr number) {
+      const Expr c = number * s.group();
       b.loop("tap", taps, [&](Expr tap) {
-        const Expr step = (c / w.block * taps + tap) * w.block + c % w.block;
+        const Expr step = ((c / w.block * taps + tap) * w.block + c % w.block) / s.group();
         const Expr at = b.let("at", base + step * width), source = b.let("source", first + c * taps + tap);
-        b.loop("o", outputs, [&](Expr o) { to.store(at + o, from[source + o * depth]); });
-        b.loop("o", lanes - outputs, [&](Expr o) { to.store(at + outputs + o, b.f32(0)); });
+        b.loop("o", outputs, [&](Expr o) {
+          const Expr own_source = source + o * depth;
+          to.store(at + o, s.dots ? word(own_source, 0) | word(own_source, 1) : cast_to(from[own_source], DType::F32));
+        });
+        b.loop("o", lanes - outputs, [&](Expr o) { to.store(at + outputs + o, cast_to(b.f32(0), s.packed())); });
       });
     });
   });
@@ -270,6 +287,15 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
 void build_conv_blocked(Builder& b, const BlockedConv& s, Index blocks, Index band, const Mapping& m) {
   BlockedTiles(b, s, blocks, band, m).run();
 }
+
+bool conv_fits_blocked_dots(const BlockedConv& s, const Mapping& m) {
+  const auto fits = [&](const DotUnit& u) {
+    return u.a == DType::BF16 && u.b == DType::BF16 && u.accumulator == DType::F32 && u.group == 2 && u.lanes == s.lanes;
+  };
+  const bool halves = s.windows.dtype == DType::BF16 && s.weight == DType::BF16;
+  return halves && s.windows.block % kTermsOfStep == 0 && std::ranges::any_of(m.dot_units, fits);
+}
+
 int64_t tiles_per_task(const BlockedConv& s, const Mapping& m) { return TileShape(s, m).band; }
 
 }  // namespace rlxc::kernel

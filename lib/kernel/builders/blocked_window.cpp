@@ -23,9 +23,9 @@ class BlockedRows {
     band_ = (w.out[0] + bands - 1) / bands;
   }
 
-  void add_image() { x_ = b_.input("x", DType::F32, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1])); }
+  void add_image() { x_ = b_.input("x", w_.dtype, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1])); }
   Expr result_elements() const { return blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1]); }
-  Buf add_result() { return b_.output("y", DType::F32, result_elements()); }
+  Buf add_result() { return b_.output("y", w_.dtype, result_elements()); }
 
   // Calls begin(block of channels), then tile(row, column, count, window of the first pixel) for neighbouring pixels of a row.
   void each(const std::function<Expr(Kernel*)>& padding, const std::function<void(Expr)>& begin,
@@ -60,7 +60,7 @@ class BlockedRows {
     const auto one = [&](Expr ky, Expr kx) {
       begin(ky * w_.kernel[1] + kx);
       const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * w_.block);
-      for (int64_t i = 0; i < count; ++i) body(i, from_.load(at + i * w_.stride[1] * w_.block, lanes_));
+      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * w_.block, lanes_), DType::F32));
     };
     if (w_.taps() > kMostTaps)
       return b_.loop("ky", w_.kernel[0], [&](Expr ky) { b_.loop("kx", w_.kernel[1], [&](Expr kx) { one(ky, kx); }); });
@@ -88,8 +88,9 @@ class BlockedRows {
           [&] {
             const Expr source = b_.let("source", (plane * w_.in[0] + line) * (w_.in[1] * w_.block));
             fill(0, left);
-            b_.loop("p", copied,
-                    [&](Expr p) { from_.store(to + (p + left) * w_.block, x_.load(source + p * w_.block, lanes_)); });
+            b_.loop("p", copied, [&](Expr p) {
+              from_.store(to + (p + left) * w_.block, cast_to(x_.load(source + p * w_.block, lanes_), DType::F32));
+            });
             fill(left + copied, width - left - copied);
           },
           [&] { fill(0, width); });
@@ -109,13 +110,13 @@ class BlockedRows {
 
 }  // namespace
 
-void build_pack_depthwise(Builder& b, const BlockedWindows& w, Index blocks, const Mapping& m) {
+void build_pack_depthwise(Builder& b, const BlockedWindows& w, DType weight, Index blocks, const Mapping& m) {
   const int64_t taps = w.taps();
   const Expr channels = blocks.in(b.kernel()) * w.block;
-  Buf from = b.input("w", DType::F32, channels * taps), to = b.output("out", DType::F32, channels * taps);
+  Buf from = b.input("w", weight, channels * taps), to = b.output("out", DType::F32, channels * taps);
   for_each(b, m, "channel", channels, 8 * taps, [&](Expr c) {
     const Expr base = b.let("base", c / w.block * (taps * w.block) + c % w.block);
-    b.loop("tap", taps, [&](Expr tap) { to.store(base + tap * w.block, from[c * taps + tap]); });
+    b.loop("tap", taps, [&](Expr tap) { to.store(base + tap * w.block, cast_to(from[c * taps + tap], DType::F32)); });
   });
 }
 
@@ -124,8 +125,8 @@ void build_depthwise_blocked(Builder& b, const BlockedWindows& w, const BlockedE
   Buf weights = b.input("w", DType::F32, blocks.in(b.kernel()) * (w.block * w.taps()));
   rows.add_image();
   Buf bias, residual;
-  if (e.bias) bias = b.input(e.bias->name, DType::F32, blocks.in(b.kernel()) * w.block);
-  if (e.residual) residual = b.input(e.residual->name, DType::F32, rows.result_elements());
+  if (e.bias) bias = b.input(e.bias->name, e.bias->dtype, blocks.in(b.kernel()) * w.block);
+  if (e.residual) residual = b.input(e.residual->name, e.residual->dtype, rows.result_elements());
   Buf y = rows.add_result();
   Expr block;
   const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
@@ -141,9 +142,9 @@ void build_depthwise_blocked(Builder& b, const BlockedWindows& w, const BlockedE
     const Expr at = b.let("at", rows.place(row, column));
     for (int64_t i = 0; i < count; ++i) {
       Expr v = sums[static_cast<size_t>(i)].get();
-      if (e.bias) v = v + bias.load(block * w.block, rows.lanes());
-      if (e.residual) v = v + residual.load(at + i * w.block, rows.lanes());
-      y.store(at + i * w.block, e.act ? e.act(v) : v);
+      if (e.bias) v = v + cast_to(bias.load(block * w.block, rows.lanes()), DType::F32);
+      if (e.residual) v = v + cast_to(residual.load(at + i * w.block, rows.lanes()), DType::F32);
+      y.store(at + i * w.block, cast_to(e.act ? e.act(v) : v, w.dtype));
     }
   };
   rows.each(
@@ -175,7 +176,7 @@ void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Ma
     const Expr down = p.counts ? b.let("down", counted(0, row)) : Expr();
     for (int64_t i = 0; i < count; ++i) {
       const Expr n = p.counts ? down * counted(1, column + i) : b.i64(0);
-      y.store(at + i * w.block, broadcast(p.finish(best[static_cast<size_t>(i)].get(), n), rows.lanes()));
+      y.store(at + i * w.block, broadcast(cast_to(p.finish(best[static_cast<size_t>(i)].get(), n), w.dtype), rows.lanes()));
     }
   };
   rows.each(

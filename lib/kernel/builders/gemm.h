@@ -90,9 +90,11 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and t
 // Returns whether a dot unit of the target multiplies rounded rows by quantized values of `bits` bits.
 bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// For CPU threads with a dot unit and 8-bit operands: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32, w =
-// gemm_panel(). A word has four values of a column; the last row has the column sums. The matmul applies b_zero. Adds b, out.
+// For CPU threads with a dot unit and 8-bit or bf16 operands: packs b into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w
+// = gemm_panel(). A word has g = dot_group() values of a column. Panels of integers have a further row of column sums. The matmul
+// applies b_zero. Adds b, out.
 bool gemm_fits_dots(DType a, DType b, const Mapping&);
+int64_t dot_group(DType accumulate);
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 
 // Packs a into blocks [batch][ceil(m / h)][k][h] of the accumulator type, h = gemm_rows(): the rows of a register tile are

@@ -1,9 +1,9 @@
-// A matmul of 8-bit integers on CPU threads with a dot unit. Words of the right operand hold `group` values of a column, in
-// panels whose last row has the column sums. The unit multiplies unsigned values on the left by signed ones on the right.
-// Operands of the other signedness have their sign bit flipped, which shifts their zero point. Zero points are subtracted from
-// the sums:
+// A matmul of 8-bit integers or of bf16 on CPU threads with a dot unit. Words of the right operand hold `group` values of a
+// column, in panels. The panels of integers have the column sums as their last row. The unit multiplies unsigned values on the
+// left by signed ones on the right. Operands of the other signedness have their sign bit flipped, which shifts their zero point.
+// Zero points are subtracted from the sums:
 //   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)
-// Sums wrap: the result is exact whenever that of a plain loop is.
+// Integer sums wrap: the result is exact whenever that of a plain loop is.
 #include <algorithm>
 
 #include "kernel/builders/gemm_operands.h"
@@ -16,12 +16,20 @@ constexpr int64_t kLeastDotRows = 48;  // per task
 constexpr int64_t kMostDotRows = 384;  // per task, if row sums are stored
 constexpr int64_t kChunkWords = 512;   // words per column in a panel on the stack
 
-const DotUnit* dot_unit(const Mapping& m) {
+// Returns the unit for these operands, whose signedness may differ from the unit's.
+const DotUnit* dot_unit(DType a, DType b, const Mapping& m) {
+  const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
+  const bool halves = a == DType::BF16 && b == DType::BF16;
+  if (!halves && (!is_quantized(a) || !is_quantized(b))) return nullptr;
+  const DotUnit wanted = halves ? DotUnit{m.vector_lanes(4), 2, DType::BF16, DType::BF16, DType::F32}
+                                : DotUnit{m.vector_lanes(4), kWordCodes, DType::U8, DType::I8, DType::I32};
   for (const DotUnit& u : m.dot_units)
-    if (!m.workgroups && u.a == DType::U8 && u.b == DType::I8 && u.accumulator == DType::I32 && u.group == kWordCodes &&
-        u.lanes == m.vector_lanes(4))
-      return &u;
+    if (!m.workgroups && u == wanted) return &u;
   return nullptr;
+}
+
+const DotUnit& unit_of(const GemmSpec& s, const Mapping& m) {
+  return *(s.accumulate == DType::F32 ? dot_unit(DType::BF16, DType::BF16, m) : dot_unit(DType::U8, DType::I8, m));
 }
 
 class DotTiles {
@@ -31,30 +39,33 @@ class DotTiles {
         b_(o.b),
         m_(m),
         u_(u),
-        t_(register_tile(m, DType::I32)),
+        t_(register_tile(m, u.accumulator)),
         w_(t_.panel()),
-        steps_(ceil_div(o.k, kWordCodes)),
+        floats_(is_float(u.accumulator)),
+        steps_(ceil_div(o.k, u.group)),
+        panel_rows_(floats_ ? steps_ : steps_ + 1),
         left_(o.spec.rows_packed) {}
 
   void pack(const std::string& out) {
-    const Expr panels = ceil_div(o_.n, w_), words = (steps_ + 1) * w_;
+    const Expr panels = ceil_div(o_.n, w_), words = panel_rows_ * w_;
     Buf to = b_.output(out, DType::I32, o_.batches() * panels * words);
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
       const Expr first = b_.let("column", i % panels * w_), base = b_.let("base", i * words);
       const auto column = [&](Expr j, int lanes) {
-        Buf sum = b_.variable("sum", o_.zero(lanes));
+        Buf sum;
+        if (!floats_) sum = b_.variable("sum", no_word(lanes));
         b_.loop("p", steps_, [&](Expr p) {
-          Expr word = o_.zero(lanes), all = sum.get();
-          for (int q = 0; q < kWordCodes; ++q) {
-            const Expr code = b_.let("code", code_of_b(p * kWordCodes + q, first + j, lanes));
-            word = word | (code & 255) << 8 * q;
+          Expr word = no_word(lanes), all = floats_ ? word : sum.get();
+          for (int q = 0; q < u_.group; ++q) {
+            const Expr code = b_.let("code", code_of_b(p * u_.group + q, first + j, lanes));
+            word = word | (code & mask()) << width() * q;
             all = all + code;
           }
           to.store(base + p * w_ + j, word);
-          sum.set(all);
+          if (!floats_) sum.set(all);
         });
-        to.store(base + steps_ * w_ + j, sum.get());
+        if (!floats_) to.store(base + steps_ * w_ + j, sum.get());
       };
       const auto whole = [&] {
         o_.b_vectors() ? b_.loop("v", t_.vectors, [&](Expr v) { column(v * t_.lanes, t_.lanes); })
@@ -63,8 +74,8 @@ class DotTiles {
       const auto part = [&] {
         const Expr count = b_.let("count", o_.n - first);
         b_.loop("j", count, [&](Expr j) { column(j, 1); });
-        b_.loop("p", steps_ + 1,
-                [&](Expr p) { b_.loop("j", w_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, o_.zero()); }); });
+        b_.loop("p", panel_rows_,
+                [&](Expr p) { b_.loop("j", w_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, no_word()); }); });
       };
       if (is_constant(o_.n % w_, 0)) whole();
       else b_.when(first + w_ <= o_.n, whole, part);
@@ -93,7 +104,7 @@ class DotTiles {
       column0_ = b_.let("column0", panel * w_);
       if (left_) return by_filled_panel();
       panel_ = o_.from_b;
-      at_ = b_.let("at", (o_.base_b() * panels + panel) * ((steps_ + 1) * w_));
+      at_ = b_.let("at", (o_.base_b() * panels + panel) * (panel_rows_ * w_));
       if (sums_rows()) add_rows();
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
@@ -108,30 +119,37 @@ class DotTiles {
   // Sums of the unpacked operand are needed if the other one has a zero point.
   bool sums_rows() const { return !left_ && (o_.spec.b_zero || o_.spec.b_shift); }
   bool sums_columns() const { return left_ && (o_.spec.a_zero || o_.spec.a_shift); }
-  Type quantized(DType t, int lanes) const { return {t, lanes * kWordCodes}; }
+  Type quantized(DType t, int lanes) const { return {t, lanes * u_.group}; }
+  Expr no_word(int lanes = 1) const { return broadcast(b_.value(DType::I32, 0), lanes); }
+  int width() const { return 32 / u_.group; }
+  int mask() const { return (1 << width()) - 1; }
+  // Returns the bits of an element of either operand.
+  Expr code_of(Expr element) const {
+    return cast_to(floats_ ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
+  }
 
-  // Returns an element of b as a signed value; 0 beyond k.
+  // Returns an element of b as a signed value, or its bits; 0 beyond k.
   Expr code_of_b(Expr k, Expr column, int lanes) const {
-    const bool whole = is_multiple(o_.k, kWordCodes);
-    Expr code = o_.load_b(whole ? k : min(k, o_.k - 1), column, lanes);
+    const bool whole = is_multiple(o_.k, u_.group);
+    Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column), lanes));
     if (flips_b()) code = code - kSignFlip;
-    return whole ? code : select(k < o_.k, code, o_.zero(lanes));
+    return whole ? code : select(k < o_.k, code, no_word(lanes));
   }
 
   // Returns word p of a row of a (values p * group ..); 0 beyond k.
   Expr word_of_a(Expr row, Expr p, bool whole) const {
     if (left_) return o_.from_a.load(o_.where_a(row, first_ + p));
-    const Expr k = p * kWordCodes;
+    const Expr k = p * u_.group;
     if (whole && is_constant(o_.spec.a.strides.back(), 1)) {
-      const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), kWordCodes), Type(DType::I32));
+      const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), u_.group), Type(DType::I32));
       return flips_a() ? word ^ static_cast<int32_t>(0x80808080) : word;
     }
-    Expr word = o_.zero();
-    for (int q = 0; q < kWordCodes; ++q) {
+    Expr word = no_word();
+    for (int q = 0; q < u_.group; ++q) {
       const Expr at = whole ? k + q : min(k + q, o_.k - 1);
-      Expr code = cast_to(o_.from_a.load(o_.where_a(row, at)), DType::I32);
+      Expr code = code_of(o_.from_a.load(o_.where_a(row, at)));
       if (flips_a()) code = code + kSignFlip;
-      word = word | (whole ? code : select(k + q < o_.k, code, o_.zero())) << 8 * q;
+      word = word | (whole ? code : select(k + q < o_.k, code, no_word())) << width() * q;
     }
     return b_.let("word", word);
   }
@@ -139,12 +157,12 @@ class DotTiles {
   // Calls body(word, whole) for each word of a row or of the current chunk. whole: no value is beyond k.
   void each_word(const std::function<void(Expr p, bool whole)>& body) {
     if (left_) return b_.loop("p", count_, [&](Expr p) { body(p, true); });
-    b_.loop("p", o_.k / kWordCodes, [&](Expr p) { body(p, true); });
-    if (is_multiple(o_.k, kWordCodes)) return;
+    b_.loop("p", o_.k / u_.group, [&](Expr p) { body(p, true); });
+    if (is_multiple(o_.k, u_.group)) return;
     const auto last = [&] { body(steps_ - 1, false); };
     int64_t k = 0;
     if (constant(o_.k, &k)) last();
-    else b_.when(o_.k % kWordCodes != 0, last);
+    else b_.when(o_.k % u_.group != 0, last);
   }
 
   // Copies unpacked columns to a panel, a chunk of words at a time. Sums are buffered between chunks.
@@ -293,7 +311,7 @@ class DotTiles {
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
     const int direct = !o_.c_vectors() || !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
-    if (direct < vectors) line = b_.registers("line", DType::I32, int64_t{rows} * w_);
+    if (direct < vectors) line = b_.registers("line", u_.accumulator, int64_t{rows} * w_);
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
         const int64_t j = int64_t{v} * t_.lanes;
@@ -334,9 +352,10 @@ class DotTiles {
   const Mapping& m_;
   const DotUnit& u_;
   const RegisterTile t_;
-  const int64_t w_;   // columns per panel
-  const Expr steps_;  // words per column
-  const bool left_;   // a is the packed operand: its words are signed, and words of b are copied to a panel
+  const int64_t w_;                // columns per panel
+  const bool floats_;              // without zero points and sums of operands
+  const Expr steps_, panel_rows_;  // words per column, and rows of a panel
+  const bool left_;                // a is the packed operand: its words are signed, and words of b are copied to a panel
   int64_t row_block_ = 0;
   Expr row0_, rows_, column0_, at_;
   Expr first_, count_;  // words of the chunk in the panel
@@ -345,17 +364,16 @@ class DotTiles {
 
 }  // namespace
 
-bool gemm_fits_dots(DType a, DType b, const Mapping& m) {
-  const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
-  return is_quantized(a) && is_quantized(b) && dot_unit(m) != nullptr;
-}
+bool gemm_fits_dots(DType a, DType b, const Mapping& m) { return dot_unit(a, b, m) != nullptr; }
+
+int64_t dot_group(DType accumulate) { return accumulate == DType::F32 ? 2 : kWordCodes; }
 
 void build_pack_dots(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  DotTiles(o, m, *dot_unit(m)).pack(out);
+  DotTiles(o, m, unit_of(s, m)).pack(out);
 }
 
-void gemm_on_dots(GemmOperands& o, const Mapping& m) { DotTiles(o, m, *dot_unit(m)).run(); }
+void gemm_on_dots(GemmOperands& o, const Mapping& m) { DotTiles(o, m, unit_of(o.spec, m)).run(); }
 
 }  // namespace rlxc::kernel
