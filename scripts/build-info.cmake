@@ -4,5 +4,5 @@ execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 O
 if(failed OR commit STREQUAL "")
   set(commit "unknown")
 endif()
-set(text "#include \"driver/commands.h\"\n\nnamespace rlxc {\n\nstd::string build_description() {\n  return \"commit ${commit}, ${KIND} build\"\n#ifdef __clang__\n         \", clang \" __clang_version__;\n#else\n         \", gcc \" __VERSION__;\n#endif\n}\n\n}  // namespace rlxc\n")
+set(text "#include \"commands/commands.h\"\n\nnamespace rlxc {\n\nstd::string build_description() {\n  return \"commit ${commit}, ${KIND} build\"\n#ifdef __clang__\n         \", clang \" __clang_version__;\n#else\n         \", gcc \" __VERSION__;\n#endif\n}\n\n}  // namespace rlxc\n")
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${text}" @ONLY)

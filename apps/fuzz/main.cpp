@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "backend/target_traits.h"
-#include "driver/commands.h"
+#include "commands/commands.h"
 #include "driver/compile.h"
 #include "driver/config_files.h"
 #include "fuzz/differential.h"

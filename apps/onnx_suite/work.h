@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cases.h"
-#include "driver/run.h"
+#include "commands/run.h"
 
 namespace rlxc::suite {
 

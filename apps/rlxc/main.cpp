@@ -1,4 +1,5 @@
-// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/driver.
+// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/commands.
+#include <malloc.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,14 +9,15 @@
 #include <deque>
 #include <iostream>
 
-#include "driver/commands.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
 #include "driver/limits.h"
-#include "driver/progress_line.h"
 #include "driver/reproducer.h"
 #include "options/configuration.h"
 #include "options/help.h"
 #include "options/option_text.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 
@@ -107,6 +109,22 @@ std::vector<std::pair<std::string, std::string>> unknown_flags(const CommandInfo
   return out;
 }
 
+// Commands of similar tools, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"man", "manual COMMAND"},      {"version", "--version"},    {"html", "report OUTDIR"},
+    {"viz", "report OUTDIR"},       {"compare", "diff OLD NEW"}, {"config", "compile --print-config"},
+    {"convert", "compile MODEL"},   {"build", "compile MODEL"},  {"benchmark", "bench MODEL"},
+    {"optimize", "simplify MODEL"}, {"validate", "check MODEL"}, {"quantize", "compile MODEL --weights int8"}};
+
+std::string advice_on_command(std::string_view word) {
+  const auto it = std::ranges::find(kElsewhere, word, &std::pair<std::string_view, std::string_view>::first);
+  if (it != std::end(kElsewhere)) return "\"rlxc " + std::string(it->second) + "\" does that";
+  std::vector<std::string_view> names;
+  for (const CommandInfo& c : kCommands) names.push_back(c.name);
+  const auto close = closest(word, names);
+  return close ? "did you mean \"rlxc " + std::string(*close) + "\"?" : "";
+}
+
 int usage_error(const CLI::ParseError& e, const std::vector<std::string>& arguments) {
   const CommandInfo* command = arguments.empty() ? nullptr : find_command(arguments[0]);
   const auto flags = command ? unknown_flags(*command, arguments) : std::vector<std::pair<std::string, std::string>>{};
@@ -115,10 +133,10 @@ int usage_error(const CLI::ParseError& e, const std::vector<std::string>& argume
     if (!advice.empty()) std::cerr << "  help: " << advice << "\n";
   }
   if (!command && !arguments.empty() && !arguments[0].starts_with('-')) {
-    std::vector<std::string_view> names;
-    for (const CommandInfo& c : kCommands) names.push_back(c.name);
     std::cerr << "rlxc: error[RLX0110]: there is no command " << quote(arguments[0]) << "\n";
-    if (auto close = closest(arguments[0], names)) std::cerr << "  help: did you mean \"rlxc " << *close << "\"?\n";
+    if (const std::string advice = advice_on_command(arguments[0]); !advice.empty()) std::cerr << "  help: " << advice << "\n";
+  } else if (!command && !arguments.empty()) {
+    std::cerr << "rlxc: error[RLX0110]: the flag " << quote(arguments[0]) << " is before the command; flags follow it\n";
   } else if (flags.empty()) {
     std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
   }
@@ -205,9 +223,19 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   }
 }
 
+// Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_TOP_PAD, 1 << 20);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   report_crashes(argc, argv);
   clean_up_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "driver/run.h"
+#include "commands/run.h"
 #include "support/onnx_model.h"
 #include "support/temp_dir.h"
 

@@ -6,11 +6,11 @@
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
-#include "driver/commands.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
+#include "import/gguf/metadata.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
@@ -22,6 +22,7 @@
 #include "report/sharding.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -91,8 +92,7 @@ report::FusionReport fusion_of(const Compiled& c) {
     if (const auto op = static_cast<OpKind>(k);
         has_trait(op, kFused) && op != OpKind::BatchNormInference && !(fuses && find_target(c.target)->native.test(k)))
       no_kernel.push_back(op);
-  const std::vector<DimBindings> corners = report::corner_sizes(c.lir);
-  return {c.before, c.after, c.decisions, *c.lir.module, std::move(no_kernel), corners.empty() ? DimBindings() : corners.back()};
+  return {c.before, c.after, c.decisions, c.lir, std::move(no_kernel)};
 }
 
 // The package, and that of the program which evaluates a model in training. Errors of the first go to `found`.
@@ -202,6 +202,14 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     Diagnostics found;
     const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
     write_kernels(c, forward, o, make_file, found, d);
+    if (input.gguf && found.ok())
+      w.json(kernels + "/metadata.json", [&](JsonWriter& j) {
+        j.begin_object();
+        report::write_header(j, "metadata", context);
+        j.key("metadata");
+        gguf_import::write_metadata(*input.gguf, j);
+        j.end_object().finish();
+      });
     for (Diagnostic item : found.items()) {
       const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
       if (o.emit.empty() && tolerable) item.severity = Severity::Warning;

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "driver/compile.h"
+#include "import/gguf/file.h"
 
 namespace rlxc {
 
 struct InputIdentity {
   std::string name;  // base name of the input file
   std::string sha256;
-  bool sampled = false;  // hash of the size and both ends of the file
+  bool sampled = false;                                // hash of the size and both ends of the file
+  std::shared_ptr<const gguf_import::File> gguf = {};  // whose metadata go with the package; null: none
 };
 
 // Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact. `forward`: the program that

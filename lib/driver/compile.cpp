@@ -316,7 +316,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
   out.lir.fingerprint = report::fingerprint(out.lir);
-  out.after = report::count_module(*out.lir.module);
+  out.after = report::count_module(out.lir);
   out.seconds.emplace_back("plan", watch.lap());
   if (sink) sink("lir", true, *out.lir.module);
   note_stage("artefacts");

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "driver/commands.h"
 #include "options/configuration.h"
 #include "support/hash.h"
 #include "support/json_reader.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 namespace {

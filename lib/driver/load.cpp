@@ -6,6 +6,7 @@
 #include "codegen/package.h"
 #include "driver/op_file.h"
 #include "driver/transform_stage.h"
+#include "import/gguf/import.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "import/onnx/printed.h"
@@ -128,7 +129,6 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
   };
   static constexpr Row kRows[] = {
       {"version https://git-lfs", 0, "", {"a Git LFS pointer", "git lfs pull fetches the file itself"}},
-      {"GGUF", 0, "", {"a GGUF file (llama.cpp)", kWeights}},
       {"TFL3", 4, "", {"a TensorFlow Lite model", "python -m tf2onnx.convert --tflite model.tflite --output model.onnx"}},
       {"\x89HDF", 0, "", {"an HDF5 file (Keras)", "python -m tf2onnx.convert --keras model.h5 --output model.onnx"}},
       {"PK\3\4", 0, ".keras", {"a Keras archive", "python -m tf2onnx.convert --keras model.keras --output model.onnx"}},
@@ -175,7 +175,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   for (const auto& [symbol, size] : o.bind)
     if (size == 0) d.error(Code::BadBinding, "--bind " + ForeignText(symbol).line() + "=0: sizes of symbols are 1 or more");
   if (!d.ok()) return std::nullopt;
-  const auto file = open_model_file(o.input, d);
+  auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) {
     d.error(Code::NotAModel, "the file is empty");
@@ -200,6 +200,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.places_only = o.plan_only;
     options.allow_missing_weights = !o.need_weights;
     out.module = import_json::import_json(o.input, options, d);
+  } else if (as_text(*file).starts_with("GGUF")) {
+    out.format = "gguf";
+    out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
+    if (out.gguf) out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;

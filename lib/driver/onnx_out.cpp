@@ -1,13 +1,9 @@
 #include "driver/onnx_out.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <iostream>
 
-#include "driver/commands.h"
 #include "driver/compile.h"
-#include "driver/progress_line.h"
 #include "driver/transform_stage.h"
 #include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
@@ -15,6 +11,7 @@
 #include "passes/legalise/decompositions.h"
 #include "support/number.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 namespace {
@@ -193,23 +190,6 @@ bool write_onnx(Module& m, const CompileOptions& o, Diagnostics& d) {
     if (!f->commit()) return false;
   }
   return write_file(o.output, model->bytes, d);
-}
-
-ExitCode simplify_command(const CompileOptions& o, Terminal t) {
-  Diagnostics d(o.input);
-  auto model = load_model(o, d);
-  const size_t nodes_before = model ? live_nodes(*model->module) : 0;
-  constexpr std::array<std::string_view, 6> kPasses{
-      "dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination",
-      "dead_code_elimination"};
-  if (!model || !lower_to_tensors(*model->module, o, d) || !run_named_passes(*model->module, kPasses, o, d))
-    return print_diagnostics(d, t);
-  if (write_onnx(*model->module, o, d) && !o.quiet) {
-    clear_progress_line();
-    std::cerr << nodes_before << " nodes -> " << live_nodes(*model->module) << " nodes -> " << ForeignText(o.output).line()
-              << "\n";
-  }
-  return print_diagnostics(d, t);
 }
 
 }  // namespace rlxc

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <set>
 
 #include "backend/target_traits.h"
-#include "driver/commands.h"
 #include "driver/compile.h"
-#include "driver/part.h"
-#include "driver/progress_line.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "passes/legalise/decompositions.h"
@@ -19,6 +15,7 @@
 #include "support/number.h"
 #include "support/output_file.h"
 #include "support/progress.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 
@@ -190,26 +187,6 @@ std::string ledger_text(const transform::Ledger& ledger) {
     for (const transform::LedgerCut& c : step.cuts) s += "  ends at " + ForeignText(c.node).line() + " (" + c.op + ")\n";
   }
   return s;
-}
-
-ExitCode transform_command(const CompileOptions& o, const std::string& ledger, Terminal t) {
-  Diagnostics d(o.input);
-  auto model = load_model(o, d);
-  if (!model) return print_diagnostics(d, t);
-  if (!write_module(*model->module, o, *model, d)) return print_diagnostics(d, t);
-  if (!ledger.empty())
-    if (auto out = OutputFile::create(ledger, d)) {
-      JsonWriter w(*out);
-      write_ledger(model->transforms, w, context_of(*model, o));
-      w.flush();
-      out->commit();
-    }
-  if (!o.quiet && d.ok()) {
-    clear_progress_line();
-    std::cerr << ledger_text(model->transforms) << live_nodes(*model->module) << " nodes -> " << ForeignText(o.output).line()
-              << "\n";
-  }
-  return print_diagnostics(d, t);
 }
 
 }  // namespace rlxc

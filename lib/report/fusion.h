@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/lir.h"
 #include "passes/pass.h"
 #include "report/context.h"
 
@@ -18,6 +19,7 @@ struct ModuleCounts {
   int64_t nodes = 0, launches = 0, traffic = 0;
 };
 ModuleCounts count_module(const Module&);
+ModuleCounts count_module(const LirModule&);  // with the views and phases of its plans
 
 // The final decisions: without repetitions of declined ones (the first stays), and without declined ones of a pattern about a
 // node that a later fusion of the pattern took.
@@ -26,9 +28,8 @@ std::vector<Decision> settled(std::vector<Decision>);
 struct FusionReport {
   ModuleCounts before, after;
   std::span<const Decision> decisions;  // in the order they were made
-  const Module& result;                 // counted in `after`; owns the symbols of the decisions
+  const LirModule& result;              // counted in `after`; its module owns the symbols of the decisions
   std::vector<OpKind> no_kernel;        // fused kinds that the target lacks, so none is declined
-  DimBindings sizes;                    // of symbols, at which the work of launches is written too; empty: none
 };
 
 // `traffic` and `launches` after fusion are the sums over the list "launches". O(nodes + decisions log patterns).

@@ -77,6 +77,19 @@ void collect_readers(const Graph& g, const GraphLayouts& layouts, const std::vec
   readers->erase(std::unique(readers->begin(), readers->end()), readers->end());
 }
 
+void count_graph(const Graph& g, const GraphLayouts& layouts, const std::vector<Phase>& phases, ModuleCounts* c) {
+  NodeId before;
+  for (NodeId n : g.nodes()) {
+    ++c->nodes;
+    ++c->ops[static_cast<size_t>(g.op(n))];
+    if (!is_launch(g, layouts, n, phases[n.raw])) continue;
+    const Cost cost = node_cost(g, n);
+    c->launches += !continues_launch(g, before, n);
+    before = n;
+    c->traffic += cost.bytes_read + cost.bytes_written;
+  }
+}
+
 }  // namespace
 
 void DecisionTotals::add(const Decision& d) {
@@ -95,14 +108,14 @@ DecisionSummary::DecisionSummary(std::span<const Decision> decisions) {
   }
 }
 
-LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
+LaunchFacts::LaunchFacts(const LirModule& lir, std::span<const Decision> decisions) {
+  const Module& m = *lir.module;
   const DeclinedIndex declined(m, decisions);
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
-    const std::vector<Phase> phases = derive_phases(g);
-    const GraphLayouts layouts = assign_layouts(g);
+    const GraphLayouts& layouts = lir.plans[id.raw].layouts;
     std::vector<bool> launch(g.node_capacity());
-    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, layouts, n, phases[n.raw]);
+    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, layouts, n, lir.plans[id.raw].phase[n.raw]);
     NodeId before;
     for (NodeId n : g.nodes()) {
       if (!launch[n.raw]) continue;
@@ -163,21 +176,14 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
 
 ModuleCounts count_module(const Module& m) {
   ModuleCounts c;
-  for (GraphId id : graphs_in_use(m)) {
-    const Graph& g = m.graph(id);
-    const std::vector<Phase> phases = derive_phases(g);
-    const GraphLayouts layouts = assign_layouts(g);
-    NodeId before;
-    for (NodeId n : g.nodes()) {
-      ++c.nodes;
-      ++c.ops[static_cast<size_t>(g.op(n))];
-      if (!is_launch(g, layouts, n, phases[n.raw])) continue;
-      const Cost cost = node_cost(g, n);
-      c.launches += !continues_launch(g, before, n);
-      before = n;
-      c.traffic += cost.bytes_read + cost.bytes_written;
-    }
-  }
+  for (GraphId id : graphs_in_use(m)) count_graph(m.graph(id), assign_layouts(m.graph(id)), derive_phases(m.graph(id)), &c);
+  return c;
+}
+
+ModuleCounts count_module(const LirModule& lir) {
+  ModuleCounts c;
+  for (GraphId id : graphs_in_use(*lir.module))
+    count_graph(lir.module->graph(id), lir.plans[id.raw].layouts, lir.plans[id.raw].phase, &c);
   return c;
 }
 

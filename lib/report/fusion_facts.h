@@ -43,7 +43,7 @@ struct LaunchFacts {
   std::vector<Launch> launches;
   std::vector<IntermediateValue> intermediates;
 
-  LaunchFacts(const Module&, std::span<const Decision>);  // O(nodes + uses + decisions)
+  LaunchFacts(const LirModule&, std::span<const Decision>);  // O(nodes + uses + decisions)
 };
 
 }  // namespace rlxc::report

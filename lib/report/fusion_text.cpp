@@ -45,7 +45,7 @@ void write_patterns(const DecisionSummary& summary, std::string* out) {
 }
 
 void write_declined(const FusionReport& report, const DecisionSummary& summary, std::string* out) {
-  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
+  const auto label = [&](Symbol s) { return report.result.module->text(s).line(); };
   if (summary.declined.empty()) return;
   *out += "\nDeclined\n";
   for (const auto& [key, list] : summary.declined) {
@@ -73,7 +73,7 @@ void write_no_kernel(const FusionReport& report, std::string_view target, std::s
 }
 
 void write_formed(const FusionReport& report, std::string* out) {
-  const auto label = [&](Symbol s) { return report.result.text(s).line(); };
+  const auto label = [&](Symbol s) { return report.result.module->text(s).line(); };
   size_t count = 0;
   for (const Decision& d : report.decisions) {
     if (!d.fused) continue;
@@ -102,7 +102,7 @@ void write_intermediates(const FusionReport& report, std::string* out) {
   if (shown) *out += "\nLargest values between launches\n";
   for (size_t i = 0; i < shown; ++i) {
     const IntermediateValue& h = *order[i];
-    const Graph& g = report.result.graph(h.graph);
+    const Graph& g = report.result.module->graph(h.graph);
     *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
     for (size_t k = 0; k < h.decisions.size(); ++k)

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/cost.h"
+#include "memory/plan_lir.h"
 #include "passes/runner.h"
 #include "report/dispatch.h"
 #include "report/fusion.h"
@@ -30,16 +31,19 @@ std::string json(Write write) {
 }
 
 struct Fused {
-  std::unique_ptr<Module> module;
   testing::PassRun run;
   report::ModuleCounts before;
-  explicit Fused(std::unique_ptr<Module> m) : module(std::move(m)), before(report::count_module(*module)) {
-    run(*module, "mark_elementwise_regions");
-    for (size_t i = 0; i < module->graph_count(); ++i) module->graph(GraphId(i)).compact();
+  LirModule lir;
+  explicit Fused(std::unique_ptr<Module> m) : before(report::count_module(*m)) {
+    run(*m, "mark_elementwise_regions");
+    for (size_t i = 0; i < m->graph_count(); ++i) m->graph(GraphId(i)).compact();
+    Diagnostics d;
+    auto planned = plan_lir(std::move(m), {}, d);
+    REQUIRE_MESSAGE(planned.has_value(), d.text());
+    lir = std::move(*planned);
   }
-  report::FusionReport report() const {
-    return {before, report::count_module(*module), run.decisions, *module, {OpKind::NormRegion}};
-  }
+  Module& module() const { return *lir.module; }
+  report::FusionReport report() const { return {before, report::count_module(lir), run.decisions, lir, {OpKind::NormRegion}}; }
 };
 
 Decision miss(Module& m, std::string_view node, const std::vector<std::string>& members, std::string reason) {
@@ -54,7 +58,7 @@ Decision miss(Module& m, std::string_view node, const std::vector<std::string>& 
 
 TEST_CASE("the fusion report of a residual block") {
   Fused f(deep_module(1));
-  f.run.decisions.push_back(miss(*f.module, "/model/layers.0/mlp/up/MatMul", {}, "multi_consumer"));
+  f.run.decisions.push_back(miss(f.module(), "/model/layers.0/mlp/up/MatMul", {}, "multi_consumer"));
   const std::string text = json([&](JsonWriter& out) { report::write_fusion(f.report(), out, kContext); });
   check_schema("fusion", text);
   check_golden("report/fusion.json", text);
@@ -67,18 +71,18 @@ TEST_CASE("the lists of the fusion report add up to its summary") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Fused f(testing::random_graph({.seed = seed, .nodes = 60}));
     const report::FusionReport r = f.report();
-    const report::LaunchFacts facts(*f.module, f.run.decisions);
+    const report::LaunchFacts facts(f.lir, f.run.decisions);
     CHECK(static_cast<int64_t>(facts.launches.size()) == r.after.launches);
     CHECK(r.after.launches <= r.before.launches);
     CHECK(r.after.traffic <= r.before.traffic);
     for (const report::IntermediateValue& h : facts.intermediates) {
-      CHECK(f.module->graph(h.graph).def(h.value) == h.from);
+      CHECK(f.module().graph(h.graph).def(h.value) == h.from);
       CHECK_FALSE(h.to.empty());
     }
     int64_t traffic = 0;
     for (const report::LaunchFacts::Launch& l : facts.launches) {
       for (NodeId n : l.nodes) {
-        const Cost cost = node_cost(f.module->graph(l.graph), n);
+        const Cost cost = node_cost(f.module().graph(l.graph), n);
         traffic += cost.bytes_read + cost.bytes_written;
       }
     }
@@ -90,10 +94,10 @@ TEST_CASE("the lists of the fusion report add up to its summary") {
 TEST_CASE("a neighbour that was declined is told with the reason that the pass recorded") {
   const Fused f(deep_module(2));
   const std::vector<Decision> decisions = {
-      miss(*f.module, "/model/layers.0/mlp/up/MatMul", {"/model/layers.0/mlp/act/Silu"}, "multi_consumer"),
-      miss(*f.module, "/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
+      miss(f.module(), "/model/layers.0/mlp/up/MatMul", {"/model/layers.0/mlp/act/Silu"}, "multi_consumer"),
+      miss(f.module(), "/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
   size_t told = 0;
-  for (const report::IntermediateValue& h : report::LaunchFacts(*f.module, decisions).intermediates)
+  for (const report::IntermediateValue& h : report::LaunchFacts(f.lir, decisions).intermediates)
     for (const Decision* d : h.decisions) {
       told += d == &decisions[0];
       CHECK(d != &decisions[1]);

@@ -5,7 +5,7 @@ set -uo pipefail
 fails=0
 limited() { (ulimit -d 1000000 && timeout 60 "$RLXC" "$@") >"$TMPDIR/log" 2>&1 </dev/null; }
 grep -qa __asan_init "$RLXC" && limited() { timeout 60 "$RLXC" "$@" >"$TMPDIR/log" 2>&1 </dev/null; }  # its shadow is memory too
-for file in tests/hostile/*.onnx tests/hostile/*.json; do
+for file in tests/hostile/*.onnx tests/hostile/*.json tests/hostile/*.gguf; do
   name=$(basename "$file")
   expected=$(awk -v name="$name" '$1 == name { print $2 }' tests/hostile/expected.txt)
   limited compile "$file" -q --target all -o "$TMPDIR/out"
@@ -25,6 +25,6 @@ for file in tests/hostile/*.onnx tests/hostile/*.json; do
   done
   rm -rf "$TMPDIR/out"
 done
-[ "$(find tests/hostile -name '*.onnx' -o -name '*.json' | wc -l)" = "$(grep -vc '^#' tests/hostile/expected.txt)" ] ||
+[ "$(find tests/hostile -name "*.onnx" -o -name "*.json" -o -name "*.gguf" | wc -l)" = "$(grep -vc '^#' tests/hostile/expected.txt)" ] ||
   { echo "expected.txt and the files of tests/hostile differ"; fails=1; }
 exit $fails

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/c/cpu_half.h"
 #include "backend/c/scalar_helpers.h"
 #include "kernel/math.h"
 
@@ -108,61 +109,12 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
                  {"C", tests || bools ? "-(int32_t)" + call : call}});
 }
 
-constexpr std::string_view kHalf = R"(static inline float rlxc_f32_from_f16(uint16_t h) {
-  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-  uint32_t u = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13) + 0x38000000u;
-  float f;
-  if (rest < 0x400u) {
-    f = (float)rest * 0x1p-24f;
-    memcpy(&u, &f, sizeof u);
-  }
-  u |= sign;
-  memcpy(&f, &u, sizeof f);
-  return f;
-}
-)";
-constexpr std::string_view kToHalf = R"(static inline uint16_t rlxc_f16_from_f32(float f) {
-  uint32_t u;
-  memcpy(&u, &f, sizeof u);
-  const uint32_t sign = u >> 16 & 0x8000u;
-  u &= 0x7fffffffu;
-  if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (u >> 13 & 0x3ffu));
-  if (u >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
-  if (u < 0x38800000u) {
-    float a;
-    memcpy(&a, &u, sizeof a);
-    a += 0.5f;
-    memcpy(&u, &a, sizeof u);
-    return (uint16_t)(sign | (u - 0x3f000000u));
-  }
-  return (uint16_t)(sign | ((u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13));
-}
-)";
-constexpr std::string_view kBrain = R"(static inline float rlxc_f32_from_bf16(uint16_t h) {
-  const uint32_t u = (uint32_t)h << 16;
-  float f;
-  memcpy(&f, &u, sizeof f);
-  return f;
-}
-)";
-constexpr std::string_view kToBrain = R"(static inline uint16_t rlxc_bf16_from_f32(float f) {
-  uint32_t u;
-  memcpy(&u, &f, sizeof u);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
-  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-}
-)";
-
-bool half(DType t) { return t == DType::F16 || t == DType::BF16; }
-
 std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
   std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), r = target.type(to, h), t = target.type(from, h);
-  if ((half(to) && from == DType::F32) || (half(from) && to == DType::F32)) {
-    if (h.needs(name))
-      h.add(std::string(to == DType::F16 ? kToHalf : to == DType::BF16 ? kToBrain : from == DType::F16 ? kHalf : kBrain));
-    return name;
+  if ((is_half(to) && from == DType::F32) || (is_half(from) && to == DType::F32)) {
+    return scalar_half_cast(to, from, name, h);
   }
-  if (half(to) || half(from)) {
+  if (is_half(to) || is_half(from)) {
     if (!h.needs(name)) return name;
     DType via = DType::F32;
     std::string inner = from == via ? "a" : scalar_cast(target, via, from, h) + "(a)";
@@ -218,9 +170,20 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   if (to.lanes == 1) return scalar_cast(target, to.dtype, from.dtype, h);
   std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
   if (!h.needs(name)) return name;
+  if ((is_half(to.dtype) && from.dtype == DType::F32) || (is_half(from.dtype) && to.dtype == DType::F32)) {
+    add_vector_half_cast(target, to, from, name, scalar_cast(target, to.dtype, from.dtype, h), h);
+    return name;
+  }
+  if (is_half(to.dtype) || is_half(from.dtype)) {
+    const Type middle(DType::F32, to.lanes);
+    const std::string inner = cpu_cast(target, middle, from, h), outer = cpu_cast(target, to, middle, h);
+    h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) { return " + outer + "(" +
+          inner + "(a)); }\n");
+    return name;
+  }
   std::string r = target.type(to, h), v = target.type(from, h), body;
-  bool loop = half(to.dtype) || half(from.dtype) || (is_float(from.dtype) && is_integer(to.dtype));
-  if (const auto step = step_between(from.dtype, to.dtype); step && !half(to.dtype)) {
+  bool loop = is_float(from.dtype) && is_integer(to.dtype);
+  if (const auto step = step_between(from.dtype, to.dtype); step) {
     const Type middle{*step, to.lanes};
     body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
   } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)

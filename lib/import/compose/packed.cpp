@@ -17,7 +17,10 @@ struct Block {
 
   ValueId bytes(int64_t from, int64_t count) { return b.narrow(x, 1, Dim(from), Dim(count)); }
   ValueId half(int64_t from) { return b.cast(read_bytes(b, bytes(from, 2), DType::F16), kReal); }  // [n,1]
-  ValueId signed_bytes(int64_t from, int64_t count) { return cast(b.cast(bytes(from, count), DType::I8)); }
+  ValueId signed_bytes(int64_t from, int64_t count) {
+    return b.create(OpKind::BitCast, {bytes(from, count)}, CastAttrs{DType::I8, true});
+  }
+  ValueId signed_integers(int64_t from, int64_t count) { return cast(signed_bytes(from, count)); }
   ValueId spread(int64_t from, int64_t count, int64_t run, const std::vector<uint8_t>& shifts, int mask) {
     return spread_bits(b, bytes(from, count), Dim(run), shifts, mask);
   }
@@ -39,52 +42,64 @@ struct Block {
 
 const std::vector<uint8_t> kHalves{0, 4}, kQuarters{0, 2, 4, 6}, kEighths{0, 1, 2, 3, 4, 5, 6, 7};
 
-ValueId decode_small(Block k, int width, bool min) {
+// Codes that stand for code - offset.
+ValueId centred(Block k, ValueId codes, int offset) { return k.b.sub(k.b.cast(codes, DType::I8), k.b.scalar(DType::I8, offset)); }
+
+BlockParts split_small(Block k, int width, bool min) {
   const int64_t high = min ? 4 : 2, codes = high + (width == 5 ? 4 : 0);
   ValueId q = k.spread(codes, 16, 16, kHalves, 15);
   if (width == 5) q = k.joined(q, k.spread(high, 4, 1, kEighths, 1), 4);
-  if (min) return k.b.add(k.b.mul(k.cast(q), k.half(0)), k.half(2));
-  return k.b.mul(k.b.sub(k.cast(q), k.real(1 << (width - 1))), k.half(0));
+  if (min) return {q, width == 4 ? DType::U4 : DType::U8, 32, k.half(0), k.b.unary(OpKind::Neg, k.half(2))};
+  return {centred(k, q, 1 << (width - 1)), width == 4 ? DType::I4 : DType::I8, 32, k.half(0), {}};
 }
 
-ValueId decode_medium(Block k, bool fifth) {
+BlockParts split_medium(Block k, bool fifth) {
   const ValueId a = k.bytes(4, 4), b = k.bytes(8, 4), c = k.bytes(12, 4);
   const ValueId scale = k.b.concat(std::array{k.bit_and(a, 63), k.joined(k.bit_and(c, 15), k.shr(a, 6), 4)}, 1);
   const ValueId min = k.b.concat(std::array{k.bit_and(b, 63), k.joined(k.shr(c, 4), k.shr(b, 6), 4)}, 1);
   ValueId q = k.spread(fifth ? 48 : 16, 128, 32, kHalves, 15);
   if (fifth) q = k.joined(q, k.spread(16, 32, 32, kEighths, 1), 4);
-  const ValueId scaled = k.by_run(k.b.mul(k.cast(scale), k.half(0)), 8, k.cast(q), 256);
-  return k.by_run(k.b.mul(k.cast(min), k.half(2)), 8, scaled, 256, OpKind::Sub);
+  return {q, fifth ? DType::U8 : DType::U4, 32, k.b.mul(k.cast(scale), k.half(0)), k.b.mul(k.cast(min), k.half(2))};
 }
 
-ValueId decode_two(Block k) {
+BlockParts split_two(Block k) {
   const ValueId s = k.bytes(0, 16), q = k.spread(16, 64, 32, kQuarters, 3);
-  const ValueId scaled = k.by_run(k.b.mul(k.cast(k.bit_and(s, 15)), k.half(80)), 16, k.cast(q), 256);
-  return k.by_run(k.b.mul(k.cast(k.shr(s, 4)), k.half(82)), 16, scaled, 256, OpKind::Sub);
+  return {q, DType::U2, 16, k.b.mul(k.cast(k.bit_and(s, 15)), k.half(80)), k.b.mul(k.cast(k.shr(s, 4)), k.half(82))};
 }
 
-ValueId decode_three(Block k) {
+BlockParts split_three(Block k) {
   const ValueId low = k.spread(96, 8, 8, kHalves, 15), high = k.spread(104, 4, 4, kQuarters, 3);
   const ValueId scale = k.b.sub(k.cast(k.joined(low, high, 4)), k.real(32));
   const ValueId q = k.joined(k.spread(32, 64, 32, kQuarters, 3), k.spread(0, 32, 32, kEighths, 1), 2);
-  return k.by_run(k.b.mul(scale, k.half(108)), 16, k.b.sub(k.cast(q), k.real(4)), 256);
+  return {centred(k, q, 4), DType::I4, 16, k.b.mul(scale, k.half(108)), {}};
 }
 
-ValueId decode_six(Block k) {
+BlockParts split_six(Block k) {
   const ValueId q = k.joined(k.spread(0, 128, 64, kHalves, 15), k.spread(128, 64, 32, kQuarters, 3), 4);
-  return k.by_run(k.b.mul(k.signed_bytes(192, 16), k.half(208)), 16, k.b.sub(k.cast(q), k.real(32)), 256);
+  return {centred(k, q, 32), DType::I8, 16, k.b.mul(k.signed_integers(192, 16), k.half(208)), {}};
 }
 
-ValueId decode_table(Block k, bool power_of_two) {
-  const ValueId q = k.spread(power_of_two ? 1 : 2, 16, 16, kHalves, 15);
-  const ValueId d =
-      power_of_two ? k.cast(k.b.create(OpKind::BitCast, {k.bytes(0, 1)}, CastAttrs{DType::F8E8M0, true})) : k.half(0);
-  return k.b.mul(look_up(k.b, power_of_two ? fp4_values() : iq4_nl_values(), q), d);
+// Codes that are entries of a table of integers.
+ValueId of_table(Block k, ValueId codes, std::span<const float> table, float factor) {
+  std::vector<int8_t> entries;
+  for (const float v : table) entries.push_back(static_cast<int8_t>(v * factor));
+  const ValueId values = k.b.constant(make_data(DType::I8, {static_cast<int64_t>(entries.size())}, entries));
+  return k.b.create(OpKind::Gather, {values, k.b.cast(codes, DType::I32)}, AxisAttrs{0});
 }
 
-ValueId decode_four_xs(Block k) {
+BlockParts split_fp4(Block k) {  // half the scale, twice the values: integers
+  const ValueId scale = k.b.create(OpKind::BitCast, {k.bytes(0, 1)}, CastAttrs{DType::F8E8M0, true});
+  return {of_table(k, k.spread(1, 16, 16, kHalves, 15), fp4_values(), 2), DType::I8, 32, k.b.mul(k.cast(scale), k.real(0.5)), {}};
+}
+
+BlockParts split_table(Block k) {
+  return {of_table(k, k.spread(2, 16, 16, kHalves, 15), iq4_nl_values(), 1), DType::I8, 32, k.half(0), {}};
+}
+
+BlockParts split_table_xs(Block k) {
   const ValueId scale = k.b.sub(k.cast(k.joined(k.spread(4, 4, 1, kHalves, 15), k.spread(2, 2, 1, kQuarters, 3), 4)), k.real(32));
-  return k.by_run(k.b.mul(scale, k.half(0)), 8, look_up(k.b, iq4_nl_values(), k.spread(8, 128, 16, kHalves, 15)), 256);
+  const ValueId codes = of_table(k, k.spread(8, 128, 16, kHalves, 15), iq4_nl_values(), 1);
+  return {codes, DType::I8, 32, k.b.mul(scale, k.half(0)), {}};
 }
 
 // Base-3 digits of bytes that are fractions of 256: the first digits of all bytes, then the second ones, ...
@@ -96,8 +111,8 @@ ValueId digits(Block k, int64_t from, int64_t count, const std::vector<int32_t>&
   const ValueId rest = k.b.mul(k.b.create(OpKind::BitAnd, {moved, number(255)}), number(3));
   return k.b.reshape(k.b.create(OpKind::Shr, {rest, number(8)}), {k.n, Dim(places * count)});
 }
-ValueId decode_ternary(Block k, ValueId codes, int64_t scale) {
-  return k.b.mul(k.b.sub(k.cast(codes), k.real(1)), k.half(scale));
+BlockParts split_ternary(Block k, ValueId codes, DType narrow, int64_t scale) {
+  return {centred(k, codes, 1), narrow, 256, k.half(scale), {}};
 }
 
 }  // namespace
@@ -150,33 +165,42 @@ ValueId decode_scale_bytes(Builder& b, ValueId x) {
   return b.create(OpKind::Where, {b.unary(OpKind::IsNan, v), b.scalar(kReal, 0), v});
 }
 
-ValueId decode_blocks(Builder& b, BlockFormat f, ValueId blocks) {
+BlockParts split_blocks(Builder& b, BlockFormat f, ValueId blocks) {
   if (!blocks.valid()) return {};
   Block k{b, blocks, b.graph().dims(blocks)[0]};
   switch (f) {
-    case BlockFormat::Q4_0: return decode_small(k, 4, false);
-    case BlockFormat::Q4_1: return decode_small(k, 4, true);
-    case BlockFormat::Q5_0: return decode_small(k, 5, false);
-    case BlockFormat::Q5_1: return decode_small(k, 5, true);
-    case BlockFormat::Q8_0: return b.mul(k.signed_bytes(2, 32), k.half(0));
-    case BlockFormat::Q2_K: return decode_two(k);
-    case BlockFormat::Q3_K: return decode_three(k);
-    case BlockFormat::Q4_K: return decode_medium(k, false);
-    case BlockFormat::Q5_K: return decode_medium(k, true);
-    case BlockFormat::Q6_K: return decode_six(k);
-    case BlockFormat::Q8_K: return b.mul(k.signed_bytes(4, 256), read_bytes(b, k.bytes(0, 4), kReal));
-    case BlockFormat::IQ4_NL: return decode_table(k, false);
-    case BlockFormat::IQ4_XS: return decode_four_xs(k);
+    case BlockFormat::Q4_0: return split_small(k, 4, false);
+    case BlockFormat::Q4_1: return split_small(k, 4, true);
+    case BlockFormat::Q5_0: return split_small(k, 5, false);
+    case BlockFormat::Q5_1: return split_small(k, 5, true);
+    case BlockFormat::Q8_0: return {k.signed_bytes(2, 32), DType::I8, 32, k.half(0), {}};
+    case BlockFormat::Q2_K: return split_two(k);
+    case BlockFormat::Q3_K: return split_three(k);
+    case BlockFormat::Q4_K: return split_medium(k, false);
+    case BlockFormat::Q5_K: return split_medium(k, true);
+    case BlockFormat::Q6_K: return split_six(k);
+    case BlockFormat::Q8_K: return {k.signed_bytes(4, 256), DType::I8, 256, read_bytes(b, k.bytes(0, 4), kReal), {}};
+    case BlockFormat::IQ4_NL: return split_table(k);
+    case BlockFormat::IQ4_XS: return split_table_xs(k);
     case BlockFormat::TQ1_0:
-      return decode_ternary(k,
-                            b.concat(std::array{digits(k, 0, 32, {1, 3, 9, 27, 81}), digits(k, 32, 16, {1, 3, 9, 27, 81}),
-                                                digits(k, 48, 4, {1, 3, 9, 27})},
-                                     1),
-                            52);
-    case BlockFormat::TQ2_0: return decode_ternary(k, k.spread(0, 64, 32, kQuarters, 3), 64);
-    case BlockFormat::MXFP4: return decode_table(k, true);
+      return split_ternary(k,
+                           b.concat(std::array{digits(k, 0, 32, {1, 3, 9, 27, 81}), digits(k, 32, 16, {1, 3, 9, 27, 81}),
+                                               digits(k, 48, 4, {1, 3, 9, 27})},
+                                    1),
+                           DType::I2, 52);
+    case BlockFormat::TQ2_0: return split_ternary(k, k.spread(0, 64, 32, kQuarters, 3), DType::I4, 64);
+    case BlockFormat::MXFP4: return split_fp4(k);
   }
   return {};
+}
+
+ValueId decode_blocks(Builder& b, BlockFormat f, ValueId blocks) {
+  const BlockParts p = split_blocks(b, f, blocks);
+  if (!p.codes.valid()) return {};
+  Block k{b, blocks, b.graph().dims(blocks)[0]};
+  const int64_t count = block_elements(f), runs = count / p.run;
+  const ValueId scaled = k.by_run(p.scale, runs, k.cast(p.codes), count);
+  return p.minimum.valid() ? k.by_run(p.minimum, runs, scaled, count, OpKind::Sub) : scaled;
 }
 
 }  // namespace rlxc::compose

@@ -17,6 +17,15 @@ ValueId unpack_bits(Builder&, ValueId x, int width);
 ValueId read_bytes(Builder&, ValueId x, DType t);
 // Returns table[codes[i]] as f32. The table has at most 256 entries.
 ValueId look_up(Builder&, std::span<const float> table, ValueId codes);
+// The parts of quantized blocks: element i of a block is codes[i]*scale[i/run] - minimum[i/run].
+struct BlockParts {
+  ValueId codes;             // i8 or u8 [n, block elements]
+  DType narrow = DType::I8;  // the smallest type that holds all codes
+  int64_t run = 0;           // elements that share a scale
+  ValueId scale, minimum;    // f32 [n, block elements / run]; without a minimum: invalid
+};
+// Of u8 [n, block bytes].
+BlockParts split_blocks(Builder&, BlockFormat, ValueId blocks);
 // u8 [n, block bytes] -> f32 [n, block elements].
 ValueId decode_blocks(Builder&, BlockFormat, ValueId blocks);
 // f8e4m3fn bytes -> f32, NaN becomes 0: the scales of NVFP4.

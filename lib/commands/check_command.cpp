@@ -1,0 +1,133 @@
+// rlxc check: reports everything that prevents compiling a model for each target. Errors with the same reason are grouped, with
+// the names of their nodes.
+#include <algorithm>
+#include <iostream>
+
+#include "backend/kernel_folder.h"
+#include "backend/target_traits.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "driver/compile.h"
+#include "report/context.h"
+#include "support/foreign_text.h"
+#include "support/json_writer.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+constexpr size_t kShownNodes = 8;
+
+struct Finding {
+  Code code;
+  std::string op, message, help;  // op: the operator and opset that the error names
+  std::vector<std::string> nodes;
+};
+
+struct Findings {
+  std::string target;
+  std::vector<Finding> list;  // in the order of the model
+  size_t errors = 0, unlisted = 0;
+};
+
+// Splits `node "/a/b" (Conv, opset 11)` into name and operator.
+std::pair<std::string, std::string> split_place(const std::string& where) {
+  const size_t open = where.rfind(" (");
+  std::string name = where.substr(0, open), op;
+  if (open != where.npos && where.ends_with(')')) op = where.substr(open + 2, where.size() - open - 3);
+  else name = where;
+  if (name.starts_with("node \"") && name.ends_with('"')) name = name.substr(6, name.size() - 7);
+  return {std::move(name), std::move(op)};
+}
+
+Findings grouped(std::string target, const Diagnostics& d) {
+  Findings out{std::move(target), {}, d.errors(), d.errors()};
+  for (const Diagnostic& item : d.items()) {
+    if (item.severity != Severity::Error) continue;
+    --out.unlisted;
+    auto [name, op] = split_place(item.where);
+    const auto same = [&, &op = op](const Finding& f) { return f.code == item.code && f.op == op && f.message == item.message; };
+    auto at = std::find_if(out.list.begin(), out.list.end(), same);
+    if (at == out.list.end()) at = out.list.insert(at, {item.code, std::move(op), item.message, item.help, {}});
+    at->nodes.push_back(std::move(name));
+  }
+  return out;
+}
+
+void print(const Findings& f) {
+  if (f.errors == 0) {
+    std::cout << f.target << ": ok\n";
+    return;
+  }
+  std::cout << f.target << ": " << f.errors << (f.errors == 1 ? " error\n" : " errors\n");
+  for (const Finding& g : f.list) {
+    std::cout << "  " << code_text(g.code) << " " << (g.op.empty() ? "" : g.op + ": ") << terminal_text(g.message, "    ");
+    const std::vector<std::string> shown(g.nodes.begin(),
+                                         g.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(g.nodes.size(), kShownNodes)));
+    if (g.nodes.size() > 1) std::cout << " (" << g.nodes.size() << " nodes)";
+    if (!g.nodes[0].empty())
+      std::cout << "\n    at " << terminal_text(join(shown, ", "), "    ") << (g.nodes.size() > shown.size() ? ", ..." : "");
+    std::cout << "\n    help: " << (g.help.empty() ? "see rlxc explain " + code_text(g.code) : terminal_text(g.help, "    "))
+              << "\n";
+  }
+  if (f.unlisted > 0) std::cout << "  and " << f.unlisted << " more of these kinds\n";
+}
+
+void write_json(const std::string& model, const std::vector<Findings>& all) {
+  std::string text;
+  JsonWriter w(text);
+  w.begin_object();
+  report::write_plain_header(w, "check", version());
+  w.key("model").string(model).key("targets").begin_array();
+  for (const Findings& f : all) {
+    w.begin_object()
+        .key("target")
+        .string(f.target)
+        .key("ok")
+        .boolean(f.errors == 0)
+        .key("errors")
+        .integer(static_cast<int64_t>(f.errors));
+    w.key("findings").begin_array();
+    for (const Finding& g : f.list) {
+      w.begin_object().key("code").string(code_text(g.code)).key("operator").string(g.op).key("message").string(g.message);
+      w.key("help")
+          .string(g.help)
+          .key("count")
+          .integer(static_cast<int64_t>(g.nodes.size()))
+          .key("nodes")
+          .begin_array(JsonLayout::Line);
+      for (const std::string& n : g.nodes) w.string(n);
+      w.end_array().end_object();
+    }
+    w.end_array().end_object();
+  }
+  w.end_array().end_object().finish();
+  std::cout << text;
+}
+
+}  // namespace
+
+ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
+  std::vector<std::string> targets = o.targets;
+  if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
+  const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
+  std::vector<Findings> all;
+  ExitCode code = ExitCode::Ok;
+  for (const std::string& target : targets) {
+    Diagnostics d(o.input);
+    auto model = load_model(o, d);
+    // An unreadable file or a bad flag is not a finding about the model.
+    if (!model && (d.exit() == ExitCode::Unreadable || d.exit() == ExitCode::Usage)) return print_diagnostics(d, t);
+    const auto compiled = model ? compile(std::move(*model), target, o, {}, d) : std::nullopt;
+    if (compiled) write_kernel_folder(compiled->lir, target, {}, compiled->lowerings.get(), nothing_is_written, d);
+    all.push_back(grouped(target, d));
+    if (code == ExitCode::Ok) code = d.exit();
+  }
+  clear_progress_line();
+  if (json) write_json(o.input, all);
+  else
+    for (const Findings& f : all) print(f);
+  return code;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,296 @@
+// `rlxc compile`: compiles for each target and writes artefacts, dumps and a short summary.
+#include <chrono>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+
+#include "backend/kernel_folder.h"
+#include "backend/target_traits.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "commands/timing.h"
+#include "driver/artefacts.h"
+#include "driver/compile_cache.h"
+#include "driver/log.h"
+#include "driver/reproducer.h"
+#include "ir/text.h"
+#include "report/diff.h"
+#include "report/plan_json.h"
+#include "support/json_reader.h"
+#include "support/line_diff.h"
+#include "support/mapped_file.h"
+#include "support/number.h"
+#include "support/output_file.h"
+#include "support/progress.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Writes the stages as numbered text files of a folder, skipping unchanged ones, or all to one file.
+class Dump {
+ public:
+  Dump(std::string where, Diagnostics& d) : where_(std::move(where)), diagnostics_(d), folder_(where_.ends_with('/')) {}
+
+  void stage(std::string_view name, bool changed, const Module& m) {
+    if (where_.empty() || (!changed && name != "import" && name != "lir")) return;
+    std::string text = print(m, {.full_data = false, .origins = true});
+    if (folder_) {
+      std::string number = std::to_string(count_++);
+      number.insert(0, 3 - std::min<size_t>(3, number.size()), '0');
+      make_folder(where_);
+      const std::string file = number + "-" + std::string(name) + ".txt";
+      write_file(where_ + file, text, diagnostics_);
+      if (count_ > 1)
+        write_file(where_ + file.substr(0, file.size() - 3) + "diff", unified_diff(last_, text, last_file_, file), diagnostics_);
+      last_ = std::move(text);
+      last_file_ = file;
+    } else {
+      all_ += "// after " + std::string(name) + "\n" + text;
+    }
+  }
+  void finish() {
+    if (!where_.empty() && !folder_) write_file(where_, all_, diagnostics_);
+  }
+
+ private:
+  void make_folder(const std::string& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) diagnostics_.error(Code::NotWritable, "cannot make the folder \"" + path + "\": " + error.message());
+  }
+
+  std::string where_;
+  Diagnostics& diagnostics_;
+  bool folder_;
+  int count_ = 0;
+  std::string all_, last_, last_file_;
+};
+
+void print_times(const Compiled& c) {
+  std::cerr << "time of " << c.target << "\n";
+  std::vector<const PassRecord*> slowest;
+  double total = 0;
+  for (const PassRecord& p : c.passes.passes) total += p.seconds;
+  for (const PassRecord& p : c.passes.passes) {
+    if (p.skipped) continue;
+    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5)
+              << std::setprecision(1) << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name
+              << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
+  }
+  for (const auto& [stage, seconds] : c.seconds)
+    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
+  const size_t lowerings = c.lowerings ? c.lowerings->lowerings() : 0;
+  if (lowerings == 0) return;  // kernels were not requested, or this is a graph target
+  const size_t nodes = codegen::count_lowered_nodes(c.lir);
+  std::cerr << std::setw(10) << lowerings << " lowerings of " << nodes << " distinct nodes, " << std::setprecision(2)
+            << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
+}
+
+// Bytes; of a symbolic model at both ends of its ranges: "1.3 KiB (batch=1, seq=1) to 5.1 MiB (batch=1, seq=128)".
+std::string arena_text(const LirModule& lir) {
+  const Dim arena = lir.plans[0].arena_size;
+  if (arena.is_static()) return human_bytes(static_cast<uint64_t>(arena.size()));
+  std::string out;
+  for (const DimBindings& sizes : report::corner_sizes(lir)) {
+    const auto bytes = lir.module->dims.evaluate(arena, sizes);
+    std::string at;
+    for (const auto& [name, size] : sizes) at += (at.empty() ? "" : ", ") + ForeignText(name).line() + "=" + std::to_string(size);
+    out += (out.empty() ? "" : " to ") + (bytes ? human_bytes(static_cast<uint64_t>(*bytes)) : std::string("unknown")) + " (" +
+           at + ")";
+  }
+  return out;
+}
+
+void print_summary(const Compiled& c, const std::string& where) {
+  int64_t formed = 0, declined = 0;
+  for (const Decision& d : c.decisions) (d.fused ? formed : declined)++;
+  clear_progress_line();
+  const auto count = [](int64_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
+  };
+  std::cerr << c.target << ": " << count(c.before.nodes, "node") << ", " << count(c.before.launches, "launch") << " -> "
+            << count(c.after.nodes, "node") << ", " << count(c.after.launches, "launch") << "; " << count(formed, "fusion")
+            << " formed, " << declined << " declined; arena " << arena_text(c.lir) << " -> " << where << "\n";
+}
+
+// Collects what each pass changed, for report.html.
+class DiffLog {
+ public:
+  explicit DiffLog(bool on) : on_(on) {}
+
+  void stage(std::string_view name, bool changed, const Module& m) {
+    if (!on_ || (!changed && !last_.empty())) return;
+    std::string text = print(m, {.full_data = false, .origins = false});
+    if (!last_.empty()) diffs_.emplace_back(name, unified_diff(last_, text, "before", "after"));
+    last_ = std::move(text);
+  }
+  std::vector<std::pair<std::string, std::string>> take() { return std::move(diffs_); }
+
+ private:
+  bool on_;
+  std::string last_;
+  std::vector<std::pair<std::string, std::string>> diffs_;
+};
+
+// Checks --assert. Returns whether all hold.
+bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o, Diagnostics& d) {
+  if (o.asserted.empty()) return true;
+  std::vector<report::Condition> conditions;
+  std::string message;
+  for (const std::string& text : o.asserted) {
+    if (const auto condition = report::parse_condition(text, &message)) conditions.push_back(*condition);
+    else d.error(Code::BadFlag, "--assert " + message);
+  }
+  report::Snapshot facts;
+  for (const auto& [name, text] : json_artefacts(c, input, o)) {
+    if (name == "manifest.json") continue;
+    report::read_facts(name, text, "", &facts, &message);
+  }
+  std::vector<std::string> failed;
+  if (d.ok() && !report::assert_facts(facts, conditions, &failed, &message)) d.error(Code::BadFlag, "--assert: " + message);
+  for (const std::string& text : failed) std::cerr << c.target << ": FAIL " << ForeignText(text).line() << "\n";
+  return failed.empty() && d.ok();
+}
+
+}  // namespace
+
+ExitCode compile_command(const CompileOptions& o, Terminal t) {
+  Diagnostics d(o.input);
+  std::vector<std::string> targets;
+  for (const std::string& name : o.targets) {
+    if (name == "all") targets.assign(target_names().begin(), target_names().end());
+    else if (std::find(targets.begin(), targets.end(), name) == targets.end()) targets.push_back(name);
+  }
+  const bool to_stdout = o.output == "-";
+  if (to_stdout && (o.emit.size() != 1 || targets.size() != 1 || o.emit.contains(Emit::Kernels))) {
+    d.error(Code::BadFlag, "-o - needs one target and one --emit that is a single file", {}, "for example --emit fusion -o -");
+    return print_diagnostics(d, t);
+  }
+  if (o.element_bytes > 1 && (o.emit.empty() || o.emit.contains(Emit::Kernels))) {
+    d.error(Code::BadFlag, "--element-bytes plans for kernels of others: ours keep elements at their own width", {},
+            "choose artefacts with --emit, for example --emit plan,lir");
+    return print_diagnostics(d, t);
+  }
+  if (!o.timing.empty() && to_stdout) {
+    d.error(Code::BadFlag, "--timing and -o - both write to standard output", {}, "give a folder with -o");
+    return print_diagnostics(d, t);
+  }
+  std::vector<TimedCompile> timed;
+  bool asserted = true;
+  std::vector<std::string> files, outputs;
+  Log log(o.verbose);
+  for (const std::string& target : targets) {
+    log.message("reading " + o.input + " for " + target);
+    const auto seconds_since = [](std::chrono::steady_clock::time_point start) {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    const auto load_start = std::chrono::steady_clock::now();
+    auto model = load_model(o, d);
+    if (!model) return print_diagnostics(d, t);
+    const double load_seconds = seconds_since(load_start);
+    files = files_read(o, *model->module);
+    const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
+    outputs.push_back(folder + "/manifest.json");
+    std::optional<CompileCache> cache;
+    if (!o.cache.empty() && !to_stdout && o.dump.empty() && !(cache = CompileCache::open(o, *model->module, target, d)))
+      return print_diagnostics(d, t);
+    if (cache && cache->fetch(folder)) {
+      if (!o.quiet) std::cerr << target << ": from the cache -> " << folder << "\n";
+      continue;
+    }
+    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled, model->gguf};
+    DiffLog diffs(o.emit.contains(Emit::Report));
+    Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
+    int64_t runs = -1;  // the first stage is the import
+    std::string last;
+    const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
+      ++runs;
+      last = stage;
+      log.stage(stage, changed, m);
+      dump.stage(stage, changed, m);
+      diffs.stage(stage, changed, m);
+    };
+    auto compiled = compile(std::move(*model), target, o, sink, d);
+    if (!compiled) {
+      write_reproducer(o, target, runs, last, to_stdout ? "." : o.output, d);
+      return print_diagnostics(d, t);
+    }
+    dump.finish();
+    std::optional<Compiled> forward;
+    if (o.train && !(forward = compile_forward(*compiled, target, o, d))) return print_diagnostics(d, t);
+    compiled->pass_diffs = diffs.take();
+    note_stage("write");
+    log.message("writing " + folder);
+    const auto write_start = std::chrono::steady_clock::now();
+    if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, folder, d)) return print_diagnostics(d, t);
+    if (cache) cache->store(folder, d);
+    if (!o.timing.empty()) {
+      timed.push_back({target, compiled->seconds, compiled->passes.passes});
+      timed.back().stages.insert(timed.back().stages.begin(), {"load", load_seconds});
+      timed.back().stages.emplace_back("write", seconds_since(write_start));
+    }
+    asserted &= assertions_hold(*compiled, input, o, d);
+    if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
+    if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
+    if (o.time_passes) print_times(*compiled);
+    if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
+    // Leaks the module on purpose: the process is about to end, and freeing a million nodes takes time.
+    if (target == targets.back()) {
+      [[maybe_unused]] static Compiled* kept;
+      kept = new Compiled(std::move(*compiled));
+    }
+  }
+  if (!o.depfile.empty() && !to_stdout) write_depfile(o.depfile, outputs, files, d);
+  if (!timed.empty()) std::cout << (o.timing == "trace" ? timing_trace(timed) : timing_json(timed));
+  const ExitCode code = print_diagnostics(d, t);
+  return code == ExitCode::Ok && !asserted ? ExitCode::Finding : code;
+}
+
+ExitCode specialize_command(CompileOptions o, Terminal t) {
+  Diagnostics d(o.input);
+  const auto file = open_model_file(o.input, d);
+  if (!file) return print_diagnostics(d, t);
+  JsonReader r({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())});
+  std::string format, target = "cpu";
+  r.begin_object();
+  for (std::string_view key; r.next_key(&key) && key != "graphs";)
+    key == "format" ? r.string(&format) : key == "target" ? r.string(&target) : r.skip();
+  if (format != "rlxc-lir") {
+    d.error(Code::NotAModel, "specialize needs a lir.json that `rlxc compile` wrote");
+    return print_diagnostics(d, t);
+  }
+  if (o.targets.empty()) o.targets = {target};
+  if (o.emit.empty()) o.emit = {Emit::Lir, Emit::Plan, Emit::Arena};
+  o.stop_after = "hir";  // the passes have run already
+  o.plan_only = o.allow_missing_weights = !o.emit.contains(Emit::Kernels);
+  return compile_command(o, t);
+}
+
+ExitCode run_command(const CompileOptions& o, const RunRequest& run, Terminal t) {
+  Diagnostics d(o.input);
+  const ExitCode code = run_model(o, run, std::cout, d);
+  const ExitCode reported = print_diagnostics(d, t);
+  return d.ok() ? code : reported;
+}
+
+ExitCode profile_command(const CompileOptions& o, const ProfileRequest& request, Terminal t) {
+  Diagnostics d(o.input);
+  if (const auto profile = profile_model(o, request, d)) {
+    clear_progress_line();
+    std::cout << (request.json ? profile_json(*profile) : profile_text(*profile, request));
+  }
+  return print_diagnostics(d, t);
+}
+
+ExitCode calibrate_command(const CompileOptions& o, const CalibrateRequest& request, Terminal t) {
+  Diagnostics d(o.input);
+  if (const auto record = calibrate(o, request, d); record && write_file(o.output, calibration_json(*record), d) && !o.quiet) {
+    clear_progress_line();
+    std::cerr << "ranges of " << record->record.entries.size() << " tensors -> " << ForeignText(o.output).line() << "\n";
+  }
+  return print_diagnostics(d, t);
+}
+
+}  // namespace rlxc

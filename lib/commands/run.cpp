@@ -1,0 +1,267 @@
+#include "commands/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iomanip>
+
+#include "backend/backend.h"
+#include "backend/target_traits.h"
+#include "commands/first_difference.h"
+#include "commands/missing_weights.h"
+#include "commands/progress_line.h"
+#include "commands/tolerances.h"
+#include "driver/compile.h"
+#include "driver/limits.h"
+#include "eval/random.h"
+#include "eval/text_bytes.h"
+#include "eval/value.h"
+#include "export/onnx/export.h"
+#include "ir/mesh.h"
+#include "runtime/data_set.h"
+#include "runtime/emulate_package.h"
+#include "runtime/interpret_package.h"
+#include "runtime/npy.h"
+#include "runtime/observed_bounds.h"
+#include "runtime/package_call.h"
+#include "runtime/run_kernels.h"
+#include "support/output_file.h"
+#include "support/progress.h"
+
+namespace rlxc {
+namespace {
+
+std::string output_label(const Module& m, size_t i) {
+  const Symbol s = m.main().output_name(i);
+  return s.valid() ? m.text(s).line() : "output " + std::to_string(i);
+}
+
+// Returns the smallest useful relative tolerance: one unit in the last place, or two if expected values were rounded in between.
+double resolution(DType t) {
+  switch (t) {
+    case DType::F16: return 0x1p-9;
+    case DType::BF16: return 0x1p-6;
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ: return 0x1p-3;
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ: return 0x1p-2;
+    default: return 0;
+  }
+}
+
+// Returns which outputs depend on random numbers. ONNX does not specify the generator, even for a given seed: only type and sizes
+// of recorded values are comparable.
+std::vector<bool> drawn_outputs(const Module& m) {
+  const Graph& g = m.main();
+  std::vector<bool> drawn(g.value_capacity()), out;
+  for (NodeId n : g.nodes()) {
+    bool is_drawn = g.op(n) == OpKind::Random;
+    for (ValueId v : g.operands(n)) is_drawn = is_drawn || (v.valid() && drawn[v.raw]);
+    for (size_t i = 0; i < g.result_count(n); ++i) drawn[g.result(n, i).raw] = is_drawn;
+  }
+  for (ValueId v : g.outputs()) out.push_back(drawn[v.raw]);
+  return out;
+}
+
+// Counts NaNs, which compare equal in any case.
+int64_t not_numbers(const eval::HostValue& v) {
+  const bool may_have = v.kind == TypeKind::Tensor && is_float(v.tensor.dtype);
+  int64_t count = 0;
+  for (int64_t i = 0, n = may_have ? v.tensor.elements() : 0; i < n; ++i) count += std::isnan(element_as_double(v.tensor, i));
+  return count;
+}
+
+// Prints one line for an output. Returns false if it is out of tolerance.
+bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
+                    const eval::HostValue& expected, const Tolerance& tolerance) {
+  const eval::Comparison c =
+      eval::compare(actual, expected, std::max(tolerance.rtol, resolution(expected.tensor.dtype)), tolerance.atol);
+  const bool judged_by_cosine = tolerance.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
+  const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // type and shape match
+  const bool pass = judged_by_cosine ? comparable && c.cosine >= *tolerance.cosine : c.pass;
+  if (!pass && drawn && comparable) {
+    out << "  ok    " << label << ": drawn at random, of the type and the sizes that are expected\n";
+    return true;
+  }
+  out << "  " << (pass ? "ok  " : "FAIL") << "  " << label << ": ";
+  if (!c.message.empty()) out << c.message << ": ";
+  if (comparable)
+    out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine
+        << std::setprecision(4);
+  if (const int64_t n = not_numbers(expected)) out << ", " << n << " of " << expected.tensor.elements() << " not a number";
+  out << '\n';
+  return pass;
+}
+
+// Returns random inputs of these sizes and the results of the module before any pass. Integers are 0 or 1: flags, or indices
+// valid for two or more entries.
+// States of training have their first contents.
+std::optional<std::vector<DataSet>> random_sets(const LoadedModel& model, const std::vector<DimBindings>& sizes, uint64_t seed,
+                                                const eval::Options& limits, Diagnostics& d) {
+  const Module& m = *model.module;
+  std::vector<DataSet> sets;
+  for (const DimBindings& bind : sizes.empty() ? std::vector<DimBindings>(1) : sizes) {
+    DataSet& set = sets.emplace_back();
+    for (const auto& [symbol, size] : bind) set.name += (set.name.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
+    if (set.name.empty()) set.name = "random inputs";
+    eval::Options sized = limits;
+    sized.bindings = bind;
+    if (!eval::random_inputs_fit(m, sized, d)) return std::nullopt;
+    for (size_t i = 0; i < m.main().inputs().size(); ++i) {
+      const ValueId v = m.main().result(m.main().inputs()[i]);
+      const TensorData* first = first_contents(model.training, i);
+      set.inputs.push_back(first ? eval::HostValue{TypeKind::Tensor, *first, {}}
+                                 : eval::random_value(m, m.main().type(v), bind, seed + i, {.int_high = 1}));
+    }
+    note_stage("reference evaluation");
+    auto expected = eval::evaluate(m, set.inputs, d, limits);
+    if (!expected) return std::nullopt;
+    set.expected = std::move(*expected);
+  }
+  return sets;
+}
+
+// A model, compiled and ready for its data sets.
+struct Prepared {
+  std::vector<DataSet> sets;
+  std::vector<std::string> labels;  // of the outputs
+  std::vector<bool> drawn;          // outputs that are random and recorded by another program
+  std::optional<LoadedModel> model;
+  std::optional<Compiled> compiled;
+  std::unique_ptr<KernelRunner> kernels;
+  eval::Options limits;  // of the reference evaluator
+  HostForms forms;
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
+    note_stage("run");
+    const Module& evaluated = compiled ? *compiled->lir.module : *model->module;
+    auto results = kernels ? kernels->run(inputs, d) : eval::evaluate(evaluated, inputs, d, limits);
+    for (size_t i = 0; results && i < std::min(forms.text.size(), results->size()); ++i)
+      if (forms.text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
+    for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
+      if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
+    return results;
+  }
+};
+
+bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+  p->limits = evaluation_limits(o);
+  p->model = load_model(o, d);
+  if (!p->model) return false;
+  Module& m = *p->model->module;
+  if (run.data.empty()) fill_missing_weights(m, {}, run.seed, d);
+  auto sets = run.data.empty() ? random_sets(*p->model, run.sizes, run.seed, p->limits, d) : read_data_sets(m, run.data, d);
+  if (!sets) return false;
+  p->sets = std::move(*sets);
+  for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
+  p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
+  // For the reference engine, passes run only if a flag depends on them.
+  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
+                         !o.mesh.empty() || !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
+  if (run.engine == Engine::Reference && !optimised) return true;
+  auto forms = lower_interface(m, run.target, o, d);
+  if (!forms) return false;
+  p->forms = std::move(*forms);
+  for (DataSet& set : p->sets)
+    if (p->forms.bytes && !strings_to_bytes(set, d)) return false;
+  if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !p->sets.empty())
+    bind_input_sizes(m, p->sets.front().inputs);
+  p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
+  if (!p->compiled) return false;
+  if (run.engine == Engine::Reference) return true;
+  LirModule& lir = p->compiled->lir;
+  if (DimBindings bounds = observed_bounds(lir, p->sets, p->limits, d); !bounds.empty()) {
+    CompileOptions bounded = o;
+    bounded.bounds.merge(bounds);
+    if (p->compiled->training) bounded = training_options(bounded, *p->compiled->training);
+    auto planned = plan_for(run.target, std::move(lir.module), bounded, nullptr, d);
+    if (!planned) return false;
+    lir = std::move(*planned);
+  }
+  if (run.engine == Engine::Interpreter || run.target != "cpu") {
+    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations)
+                                                   : make_emulated_runner(lir, run.target, d);
+    return p->kernels != nullptr;
+  }
+  EmulationOptions process;
+  process.sanitize = run.sanitize;
+  process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
+  const bool apart = run.sanitize || mesh_of(*lir.module);
+  p->kernels = apart ? make_emulated_runner(lir, run.target, d, process) : make_kernel_runner(lir, d, o.max_operations);
+  return p->kernels != nullptr;
+}
+
+// The name of an output as a file or an array of an archive.
+std::string file_name_of(const Module& m, size_t i, bool archive) {
+  const std::string name(m.bytes(m.main().output_name(i)));
+  return archive && !name.empty() && name.find('/') == name.npos ? name : "output_" + std::to_string(i);
+}
+
+// Writes the outputs of one data set. `folder`: of the set below the path, or empty.
+bool save_outputs(const Module& m, const std::vector<eval::HostValue>& results, const RunRequest& run, const std::string& folder,
+                  Diagnostics& d) {
+  namespace fs = std::filesystem;
+  const bool archive = run.save_outputs.ends_with(".npz");
+  const fs::path path = fs::path(run.save_outputs) / folder;
+  NamedArrays arrays;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].kind != TypeKind::Tensor) {
+      d.error(Code::UnsupportedAttribute, "--save-outputs writes tensors, and this output is a sequence or a map",
+              "output " + std::to_string(i));
+      return false;
+    }
+    arrays.emplace_back(file_name_of(m, i, archive), results[i].tensor);
+  }
+  if (archive) return write_file(run.save_outputs, npz_bytes(arrays), d);
+  std::error_code error;
+  fs::create_directories(path, error);
+  for (const auto& [name, tensor] : arrays) {
+    const std::string bytes = run.save_as == "pb" ? onnx_export::tensor_file(tensor, name) : npy_bytes(tensor);
+    if (!write_file((path / (name + "." + run.save_as)).string(), bytes, d)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
+  CompileOptions with_data = o;
+  with_data.input_data = run.data;
+  // Compile for any contents of the inputs if possible, else for these contents.
+  std::optional<Prepared> p;
+  Diagnostics general(d.file());
+  const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);
+  if (is_general)
+    for (const Diagnostic& said : general.items()) d.add(said);
+  else if (!prepare(with_data, run, &p.emplace(), d)) return d.exit();
+
+  if (!run.save_outputs.empty() && run.save_outputs.ends_with(".npz") && p->sets.size() > 1) {
+    d.error(Code::BadFlag, "--save-outputs: there are several data sets, and a file NAME.npz holds one", {}, "give a folder");
+    return d.exit();
+  }
+  const Tolerance tolerance = tolerance_of(o, run);
+  const Module& m = p->compiled ? *p->compiled->lir.module : *p->model->module;
+  const DataSet* first_failed = nullptr;
+  size_t compared = 0;
+  out << std::setprecision(4);
+  for (const DataSet& set : p->sets) {
+    const auto results = p->run(set.inputs, d);
+    if (!results) return d.exit();
+    clear_progress_line();
+    out << ForeignText(set.name).line() << '\n';
+    for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i, ++compared)
+      if (!compare_output(out, p->labels[i], p->drawn[i], (*results)[i], set.expected[i], tolerance) && !first_failed)
+        first_failed = &set;
+    for (size_t i = set.expected.size(); i < results->size(); ++i)
+      out << "  --    " << p->labels[i] << ": not compared, as there is no output_" << i << ".pb or .npy\n";
+    if (!run.save_outputs.empty() && !save_outputs(m, *results, run, p->sets.size() > 1 ? set.name : "", d)) return d.exit();
+  }
+  if (first_failed)
+    if (const auto difference = first_difference(is_general ? o : with_data, run, *first_failed, tolerance))
+      out << "  " << text(*difference) << '\n';
+  if (compared == 0) out << "nothing was compared\n";
+  else out << (first_failed ? "failed" : "passed") << " (" << tolerance.text() << ")\n";
+  return first_failed ? ExitCode::Finding : ExitCode::Ok;
+}
+
+}  // namespace rlxc

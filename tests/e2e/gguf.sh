@@ -1,0 +1,34 @@
+#!/bin/bash
+# GGUF files of each architecture: the reference evaluator and kernels agree with NumPy, without and with a past; every block format
+# is among the weights; the metadata go with the package; a damaged file is refused.
+set -uo pipefail
+python3 -c 'import numpy' 2>"$TMPDIR/log" || { echo "needs NumPy for $(command -v python3)"; exit 77; }
+fail() { echo "$1"; cat "$TMPDIR/log"; exit 1; }
+python3 tests/support/python/gguf_models.py "$TMPDIR" >"$TMPDIR/log" 2>&1 || fail "the generator"
+for model in "$TMPDIR"/*.gguf; do
+  for engine in reference kernels; do
+    "$RLXC" run "$model" --data "${model%.gguf}_data" --engine $engine --rtol 1e-3 --atol 2e-5 >"$TMPDIR/log" 2>&1 ||
+      fail "$(basename "$model") by $engine"
+  done
+done
+
+model=$TMPDIR/gemma3.gguf
+"$RLXC" info "$model" >"$TMPDIR/log" 2>&1 || fail "info"
+grep -q "GGUF" "$TMPDIR/log" || fail "info names the format"
+for target in cpu metal cuda wgpu rocm; do
+  "$RLXC" compile "$model" -q --target $target -o "$TMPDIR/$target" >"$TMPDIR/log" 2>&1 || fail "compile for $target"
+  [ -s "$TMPDIR/log" ] && fail "warnings for $target"
+  metadata=$TMPDIR/$target/kernels/$target/metadata.json
+  scripts/validate-json schemas/metadata.schema.json "$metadata" >"$TMPDIR/log" 2>&1 || fail "metadata.json of $target"
+  grep -q '"tokenizer.ggml.tokens": \["<unk>", "<s>", "</s>", "<0x20>"' "$metadata" || fail "the tokens of $target"
+  grep -q "kernels/$target/metadata.json" "$TMPDIR/$target/manifest.json" || fail "the manifest of $target"
+done
+"$RLXC" run "$model" --random --bind batch=1,sequence=3,past=2 --weights int8 --min-cosine 0.99 >"$TMPDIR/log" 2>&1 ||
+  fail "further quantisation"
+weights=$(stat -c %s "$TMPDIR/cpu/kernels/cpu/gemma3.weights") file=$(stat -c %s "$model")
+[ "$weights" -le "$file" ] || { echo "weights of $weights bytes, of $file in the file"; exit 1; }
+
+head -c 300000 "$model" >"$TMPDIR/cut.gguf"
+"$RLXC" compile "$TMPDIR/cut.gguf" -q -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1
+[ $? = 4 ] || fail "a file that is cut short"
+grep -q "beyond the end of the file" "$TMPDIR/log" || fail "the reason"
