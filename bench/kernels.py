@@ -114,11 +114,11 @@ def product(m, n, k, weights):
     return name, 2 * m * n * k, 0, ("MatMul", [([m, k], "input"), ([k, n], "weight" if weights else "input")], 1, {})
 
 
-def codes(m, n, k, dtype, block=32):
-    """A product with a weight kept as codes, a scale for each column and block of terms."""
+def quantized_weights(m, n, k, dtype, block=32):
+    """A matmul with a quantized weight: a scale for each column and group."""
     moved = n * k * int(dtype[1:]) // 8 + 4 * n * k // block if m == 1 else 0
     operands = [([m, k], "input"), ([n, k], "weight", dtype), ([n, k // block], "weight")]
-    name = f"{'gemv ' if m == 1 else f'gemm {m}x'}{n}x{k}, {dtype} codes"
+    name = f"{'gemv ' if m == 1 else f'gemm {m}x'}{n}x{k}, {dtype} weights"
     return name, 2 * m * n * k, moved, ("DequantMatMul", operands, 1, {"trans_b": True, "block": block})
 
 
@@ -150,7 +150,7 @@ CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
     attention(12, 128, 64), attention(12, 1024, 64),
     ("gemv 4096x4096, packed weights", 0, 4 * 4096 * 4096,
      ("MatMul", [([1, 4096], "input"), ([4096, 4096], "weight")], 1, {})),
-    *(codes(m, n, k, t) for m, n, k in ((1, 4096, 4096), (128, 3072, 768)) for t in ("i8", "i4")),
+    *(quantized_weights(m, n, k, t) for m, n, k in ((1, 4096, 4096), (128, 3072, 768)) for t in ("i8", "i4")),
     conv(240, 28, 240, 3, 1, 240), conv(72, 56, 72, 5, 2, 72),
     rowwise("LayerNorm", 128, 768, {"axis": 1, "eps": 1e-5}, 2), rowwise("LayerNorm", 8192, 1024, {"axis": 1, "eps": 1e-5}, 2),
     rowwise("Softmax", 1536, 128, {"axis": 1}), rowwise("Softmax", 8192, 1024, {"axis": 1}),

@@ -1,5 +1,6 @@
 // Times a model in ONNX Runtime: node onnxruntime.mjs MODEL THREADS REPEAT [INPUT.bin ...] prints the line that the main of a
-// cpu package prints. ONNXRUNTIME names a folder in which `npm install --ignore-scripts onnxruntime-node` was run.
+// cpu package prints. An output present.X of the shape of an input past_key_values.X is written to its buffer. ONNXRUNTIME names a
+// folder in which `npm install --ignore-scripts onnxruntime-node` was run.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
@@ -15,10 +16,15 @@ session.inputMetadata.forEach(({ name, type, shape }, i) => {
   const data = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
   feeds[name] = new ort.Tensor(type, new (kinds[type] ?? Float32Array)(data), shape);
 });
+const fetches = Object.fromEntries(session.outputNames.map(name => [name, null]));
+session.outputMetadata.forEach(({ name, shape }) => {
+  const past = feeds[name.replace(/^present\./, 'past_key_values.')];
+  if (past && String(past.dims) === String(shape)) fetches[name] = past;
+});
 const wall = [], busy = [];
 for (let i = 0; i <= +repeat; ++i) {
   const start = process.hrtime.bigint(), usage = process.cpuUsage();
-  await session.run(feeds);
+  await session.run(feeds, fetches);
   const used = process.cpuUsage(usage);
   if (i > 0) wall.push(Number(process.hrtime.bigint() - start) / 1e6), busy.push((used.user + used.system) / 1e3);
 }

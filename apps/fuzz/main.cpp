@@ -1,4 +1,4 @@
-// Fuzz target: arbitrary bytes as a model, compiled module, calibration record or buffer table must yield a result or
+// Fuzz target: arbitrary bytes as a model, a compiled module, a buffer table or a file that a flag names must yield a result or
 // diagnostics, never a crash, hang, out-of-bounds read or internal error. Models that can be evaluated must have equal results
 // before and after the passes and with kernels. For libFuzzer; scripts/fuzz runs it.
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "driver/config_files.h"
 #include "fuzz/differential.h"
 #include "fuzz/mutate_onnx.h"
+#include "fuzz/readers.h"
 #include "ir/verify.h"
 #include "runtime/process.h"
 
@@ -54,7 +55,7 @@ void check_model(const CompileOptions& o) {
 // The passes use the record as it is, whichever model it names.
 void check_calibration(const std::string& file) {
   CompileOptions o;
-  o.input = RLXC_FUZZ_MODEL;
+  o.input = RLXC_FUZZ_EXAMPLES "/mlp.json";
   Diagnostics d;
   CalibrationRecord record;
   if (!read_calibration(file, &record, d)) return;
@@ -94,10 +95,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   o.max_operations = 1 << 24;
   o.quiet = o.verify = o.allow_missing_weights = true;
   std::ofstream(o.input, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  // A pass at which a compile of IR text begins, as if the text were a dump.
+  static constexpr const char* kPasses[] = {"", "dead_code_elimination", "fuse_attention_block", "decompose"};
+  if (holds(data, size, "module \"")) o.start_from = kPasses[choice % std::size(kPasses)];
   const bool json = size > 0 && data[0] == '{';
   if (size > 2 && data[0] == 'i' && data[1] == 'd') require_no_internal_error(plan_command(o.input, 0, 1, {}));
   else if (json && holds(data, size, "rlxc-calibration")) check_calibration(o.input);
   else if (json && holds(data, size, "rlxc-lir")) require_no_internal_error(specialize_command(o, {}));
-  else check_model(o);
+  else if (const auto bytes = std::as_bytes(std::span(data, size)); is_beside_model(bytes)) {
+    if (const std::string fault = check_beside_model(bytes, o); !fault.empty()) fail(fault);
+  } else check_model(o);
   return 0;
 }

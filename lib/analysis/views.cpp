@@ -228,7 +228,7 @@ bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, siz
   if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
   *readers -= g.use_count(v);
   for (const auto use : g.uses(v)) {
-    if (takes_layout(g, use, layout)) continue;
+    if (accepts_layout(g, use, layout)) continue;
     const auto l = moves_elements(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
     if (!l || !all_take(g, g.result(use.user), *l, moves - 1, readers)) return false;
   }
@@ -301,7 +301,7 @@ std::optional<Made> made_as_read(const Graph& g, ValueId v) {
 
 }  // namespace
 
-bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
+bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const OpKind op = g.op(use.user);
   const bool rows = l.rows() && !l.split();
   switch (layout_rule(op)) {
@@ -326,7 +326,7 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   return false;
 }
 
-bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
+bool accepts_strides(const Graph& g, Graph::Use use) { return accepts_layout(g, use, {}); }
 
 bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
   const size_t rank = l.axes.size();

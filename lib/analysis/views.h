@@ -14,8 +14,8 @@ struct View {
 };
 
 // Returns whether this use accepts its operand in layout `l`: strided, or with permuted axes.
-bool takes_layout(const Graph&, Graph::Use, const Layout&);
-bool takes_strides(const Graph&, Graph::Use);  // accepts any strides between rows
+bool accepts_layout(const Graph&, Graph::Use, const Layout&);
+bool accepts_strides(const Graph&, Graph::Use);  // accepts any strides between rows
 // Returns whether the matmul can write its result, and read a residual, in this layout.
 bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
 // The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major. Nullopt if elements must be

@@ -81,18 +81,7 @@ std::optional<report::PageCompile> read_compile_folder(const std::string& folder
   return out;
 }
 
-report::PageMachines page_machines() {
-  report::PageMachines out;
-  for (const Backend* b : backends()) out.emplace_back(b->info.name, b->info.machine);
-  return out;
-}
-
 }  // namespace
-
-std::string report_page(const Compiled& c, const InputIdentity& input, const CompileOptions& o) {
-  report::PageCompile page{ForeignText(input.name).line() + " for " + c.target, json_artefacts(c, input, o), c.pass_diffs};
-  return report::html_report({page}, page_machines(), version());
-}
 
 ExitCode report_command(const std::string& before, const std::string& after, const std::string& output, Terminal t) {
   Diagnostics d;

@@ -25,6 +25,7 @@
 #include "runtime/observed_bounds.h"
 #include "runtime/package_call.h"
 #include "runtime/run_kernels.h"
+#include "runtime/sequence_edges.h"
 #include "support/output_file.h"
 #include "support/progress.h"
 
@@ -131,6 +132,7 @@ struct Prepared {
   std::unique_ptr<KernelRunner> kernels;
   eval::Options limits;  // of the reference evaluator
   HostForms forms;
+  SequenceEdges edges;
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
     note_stage("run");
@@ -140,6 +142,7 @@ struct Prepared {
       if (forms.text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
     for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
       if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
+    if (results && edges.any()) return edges.nested(std::move(*results));
     return results;
   }
 };
@@ -159,6 +162,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
                          !o.mesh.empty() || !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
   if (run.engine == Engine::Reference && !optimised) return true;
+  if (run.engine != Engine::Reference) p->edges = SequenceEdges::apply(m, &p->sets);
   auto forms = lower_interface(m, run.target, o, d);
   if (!forms) return false;
   p->forms = std::move(*forms);
@@ -256,7 +260,7 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
       out << "  --    " << p->labels[i] << ": not compared, as there is no output_" << i << ".pb or .npy\n";
     if (!run.save_outputs.empty() && !save_outputs(m, *results, run, p->sets.size() > 1 ? set.name : "", d)) return d.exit();
   }
-  if (first_failed)
+  if (first_failed && !p->edges.any())
     if (const auto difference = first_difference(is_general ? o : with_data, run, *first_failed, tolerance))
       out << "  " << text(*difference) << '\n';
   if (compared == 0) out << "nothing was compared\n";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backend/backend.h"
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
@@ -233,6 +234,17 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
   }
   return d.ok() && (!out || out->commit(d));
+}
+
+report::PageMachines page_machines() {
+  report::PageMachines out;
+  for (const Backend* b : backends()) out.emplace_back(b->info.name, b->info.machine);
+  return out;
+}
+
+std::string report_page(const Compiled& c, const InputIdentity& input, const CompileOptions& o) {
+  report::PageCompile page{ForeignText(input.name).line() + " for " + c.target, json_artefacts(c, input, o), c.pass_diffs};
+  return report::html_report({page}, page_machines(), version());
 }
 
 }  // namespace rlxc

@@ -5,6 +5,7 @@
 
 #include "driver/compile.h"
 #include "import/gguf/file.h"
+#include "report/html_report.h"
 
 namespace rlxc {
 
@@ -23,6 +24,8 @@ bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdenti
 // The JSON reports by name, whether they are written or not.
 std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&);
 
+// The targets as report.html compares them.
+report::PageMachines page_machines();
 // report.html.
 std::string report_page(const Compiled&, const InputIdentity&, const CompileOptions&);
 

@@ -72,19 +72,18 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
-constexpr size_t kMaxUnpacked = size_t{1} << 34;
-
 // The model within a gzip or zip file, or a file in text form, in the format that the importer reads. Null, without an error: it
 // is in that format already.
 std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d) {
   const std::string where = quote(file.path());
   const auto damaged = [&] {
-    d.error(Code::NotAModel, "it is damaged, or unpacks to more than 16 GiB", where);
+    d.error(Code::NotAModel, "it is damaged, or unpacks to much more than its size", where);
     return std::nullopt;
   };
+  const size_t limit = most_unpacked(file.size());
   std::optional<std::string> bytes;
   if (is_gzip(file.bytes())) {
-    bytes = gunzip(file.bytes(), kMaxUnpacked);
+    bytes = gunzip(file.bytes(), limit);
     if (!bytes) return damaged();
   } else if (is_zip(file.bytes())) {
     auto entries = zip_entries(file.bytes());
@@ -96,7 +95,7 @@ std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d)
               "unpack it, and name the model");
       return std::nullopt;
     }
-    bytes = unzip(entries->front(), kMaxUnpacked);
+    bytes = unzip(entries->front(), limit);
     if (!bytes) return damaged();
   } else if (as_text(file).substr(0, 8).ends_with("ORTM")) {
     d.error(Code::NotAModel, "it is a model in ONNX Runtime's own format (.ort)", where,

@@ -80,7 +80,7 @@ class Bodies {
     for (size_t r = 0; r < g.result_count(whole); ++r) results.push_back(g.result(whole, r));
     g.set_outputs(results);
     expand_within(g.id());
-    sweep(g);
+    erase_all_dead(g);
     return g.id();
   }
 
@@ -100,7 +100,7 @@ class Bodies {
     }
   }
 
-  static void sweep(Graph& g) {
+  static void erase_all_dead(Graph& g) {
     std::vector<NodeId> order;
     for (NodeId n : g.nodes()) order.push_back(n);
     for (auto n = order.rbegin(); n != order.rend(); ++n) {

@@ -31,12 +31,12 @@ json one_rule(json rule) {
 struct Rewritten {
   TempDir dir;
   Diagnostics d;
+  PassOptions options;
   std::unique_ptr<Module> m;
-  PassResult result;
+  PassResult result;  // names rules of the options
 
   Rewritten(const json& rules, const std::string& nodes, int64_t limit = -1) {
     std::ofstream(dir / "rules.json") << rules.dump();
-    PassOptions options;
     options.user_rules = read_rules(dir / "rules.json", d);
     if (!options.user_rules) return;
     const std::string text = "module \"m\" mir {\ngraph @main {\n" + nodes + "}\n}\n";

@@ -48,7 +48,7 @@ Model products() {
 
 // Two layers whose weights are concatenated at load time. `also_read`: the concatenation has a second user, which reads it
 // unpacked.
-Model side_by_side(bool also_read = false) {
+Model concatenated_matmul(bool also_read = false) {
   Model p;
   const ValueId x = p.b.input("x", p.f32({16, kWidth})), factor = p.b.narrow(p.b.narrow(x, 0, 0, 1), 1, 0, 1);
   ValueId y = x;
@@ -162,21 +162,21 @@ TEST_CASE("layers of the same weights share what is packed of them") {
 
 TEST_CASE("what packing reads gives its room to what is made after it") {
   constexpr uint64_t kBoth = 2 * kWidth * kWidth * 4;
-  const LirModule lir = checked(side_by_side(), {});
+  const LirModule lir = checked(concatenated_matmul(), {});
   CHECK(lir.plans[0].prepacked.size() == 3);
   CHECK(packed_bytes(lir) == 3 * kBoth);  // equals the prepacked bytes
-  CHECK(packed_nodes(checked(side_by_side(), 2 * kBoth)).size() == 1);
-  const LirModule unpacked = checked(side_by_side(), kBoth * 2);
+  CHECK(packed_nodes(checked(concatenated_matmul(), 2 * kBoth)).size() == 1);
+  const LirModule unpacked = checked(concatenated_matmul(), kBoth * 2);
   CHECK(packed_bytes(unpacked) == 2 * kBoth);
   Diagnostics d;
-  CHECK_FALSE(plan_lir(side_by_side().m, {.max_packed = 2 * kBoth - 1}, d));
+  CHECK_FALSE(plan_lir(concatenated_matmul().m, {.max_packed = 2 * kBoth - 1}, d));
   CHECK(d.exit() == ExitCode::Limit);
   CHECK_MESSAGE(d.text().find("takes " + std::to_string(2 * kBoth) + " bytes at least") != std::string::npos, d.text());
 }
 
 TEST_CASE("what a run reads beside the packed copy stays") {
   constexpr uint64_t kBoth = 2 * kWidth * kWidth * 4;
-  CHECK(packed_bytes(checked(side_by_side(true), {})) == 5 * kBoth);
+  CHECK(packed_bytes(checked(concatenated_matmul(true), {})) == 5 * kBoth);
 }
 
 TEST_CASE("tables and the weights of branches count as well") {

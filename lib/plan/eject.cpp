@@ -42,18 +42,18 @@ class Ejection {
 
   // Moves items that end above `height` until none does. Returns false if the work runs out first.
   bool run(int64_t height, uint64_t* work, std::vector<int64_t>& offsets) {
-    homeless_.clear();
+    unplaced_.clear();
     for (uint32_t k = 0; k < in_.items.size(); ++k)
       if (offsets[k] + in_.items[k].size > height) {
-        homeless_.push_back(k);
+        unplaced_.push_back(k);
         offsets[k] = kNowhere;
       }
-    while (!homeless_.empty()) {
+    while (!unplaced_.empty()) {
       if (*work == 0) return false;
-      uint32_t& pick = homeless_[draw(homeless_.size())];
+      uint32_t& pick = unplaced_[draw(unplaced_.size())];
       const uint32_t k = pick;
-      pick = homeless_.back();
-      homeless_.pop_back();
+      pick = unplaced_.back();
+      unplaced_.pop_back();
       const Item& item = in_.items[k];
       visits_ = 0;
       gather(item, offsets);
@@ -64,7 +64,7 @@ class Ejection {
       for (const Neighbour& n : near_) {
         if (n.top <= at || at + item.size <= n.offset) continue;
         offsets[n.item] = kNowhere;
-        homeless_.push_back(n.item);
+        unplaced_.push_back(n.item);
         conflict = true;
       }
       if (conflict) weight_[k] += kPenalty;
@@ -150,7 +150,7 @@ class Ejection {
   std::vector<uint32_t> first_;  // by section: first item that begins there or later
   uint32_t spacing_;
   std::vector<std::vector<uint32_t>> live_;  // by section / spacing: items that begin before that section and are live in it
-  std::vector<uint32_t> homeless_;
+  std::vector<uint32_t> unplaced_;
   std::vector<Neighbour> near_;
   std::vector<Change> changes_, sorted_;
   uint64_t seed_ = 1, visits_ = 0;

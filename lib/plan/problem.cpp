@@ -15,7 +15,7 @@ uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * un
 
 std::string name(size_t i) { return "buffer " + std::to_string(i); }
 
-bool lives(const Buffer& b) { return b.start < b.end && b.size > 0; }
+bool is_live(const Buffer& b) { return b.start < b.end && b.size > 0; }
 
 // Two fixed slots clash if they share a step and a byte. Sweeps over starts with the live slots ordered by offset. Live slots are
 // disjoint until a clash is found, so a new slot is compared with its two neighbours only.
@@ -23,7 +23,7 @@ void check_fixed(const Problem& p, Diagnostics& diagnostics) {
   std::vector<std::pair<int64_t, uint32_t>> starts, ends;
   for (uint32_t i = 0; i < p.buffers.size(); ++i) {
     const Buffer& b = p.buffers[i];
-    if (b.fixed == Buffer::kFree || !lives(b)) continue;
+    if (b.fixed == Buffer::kFree || !is_live(b)) continue;
     starts.emplace_back(b.start, i);
     ends.emplace_back(b.end, i);
   }
@@ -41,7 +41,7 @@ void check_fixed(const Problem& p, Diagnostics& diagnostics) {
     const Buffer& b = p.buffers[i];
     auto above = live.lower_bound(b.fixed);
     auto clash = [&](uint32_t j) {
-      diagnostics.error(Code::BadBuffers, "its fixed bytes overlap those of " + name(j) + ", which lives at the same time",
+      diagnostics.error(Code::BadBuffers, "its fixed bytes overlap those of " + name(j) + ", which is live at the same time",
                         name(i));
     };
     if (above != live.end() && above->first < b.fixed + b.size) clash(above->second);
@@ -102,7 +102,7 @@ PeakInfo peak(const Problem& p) {
   std::vector<Event> events;
   events.reserve(2 * p.buffers.size());
   for (const Buffer& b : p.buffers)
-    if (lives(b)) {
+    if (is_live(b)) {
       events.push_back({b.start, true, round_up(b.size, unit)});
       events.push_back({b.end, false, round_up(b.size, unit)});
     }
@@ -119,7 +119,7 @@ PeakInfo peak(const Problem& p) {
   }
   for (uint32_t i = 0; i < p.buffers.size(); ++i) {
     const Buffer& b = p.buffers[i];
-    if (lives(b) && b.start <= info.step && info.step < b.end) info.buffers.push_back(i);
+    if (is_live(b) && b.start <= info.step && info.step < b.end) info.buffers.push_back(i);
   }
   return info;
 }

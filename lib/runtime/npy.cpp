@@ -1,11 +1,11 @@
 #include "runtime/npy.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 
 #include "support/checked.h"
+#include "support/inflate.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 
@@ -56,6 +56,15 @@ void append_utf8(uint32_t c, std::string* out) {
   for (int i = more - 1; i >= 0; --i) *out += static_cast<char>(0x80 | (c >> (6 * i) & 0x3F));
 }
 
+// The number of code points of the elements of a type such as U12.
+std::optional<size_t> characters_of(std::string_view descr) {
+  constexpr size_t kMost = 1 << 20;
+  size_t n = 0;
+  if (!descr.starts_with('U')) return std::nullopt;
+  const auto [end, error] = std::from_chars(descr.data() + 1, descr.data() + descr.size(), n);
+  return error == std::errc() && end == descr.data() + descr.size() && n > 0 && n < kMost ? std::optional(n) : std::nullopt;
+}
+
 // Elements of `width` code points of 32 bits, padded by zeros.
 std::vector<std::string> strings_of(std::span<const std::byte> b, size_t width, int64_t count) {
   std::vector<std::string> out(static_cast<size_t>(count));
@@ -90,21 +99,6 @@ uint64_t number_at(std::span<const std::byte> b, size_t at, int bytes) {
   uint64_t v = 0;
   for (int i = 0; i < bytes; ++i) v |= static_cast<uint64_t>(b[at + static_cast<size_t>(i)]) << (8 * i);
   return v;
-}
-
-// The checksum of zip archives (polynomial 0xEDB88320).
-uint32_t crc32(std::string_view s) {
-  static constexpr auto kTable = [] {
-    std::array<uint32_t, 256> t{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int k = 0; k < 8; ++k) t[i] = t[i] & 1 ? 0xEDB88320 ^ t[i] >> 1 : t[i] >> 1;
-    }
-    return t;
-  }();
-  uint32_t c = ~uint32_t{0};
-  for (char ch : s) c = kTable[(c ^ static_cast<unsigned char>(ch)) & 0xFF] ^ c >> 8;
-  return ~c;
 }
 
 // A type that NumPy has, with the same values.
@@ -171,9 +165,7 @@ std::optional<TensorData> parse_npy(std::span<const std::byte> file, const std::
   const auto kind = std::ranges::find(kArrayKinds, descr, &ArrayKind::descr);
   size_t width = 0;
   if (kind != std::end(kArrayKinds)) width = static_cast<size_t>(bits(kind->dtype)) / 8;
-  else if (descr.starts_with('U') && std::from_chars(descr.data() + 1, descr.data() + descr.size(), width).ec == std::errc() &&
-           width < 1 << 20)
-    width *= 4;
+  else if (const auto characters = characters_of(descr)) width = 4 * *characters;
   else return bad("elements of the type " + quote(descr) + " are not read", "save numbers, bools or strings");
   const std::span<const std::byte> body = file.subspan(begin + length);
   const auto bytes = checked_mul(*count, static_cast<int64_t>(width));
@@ -198,36 +190,25 @@ std::optional<TensorData> read_npy(const std::string& path, Diagnostics& d) {
 std::optional<NamedArrays> read_npz(const std::string& path, Diagnostics& d) {
   const auto file = open_model_file(path, d);
   if (!file) return std::nullopt;
-  const std::span<const std::byte> b = file->bytes();
   const auto bad = [&](const std::string& why, const std::string& help = {}) {
     d.error(Code::BadTensor, why, quote(path), help);
     return std::nullopt;
   };
-  // The end record has 22 bytes and a comment of up to 65,535.
-  constexpr std::string_view kEnd = "PK\5\6", kEntry = "PK\1\2";
-  const size_t end = text_of(b).rfind(kEnd);
-  if (end == std::string_view::npos || end + 22 > b.size()) return bad("it is not an archive of NumPy, or it is cut short");
-  const uint64_t entries = number_at(b, end + 10, 2);
-  uint64_t at = number_at(b, end + 16, 4);
+  const std::span<const std::byte> bytes = file->bytes();
+  const auto entries = zip_entries(bytes);
+  if (!entries)
+    return bad("it is not an archive of NumPy, is damaged, or has arrays of 4 GiB or more", "save large arrays with numpy.save");
+  size_t left = most_unpacked(bytes.size());
   NamedArrays out;
-  for (uint64_t i = 0; i < entries; ++i) {
-    if (at + 46 > b.size() || text_of(b.subspan(at, 4)) != kEntry) return bad("its directory is malformed");
-    const uint64_t method = number_at(b, at + 10, 2), packed = number_at(b, at + 20, 4), name_length = number_at(b, at + 28, 2),
-                   extra = number_at(b, at + 30, 2), comment = number_at(b, at + 32, 2), local = number_at(b, at + 42, 4);
-    if (at + 46 + name_length > b.size()) return bad("its directory is malformed");
-    std::string name(text_of(b.subspan(at + 46, name_length)));
-    at += 46 + name_length + extra + comment;
-    if (!name.ends_with(".npy")) continue;
-    name.resize(name.size() - 4);
-    if (method != 0) return bad("its arrays are compressed", "save them with numpy.savez, not savez_compressed");
-    if (packed == 0xFFFFFFFF || local == 0xFFFFFFFF)
-      return bad("it has arrays of 4 GiB or more", "save each array with numpy.save");
-    if (local + 30 > b.size()) return bad("its directory is malformed");
-    const uint64_t begin = local + 30 + number_at(b, local + 26, 2) + number_at(b, local + 28, 2);
-    if (begin > b.size() || packed > b.size() - begin) return bad("the array " + quote(name) + " is cut short");
-    auto array = parse_npy(b.subspan(begin, packed), quote(path) + ", array " + quote(name), d);
+  for (const ZipEntry& e : *entries) {
+    if (!e.name.ends_with(".npy")) continue;
+    const std::string name = e.name.substr(0, e.name.size() - 4);
+    const auto contents = unzip(e, left);
+    if (!contents) return bad("the array " + quote(name) + " is damaged, or unpacks to much more than the size of the archive");
+    left -= contents->size();
+    auto array = parse_npy(std::as_bytes(std::span(*contents)), quote(path) + ", array " + quote(name), d);
     if (!array) return std::nullopt;
-    out.emplace_back(std::move(name), std::move(*array));
+    out.emplace_back(name, std::move(*array));
   }
   return out;
 }

@@ -17,7 +17,7 @@ using NamedArrays = std::vector<std::pair<std::string, TensorData>>;
 // ml_dtypes) become bf16. Errors: Code::BadTensor. O(bytes).
 std::optional<TensorData> parse_npy(std::span<const std::byte>, const std::string& where, Diagnostics&);
 std::optional<TensorData> read_npy(const std::string& path, Diagnostics&);
-// Reads all arrays of an archive that numpy.savez wrote, by name. Compressed archives are an error.
+// Reads all arrays of an archive that numpy.savez or savez_compressed wrote, by name.
 std::optional<NamedArrays> read_npz(const std::string& path, Diagnostics&);
 
 // Types that NumPy lacks are widened without loss: 16-bit and 8-bit brain floats to float32, 4-bit integers to 8 bits.

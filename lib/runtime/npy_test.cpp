@@ -74,6 +74,9 @@ TEST_CASE("malformed arrays are errors that say why") {
       {npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "abcd"), "malformed"},
       {npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999, 99999999999999), }", "abcd"), "malformed"},
       {npy_file("{'descr': '<M8', 'fortran_order': False, 'shape': (), }", "abcdefgh"), "are not read"},
+      {npy_file("{'descr': '<U0', 'fortran_order': True, 'shape': (2, 3), }", ""), "are not read"},
+      {npy_file("{'descr': '<U0', 'fortran_order': False, 'shape': (9000000000000,), }", ""), "are not read"},
+      {npy_file("{'descr': '<U1x', 'fortran_order': False, 'shape': (1,), }", "abcd"), "are not read"},
       {npy_file(good, "ab").substr(0, 30), "cut short"}};
   for (const auto& [file, why] : cases) {
     Diagnostics d;
@@ -96,9 +99,40 @@ TEST_CASE("an archive holds arrays by name; a damaged one is an error at any len
     CHECK((*back)[i].first == arrays[i].first);
     CHECK(same((*back)[i].second, arrays[i].second));
   }
+  std::string other = bytes;
+  other[other.find("NUMPY") + 80] ^= 1;  // the sum of the archive does not fit
+  write_file(dir / "c.npz", other, d);
+  CHECK_FALSE(read_npz(dir / "c.npz", d));
   for (size_t n = 0; n < bytes.size(); n += 7) {
     Diagnostics damaged;
     write_file(dir / "b.npz", bytes.substr(0, n), damaged);
     CHECK_FALSE(read_npz(dir / "b.npz", damaged));
   }
+}
+
+TEST_CASE("a compressed archive") {
+  const TempDir dir;
+  const TensorData x = eval::tensor_of(DType::F32, {2}, {1, 2}).tensor;
+  const std::string array = npy_bytes(x), stored = npz_bytes({{"x", x}});
+  const auto number = [](size_t v, int bytes) {
+    std::string out;
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>(v >> (8 * i));
+    return out;
+  };
+  // One block of deflate that copies.
+  const std::string packed = '\1' + number(array.size(), 2) + number(~array.size(), 2) + array;
+  const size_t directory = stored.find("PK\1\2");
+  const std::string common =
+      stored.substr(4, 4) + number(8, 2) + stored.substr(10, 8) + number(packed.size(), 4) + stored.substr(22, 8);
+  const std::string entry = "PK\1\2" + stored.substr(directory + 4, 2) + common + std::string(14, '\0') + "x.npy";
+  const std::string first = "PK\3\4" + common + "x.npy" + packed;
+  Diagnostics d;
+  write_file(dir / "a.npz",
+             first + entry + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) + number(entry.size(), 4) +
+                 number(first.size(), 4) + number(0, 2),
+             d);
+  const auto back = read_npz(dir / "a.npz", d);
+  REQUIRE_MESSAGE(back, d.text());
+  REQUIRE(back->size() == 1);
+  CHECK(same((*back)[0].second, x));
 }

@@ -1,5 +1,7 @@
 #include "runtime/run_training.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +9,7 @@
 #include "backend/c/cpu_package.h"
 #include "backend/weight_files.h"
 #include "runtime/build_library.h"
+#include "support/temporary_folder.h"
 
 namespace rlxc {
 
@@ -130,7 +133,10 @@ bool LoadedTrainer::loss(std::span<const void* const> inputs, std::span<void* co
               "an evaluation", d);
 }
 
-bool LoadedTrainer::save(const std::string& path, Diagnostics& d) { return good(api_->save(trainer_, path.c_str()), path, d); }
+bool LoadedTrainer::save(const std::string& path, Diagnostics& d) {
+  const TemporaryFile beside(path + ".tmp-" + std::to_string(::getpid()));  // the name that the package gives it
+  return good(api_->save(trainer_, path.c_str()), path, d);
+}
 bool LoadedTrainer::load(const std::string& path, Diagnostics& d) { return good(api_->load(trainer_, path.c_str()), path, d); }
 
 std::span<const std::byte> LoadedTrainer::state(size_t i) const {

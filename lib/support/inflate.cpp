@@ -143,6 +143,19 @@ bool read_block(BitReader& r, const Codes& c, size_t limit, std::string* out) {
   }
 }
 
+uint64_t little(Packed b, size_t at, size_t bytes) {
+  uint64_t v = 0;
+  for (size_t i = 0; i < bytes && at + i < b.size(); ++i) v |= static_cast<uint64_t>(b[at + i]) << (8 * i);
+  return v;
+}
+
+}  // namespace
+
+size_t most_unpacked(size_t packed) {
+  constexpr size_t kLeast = size_t{1} << 30, kMost = size_t{1} << 34, kTimes = 100;
+  return std::clamp(std::min(packed, kMost) * kTimes, kLeast, kMost);
+}
+
 uint32_t crc32(std::string_view bytes) {
   static const auto table = [] {
     std::array<uint32_t, 256> t{};
@@ -156,14 +169,6 @@ uint32_t crc32(std::string_view bytes) {
   for (char c : bytes) sum = table[(sum ^ static_cast<uint8_t>(c)) & 255] ^ (sum >> 8);
   return ~sum;
 }
-
-uint64_t little(Packed b, size_t at, size_t bytes) {
-  uint64_t v = 0;
-  for (size_t i = 0; i < bytes && at + i < b.size(); ++i) v |= static_cast<uint64_t>(b[at + i]) << (8 * i);
-  return v;
-}
-
-}  // namespace
 
 std::optional<std::string> inflate(Packed packed, size_t limit, size_t* used) {
   BitReader r(packed);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rlxc {
@@ -12,6 +13,10 @@ namespace rlxc {
 // Unpacks a deflate stream. Returns nullopt if it is damaged or longer than `limit` bytes. `used`: the length of the stream.
 // Linear in the number of bytes unpacked.
 std::optional<std::string> inflate(std::span<const std::byte> packed, size_t limit, size_t* used = nullptr);
+
+// The most bytes to which a file of this size may unpack: a small file cannot take all memory. Weights hardly shrink, and text
+// shrinks to a tenth or so.
+size_t most_unpacked(size_t packed);
 
 // The contents of a gzip file (RFC 1952) of one or more members, whose sums are checked.
 bool is_gzip(std::span<const std::byte>);
@@ -28,5 +33,6 @@ struct ZipEntry {
 bool is_zip(std::span<const std::byte>);
 std::optional<std::vector<ZipEntry>> zip_entries(std::span<const std::byte>);  // nullopt if damaged
 std::optional<std::string> unzip(const ZipEntry&, size_t limit);
+uint32_t crc32(std::string_view bytes);  // the sum that gzip and zip files have
 
 }  // namespace rlxc

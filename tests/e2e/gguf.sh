@@ -2,6 +2,7 @@
 # GGUF files of each architecture: the reference evaluator and kernels agree with NumPy, without and with a past; every block format
 # is among the weights; the metadata go with the package; a damaged file is refused.
 set -uo pipefail
+export PATH=/usr/bin:$PATH
 python3 -c 'import numpy' 2>"$TMPDIR/log" || { echo "needs NumPy for $(command -v python3)"; exit 77; }
 fail() { echo "$1"; cat "$TMPDIR/log"; exit 1; }
 python3 tests/support/python/gguf_models.py "$TMPDIR" >"$TMPDIR/log" 2>&1 || fail "the generator"
@@ -20,7 +21,7 @@ for target in cpu metal cuda wgpu rocm; do
   [ -s "$TMPDIR/log" ] && fail "warnings for $target"
   metadata=$TMPDIR/$target/kernels/$target/metadata.json
   scripts/validate-json schemas/metadata.schema.json "$metadata" >"$TMPDIR/log" 2>&1 || fail "metadata.json of $target"
-  grep -q '"tokenizer.ggml.tokens": \["<unk>", "<s>", "</s>", "<0x20>"' "$metadata" || fail "the tokens of $target"
+  grep -q '"tokenizer.ggml.tokens": \["<unk>", "<s>", "</s>", "<0x00>"' "$metadata" || fail "the tokens of $target"
   grep -q "kernels/$target/metadata.json" "$TMPDIR/$target/manifest.json" || fail "the manifest of $target"
 done
 "$RLXC" run "$model" --random --bind batch=1,sequence=3,past=2 --weights int8 --min-cosine 0.99 >"$TMPDIR/log" 2>&1 ||

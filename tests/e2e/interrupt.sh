@@ -1,6 +1,7 @@
 #!/bin/bash
 # A command that is interrupted leaves the old artefacts or the new ones, never both, and a signal leaves no temporary file or folder
-# and no child process. RLXC_TEST_KILLS sets how often a compile is (60); files that are saved and runs are a third as often.
+# and no child process. RLXC_TEST_KILLS sets how often a compile is (60); files that are saved and runs are a third as often, and
+# trainings a twelfth.
 set -u
 kills=${RLXC_TEST_KILLS:-60}
 fail() { echo "$*"; exit 1; }
@@ -78,6 +79,39 @@ for ((i = 0; i < kills / 3; ++i)); do
   done
   [ "$t" -lt 200 ] || fail "a process outlives $signal number $i"
   [ -z "$(ls -A "$runs")" ] || fail "run leaves $(ls -A "$runs") after $signal number $i"
+done
+
+# The checkpoint of a training is whole, and nothing is left beside it.
+mkdir "$TMPDIR/train"
+cat >"$TMPDIR/samples.py" <<'PY'
+import struct, sys
+def array(path, descr, shape, body):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
+    open(path, "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + body)
+array(sys.argv[1] + "/x.npy", "<f4", "(64, 4)", struct.pack("<256f", *[i % 7 - 3 for i in range(256)]))
+array(sys.argv[1] + "/y.npy", "<i8", "(64,)", struct.pack("<64q", *[i % 4 for i in range(64)]))
+PY
+python3 "$TMPDIR/samples.py" "$TMPDIR/train"
+training=(train examples/mlp.json --data "$TMPDIR/train/x.npy" --labels "$TMPDIR/train/y.npy" --loss cross-entropy --threads 1 --batch 64
+  --checkpoint "$TMPDIR/train/point" -q -o "$TMPDIR/train/model.onnx")
+for ((i = 0; i < (kills + 11) / 12; ++i)); do
+  signal=${signals[$((i % 4))]}
+  rm -f "$TMPDIR/train/point"
+  setsid env --default-signal=INT "$RLXC" "${training[@]}" --epochs 1000000 >/dev/null 2>&1 &
+  pid=$!
+  for ((t = 0; t < 3000; ++t)); do
+    [ ! -e "$TMPDIR/train/point" ] || break
+    sleep 0.01
+  done
+  sleep 0.$((RANDOM % 300 + 100))
+  kill -"$signal" "$pid"
+  wait "$pid" 2>/dev/null
+  left=$(find "$TMPDIR/train" -name '*.tmp-*')
+  [ -z "$left" ] || [ "$signal" = KILL ] || fail "after $signal number $i of a training there is $left"
+  rm -f "$TMPDIR"/train/*.tmp-*
+  [ ! -e "$TMPDIR/train/model.onnx" ] || fail "a training that is ended by $signal writes a model"
+  "$RLXC" "${training[@]}" --epochs 1 --resume "$TMPDIR/train/point" 2>"$TMPDIR/log" || fail "after $signal number $i: $(cat "$TMPDIR/log")"
+  rm "$TMPDIR/train/model.onnx"
 done
 
 # `run` ends its compiler with itself.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "analysis/extents.h"
 #include "ir/dim_postfix.h"
@@ -405,8 +406,10 @@ std::string CSizes::operator()(Dim d) {
   return "n[" + std::to_string(it->second) + "]";
 }
 
-// Calls the checked functions rlxc_*.
-std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
+// Calls the checked functions rlxc_*. With `parts`, what repeats in long expressions is computed once: a compiler takes minutes
+// for thousands of nested calls.
+std::string CSizes::expression(Dim d, const SymbolText& symbol, Parts* parts) const {
+  constexpr size_t kLong = 200;
   std::vector<std::string> stack;
   for (const std::string& item : dim_postfix(dims_, d)) {
     if (item[0] == '$') {
@@ -416,7 +419,12 @@ std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
     } else {
       const std::string b = std::move(stack.back());
       stack.pop_back();
-      stack.back() = "rlxc_" + (item == "+" ? "add" : item == "*" ? "mul" : item) + "(&bad, " + stack.back() + ", " + b + ")";
+      std::string& text = stack.back();
+      text = "rlxc_" + (item == "+" ? "add" : item == "*" ? "mul" : item) + "(&bad, " + text + ", " + b + ")";
+      if (!parts || text.size() < kLong) continue;
+      const auto [it, is_new] = parts->names.try_emplace(text, "part_" + std::to_string(parts->names.size()));
+      if (is_new) parts->statements += "  const int64_t " + it->second + " = " + text + ";\n";
+      text = it->second;
     }
   }
   return stack.back();
@@ -427,8 +435,12 @@ std::string CSizes::table() const {
   const auto given = [&](const std::string& name) {
     return "s[" + std::to_string(std::ranges::find(symbols_, name, &ForeignText::bytes) - symbols_.begin()) + "]";
   };
-  for (size_t i = 0; i < entries_.size(); ++i)
-    out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i], given) + ";  // " + dims_.text(entries_[i]) + "\n";
+  Parts parts;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::string value = expression(entries_[i], given, &parts);
+    out += std::exchange(parts.statements, {});
+    out += "  n[" + std::to_string(i) + "] = " + value + ";  // " + dims_.text(entries_[i]) + "\n";
+  }
   return out;
 }
 

@@ -21,7 +21,12 @@ class CSizes {
 
  private:
   using SymbolText = std::function<std::string(const std::string&)>;
-  std::string expression(Dim, const SymbolText&) const;
+  // Parts of long expressions: variables that statements define, by their text.
+  struct Parts {
+    std::map<std::string, std::string> names;
+    std::string statements;
+  };
+  std::string expression(Dim, const SymbolText&, Parts* = nullptr) const;
   DimTable& dims_;
   std::vector<ForeignText> symbols_;
   std::map<std::string, std::string, std::less<>> extents_;  // their C text, by symbol

@@ -192,7 +192,7 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   else if (loop) {
     std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
     std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";
-    body = r + " r;\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value +
+    body = r + " r = {0};\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value +
            ");\n  return r;";
   } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
   h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");

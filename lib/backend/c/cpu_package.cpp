@@ -256,7 +256,9 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
               {"OUTPUTS", std::to_string(p.outputs.size())},
               {"SIZE_COUNT", std::to_string(p.symbols.size())},
               {"WEIGHTS", std::to_string(p.weights.size())},
-              {"WEIGHTS_FILE", weights_file(p)}};
+              {"WEIGHTS_FILE", weights_file(p)},
+              {"NEXT_STATES", ""}};
+  for (const State& s : p.lir->states) v["NEXT_STATES"] += "  next[" + std::to_string(s.input) + "] = NULL;\n";
   for (auto& [key, value] : training_values(p.name, o.training)) v.emplace(key, std::move(value));
   for (auto& [key, value] : link_values(p)) v.emplace(std::move(key), std::move(value));
   const std::string declared = prototypes(p);

@@ -129,12 +129,12 @@ std::string cpp_example(const Example& e) {
 std::string python_example(const Example& e) {
   const Package& p = e.p;
   const DimTable& dims = p.lir->module->dims;
-  std::set<std::string> told;
+  std::set<std::string> determined;
   std::string arguments;
   for (size_t i = 0; i < p.inputs.size(); ++i) {
     const Type& t = p.lir->module->graph(p.inputs[i].graph).type(p.inputs[i].value);
     for (Dim d : t.dims)
-      if (const auto symbol = symbol_name(dims, d)) told.insert(*symbol);
+      if (const auto symbol = symbol_name(dims, d)) determined.insert(*symbol);
     std::string shape = port_type(p, p.inputs[i], e.sizes);
     shape = shape.substr(shape.find('[') + 1);
     shape.pop_back();
@@ -143,7 +143,7 @@ std::string python_example(const Example& e) {
   }
   std::string sizes;
   for (size_t i = 0; i < p.symbols.size(); ++i)
-    if (!told.contains(p.symbols[i].bytes()))
+    if (!determined.contains(p.symbols[i].bytes()))
       sizes += (sizes.empty() ? "" : ", ") + p.symbols[i].python_string() + ": " + std::to_string(e.sizes[i]);
   if (!sizes.empty()) arguments += "    sizes={" + sizes + "},\n";
   return "```python\nimport numpy as np\nfrom " + p.name + "_model import Model\n\nmodel = Model()\noutputs = model(\n" +

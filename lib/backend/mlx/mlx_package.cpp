@@ -129,7 +129,7 @@ class MlxModule {
       if (is_weight(g.op(n))) names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
       if (!fits(g, n) || has_trait(g.op(n), kLeaf | kTerminator)) continue;
       body += "    " + node(g, n) + "  # " + g.label(n).line() + "\n";
-      for (const auto& [symbol, size] : told(g, n)) body += "    n[" + symbol + "] = " + size + "\n";
+      for (const auto& [symbol, size] : bound_symbols(g, n)) body += "    n[" + symbol + "] = " + size + "\n";
     }
     body += "    return (";
     for (ValueId v : g.outputs()) body += names_[v.raw] + ", ";
@@ -178,7 +178,7 @@ class MlxModule {
   }
 
   // Returns the data-dependent dims that the node defines: symbol, and its value after the node.
-  std::map<std::string, std::string> told(const Graph& g, NodeId n) const {
+  std::map<std::string, std::string> bound_symbols(const Graph& g, NodeId n) const {
     std::map<std::string, std::string> sizes;
     for (uint32_t i = 0; const auto extent = extents_.of_node(g, n, i); ++i)
       for (size_t r = 0; r < g.result_count(n); ++r)

@@ -109,7 +109,7 @@ class FileReader {
     return false;
   }
   bool cut_short(const std::string& where) {
-    return fail(Code::NotAModel, "the file ends within " + where, {}, "check that it was copied whole");
+    return fail(Code::NotAModel, "the GGUF file ends within " + where, {}, "check that it was copied whole");
   }
 
   template <class T>

@@ -173,7 +173,7 @@ ValueId sample(Node& n) {
   const auto rows = d.size() == 2 ? b.dims().constant_value(d[0]) : std::nullopt,
              classes = d.size() == 2 ? b.dims().constant_value(d[1]) : std::nullopt;
   if (!rows || !classes || *rows > 1 << 20 || *classes < 1) {
-    n.fail(Code::UnsupportedAttribute, "needs logits [B,V] of known sizes");
+    n.fail(Code::UnsupportedAttribute, "needs logits [B,V] of static shape");
     return ValueId();
   }
   const DType t = DType::F32;

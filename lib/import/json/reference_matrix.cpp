@@ -83,7 +83,7 @@ std::optional<Matrices> reference_matrices(ReferenceNode& n, size_t operand, boo
   Matrices a{{}, {d.begin(), d.end() - 2}, d[d.size() - 2], d.back()};
   if (known && (!a.m.is_static() || !a.n.is_static() || a.m.size() > kLargest || a.n.size() > kLargest || a.m.size() < 1 ||
                 a.n.size() < 1)) {
-    n.fail(Code::UnsupportedAttribute, "needs matrices of known sizes from 1 to " + std::to_string(kLargest));
+    n.fail(Code::UnsupportedAttribute, "needs matrices of static shape from 1 to " + std::to_string(kLargest));
     return std::nullopt;
   }
   a.x = reshape(x, {n.b.dims().product(a.outer), a.m, a.n});

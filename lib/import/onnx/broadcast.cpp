@@ -17,7 +17,11 @@ bool share_symbols(DimTable& dims, Dim a, Dim b) {
 
 std::optional<Dim> open_broadcast(Op& op, Dim a, Dim b) {
   DimTable& dims = op.dims();
-  if (a == Dim(1) || b == Dim(1) || a == Dim(0) || b == Dim(0) || dims.equal(a, b)) return std::nullopt;
+  if (a == Dim(1) || b == Dim(1) || dims.equal(a, b)) return std::nullopt;
+  if (a == Dim(0) || b == Dim(0)) {  // the other is 1, or a data-dependent 0
+    const Dim other = a == Dim(0) ? b : a;
+    return other.is_static() || dims.at_least(other, 2) ? std::nullopt : std::optional(Dim(0));
+  }
   const bool a_is_result = dims.at_least(a, 2), b_is_result = dims.at_least(b, 2);
   if ((a_is_result && b_is_result) || !op.im.is_of_inputs(a) || !op.im.is_of_inputs(b)) return std::nullopt;
   const Dim larger = dims.max(a, b);
@@ -25,8 +29,13 @@ std::optional<Dim> open_broadcast(Op& op, Dim a, Dim b) {
   return a_is_result ? a : b_is_result ? b : larger;
 }
 
-// For a = min, b = max: (a-1) * (b-a) is 0 for exactly these sizes.
+// For a = min, b = max: (a-1) * (b-a) is 0 for exactly these sizes, unless one is 0.
 void assume_broadcast(DimTable& dims, Dim a, Dim b) {
+  if (a == Dim(0) || b == Dim(0)) {
+    const Dim other = a == Dim(0) ? b : a;
+    dims.assume_equal(dims.mul(other, dims.sub(other, Dim(1))), Dim(0));
+    return;
+  }
   const Dim low = dims.min(a, b), high = dims.max(a, b);
   dims.assume_equal(dims.mul(dims.sub(low, Dim(1)), dims.sub(high, low)), Dim(0));
 }

@@ -1,5 +1,5 @@
-// Broadcasts that depend on runtime sizes. Two symbolic dims may be equal, or one of them may be 1. IR ops broadcast only equal
-// dims or a constant 1; other operands are first gathered to the result's size.
+// Broadcasts that depend on runtime sizes. Two symbolic dims may be equal, or one of them may be 1; a dim that meets 0 is 0 or 1.
+// IR ops broadcast only equal dims or a constant 1; other operands are first gathered to the result's size.
 #pragma once
 #include "import/onnx/op.h"
 

@@ -2,6 +2,7 @@
 #include "import/onnx/broadcast.h"
 
 #include "eval/eval.h"
+#include "eval/value.h"
 #include "ir/dim_postfix.h"
 #include "support/onnx_model.h"
 
@@ -68,6 +69,33 @@ TEST_CASE("a symbol that meets a constant is equal to it, or 1") {
     CHECK(at(3) == std::vector<double>{1, 4, 9});
     CHECK_FALSE(at(2));
   }
+}
+
+TEST_CASE("a size that is known only at run time and meets 0 is 0 or 1, and the result empty") {
+  for (const bool swapped : {false, true}) {
+    Diagnostics d;
+    OnnxModel m(17);
+    m.raw_graph(field(11, value_info("a", DType::F32, {-1})));
+    m.raw_graph(field(11, value_info("b", DType::F32, {0, 1})));
+    m.add(node("NonZero", {"a"}, {"where"}));  // [1, n0]
+    m.add(node("Cast", {"where"}, {"real"}, {attribute("to", 1)}));
+    m.add(node("Transpose", {"real"}, {"column"}));  // [n0, 1]
+    m.add(node("Less", swapped ? std::vector<std::string>{"b", "column"} : std::vector<std::string>{"column", "b"}, {"y"}));
+    m.output("y");
+    const auto loaded = m.load(d);
+    REQUIRE_MESSAGE(loaded, d.text());
+    CHECK(loaded->main().dims(loaded->main().outputs()[0])[0] == 0);
+    for (const double value : {0.0, 1.0}) {
+      const std::vector<eval::HostValue> inputs{eval::tensor_of(DType::F32, {1}, {value}),
+                                                eval::tensor_of(DType::F32, {0, 1}, {})};
+      const auto out = eval::evaluate(*loaded, inputs, d);
+      REQUIRE_MESSAGE(out, d.text());
+      CHECK((*out)[0].tensor.elements() == 0);
+    }
+  }
+  Diagnostics d;
+  CHECK(load("Add", {0}, {-1}, d));
+  CHECK_FALSE(load("Add", {0}, {5}, d));
 }
 
 TEST_CASE("batches of a product broadcast, its contracted sizes are equal") {

@@ -39,6 +39,8 @@ void gather_block_quantized(Op& op) {
   if (!gathered || !blocked) return;
   if ((width != 2 && width != 4 && width != 8) || block < 16 || block > 1 << 20)
     return (void)op.fail(Code::BadAttribute, "bits or block_size are out of range");
+  if (op.rank(2) != op.rank(0) || (op.has(3) && op.rank(3) != op.rank(0)))
+    return (void)op.fail(Code::BadShape, "scales and zero points need as many axes as the data");
   Builder& b = op.b;
   const DType t = op.dtype(2);
   const bool bytes = op.dtype(0) == DType::U8;

@@ -189,3 +189,21 @@ TEST_CASE("quantised pooling") {
   p.ms("QLinearGlobalAveragePool", {"a", "as", "az", "ys", "yz"}, {"all"}, {attribute("channels_last", 0)});
   p.agree({{"pool", "pool2"}, {"pooll", "pooll2"}, {"all", "all2"}}, 0);
 }
+
+TEST_CASE("blocks along an axis that the scales or zero points lack are refused") {
+  for (const bool scales : {true, false}) {
+    OnnxModel m(21);
+    m.opset("com.microsoft", 1);
+    m.input("data", DType::U8, {3, 32}, std::vector<double>(96, 1));
+    m.input("rows", DType::I64, {1}, {1});
+    m.input("scales", DType::F32, scales ? std::vector<int64_t>{3} : std::vector<int64_t>{3, 2},
+            std::vector<double>(scales ? 3 : 6, 1));
+    m.input("zeros", DType::U8, {3}, {1, 1, 1});
+    m.add(node("GatherBlockQuantized", {"data", "rows", "scales", "zeros"}, {"y"},
+               {attribute("bits", 8), attribute("block_size", 16)}, "com.microsoft"));
+    m.output("y");
+    Diagnostics d;
+    CHECK_FALSE(m.load(d));
+    CHECK_MESSAGE(d.text().find("as many axes as the data") != std::string::npos, d.text());
+  }
+}

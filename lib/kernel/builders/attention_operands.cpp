@@ -15,9 +15,11 @@ AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
 
 void AttentionOperands::at_head(Expr batch, Expr head) {
   batch_ = batch;
-  head_ = head;
+  head_ = first_head_ = head;
   kv_head_ = spec.group == 1 ? head : b.let("kv_head", head / spec.group);
 }
+
+void AttentionOperands::at_member(Expr i) { head_ = first_head_ + i; }
 
 Expr AttentionOperands::at(const Operand& o, Expr head, Expr position, Expr element) const {
   auto stride = [&](size_t i) { return o.strides[i].in(b.kernel()); };
@@ -60,6 +62,20 @@ void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
 
 Expr AttentionOperands::low() const { return constant(b.kernel(), type, -std::numeric_limits<double>::infinity()); }
 
+Expr AttentionOperands::load_mask(Expr query, Expr key, int lanes) const {
+  auto stride = [&](size_t i) { return spec.mask->strides[i].in(b.kernel()); };
+  int64_t step = 0;
+  const bool repeated = constant(spec.mask->strides[3], &step) && step == 0;
+  const Expr where =
+      spec.mask->offset.in(b.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3);
+  return broadcast(mask_.load(where, repeated ? 1 : lanes), lanes);
+}
+
+Expr AttentionOperands::shown(Expr query, Expr key, int lanes) const {
+  const Expr v = load_mask(query, key, lanes);
+  return v.dtype() == DType::Bool ? v : v != lit(v, 0);
+}
+
 Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
   const int lanes = dot.lanes();
   Expr s = dot * spec.scale;
@@ -71,14 +87,8 @@ Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
   if (spec.causal || spec.window) visible = visible && lane <= broadcast(ahead, lanes);
   if (spec.window) visible = visible && lane >= broadcast(ahead - cast_to(b.i64(*spec.window), DType::I32), lanes);
   if (spec.mask) {
-    auto stride = [&](size_t i) { return spec.mask->strides[i].in(b.kernel()); };
-    int64_t step = 0;
-    const bool repeated = constant(spec.mask->strides[3], &step) && step == 0;
-    const Expr where =
-        spec.mask->offset.in(b.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3);
-    const Expr v = broadcast(mask_.load(where, repeated ? 1 : lanes), lanes);
-    if (spec.mask_is_bias) s = s + cast_to(v, type);
-    else visible = visible && (v.dtype() == DType::Bool ? v : v != lit(v, 0));
+    if (spec.mask_is_bias) s = s + cast_to(load_mask(query, key, lanes), type);
+    else visible = visible && shown(query, key, lanes);
   }
   if (!spec.causal && !spec.window && !(spec.mask && !spec.mask_is_bias)) return s;
   const double lowest = type == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};

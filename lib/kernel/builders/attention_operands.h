@@ -9,6 +9,7 @@ class AttentionOperands {
  public:
   AttentionOperands(Builder&, const AttentionSpec&);  // adds the arguments
   void at_head(Expr batch, Expr head);                // selects the head that the functions below access
+  void at_member(Expr i);                             // head + i of at_head(), which shares its keys and values
 
   Expr load_q(Expr query, Expr d, int lanes = 1) const;
   Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or along contiguous keys
@@ -21,6 +22,9 @@ class AttentionOperands {
   // Returns the scores of a query and `dot.lanes()` keys from `key` on: scaled, capped and masked.
   Expr score(Expr dot, Expr query, Expr key) const;
   bool score_vectors() const;  // whether score() accepts vectors of keys
+  // Whether a mask hides keys, whose blocks may then be skipped. shown(): the mask of `lanes` keys, as bool.
+  bool hides_keys() const { return spec.mask && !spec.mask_is_bias && !spec.finite; }
+  Expr shown(Expr query, Expr key, int lanes) const;
   // The keys visible to queries first .. first + count: the number of the first block of `block` keys, and the end.
   Expr first_block(Expr first, int64_t block) const;
   Expr end(Expr first, int64_t count) const;
@@ -41,9 +45,10 @@ class AttentionOperands {
   };
   Source source(Part) const;
   Expr at(const Operand&, Expr head, Expr position, Expr element) const;
+  Expr load_mask(Expr query, Expr key, int lanes) const;
 
   Buf q_, k_, v_, mask_, y_;
-  Expr batch_, head_, kv_head_;
+  Expr batch_, first_head_, head_, kv_head_;
 };
 
 // Each emits the kernel body.

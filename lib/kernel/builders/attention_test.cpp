@@ -19,6 +19,7 @@ struct Form {
   std::optional<int64_t> window = {};
   bool mask = false, bias = false, finite = false;
   double softcap = 0;
+  std::optional<int64_t> seen = {};  // the mask hides keys from this one on
 };
 
 constexpr int64_t kHeads = 2;  // that share one head of keys and values
@@ -37,8 +38,9 @@ KernelCase attention_case(const Form& f, DType dtype) {
   const DType mask_type = f.bias ? DType::F32 : DType::Bool;
   const auto q = random_values(count(kHeads * f.queries * f.width), dtype, -2, 2, 1),
              k = random_values(count(f.keys * f.width), dtype, -2, 2, 2),
-             v = random_values(count(f.keys * f.value_width), dtype, -2, 2, 3),
-             mask = random_values(f.mask ? count(f.queries * f.keys) : 0, mask_type, 0, 1, 4);
+             v = random_values(count(f.keys * f.value_width), dtype, -2, 2, 3);
+  auto mask = random_values(f.mask ? count(f.queries * f.keys) : 0, mask_type, 0, 1, 4);
+  for (int64_t i = 0; f.seen && i < f.queries * f.keys; ++i) mask[count(i)] = i % f.keys < *f.seen;
   const double scale = 1 / std::sqrt(static_cast<double>(f.width));
   std::vector<double> y(count(kHeads * f.queries * f.value_width));
   for (int64_t row = 0; row < kHeads * f.queries; ++row) {
@@ -80,9 +82,12 @@ KernelCase attention_case(const Form& f, DType dtype) {
 TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
   std::vector<KernelCase> cases;
   for (DType t : {DType::F32, DType::F16, DType::BF16})
-    for (const Form& f : {Form{5, 7, 8, 8}, Form{70, 70, 16, 20, true}, Form{33, 90, 20, 8, true, 17}, Form{1, 70, 40, 40},
-                          Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true},
-                          Form{12, 40, 24, 16, false, {}, true}, Form{12, 40, 24, 16, false, {}, true, true, false, 5}})
+    for (const Form& f :
+         {Form{5, 7, 8, 8}, Form{70, 70, 16, 20, true}, Form{33, 90, 20, 8, true, 17}, Form{1, 70, 40, 40},
+          Form{1, 300, 48, 32, false, {}, true, false, false, 0, 70}, Form{3, 150, 64, 16, true, {}, true},
+          Form{20, 200, 16, 16, false, {}, true, false, false, 0, 100}, Form{2, 9, 6, 8, false, {}, true, false, false, 0, 0},
+          Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true}, Form{12, 40, 24, 16, false, {}, true},
+          Form{12, 40, 24, 16, false, {}, true, true, false, 5}})
       cases.push_back(attention_case(f, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

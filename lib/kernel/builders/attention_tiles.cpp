@@ -1,5 +1,7 @@
 // Attention on CPU threads. A task is a block of queries of one head. For each block of keys, transposed once, the scores and
 // then their contribution to the result are register tiles of matmuls, as in gemm_tiles.cpp, with an online softmax between them.
+// Few queries do not pay for a transposition: their scores are dot products along the head. Then a task has the queries of all
+// heads that share keys and values, which are read once.
 #include <algorithm>
 
 #include "kernel/builders/attention_operands.h"
@@ -10,13 +12,24 @@ namespace {
 
 constexpr int64_t kQueries = 96;       // most queries per task
 constexpr int64_t kResults = 1 << 15;  // elements of its results on the stack
+constexpr int64_t kFew = 8;            // most queries whose scores are dot products
+constexpr int kHeadVectors = 4;        // most vectors of a head per step of a dot product
+constexpr int kFewestLanes = 4;
 
 class AttentionTiles {
  public:
   AttentionTiles(AttentionOperands& o, const Mapping& m)
       : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), keys_(t_.panel()) {
-    int64_t queries = 0;
+    int64_t queries = 0, keys = 0;
+    fills_block_ = !constant(o.keys, &keys) || keys >= keys_;
     const bool known = constant(o.queries, &queries);
+    if (known && queries <= kFew && is_constant(o.spec.k.strides[3], 1)) {
+      dot_lanes_ = t_.lanes;
+      while (o.spec.width % dot_lanes_ != 0) dot_lanes_ /= 2;
+      if (dot_lanes_ < std::min(kFewestLanes, t_.lanes)) dot_lanes_ = 0;
+    }
+    if (dot_lanes_ > 0 && queries * o.spec.group <= kFew) members_ = o.spec.group;
+    queries *= members_;
     rows_ = known ? static_cast<int>(std::clamp<int64_t>(queries, 1, t_.rows)) : t_.rows;
     const int64_t most = std::clamp<int64_t>(kResults / o.spec.value_width, rows_, kQueries);
     const int64_t blocks = known ? (std::max<int64_t>(queries, 1) + most - 1) / most : 1;
@@ -25,11 +38,12 @@ class AttentionTiles {
   }
 
   void run() {
-    const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, block_);
+    limit_ = o_.queries * members_;
+    const Expr heads = o_.spec.heads.in(b_.kernel()) / members_, blocks = ceil_div(limit_, block_);
     for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, block_ << 14, [&](Expr work) {
       first_ = b_.let("query0", work % blocks * block_);
-      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
-      count_ = b_.let("queries", min(o_.queries - first_, block_));
+      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads * members_));
+      count_ = b_.let("queries", min(limit_ - first_, block_));
       tiles_ = b_.let("tiles", ceil_div(count_, int64_t{rows_}));
       block();
     });
@@ -39,13 +53,13 @@ class AttentionTiles {
   void block() {
     const AttentionSpec& s = o_.spec;
     q_ = b_.registers("q_block", o_.type, block_ * s.width);
-    k_ = b_.registers("k_panel", o_.type, s.width * keys_);
+    if (dot_lanes_ == 0) k_ = b_.registers("k_panel", o_.type, s.width * keys_);
     scores_ = b_.registers("scores", o_.type, block_ * keys_);
     acc_ = b_.registers("acc", o_.type, block_ * s.value_width);
     Buf tops = b_.registers("tops", o_.type, block_), sums = b_.registers("sums", o_.type, block_);
     // The last tile repeats the last query.
     b_.loop("r", tiles_ * rows_, [&](Expr r) {
-      const Expr query = b_.let("query", min(first_ + r, o_.queries - 1));
+      const Expr query = at_row(r);
       b_.loop("d", s.width, [&](Expr d) { q_.store(r * s.width + d, o_.load_q(query, d)); });
       b_.loop("d", s.value_width, [&](Expr d) { acc_.store(r * s.value_width + d, o_.zero()); });
       tops.store(r, o_.low());
@@ -55,22 +69,57 @@ class AttentionTiles {
     b_.loop("block", ceil_div(end, keys_) - begin, [&](Expr block) {
       key0_ = b_.let("key0", (begin + block) * keys_);
       some_ = b_.let("count", min(end - key0_, keys_));
-      pack_keys();
-      b_.loop("tile", tiles_, [&](Expr i) { dots(i * rows_); });
-      b_.loop("r", tiles_ * rows_, [&](Expr r) { exponentials(r, tops, sums); });
-      b_.loop("tile", tiles_, [&](Expr i) { add_values(i * rows_); });
+      auto keys = [&] {
+        if (dot_lanes_ == 0) pack_keys();
+        b_.loop("tile", tiles_, [&](Expr i) { dot_lanes_ > 0 ? dots_along_head(i * rows_) : dots(i * rows_); });
+        b_.loop("r", tiles_ * rows_, [&](Expr r) { exponentials(r, tops, sums); });
+        b_.loop("tile", tiles_, [&](Expr i) { add_values(i * rows_); });
+      };
+      if (!o_.hides_keys()) return keys();
+      b_.when(some_visible(), keys);
     });
     b_.loop("r", count_, [&](Expr r) {
+      const Expr query = at_row(r);
       const Expr sum = sums.load(r), scale = b_.let("scale", select(sum == 0.0, o_.zero(), 1.0 / sum));
-      b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(first_ + r, d, acc_.load(r * s.value_width + d) * scale); });
+      b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(query, d, acc_.load(r * s.value_width + d) * scale); });
     });
+  }
+
+  // Selects the head of row `r` of the task and returns its query. Rows after the last repeat it.
+  Expr at_row(Expr r) {
+    const Expr row = b_.let("query", min(first_ + r, limit_ - 1));
+    if (members_ == 1) return row;
+    o_.at_member(b_.let("member", row / o_.queries));
+    return b_.let("position", row % o_.queries);
+  }
+
+  // Returns whether the mask shows some query of the task a key of the block.
+  Expr some_visible() {
+    Buf seen = b_.variable("seen", constant_int(b_.kernel(), DType::I32, 0));
+    auto vectors = [&] {
+      Buf wide = b_.variable("wide", broadcast(constant_int(b_.kernel(), DType::I32, 0), t_.lanes));
+      b_.loop("r", count_, [&](Expr r) {
+        const Expr query = at_row(r);
+        for (int v = 0; v < t_.vectors; ++v)
+          wide.set(wide.get() | cast_to(o_.shown(query, key0_ + v * t_.lanes, t_.lanes), DType::I32));
+      });
+      seen.set(t_.lanes > 1 ? reduce_max(wide.get()) : wide.get());
+    };
+    auto singly = [&] {
+      b_.loop("r", count_, [&](Expr r) {
+        const Expr query = at_row(r);
+        b_.loop("j", some_, [&](Expr j) { seen.set(seen.get() | cast_to(o_.shown(query, key0_ + j, 1), DType::I32)); });
+      });
+    };
+    o_.score_vectors() && fills_block_ ? b_.when(some_ == keys_, vectors, singly) : singly();
+    return seen.get() != 0;
   }
 
   // Packs keys: element d of key j at d * keys + j.
   void pack_keys() {
     const int64_t width = o_.spec.width;
     b_.when(some_ < keys_, [&] { b_.loop("i", width * t_.vectors, [&](Expr i) { k_.store(i * t_.lanes, o_.zero(t_.lanes)); }); });
-    if (is_constant(o_.spec.k.strides[2], 1)) {
+    if (is_constant(o_.spec.k.strides[2], 1) && fills_block_) {
       auto whole = [&] {
         b_.loop("d", width, [&](Expr d) {
           for (int v = 0; v < t_.vectors; ++v) k_.store(d * keys_ + v * t_.lanes, o_.load_k(key0_ + v * t_.lanes, d, t_.lanes));
@@ -116,10 +165,34 @@ class AttentionTiles {
         [&](int i, int v, Expr sum) { scores_.store((r + i) * keys_ + v * t_.lanes, sum); });
   }
 
+  // The same for few queries: sums along the head of each key.
+  void dots_along_head(Expr r) {
+    const int64_t vectors = o_.spec.width / dot_lanes_;
+    int64_t step = std::min<int64_t>(kHeadVectors, vectors);
+    while (vectors % step != 0) --step;
+    b_.loop("j", some_, [&](Expr j) {
+      std::vector<Buf> sums;
+      for (int i = 0; i < rows_; ++i) sums.push_back(b_.variable("part", o_.zero(dot_lanes_)));
+      b_.loop("c", vectors / step, [&](Expr c) {
+        for (int64_t v = 0; v < step; ++v) {
+          const Expr d = (c * step + v) * dot_lanes_, key = b_.let("key", o_.load_k(key0_ + j, d, dot_lanes_));
+          for (int i = 0; i < rows_; ++i) {
+            Buf& sum = sums[static_cast<size_t>(i)];
+            sum.set(fma(q_.load((r + i) * o_.spec.width + d, dot_lanes_), key, sum.get()));
+          }
+        }
+      });
+      for (int i = 0; i < rows_; ++i) {
+        const Expr sum = sums[static_cast<size_t>(i)].get();
+        scores_.store((r + i) * keys_ + j, dot_lanes_ > 1 ? reduce_add(sum) : sum);
+      }
+    });
+  }
+
   // Turns a row's dot products into scores, then exponentials, and rescales the accumulated sums to the new maximum.
   void exponentials(Expr r, const Buf& tops, const Buf& sums) {
     const int64_t n = o_.spec.value_width;
-    const Expr query = b_.let("query", min(first_ + r, o_.queries - 1)), row = b_.let("row", r * keys_);
+    const Expr query = at_row(r), row = b_.let("row", r * keys_);
     Buf top = b_.variable("top", tops.load(r));
     auto singly = [&] {
       b_.loop("j", some_, [&](Expr j) {
@@ -139,7 +212,7 @@ class AttentionTiles {
       }
       top.set(max(top.get(), t_.lanes > 1 ? reduce_max(wide.get()) : wide.get()));
     };
-    o_.score_vectors() ? b_.when(some_ == keys_, whole, singly) : singly();
+    o_.score_vectors() && fills_block_ ? b_.when(some_ == keys_, whole, singly) : singly();
     const Expr largest = b_.let("largest", top.get()), base = b_.let("base", select(largest == o_.low(), o_.zero(), largest));
     Buf sum = b_.variable("sum", sums.load(r)), wide = b_.variable("exponentials", o_.zero(t_.lanes));
     b_.when(largest != tops.load(r), [&] {
@@ -179,11 +252,14 @@ class AttentionTiles {
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t keys_;  // keys per block
-  int rows_ = 1;        // queries per tile
-  int64_t block_ = 1;   // queries per task
+  const int64_t keys_;       // keys per block
+  bool fills_block_ = true;  // whether there may be keys for a block
+  int rows_ = 1;             // queries per tile
+  int64_t block_ = 1;        // queries per task
+  int64_t members_ = 1;      // heads per task
+  int dot_lanes_ = 0;        // of sums along the head; 0: keys are packed
   Buf q_, k_, scores_, acc_;
-  Expr first_, count_, tiles_, key0_, some_;
+  Expr limit_, first_, count_, tiles_, key0_, some_;
 };
 
 }  // namespace

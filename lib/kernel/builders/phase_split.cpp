@@ -4,7 +4,7 @@
 
 namespace rlxc::kernel {
 
-constexpr int64_t kBeside = 16;  // channels per cache line, approximately
+constexpr int64_t kLineChannels = 16;  // channels per cache line, approximately
 
 int64_t taps_of(const WindowSpec& s) {
   int64_t n = 1;
@@ -143,10 +143,10 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
   // Processes neighbouring channels together, because their elements share cache lines.
-  const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);
-  for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kBeside, [&](Expr group) {
-    const Expr first = b.let("channel0", group / of_channel % groups * kBeside);
-    b.loop("channel", min(channels - first, kBeside), [&](Expr c) {
+  const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kLineChannels);
+  for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kLineChannels, [&](Expr group) {
+    const Expr first = b.let("channel0", group / of_channel % groups * kLineChannels);
+    b.loop("channel", min(channels - first, kLineChannels), [&](Expr c) {
       const Expr channel = group / (of_channel * groups) * channels + first + c;
       copy_row(b, copy, b.let("row", channel * of_channel + group % of_channel));
     });

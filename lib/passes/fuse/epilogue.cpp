@@ -25,7 +25,7 @@ std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
 
 }  // namespace
 
-ValueId behind_moves(const Graph& g, ValueId v) {
+ValueId after_layout_ops(const Graph& g, ValueId v) {
   for (int moves = 0; moves < kMoves; ++moves) {
     const NodeId n = g.only_user(v);
     if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
@@ -39,7 +39,7 @@ std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId roo
     decline_end(ctx, g, pattern, root, reason, std::move(detail), std::move(hint));
     return std::nullopt;
   };
-  v = behind_moves(g, v);
+  v = after_layout_ops(g, v);
   int looked_at = 0;
   for (const auto use : g.uses(v)) {
     if (++looked_at > kReaders) break;
@@ -56,7 +56,7 @@ std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId roo
   return std::nullopt;
 }
 
-void take_out(Graph& g, NodeId activation) { replace(g, g.result(activation), g.operand(activation, 0)); }
+void bypass(Graph& g, NodeId activation) { replace(g, g.result(activation), g.operand(activation, 0)); }
 
 std::optional<ResidualMatch> match_residual(const Graph& g, ValueId v) {
   const NodeId n = g.only_user(v);

@@ -13,9 +13,9 @@ struct EpilogueMatch {
 // user. Records a decline if the target lacks the activation or it is not the sole user. O(1): visits a bounded number of users.
 std::optional<EpilogueMatch> take_epilogue(const Graph&, ValueId v, NodeId root, std::string_view pattern, PassContext&);
 // The value behind a chain of sole users that are Reshapes and Transposes; v itself if there is none.
-ValueId behind_moves(const Graph&, ValueId v);
+ValueId after_layout_ops(const Graph&, ValueId v);
 // Removes an activation that an epilogue now applies before the layout ops.
-void take_out(Graph&, NodeId activation);
+void bypass(Graph&, NodeId activation);
 
 // The sole user of `v` if it adds a value of the same type: the Add and this value.
 struct ResidualMatch {

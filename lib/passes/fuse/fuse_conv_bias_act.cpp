@@ -36,7 +36,7 @@ bool fuse_conv(Graph& g, NodeId n, PassContext& ctx) {
   if (act.has) d.detail = name(act.op);
   record_before(ctx, first, std::move(d));
   replace_group(g, members, value, y);
-  if (moved.valid()) take_out(g, moved);
+  if (moved.valid()) bypass(g, moved);
   return true;
 }
 

@@ -133,13 +133,13 @@ class MatMulEpilogue {
     record_before(ctx_, first_decision, std::move(d));
     merge_origins(g_, g_.def(y), members);
     replace(g_, t.value, b.reshape(y, outer));
-    if (t.moved.valid()) take_out(g_, t.moved);
+    if (t.moved.valid()) bypass(g_, t.moved);
     return true;
   }
 
   // Fuses a residual added behind layout ops: the kernel reads the residual and writes the sum in the layout of the Add.
   bool visit_moved(NodeId n) {
-    const ValueId matmul = g_.result(n), v = behind_moves(g_, matmul);
+    const ValueId matmul = g_.result(n), v = after_layout_ops(g_, matmul);
     if (v == matmul) return false;
     const auto r = match_residual(g_, v);
     if (!r) return false;
@@ -172,7 +172,7 @@ class MatMulEpilogue {
       path.pop_back();
     }
     replace(g_, g_.result(root), y);
-    if (e && !at_once) take_out(g_, e->node);
+    if (e && !at_once) bypass(g_, e->node);
     return true;
   }
 

@@ -119,7 +119,7 @@ class SharedInput {
     const auto d = g_.dims(v);
     if (std::ranges::all_of(d.first(d.size() - 1), [](Dim s) { return s == Dim(1); })) return false;
     for (const auto use : g_.uses(v))
-      if (!takes_strides(g_, use)) return true;
+      if (!accepts_strides(g_, use)) return true;
     return false;
   }
 
@@ -127,7 +127,7 @@ class SharedInput {
   // its own. Invalid if the sole user of the epilogue, an elementwise op or norm, would fuse with it anyway.
   NodeId lost_end(const Member& m) const {
     if (!ctx_.target.native.test(static_cast<size_t>(fuse::kind_with_end(g_.op(m.matmul))))) return {};
-    const ValueId v = fuse::behind_moves(g_, m.value);
+    const ValueId v = fuse::after_layout_ops(g_, m.value);
     const NodeId n = g_.only_user(v);
     if (!n.valid() || n == g_.terminator()) return {};
     const bool ends = (has_trait(g_.op(n), kActivation) && ctx_.target.epilogues.test(static_cast<size_t>(g_.op(n)))) ||
@@ -208,7 +208,7 @@ class SharedInput {
       const DType t = g_.dtype(m.value);
       biases.push_back(b.constant(make_splat(t, {g_.dims(m.value).back().size()}, element_bytes(t, 0))));
     }
-    ValueId y = fuse::side_by_side(b, x, nodes);
+    ValueId y = fuse::concatenated_matmul(b, x, nodes);
     if (biased) y = b.add(y, b.concat(biases, 0));
     merge_origins(g_, g_.def(y), nodes);
     Decision d = fused(g_, "shared_input_matmul", at, nodes, static_cast<int64_t>(members.size() - 1) * bytes(g_, x));

@@ -37,7 +37,7 @@ const char* packing_conflict(const Graph& g, NodeId a, NodeId b) {
   return nullptr;
 }
 
-ValueId side_by_side(Builder& b, ValueId x, std::span<const NodeId> nodes) {
+ValueId concatenated_matmul(Builder& b, ValueId x, std::span<const NodeId> nodes) {
   Graph& g = b.graph();
   const bool swapped = trans_b(g, nodes[0]);
   const auto join = [&](size_t operand) {

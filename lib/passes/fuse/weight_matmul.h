@@ -15,7 +15,7 @@ bool trans_b(const Graph&, NodeId);
 const char* packing_conflict(const Graph&, NodeId, NodeId);
 
 // The matmul of x with the concatenated weights of all nodes. They must be weight matmuls of x without packing conflicts.
-ValueId side_by_side(Builder&, ValueId x, std::span<const NodeId>);
+ValueId concatenated_matmul(Builder&, ValueId x, std::span<const NodeId>);
 
 // act(x*w + bias + residual); bias, residual and act are optional.
 ValueId with_end(Builder&, NodeId matmul, ValueId bias, ValueId residual, const Epilogue& act);

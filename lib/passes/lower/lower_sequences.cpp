@@ -1,12 +1,14 @@
 // Removes sequences and optionals whose elements are known individually (SequenceEmpty, SequenceInsert at constant positions,
 // SplitToSequence into constant parts, ...): reads of an element become the tensor, concatenations and lengths are computed from
-// the elements. O(nodes + elements).
+// the elements. The body of a SequenceMap is copied for each element, and that of a Loop of known trip count over sequences for
+// each iteration. O(nodes + elements + copies).
 #include <unordered_map>
 
 #include "ir/bind_dims.h"
 #include "ir/builder.h"
 #include "ir/dim_postfix.h"
 #include "ir/graphs.h"
+#include "passes/lower/trip_count.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "support/saturate.h"
@@ -14,15 +16,18 @@
 namespace rlxc {
 namespace {
 
-constexpr int64_t kLongest = 1 << 12;  // limit on parts that become nodes of their own
+constexpr int64_t kLongest = 1 << 12;    // limit on parts that become nodes of their own
+constexpr size_t kMostCopies = 1 << 14;  // limit on nodes that are copied for the elements of one sequence
 
 class SequenceLowering {
  public:
   SequenceLowering(Graph& g, SymbolValues* sizes) : g_(g), b_(g), sizes_(*sizes) {}
 
   int64_t run() {
-    for (NodeId n : g_.nodes())
+    for (NodeId n : g_.nodes()) {
       if (has_trait(g_.op(n), kSequenceOp)) node(n);
+      else if (g_.op(n) == OpKind::Loop) unroll(n);
+    }
     return lowered_;
   }
 
@@ -82,11 +87,19 @@ class SequenceLowering {
         if (const auto symbol = symbol_name(dims, declared[i])) sizes_.try_emplace(*symbol, substitute(dims, real[i], sizes_));
     }
     g_.replace_all_uses(from, to);
+    became_ = to;
     ++lowered_;
   }
 
-  void node(NodeId n) {
-    if (g_.result_count(n) == 1 && g_.use_count(g_.result(n)) == 0) return;
+  bool is_used(NodeId n) const {
+    for (size_t r = 0; r < g_.result_count(n); ++r)
+      if (g_.use_count(g_.result(n, r)) > 0) return true;
+    return false;
+  }
+
+  // `copy`: its uses are still to come.
+  void node(NodeId n, bool copy = false) {
+    if (!copy && !is_used(n)) return;
     b_.insert_before(n);
     b_.set_node_name(g_.node_name(n));
     const ValueId from = g_.operand(n, 0);
@@ -116,8 +129,125 @@ class SequenceLowering {
       case OpKind::ConcatFromSequence:
         if (own && size > 0) join(n, *own);
         return;
+      case OpKind::SequenceMap:
+        if (own) map(n, size);
+        return;
       default: return;
     }
+  }
+
+  // Records what the symbols of the type `from` stand for in a copy, where it is `to`.
+  void bind(const Type& from, const Type& to, SymbolValues* sizes) {
+    for (size_t i = 0; i < std::min(from.dims.size(), to.dims.size()); ++i)
+      if (const auto symbol = symbol_name(g_.module().dims, from.dims[i])) sizes->try_emplace(*symbol, to.dims[i]);
+  }
+
+  // The element that a SequenceAt in a body reads, if that is known.
+  ValueId element_at(const std::vector<ValueId>& operands) {
+    const Elements* own = elements(operands[0]);
+    const auto at = own ? position(operands[1], own->size(), own->size()) : std::nullopt;
+    return at ? value((*own)[*at]) : ValueId();
+  }
+
+  // Copies a body before `n`. Types are inferred again: those of the body hold for all elements, those of a copy for one. Empty
+  // if that cannot be done.
+  std::vector<ValueId> copied(NodeId n, const Graph& body, const std::vector<ValueId>& inputs) {
+    Module& m = g_.module();
+    SymbolValues sizes;
+    std::vector<ValueId> map(body.value_capacity()), operands;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueId in = body.result(body.inputs()[i]);
+      if (!inputs[i].valid()) return {};
+      map[in.raw] = inputs[i];
+      bind(body.type(in), g_.type(inputs[i]), &sizes);
+    }
+    for (NodeId c : body.nodes()) {
+      if (body.op(c) == OpKind::Input) continue;
+      if (has_trait(body.op(c), kBody)) return {};
+      operands.clear();
+      for (ValueId v : body.operands(c)) operands.push_back(v.valid() ? map[v.raw] : v);
+      b_.insert_before(n);
+      b_.set_node_name(body.node_name(c));
+      became_ = body.op(c) == OpKind::SequenceAt ? element_at(operands) : ValueId();
+      NodeId copy;
+      if (!became_.valid()) {
+        const auto bound = [&](Dim d) { return substitute(m.dims, d, sizes); };
+        copy = b_.create_node(body.op(c), operands, with_dims(m.attrs[body.attr_id(c)], bound));
+        if (!copy.valid()) return {};
+        g_.set_origin(copy, body.origin(c));
+        if (has_trait(body.op(c), kSequenceOp)) node(copy, true);
+      }
+      for (size_t r = 0; r < body.result_count(c); ++r) {
+        const ValueId from = body.result(c, r), to = became_.valid() ? became_ : g_.result(copy, r);
+        map[from.raw] = to;
+        bind(body.type(from), g_.type(to), &sizes);
+      }
+    }
+    std::vector<ValueId> results;
+    for (ValueId v : body.outputs()) results.push_back(map[v.raw]);
+    return results;
+  }
+
+  void map(NodeId n, size_t size) {
+    const Graph& body = g_.module().graph(g_.bodies(n)[0]);
+    if (body.live_nodes() > kMostCopies / std::max<size_t>(size, 1)) return;
+    const auto count = static_cast<size_t>(g_.attrs<LoopAttrs>(n).carries);
+    std::vector<std::vector<ValueId>> made(g_.result_count(n));
+    for (size_t i = 0; i < size; ++i) {
+      std::vector<ValueId> inputs;
+      for (size_t j = 0; j < g_.operands(n).size(); ++j) {
+        const ValueId v = g_.operand(n, j);
+        const bool sequence = j < count && g_.type(v).kind == TypeKind::Sequence;
+        const Elements* own = sequence ? elements(v) : nullptr;
+        if (sequence && (!own || own->size() != size)) return;
+        b_.insert_before(n);
+        inputs.push_back(sequence ? value((*own)[i]) : v);
+      }
+      const std::vector<ValueId> results = copied(n, body, inputs);
+      if (results.size() != made.size()) return;
+      for (size_t r = 0; r < made.size(); ++r) made[r].push_back(results[r]);
+    }
+    b_.insert_before(n);
+    for (size_t r = 0; r < made.size(); ++r) {
+      const DType t = g_.dtype(g_.result(n, r));
+      ValueId v = b_.create(OpKind::SequenceEmpty, std::span<const ValueId>{}, CastAttrs{t, true});
+      for (ValueId element : made[r]) v = b_.create(OpKind::SequenceInsert, {v, element});
+      Elements e;
+      for (ValueId element : made[r]) e.push_back({element});
+      of_[v.raw] = std::move(e);
+      g_.replace_all_uses(g_.result(n, r), v);
+    }
+    g_.erase(n);
+    ++lowered_;
+  }
+
+  // A loop over sequences.
+  void unroll(NodeId n) {
+    bool any = false;
+    if (!is_used(n)) return;
+    std::vector<ValueId> inputs(g_.operands(n).begin(), g_.operands(n).end());
+    for (size_t i = kBeforeCarries; i < inputs.size(); ++i) {
+      const bool holder = inputs[i].valid() && g_.type(inputs[i]).kind != TypeKind::Tensor;
+      if (holder && !elements(inputs[i])) return;
+      any |= holder;
+    }
+    const auto trips = any ? trip_count(g_, n) : std::nullopt;
+    const Graph& body = g_.module().graph(g_.bodies(n)[0]);
+    const auto carries = static_cast<size_t>(g_.attrs<LoopAttrs>(n).carries);
+    if (!trips || *trips < 1 || g_.result_count(n) != carries || body.live_nodes() > kMostCopies / static_cast<uint64_t>(*trips))
+      return;
+    b_.insert_before(n);
+    inputs[1] = b_.scalar(DType::Bool, 1);
+    for (int64_t i = 0; i < *trips; ++i) {
+      b_.insert_before(n);
+      inputs[0] = b_.scalar(DType::I64, static_cast<double>(i));
+      const std::vector<ValueId> results = copied(n, body, inputs);
+      if (results.size() != 1 + carries) return;
+      std::copy_n(results.begin() + 1, carries, inputs.begin() + kBeforeCarries);
+    }
+    for (size_t j = 0; j < carries; ++j) g_.replace_all_uses(g_.result(n, j), inputs[kBeforeCarries + j]);
+    g_.erase(n);
+    ++lowered_;
   }
 
   void edit(NodeId n, const Elements* own) {
@@ -181,6 +311,7 @@ class SequenceLowering {
   Builder b_;
   SymbolValues& sizes_;                        // sizes of the elements that replace those of the reads
   std::unordered_map<uint32_t, Elements> of_;  // by value
+  ValueId became_;                             // what the last result was replaced by
   int64_t lowered_ = 0;
 };
 

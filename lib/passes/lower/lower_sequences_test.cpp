@@ -63,6 +63,40 @@ TEST_CASE("optionals of known content") {
   check_lowered("  %7 = optional_make : optional<f32[*]>\n  %8 = optional_has(%7) : bool[]\n  return %8 \"has\"\n");
 }
 
+TEST_CASE("bodies over the elements of known sequences are copied for each") {
+  const auto check = [](const std::string& body, const std::string& rest) {
+    const auto text = [&] {
+      std::string all = std::string(kInputs) + rest + "}\n" + body + "}\n";
+      Diagnostics d;
+      auto m = parse_text(all, d);
+      REQUIRE_MESSAGE(m, d.text());
+      return m;
+    };
+    const auto before = text(), after = text();
+    PassRun run;
+    CHECK(run(*after, "lower_sequences").changed);
+    run(*after, "dead_code_elimination");
+    CHECK_FALSE(run(*after, "lower_sequences").changed);
+    CHECK_MESSAGE(ops(after->main()).find("sequence") == std::string::npos, ops(after->main()));
+    CHECK_MESSAGE(ops(after->main()).find("loop") == std::string::npos, ops(after->main()));
+    same_results(*before, *after);
+  };
+  check(
+      "graph @body {\n  %0 = input \"e\" : f32[2,3]\n  %1 = input \"c\" : f32[2,3]\n  %2 = reshape(%0) {dims = [6]} : "
+      "f32[6]\n"
+      "  %3 = add(%0, %1) : f32[2,3]\n  return %2, %3\n}\n",
+      "  %7, %8 = sequence_map(%6, %1) [@body] {carries = 1} : seq<f32[6]>, seq<f32[2,3]>\n"
+      "  %9 = sequence_at(%7, %5) : f32[6]\n  %10 = concat_from_sequence(%8) {axis = 0} : f32[4,3]\n"
+      "  return %9 \"r\", %10 \"s\"\n");
+  check(
+      "graph @body {\n  %0 = input \"i\" : i64[]\n  %1 = input \"go\" : bool[]\n  %2 = input \"out\" : seq<f32[2,3]>\n"
+      "  %3 = input \"in\" : seq<f32[2,3]>\n  %4 = sequence_at(%3, %0) : f32[2,3]\n  %5 = neg(%4) : f32[2,3]\n"
+      "  %6 = sequence_insert(%2, %5) : seq<f32[2,3]>\n  return %1, %6\n}\n",
+      "  %7 = constant {data = dense [2]} : i64[]\n  %8 = sequence_insert(%3, %1) : seq<f32[2,3]>\n"
+      "  %9 = loop(%7, _, %8, %6) [@body] {carries = 1} : seq<f32[2,3]>\n"
+      "  %10 = concat_from_sequence(%9) {axis = 0} : f32[6,3]\n  return %10 \"r\"\n");
+}
+
 TEST_CASE("positions that only data tell, and sequences that leave the graph, stay") {
   PassRun run;
   CHECK_FALSE(run(*parse("  %7 = sequence_at(%6, %2) : f32[2,3]\n  return %7 \"r\"\n"), "lower_sequences").changed);

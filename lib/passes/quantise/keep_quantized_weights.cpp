@@ -35,9 +35,9 @@ std::optional<QuantizedWeight> quantized_weight(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
-class QuantizedWeightKeeper {
+class WeightQuantizer {
  public:
-  QuantizedWeightKeeper(Graph& g, PassContext& context) : g_(g), context_(context) {}
+  WeightQuantizer(Graph& g, PassContext& context) : g_(g), context_(context) {}
 
   bool visit(NodeId n) {
     const ValueId x = g_.operand(n, 0), w = g_.operand(n, 1);
@@ -84,7 +84,7 @@ PassResult keep_quantized_weights(Module& m, PassContext& context) {
   int64_t kept = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::DequantMatMul))) return {};
   each_graph(m, [&](Graph& g) {
-    QuantizedWeightKeeper keeper(g, context);
+    WeightQuantizer keeper(g, context);
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::MatMul && is_float(g, g.result(n))) kept += context.rewrite([&] { return keeper.visit(n); });
   });

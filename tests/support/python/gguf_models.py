@@ -142,7 +142,9 @@ def typed(value, text):
         return struct.pack("<IB", 7, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + text(value)
-    return struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<Ii", 5 if value < 0 else 4, value)
+    if isinstance(value, np.int32):
+        return struct.pack("<Ii", 5, value)
+    return struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value)
 
 
 def frequencies(keys, base, rotated, factors, scaled=True):
@@ -241,7 +243,7 @@ CASES = {
                                                        "rope.scaling.factor": 4.0,
                                                        "rope.scaling.original_context_length": 1024}, ["qkv_bias"]),
     "qwen3": ("qwen3", ["iq4_xs", "iq4_nl", "mxfp4"], {"attention.key_length": 32, "attention.value_length": 32}, ["head_norms"]),
-    "phi3_long": ("phi3", ["q4_1", "q2_k", "bf16"], {"rope.scaling.original_context_length": 8, "rope.dimension_count": 48,
+    "packed_long": ("phi3", ["q4_1", "q2_k", "bf16"], {"rope.scaling.original_context_length": 8, "rope.dimension_count": 48,
                                                      "rope.scaling.attn_factor": 1.25}, ["packed", "rope_factors", "output"]),
     "gemma": ("gemma", ["q8_0", "tq2_0"], {"attention.key_length": 32, "attention.value_length": 32}, []),
     "gemma2": ("gemma2", ["q6_k", "q4_0"], {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
@@ -252,20 +254,22 @@ CASES = {
 }
 
 
-def model(name, seed=7):
+def model(name, formats=None):
     architecture, kinds, changed, parts = CASES[name]
+    kinds = formats or kinds
     keys = {"block_count": 2, "context_length": 4096, "embedding_length": 256, "feed_forward_length": 512,
             "attention.head_count": 4, "attention.head_count_kv": 2, "attention.layer_norm_rms_epsilon": 1e-5} | changed
-    w = Writer(seed)
-    vocabulary = 96
+    w = Writer(7)
+    vocabulary, words = 288, 288 - 259
     w.key("general.architecture", architecture)
     w.key("general.name", name)
     for key, value in keys.items():
         w.key(f"{architecture}.{key}", value)
     w.key("tokenizer.ggml.model", "llama")
-    w.key("tokenizer.ggml.tokens", ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(32, 32 + vocabulary - 3)])
+    w.key("tokenizer.ggml.tokens", ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] +
+          [f"\u2581w{i}" for i in range(words)])
     w.key("tokenizer.ggml.scores", [0.0] * vocabulary)
-    w.key("tokenizer.ggml.token_type", [2, 3, 3] + [6] * (vocabulary - 3))
+    w.key("tokenizer.ggml.token_type", [np.int32(kind) for kind in [2, 3, 3] + [6] * 256 + [1] * words])
     w.key("tokenizer.ggml.bos_token_id", 1)
     w.key("tokenizer.ggml.eos_token_id", 2)
     w.key("tokenizer.ggml.add_bos_token", False)
@@ -323,7 +327,7 @@ def main():
         random = np.random.default_rng(3)
         size = keys.get("attention.key_length", keys["embedding_length"] // keys["attention.head_count"])
         for step, (batch, length, before) in enumerate([(2, 7, 0), (2, 1, 9)]):
-            tokens = random.integers(0, 96, (batch, length))
+            tokens = random.integers(0, 288, (batch, length))
             past = [tuple(random.standard_normal((batch, keys["attention.head_count_kv"], before, size)).astype(np.float32)
                           for _ in "kv") for _ in range(keys["block_count"])]
             logits, present = run(architecture, keys, w.weights, tokens, past)

@@ -1,7 +1,7 @@
 """Writes ONNX models without the onnx package: m = Model(17); y = m("MatMul", x, m.w(4, 8)); m.save(path, y).
 
 Operands are names of values, numbers and lists (f32, i64 and bool constants) or numpy arrays; None is an absent operand. Outputs
-may be pairs of name and type; an attribute of bytes is a graph."""
+may be tuples of name, type and perhaps shape; an attribute of bytes is a graph."""
 import numpy as np
 
 from protobuf_wire import field
@@ -25,7 +25,7 @@ def attribute(name, value):
     return field(5, field(1, name) + values + field(20, kind))
 
 
-def value_info(name, dtype, shape):
+def value_info(name, dtype, shape=None):
     dims = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in shape or [])
     shape = field(2, dims) if shape is not None else b""
     return field(1, name) + field(2, field(1, field(1, TYPES[dtype]) + shape))
@@ -70,7 +70,7 @@ class Model:
     def graph(self, *outputs, dtype="float32"):
         """The graph, as the attribute of a node takes it too."""
         typed = [name if isinstance(name, tuple) else (name, dtype) for name in outputs]
-        made = b"".join(field(12, value_info(name, kind, None)) for name, kind in typed)
+        made = b"".join(field(12, value_info(*output)) for output in typed)
         return b"".join(self.nodes) + field(2, "forms") + b"".join(self.weights) + b"".join(self.inputs) + made
 
     def save(self, path, *outputs, dtype="float32"):
