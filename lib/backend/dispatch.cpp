@@ -62,7 +62,7 @@ std::vector<DispatchNode> dispatched_nodes(const LirModule& lir, const TargetTra
     DispatchNode d = entry(g, n, DispatchPath::Native);
     const bool native = traits.native.test(static_cast<size_t>(d.op));
     // Views and control flow need no kernels.
-    const bool needs_kernel = !has_trait(d.op, kBody) && !lir.plans[g.id().raw].layouts.is_view(g, n);
+    const bool needs_kernel = !runs_bodies(g, n) && !lir.plans[g.id().raw].layouts.is_view(g, n);
     if (!native || (row && needs_kernel && !codegen::supports(g, n, *row, &d.detail))) {
       d.path = DispatchPath::Unsupported;
       if (d.detail.empty()) d.detail = traits.name + " has no " + std::string(kind_name(d.op));

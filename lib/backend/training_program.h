@@ -1,5 +1,5 @@
-// What a package of a program that trains has beside that of the program: the package that evaluates, and a checkpoint with the
-// first contents of the states.
+// A training package contains two programs: a step, and an evaluation without an update (the folder `forward`). Its states begin
+// with the contents of a checkpoint, which the package contains, too.
 //
 // A checkpoint is a safetensors file: the length of the header as 8 bytes, a JSON header with names, types, sizes and places,
 // padded with spaces to a multiple of 64 bytes, and the tensors without gaps. Programs compare the header byte for byte.

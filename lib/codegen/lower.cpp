@@ -98,6 +98,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Gru, lower_recurrent},
     {OpKind::Rnn, lower_recurrent},
     {OpKind::SelectiveScan, lower_selective_scan},
+    {OpKind::CustomOp, lower_custom_op},
     {OpKind::AllReduce, nullptr, {{{0b1}}}},  // by the host
 };
 

@@ -79,7 +79,7 @@ size_t count_lowered_nodes(const LirModule& lir) {
     const Graph& g = lir.module->graph(id);
     const GraphLayouts& layouts = lir.plans[id.raw].layouts;
     for (NodeId n : g.nodes())
-      if (!has_trait(g.op(n), kLeaf | kBody) && !layouts.is_view(g, n)) keys.insert(node_key(g, layouts, n));
+      if (!has_trait(g.op(n), kLeaf) && !runs_bodies(g, n) && !layouts.is_view(g, n)) keys.insert(node_key(g, layouts, n));
   }
   return keys.size();
 }

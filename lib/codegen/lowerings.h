@@ -96,6 +96,8 @@ bool sums_channels(const Graph&, NodeId, size_t operand);
 bool serves_no_later_step(const Graph&, NodeId, size_t operand);
 bool gives_rows(const Graph&, NodeId, size_t operand);
 
+bool lower_custom_op(Node&);  // by the kernel that the operation has for the target
+
 bool lower_attention(Node&);
 bool lower_recurrent(Node&);
 bool lower_selective_scan(Node&);

@@ -8,6 +8,7 @@
 #include "analysis/phases.h"
 #include "codegen/equal_sizes.h"
 #include "codegen/step_extents.h"
+#include "ir/graphs.h"
 #include "kernel/fuse_kernels.h"
 #include "kernel/simplify.h"
 
@@ -48,7 +49,12 @@ class Packager {
       weight_of_.emplace_back(m_.graph(GraphId(g)).value_capacity(), ~uint32_t{0});
       collect_weights(m_.graph(GraphId(g)));
     }
-    for (size_t g = 0; g < m_.graph_count(); ++g) lower_graph(m_.graph(GraphId(g)));
+    std::vector<bool> runs(m_.graph_count(), true);
+    for (size_t g = 0; g < m_.graph_count(); ++g)
+      for (NodeId n : m_.graph(GraphId(g)).nodes())
+        for (GraphId b : m_.graph(GraphId(g)).bodies(n)) runs[b.raw] = runs_bodies(m_.graph(GraphId(g)), n);
+    for (size_t g = 0; g < m_.graph_count(); ++g)
+      if (runs[g]) lower_graph(m_.graph(GraphId(g)));
     const Graph& main = m_.main();
     for (NodeId n : main.inputs()) p_.inputs.push_back({m_.text(main.value_name(main.result(n))), main.id(), main.result(n)});
     for (size_t i = 0; i < main.outputs().size(); ++i) {
@@ -215,7 +221,7 @@ class Packager {
         launch = g.launch(n);
         first = program.run.size();
       }
-      if (has_trait(op, kBody)) {
+      if (runs_bodies(g, n)) {
         control(g, n, &program.run);
         continue;
       }

@@ -17,28 +17,6 @@
 
 namespace rlxc {
 
-ValueId find_value(const Module& m, const std::string& name, const std::string& flag, Diagnostics& d) {
-  const Graph& g = m.main();
-  for (size_t i = 0; i < g.outputs().size(); ++i)
-    if (m.bytes(g.output_name(i)) == name) return g.outputs()[i];
-  std::vector<std::string_view> known;
-  for (NodeId n : g.nodes()) {
-    for (size_t i = 0; i < g.result_count(n); ++i)
-      if (const Symbol s = g.value_name(g.result(n, i)); s.valid()) {
-        if (m.bytes(s) == name) return g.result(n, i);
-        known.push_back(m.bytes(s));
-      }
-    if (const Symbol s = g.node_name(n); s.valid() && g.result_count(n) == 1) {
-      if (m.bytes(s) == name) return g.result(n);
-      known.push_back(m.bytes(s));
-    }
-  }
-  const auto close = closest(name, known);
-  d.error(Code::UnknownName, flag + ": the model has no value " + quote(name), {},
-          close ? "did you mean " + std::string(*close) + "?" : "`rlxc inspect --stage hir` prints their names");
-  return {};
-}
-
 bool cut_part(Module& m, std::span<const ValueId> inputs, std::span<const ValueId> outputs, const CompileOptions& o,
               Diagnostics& d) {
   Graph& g = m.main();

@@ -12,10 +12,6 @@ namespace rlxc {
 
 struct LoadedModel;
 
-// The value of the main graph with this name: of a value, an output or a node with one result. Invalid with an error if there is
-// none.
-ValueId find_value(const Module&, const std::string& name, const std::string& flag, Diagnostics&);
-
 // Makes `inputs` inputs and `outputs` the outputs, in place, and removes what is not needed. An input keeps its name and type.
 bool cut_part(Module&, std::span<const ValueId> inputs, std::span<const ValueId> outputs, const CompileOptions&, Diagnostics&);
 

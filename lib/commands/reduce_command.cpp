@@ -9,6 +9,7 @@
 #include "driver/load.h"
 #include "ir/graphs.h"
 #include "support/text.h"
+#include "transform/names.h"
 
 namespace rlxc {
 namespace {
@@ -73,8 +74,9 @@ ExitCode extract_command(const CompileOptions& o, const std::vector<std::string>
   if (!model) return print_diagnostics(d, t);
   Module& m = *model->module;
   std::vector<ValueId> from, to;
-  for (const std::string& name : inputs) from.push_back(find_value(m, name, "--inputs", d));
-  for (const std::string& name : outputs) to.push_back(find_value(m, name, "--outputs", d));
+  const transform::Names names(m);
+  for (const std::string& name : inputs) from.push_back(names.find(name, "--inputs", d));
+  for (const std::string& name : outputs) to.push_back(names.find(name, "--outputs", d));
   if (!d.ok()) return print_diagnostics(d, t);
   if (to.empty()) to.assign(m.main().outputs().begin(), m.main().outputs().end());
   if (!cut_part(m, from, to, o, d)) return print_diagnostics(d, t);

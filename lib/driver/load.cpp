@@ -29,6 +29,17 @@ constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole =
 
 std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
 
+// Whether a gradient is by all parameters: initializers are parameters then, however small.
+bool differentiates_parameters(const std::vector<std::string>& words) {
+  bool by_all = false;
+  for (const std::string& w : words) {
+    if (w == "wrt params" || (by_all && w.starts_with("grad "))) return true;
+    if (w.starts_with("grad ")) by_all = true;
+    else if (w.starts_with("wrt ") || w.starts_with("along ")) by_all = false;
+  }
+  return by_all;
+}
+
 // Checks that a symbol named by a flag is one of the model's.
 bool knows_symbol(const Module& m, const std::string& symbol, const std::string& flag, Diagnostics& d) {
   if (m.dims.has_symbol(symbol)) return true;
@@ -213,7 +224,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.max_nodes = o.max_nodes;
     options.max_expansion = o.max_nodes / 10;
     options.max_operations = o.max_operations;
-    options.trainable = o.train || o.parameters_only;
+    options.trainable = o.train || o.parameters_only || differentiates_parameters(o.transforms);
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
                               : o.allow_missing_weights ? MissingWeights::Allow

@@ -78,6 +78,28 @@ std::string stored(const std::string& contents) {
 
 }  // namespace
 
+TEST_CASE("a gradient by all parameters knows small initializers") {
+  const TempDir dir;
+  std::ofstream(dir / "m") << R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3] x) => (float[2,3] y) <float[3] bias = {1, 2, 3}> { y = Add (x, bias) }
+)";
+  const auto outputs = [&](std::vector<std::string> words) {
+    CompileOptions o;
+    o.input = dir / "m";
+    o.transforms = std::move(words);
+    Diagnostics d;
+    const auto model = load_model(o, d);
+    REQUIRE_MESSAGE(model, d.text());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < model->module->main().outputs().size(); ++i)
+      names.emplace_back(model->module->bytes(model->module->main().output_name(i)));
+    return names;
+  };
+  CHECK(outputs({"grad y", "wrt params"}) == std::vector<std::string>{"y", "grad:bias"});
+  CHECK(outputs({"grad y"}) == std::vector<std::string>{"y", "grad:bias"});
+  CHECK(outputs({"grad y", "wrt inputs"}) == std::vector<std::string>{"y", "grad:x"});
+}
+
 TEST_CASE("models within a gzip file, and in text form") {
   OnnxModel m(17);
   m.raw_graph(field(11, value_info("x", DType::F32, {3})));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "driver/json_file.h"
 
 namespace rlxc {
@@ -16,7 +17,8 @@ class OpReader {
   explicit OpReader(JsonParts& parts) : parts_(parts) {}
 
   bool operation(const json& j, const std::string& where, OpDefinition* op) {
-    if (!parts_.known(j, where, {"name", "domain", "doc", "attributes", "inputs", "outputs", "body", "vjp", "jvp", "vmap"}) ||
+    if (!parts_.known(j, where,
+                      {"name", "domain", "doc", "attributes", "inputs", "outputs", "body", "vjp", "jvp", "vmap", "kernels"}) ||
         !parts_.text(j, "name", where, &op->name) || !parts_.text(j, "domain", where, &op->domain))
       return false;
     const std::string own = "operation \"" + op->domain + "." + op->name + "\"";
@@ -32,7 +34,7 @@ class OpReader {
     if (!parts_.nodes(j["body"], own + ".body", &op->body.nodes)) return false;
     for (const auto& [key, body] : {std::pair("vjp", &op->vjp), std::pair("jvp", &op->jvp), std::pair("vmap", &op->vmap)})
       if (j.contains(key) && !rule(j[key], own + "." + key, &body->emplace())) return false;
-    return true;
+    return !j.contains("kernels") || kernels(j["kernels"], own + ".kernels", op);
   }
 
  private:
@@ -94,6 +96,57 @@ class OpReader {
            parts_.texts(j["outputs"], where + ".outputs", &body->outputs);
   }
 
+  bool kernels(const json& j, const std::string& where, OpDefinition* op) {
+    if (!j.is_object()) return parts_.fail(where, "must be an object");
+    for (const auto& item : j.items()) {
+      const std::string own = where + "." + item.key();
+      const Backend* b = find_backend(item.key());
+      if (!b || !b->info.language) return parts_.fail(own, "is no target with kernels");
+      OpKernel& k = op->kernels.emplace_back();
+      k.target = item.key();
+      if (!kernel(item.value(), own, &k)) return false;
+      if (!capability(b->info)->mapping.workgroups && (k.grid.size() > 1 || !k.threads.empty()))
+        return parts_.fail(own, "has a \"grid\" of at most one extent and no \"threads\": iterations are divided among threads");
+    }
+    return true;
+  }
+
+  bool kernel(const json& j, const std::string& where, OpKernel* k) {
+    if (!parts_.known(j, where, {"source", "grid", "threads", "types"})) return false;
+    std::vector<std::string> lines;
+    if (!j.contains("source")) return parts_.fail(where, "lacks \"source\"");
+    if (!parts_.texts(j["source"], where + ".source", &lines)) return false;
+    for (const std::string& line : lines) k->source += line + "\n";
+    // Other characters could hide what the text says.
+    if (std::ranges::any_of(
+            lines, [](const std::string& s) { return std::ranges::any_of(s, [](char c) { return c < ' ' || c > '~'; }); }))
+      return parts_.fail(where + ".source", "must be lines of printable ASCII characters");
+    ShapePattern grid;
+    if (j.contains("grid") && !parts_.shape(j["grid"], where + ".grid", &grid)) return false;
+    k->grid = std::move(grid.dims);
+    if (grid.any_front || k->grid.size() > kAxes) return parts_.fail(where + ".grid", "has at most three extents");
+    AttrValue threads = std::vector<int64_t>();
+    if (j.contains("threads") && !parts_.value(j["threads"], where + ".threads", &threads)) return false;
+    const auto* counts = std::get_if<std::vector<int64_t>>(&threads);
+    if (!counts || counts->size() > kAxes || std::ranges::any_of(*counts, [](int64_t n) { return n < 1 || n > 1024; }))
+      return parts_.fail(where + ".threads", "must be at most three numbers between 1 and 1024");
+    k->threads = *counts;
+    return !j.contains("types") || types(j["types"], where + ".types", k);
+  }
+
+  bool types(const json& j, const std::string& where, OpKernel* k) {
+    if (!j.is_object()) return parts_.fail(where, "must be an object");
+    for (const auto& item : j.items()) {
+      std::string name;
+      if (!parts_.text(j, item.key(), where, &name)) return false;
+      const auto t = dtype_from_name(name);
+      if (!t) return parts_.fail(where, "\"" + name + "\" is no element type");
+      k->dtypes[item.key()] = *t;
+    }
+    return true;
+  }
+
+  static constexpr size_t kAxes = 3;
   JsonParts& parts_;
 };
 

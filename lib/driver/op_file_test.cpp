@@ -86,6 +86,49 @@ TEST_CASE("the example follows its schema, and its node computes what the body s
   check_equal(y, by_number.run());
 }
 
+TEST_CASE("a node has the kernels for its element types, with its attributes") {
+  const Loaded loaded(example(), {});
+  REQUIRE_MESSAGE(loaded.model, loaded.d.text());
+  const Graph& g = loaded.model->module->main();
+  for (NodeId n : g.nodes()) {
+    if (g.op(n) != OpKind::CustomOp) continue;
+    const auto& a = g.attrs<CustomAttrs>(n);
+    CHECK(a.targets == std::vector<std::string>{"cpu", "cuda", "wgpu"});
+    CHECK(a.sources[1].find("expf(-(1.5f) * x[i])") != std::string::npos);
+    CHECK(a.ports == std::vector<std::string>{"x", "shift", "y"});
+    CHECK(a.size_names == std::vector<std::string>{"d", "n"});
+    CHECK(a.threads == std::vector<int64_t>{1, 1, 1, 256, 1, 1, 64, 1, 1});
+    CHECK(a.grids[0] == Dim(5));
+  }
+  json other = example();
+  other["ops"][0]["kernels"]["cuda"]["types"] = {{"T", "f16"}};
+  const Loaded half(other, {});
+  REQUIRE_MESSAGE(half.model, half.d.text());
+  for (NodeId n : half.model->module->main().nodes())
+    if (half.model->module->main().op(n) == OpKind::CustomOp)
+      CHECK(half.model->module->main().attrs<CustomAttrs>(n).targets == std::vector<std::string>{"cpu", "wgpu"});
+}
+
+TEST_CASE("faults of kernels are errors that name them") {
+  const auto error = [](const char* target, const json& kernel) {
+    json ops = example();
+    ops["ops"][0]["kernels"] = {{target, kernel}};
+    return Loaded(ops, {}).d.text();
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  };
+  has(error("tpu", {{"source", {"x"}}}), "no target with kernels");
+  has(error("cuda", {{"grid", {1}}}), "lacks \"source\"");
+  has(error("cuda", {{"source", {"x\n}"}}}), "printable ASCII");
+  has(error("cuda", {{"source", {"$beta"}}}), "no attribute \"beta\"");
+  has(error("cuda", {{"source", {"x"}}, {"grid", {"m"}}}), "a size that no input has");
+  has(error("cuda", {{"source", {"x"}}, {"grid", {1, 1, 1, 1}}}), "at most three");
+  has(error("cuda", {{"source", {"x"}}, {"threads", {0}}}), "between 1 and 1024");
+  has(error("cpu", {{"source", {"x"}}, {"threads", {2}}}), "at most one extent");
+  has(error("cuda", {{"source", {"x"}}, {"types", {{"T", "f7"}}}}), "no element type");
+}
+
 TEST_CASE("gradients, tangents and batches by the rules of the file are those of the body") {
   json plain = example();
   for (const char* rule : {"vjp", "jvp", "vmap"}) plain["ops"][0].erase(rule);

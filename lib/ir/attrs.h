@@ -319,10 +319,17 @@ struct ScanAttrs {
 // An operation defined by a file. Its bodies, in this order: its results; if `vjp`, operands, results and gradients of results to
 // gradients of the float operands; if `jvp`, operands and tangents of the float operands to tangents of the float results; if
 // `vmap`, operands to results, each with an axis of samples in front.
+// Kernels replace the first body on their targets: each has a source, three extents of its grid and three of its workgroups.
+// Sources name operands and results (`ports`) and `sizes`.
 struct CustomAttrs {
   std::string name;  // DOMAIN.NAME
   bool vjp = false, jvp = false, vmap = false;
-  RLXC_REFLECT(f("name", self.name); f("vjp", self.vjp); f("jvp", self.jvp); f("vmap", self.vmap);)
+  std::vector<std::string> targets = {}, sources = {}, ports = {}, size_names = {};
+  std::vector<Dim> grids = {}, sizes = {};
+  std::vector<int64_t> threads = {};
+  RLXC_REFLECT(f("name", self.name); f("vjp", self.vjp); f("jvp", self.jvp); f("vmap", self.vmap); f("targets", self.targets);
+               f("sources", self.sources); f("ports", self.ports); f("size_names", self.size_names); f("grids", self.grids);
+               f("sizes", self.sizes); f("threads", self.threads);)
 };
 struct SequenceConcatAttrs {
   int64_t axis = 0;

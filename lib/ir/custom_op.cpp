@@ -1,6 +1,7 @@
 #include "ir/custom_op.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace rlxc {
 namespace {
@@ -21,6 +22,7 @@ class Instance {
     std::vector<Port> results;
     for (size_t i = 0; i < op_.outputs.size(); ++i) results.push_back({op_.outputs[i].name, outputs_[i]});
     CustomAttrs attrs{op_.domain + "." + op_.name, op_.vjp.has_value(), op_.jvp.has_value(), op_.vmap.has_value()};
+    if (!add_kernels(&attrs)) return {};
     if (op_.vjp && !add_vjp(results)) return {};
     if (op_.jvp && !add_jvp(results)) return {};
     if (op_.vmap && !add_vmap(results)) return {};
@@ -108,6 +110,70 @@ class Instance {
         return fail(shown + ", its shape rule says " + text(tensor_type(want, *dims), b_.dims()));
     }
     return true;
+  }
+
+  // The kernels for the element types at hand.
+  bool add_kernels(CustomAttrs* attrs) {
+    for (const OpKernel& k : op_.kernels) {
+      const bool fits = std::ranges::all_of(dtypes_, [&](const auto& variable) {
+        const auto at = k.dtypes.find(variable.first);
+        return variable.second == (at == k.dtypes.end() ? DType::F32 : at->second);
+      });
+      if (!fits) continue;
+      const auto grid = shape_of(b_.dims(), {false, k.grid}, shapes_);
+      if (!grid) return fail("the grid of the kernel for " + k.target + " has a size that no input has");
+      std::string source;
+      if (!with_parameters(k, &source)) return false;
+      attrs->targets.push_back(k.target);
+      attrs->sources.push_back(std::move(source));
+      for (size_t axis = 0; axis < 3; ++axis) {
+        attrs->grids.push_back(axis < grid->size() ? (*grid)[axis] : Dim(1));
+        attrs->threads.push_back(axis < k.threads.size() ? k.threads[axis] : 1);
+      }
+    }
+    if (attrs->targets.empty()) return true;
+    for (const auto* ports : {&op_.inputs, &op_.outputs})
+      for (const OpPort& p : *ports) attrs->ports.push_back(p.name);
+    for (const auto& [name, size] : shapes_.sizes) {
+      attrs->size_names.push_back(name);
+      attrs->sizes.push_back(size);
+    }
+    return true;
+  }
+
+  // "$NAME" in the source becomes the number.
+  bool with_parameters(const OpKernel& k, std::string* out) {
+    const std::string_view source = k.source;
+    for (size_t at = 0; at < source.size();) {
+      if (source[at] != '$') {
+        *out += source[at++];
+        continue;
+      }
+      size_t end = ++at;
+      while (end < source.size() && is_name_char(source[end])) ++end;
+      const std::string name(source.substr(at, end - at));
+      const auto value = parameters_.find(name);
+      const std::string where = "the kernel for " + k.target + ": ";
+      if (value == parameters_.end()) return fail(where + "there is no attribute \"" + name + "\"");
+      if (const auto* i = std::get_if<int64_t>(&value->second)) *out += std::to_string(*i);
+      else if (const auto* d = std::get_if<double>(&value->second)) *out += number_text(*d);
+      else return fail(where + "the attribute \"" + name + "\" is no number");
+      at = end;
+    }
+    return true;
+  }
+  static bool is_name_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+  // A literal of C, CUDA, MSL and WGSL.
+  std::string number_text(double v) const {
+    const bool wide = std::ranges::any_of(dtypes_, [](const auto& d) { return d.second == DType::F64; });
+    char digits[40];
+    const auto end = wide ? std::to_chars(digits, digits + sizeof digits, v).ptr
+                          : std::to_chars(digits, digits + sizeof digits, static_cast<float>(v)).ptr;
+    std::string s(digits, end);
+    if (s.find_first_of(".e") == std::string::npos) s += ".0";
+    return "(" + s + (wide ? ")" : "f)");
   }
 
   bool check_given(std::string_view role, const std::vector<Type>& given, const std::vector<Port>& wanted) {

@@ -1,5 +1,6 @@
 // Operations that a file defines (--ops): what they compute in terms of others, and their derivatives.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,16 @@ struct OpParameter {
   std::optional<AttrValue> fallback;  // nullopt: has to be given
 };
 
+// The body of a kernel in the language of a target. It reads inputs and writes outputs by their names, has sizes of shapes as i64
+// variables, and `group_x`, `group_y`, `group_z` and `thread_x`, .. as far as `grid` and `threads` say. "$NAME" stands for a
+// parameter.
+struct OpKernel {
+  std::string target, source;
+  std::vector<std::string> grid;        // extents, as expressions of sizes; at most three
+  std::vector<int64_t> threads;         // of a workgroup
+  std::map<std::string, DType> dtypes;  // of type variables; f32 for others
+};
+
 struct OpBody {
   std::vector<FragmentNode> nodes;
   std::vector<std::string> outputs;
@@ -36,6 +47,7 @@ struct OpDefinition {
   std::vector<OpPort> inputs, outputs;
   OpBody body;
   std::optional<OpBody> vjp, jvp, vmap;
+  std::vector<OpKernel> kernels;  // instead of `body`, on their targets and for their element types
 };
 
 const OpDefinition* find_definition(const std::vector<OpDefinition>&, std::string_view domain, std::string_view name);

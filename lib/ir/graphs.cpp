@@ -13,6 +13,10 @@ std::vector<GraphId> graphs_in_use(const Module& m) {
   return order;
 }
 
+bool runs_bodies(const Graph& g, NodeId n) {
+  return has_trait(g.op(n), kBody) && !(g.op(n) == OpKind::CustomOp && !g.attrs<CustomAttrs>(n).targets.empty());
+}
+
 size_t live_nodes(const Module& m) {
   size_t n = 0;
   for (GraphId id : graphs_in_use(m)) n += m.graph(id).live_nodes();

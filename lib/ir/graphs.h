@@ -8,6 +8,8 @@ namespace rlxc {
 
 // Parents before their bodies, main first. O(nodes).
 std::vector<GraphId> graphs_in_use(const Module&);
+// Whether a run executes the bodies of the node. A custom op with a kernel keeps its body for the reference evaluator alone.
+bool runs_bodies(const Graph&, NodeId);
 size_t live_nodes(const Module&);  // over graphs in use
 
 // Compacts graphs that have lost a third of their nodes, for locality. Invalidates ids. O(nodes).

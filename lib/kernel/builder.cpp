@@ -169,6 +169,13 @@ void Builder::comment(Comment comment) {
   append(std::move(s));
 }
 
+void Builder::source(std::string text) {
+  Stmt s;
+  s.kind = StmtKind::Source;
+  s.source = std::move(text);
+  append(std::move(s));
+}
+
 Expr Builder::open_for(const std::string& n, Expr extent, LoopKind kind, int axis) {
   Stmt s;
   s.kind = StmtKind::For;

@@ -122,6 +122,7 @@ class Builder {
   Expr let(const std::string& name, Expr value);
   void barrier(bool global = false);
   void comment(Comment);
+  void source(std::string);  // text in the language of the target, which only its renderer understands
 
   // Opens a loop of the launch nest, which stays open to the end of the kernel. Must precede any other statement. Returns its
   // index.

@@ -168,6 +168,7 @@ class PartWriter {
   void statement(const Stmt& s) {
     switch (s.kind) {
       case StmtKind::Comment: return b_.comment(s.comment);
+      case StmtKind::Source: return b_.source(s.source);
       case StmtKind::Barrier: return b_.barrier(s.global);
       case StmtKind::Let: vars_[s.var.raw] = b_.let(k_.var(s.var).name, expr(s.value)); return;
       case StmtKind::Alloc: {

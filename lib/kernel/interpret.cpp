@@ -132,6 +132,7 @@ class Interpreter {
     switch (s.kind) {
       case StmtKind::Comment:
       case StmtKind::Prefetch: return;
+      case StmtKind::Source: stopped_ = true; return find("a source in the language of the target cannot be interpreted");
       case StmtKind::Let: {
         const std::vector<Value>& v = eval(s.value);
         uint32_t node = var_node_[s.var.raw];

@@ -89,7 +89,7 @@ struct Buffer {
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
-enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Comment };
+enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Comment, Source };
 
 struct Comment {
   std::string text;  // text of the compiler
@@ -110,6 +110,7 @@ struct Stmt {
   std::vector<Stmt> body;   // For, If
   std::vector<Stmt> other;  // If: else
   Comment comment;
+  std::string source;  // Source: text in the language of the target, which uses arguments and loop variables by their names
 };
 
 struct Kernel {

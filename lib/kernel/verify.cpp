@@ -192,7 +192,8 @@ class Verifier {
     bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread);
     bool index_varies = s.index.valid() && varying(s.index), value_varies = s.value.valid() && varying(s.value);
     switch (s.kind) {
-      case StmtKind::Comment: return;
+      case StmtKind::Comment:
+      case StmtKind::Source: return;
       case StmtKind::Prefetch:
         if (k_.buffer(s.buffer).space != Space::Global)
           wrong("prefetch of " + k_.buffer(s.buffer).name + ", which is no argument");

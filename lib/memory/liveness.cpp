@@ -5,6 +5,7 @@
 #include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "codegen/lower.h"
+#include "ir/graphs.h"
 #include "plan/problem.h"
 
 namespace rlxc {
@@ -168,7 +169,9 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& livene
     }
     Dim body_bytes(0);
     const Dim unit(static_cast<int64_t>(alignment));
-    for (GraphId b : g.bodies(n)) body_bytes = dims.add(body_bytes, dims.mul(dims.ceil_div(plans[b.raw].arena_size, unit), unit));
+    if (runs_bodies(g, n))
+      for (GraphId b : g.bodies(n))
+        body_bytes = dims.add(body_bytes, dims.mul(dims.ceil_div(plans[b.raw].arena_size, unit), unit));
     if (body_bytes == Dim(0)) continue;
     out.owners.emplace_back();
     out.body_nodes.push_back(n);

@@ -7,6 +7,7 @@
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "ir/mesh.h"
+#include "memory/checkpoint.h"
 #include "memory/liveness.h"
 #include "memory/place_arena.h"
 #include "memory/prepack.h"
@@ -311,20 +312,23 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
                                                : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
 }
 
-// Rematerialises values while the arena is too large and that shrinks it: many values at a time, then fewer. When no value is
-// left, copies parts of values instead.
-std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                const Request& options, uint64_t weights_size, Diagnostics& diagnostics) {
+bool exceeds(const GraphPlan& plan, uint64_t limit) {
+  return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > limit;
+}
+
+// Rematerialises cheap values while the arena is too large and that shrinks it: many values at a time, then fewer. When no value
+// is left, copies parts of values instead.
+std::optional<GraphPlan> shrink_by_values(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                          const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                          Diagnostics& diagnostics) {
   constexpr size_t kMostAtATime = 64;
   constexpr uint64_t kAim = 95;  // target per round in per cent of the arena; lowers the highest peaks first
   constexpr int kMostPlans = 100;
-  const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
-  if (!too_large()) return plan;
   std::set<ValueId> refused[2];  // by `Instead`
   Instead how = Instead::Compute;
   size_t at_a_time = kMostAtATime;
   put_in_order(g, plan);
-  for (int i = 0; too_large() && i < kMostPlans; ++i) {
+  for (int i = 0; exceeds(plan, options.max_arena) && i < kMostPlans; ++i) {
     const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
     std::set<ValueId>& refused_here = refused[static_cast<size_t>(how)];
     const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
@@ -349,14 +353,56 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
       else at_a_time = std::max<size_t>(made.values.size() / 4, 1);
     }
   }
-  erase_unread_views(g, plan);
+  return plan;
+}
+
+// Computes segments of the program again: the fewest with which the arena fits, or as many as make it smallest.
+std::optional<GraphPlan> shrink_by_segments(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                            const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                            Diagnostics& diagnostics) {
+  constexpr uint64_t kMostSegments = 256;
+  const auto plan_with = [&](const ComputedAgain& made) {
+    uint64_t weights = weights_size;
+    auto with_copies = plan_graph(g, plans, extents, options, &weights, diagnostics);
+    if (with_copies) with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
+    return with_copies;
+  };
+  put_in_order(g, plan);
+  int64_t smallest = plan.arena_size.size();
+  uint64_t best = 0;
+  for (uint64_t segments = 2; segments <= kMostSegments && static_cast<uint64_t>(smallest) > options.max_arena; segments *= 2) {
+    const ComputedAgain made = compute_segments_again(g, plan, segments);
+    const auto with_copies = plan_with(made);
+    undo(g, made);
+    if (!with_copies) return std::nullopt;
+    if (with_copies->arena_size.size() >= smallest) continue;
+    smallest = with_copies->arena_size.size();
+    best = segments;
+  }
+  if (best == 0) return plan;
+  auto shrunk = plan_with(compute_segments_again(g, plan, best));
+  if (shrunk) put_in_order(g, *shrunk);
+  return shrunk;
+}
+
+// Meets the limit with cheap values if it can, else with whole segments, which cost up to the time of the first half.
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                const Request& options, uint64_t weights_size, Diagnostics& diagnostics) {
+  if (!exceeds(plan, options.max_arena)) return plan;
+  for (const auto by : {shrink_by_values, shrink_by_segments, shrink_by_values}) {
+    if (!exceeds(plan, options.max_arena)) break;
+    auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
+    if (!smaller) return std::nullopt;
+    plan = std::move(*smaller);
+  }
+  erase_unread(g, plan);
   g.compact();  // drops undone copies and renumbers nodes in schedule order
   const uint32_t computed_again = plan.computed_again;
   auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
   if (!compacted) return std::nullopt;
   plan = std::move(*compacted);
   plan.computed_again = computed_again;
-  if (too_large()) refuse_arena(g, plan, options.max_arena, diagnostics);
+  if (exceeds(plan, options.max_arena)) refuse_arena(g, plan, options.max_arena, diagnostics);
   return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
 }
 

@@ -278,6 +278,76 @@ TEST_CASE("a view that is read no more stays behind a view that is") {
   CHECK(plan(make(), options).plans[0].computed_again >= 1);
 }
 
+TEST_CASE("matmuls are computed again, a segment of layers at a time, where cheap values are not enough") {
+  // A gradient by hand: the second half reads what the layers of the first half gave, in reverse order.
+  const auto make = [] {
+    constexpr int kLayers = 16;
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    ValueId y = b.input("x", tensor_type(DType::F32, {64, 32}));
+    const ValueId up = b.param("up", tensor_type(DType::F32, {32, 128})),
+                  down = b.param("down", tensor_type(DType::F32, {128, 32}));
+    std::vector<ValueId> wide, narrow;
+    for (int i = 0; i < kLayers; ++i) {
+      wide.push_back(b.matmul(y, up));
+      narrow.push_back(b.matmul(wide.back(), down));
+      y = b.unary(OpKind::Tanh, narrow.back());
+    }
+    for (int i = kLayers; i-- > 0;) {
+      const ValueId g = b.mul(b.matmul(b.mul(y, narrow[static_cast<size_t>(i)]), up), wide[static_cast<size_t>(i)]);
+      y = b.unary(OpKind::Tanh, b.matmul(b.reshape(b.transpose(g, {1, 0}), {64, 128}), down));
+    }
+    m->main().add_output(y, {});
+    return m;
+  };
+  PlanOptions options;
+  options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
+  options.max_arena = before / 3;
+  const LirModule lir = plan(make(), options);
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) <= before / 3);
+  CHECK(lir.plans[0].computed_again > 16);
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(*make(), *lir.module, 1, 1e-4, 1e-5, &why), why);
+}
+
+TEST_CASE("a norm that crosses a cut is computed again from the sum that is kept") {
+  const auto make = [] {
+    constexpr int kLayers = 16;
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const Type narrow = tensor_type(DType::F32, {64, 32});
+    ValueId sum = b.input("x", narrow), y = b.input("y", narrow);
+    const ValueId up = b.param("up", tensor_type(DType::F32, {32, 128})),
+                  down = b.param("down", tensor_type(DType::F32, {128, 32})),
+                  gamma = b.param("gamma", tensor_type(DType::F32, {32}));
+    std::vector<ValueId> wide, norms;
+    for (int i = 0; i < kLayers; ++i) {
+      norms.push_back(b.create(OpKind::FusedResidualRmsNorm, {y, sum, ValueId(), gamma, ValueId()}, NormAttrs{}));
+      sum = m->main().result(m->main().def(norms.back()), 1);
+      wide.push_back(b.matmul(norms.back(), up));
+      y = b.matmul(b.unary(OpKind::Tanh, wide.back()), down);
+    }
+    for (int i = kLayers; i-- > 0;) {
+      const ValueId g = b.mul(b.matmul(b.mul(y, norms[static_cast<size_t>(i)]), up), wide[static_cast<size_t>(i)]);
+      y = b.unary(OpKind::Tanh, b.matmul(g, down));
+    }
+    m->main().add_output(y, {});
+    return m;
+  };
+  PlanOptions options;
+  options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
+  options.max_arena = before / 2;
+  const LirModule lir = plan(make(), options);
+  const Graph& g = lir.module->main();
+  int norms = 0;
+  for (NodeId n : g.nodes()) norms += g.op(n) == OpKind::RmsNorm;
+  CHECK(norms > 0);
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(*make(), *lir.module, 1, 1e-4, 1e-5, &why), why);
+}
+
 TEST_CASE("nothing lies across what a device binds at a time") {
   const auto many = [] {
     auto m = std::make_unique<Module>();

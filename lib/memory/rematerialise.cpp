@@ -278,9 +278,13 @@ ComputedAgain compute_again(Graph& g, const GraphPlan& plan, Instead how, uint64
   return out;
 }
 
-void erase_unread_views(Graph& g, const GraphPlan& plan) {
-  for (auto n = plan.schedule.rbegin(); n != plan.schedule.rend(); ++n)
-    if (g.result_count(*n) == 1 && plan.slot[g.result(*n).raw].view && g.use_count(g.result(*n)) == 0) g.erase(*n);
+void erase_unread(Graph& g, const GraphPlan& plan) {
+  for (auto n = plan.schedule.rbegin(); n != plan.schedule.rend(); ++n) {
+    if (has_trait(g.op(*n), kLeaf | kTerminator | kImpure | kSequenceOp | kBody | kCollective)) continue;
+    bool read = false;
+    for (size_t r = 0; r < g.result_count(*n); ++r) read |= g.use_count(g.result(*n, r)) > 0;
+    if (!read) g.erase(*n);
+  }
 }
 
 void undo(Graph& g, const ComputedAgain& made) {

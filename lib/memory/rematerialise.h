@@ -32,7 +32,7 @@ ComputedAgain compute_again(Graph&, const GraphPlan&, Instead, uint64_t limit, s
 
 void undo(Graph&, const ComputedAgain&);  // removes the copies
 
-// Erases views left without users because the copies have views of their own.
-void erase_unread_views(Graph&, const GraphPlan&);
+// Erases nodes left without users because all of their readers read copies.
+void erase_unread(Graph&, const GraphPlan&);
 
 }  // namespace rlxc

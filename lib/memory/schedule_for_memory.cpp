@@ -4,6 +4,7 @@
 
 #include "analysis/phases.h"
 #include "codegen/lower.h"
+#include "ir/graphs.h"
 #include "plan/schedule.h"
 
 namespace rlxc {
@@ -63,7 +64,8 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, 
           std::ranges::equal(g.dims(v), g.dims(g.result(n))))
         task.overwrites.push_back(b);
     }
-    for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);
+    if (runs_bodies(g, n))
+      for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);
     if (!has_trait(g.op(n), kImpure | kSequenceOp | kBody)) continue;
     if (last_effect != kNone) out.graph.before.emplace_back(last_effect, t);
     last_effect = t;

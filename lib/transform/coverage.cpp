@@ -48,6 +48,8 @@ std::string_view coverage(OpKind op, Table table, bool has_expansion) {
   const bool of_sequence = op == OpKind::SequenceLength || op == OpKind::OptionalHas;
   const bool of_text = is_map(op) || (gives_no_float(op) && !of_sequence);
   if (has_trait(op, kSequenceOp) && !of_text) return "lowered";
+  if (!batch && has_trait(op, kCollective)) return "made later";
+  if (!batch && is_map(op)) return "a map";
   if (!batch) return "-";
   if (op == OpKind::DimValue) return "no operands";
   return has_own_sizes(op) ? "own sizes" : "loop";

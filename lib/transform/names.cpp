@@ -25,7 +25,7 @@ ValueId Names::find(const std::string& name, std::string_view flag, Diagnostics&
   std::ranges::sort(known);
   const auto close = closest(name, known);
   d.error(Code::UnknownName, std::string(flag) + " names " + quote(name) + ", which the model does not have", {},
-          close ? "did you mean " + quote(*close) + "?" : "");
+          close ? "did you mean " + quote(*close) + "?" : "`rlxc inspect --stage hir` prints their names");
   return {};
 }
 

@@ -71,6 +71,9 @@ class CLike {
   virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 
+  // For sources (StmtKind::Source), in languages where an argument is no array: functions that read and write elements.
+  virtual void declare_accessors(const Kernel&, Helpers&) const {}
+
   // Declarations. open() prints from the function's head to its opening brace and the launch indices.
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
   virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }

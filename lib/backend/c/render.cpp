@@ -123,6 +123,7 @@ class Printer {
     switch (s.kind) {
       case StmtKind::Comment: return line(s.comment.line());
       case StmtKind::Barrier: return line(std::string(target_.barrier(s.global)));
+      case StmtKind::Source: return source(s.source);
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);
         return line(target_.declare(v.type, v.name, value(s.value), helpers_));
@@ -145,6 +146,21 @@ class Printer {
       }
       case StmtKind::For: return loop(s, siblings);
     }
+  }
+
+  void source(std::string_view text) {
+    target_.declare_accessors(*k_, helpers_);
+    line("{");
+    ++depth_;
+    for (size_t b = 0; b < k_->argument_count(); ++b) unused(k_->buffers[b].name);
+    for (VarId v : k_->symbols) unused(k_->var(v).name);
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      line(std::string(text.substr(0, end)));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    --depth_;
+    line("}");
   }
 
   void nested(const std::vector<Stmt>& body) {
@@ -322,10 +338,18 @@ class Printer {
       for (ExprId e : {s.index, s.value})
         if (e.valid()) collect(e, &u);
       if (s.buffer.valid()) u.buffers.insert(s.buffer.raw);
+      if (s.kind == StmtKind::Source) add_named(&u);
       for (const Stmt& inner : s.body) work.push_back(&inner);
       for (const Stmt& inner : s.other) work.push_back(&inner);
     }
     return u;
+  }
+
+  // What a source may name.
+  void add_named(Uses* u) {
+    for (uint32_t b = 0; b < k_->argument_count(); ++b) u->buffers.insert(b);
+    for (uint32_t v = 0; v < k_->vars.size(); ++v)
+      if (k_->vars[v].role != kernel::VarRole::Let) u->vars.insert(v);
   }
 
   void collect(ExprId root, Uses* u) {

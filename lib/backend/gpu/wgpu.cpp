@@ -147,6 +147,16 @@ class Wgpu : public CLike {
     return touch(b, element_at(b, index), Touch::AddFloat, "bitcast<u32>(" + value + ")", h);
   }
 
+  void declare_accessors(const Kernel& k, Helpers& h) const override {
+    for (size_t i = 0; i < k.argument_count(); ++i) {
+      const Buffer& b = k.buffers[i];
+      const std::string t = type(b.type, h), read = load(b.type, b, "i", false, h), write = store(b.type, b, "i", "v", h);
+      if (h.needs("load_" + b.name)) h.add("fn load_" + b.name + "(i: i32) -> " + t + " {\n  return " + read + ";\n}\n");
+      if (writable(b) && h.needs("store_" + b.name))
+        h.add("fn store_" + b.name + "(i: i32, v: " + t + ") {\n  " + write + "\n}\n");
+    }
+  }
+
   std::string declare(Type t, const std::string& name, const std::string& value, Helpers& h) const override {
     return "let " + name + ": " + type(t, h) + " = " + value + ";";
   }
