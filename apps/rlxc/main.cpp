@@ -109,6 +109,22 @@ std::vector<std::pair<std::string, std::string>> unknown_flags(const CommandInfo
   return out;
 }
 
+// Commands of similar tools, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"man", "manual COMMAND"},      {"version", "--version"},    {"html", "report OUTDIR"},
+    {"viz", "report OUTDIR"},       {"compare", "diff OLD NEW"}, {"config", "compile --print-config"},
+    {"convert", "compile MODEL"},   {"build", "compile MODEL"},  {"benchmark", "bench MODEL"},
+    {"optimize", "simplify MODEL"}, {"validate", "check MODEL"}, {"quantize", "compile MODEL --weights int8"}};
+
+std::string advice_on_command(std::string_view word) {
+  const auto it = std::ranges::find(kElsewhere, word, &std::pair<std::string_view, std::string_view>::first);
+  if (it != std::end(kElsewhere)) return "\"rlxc " + std::string(it->second) + "\" does that";
+  std::vector<std::string_view> names;
+  for (const CommandInfo& c : kCommands) names.push_back(c.name);
+  const auto close = closest(word, names);
+  return close ? "did you mean \"rlxc " + std::string(*close) + "\"?" : "";
+}
+
 int usage_error(const CLI::ParseError& e, const std::vector<std::string>& arguments) {
   const CommandInfo* command = arguments.empty() ? nullptr : find_command(arguments[0]);
   const auto flags = command ? unknown_flags(*command, arguments) : std::vector<std::pair<std::string, std::string>>{};
@@ -117,10 +133,10 @@ int usage_error(const CLI::ParseError& e, const std::vector<std::string>& argume
     if (!advice.empty()) std::cerr << "  help: " << advice << "\n";
   }
   if (!command && !arguments.empty() && !arguments[0].starts_with('-')) {
-    std::vector<std::string_view> names;
-    for (const CommandInfo& c : kCommands) names.push_back(c.name);
     std::cerr << "rlxc: error[RLX0110]: there is no command " << quote(arguments[0]) << "\n";
-    if (auto close = closest(arguments[0], names)) std::cerr << "  help: did you mean \"rlxc " << *close << "\"?\n";
+    if (const std::string advice = advice_on_command(arguments[0]); !advice.empty()) std::cerr << "  help: " << advice << "\n";
+  } else if (!command && !arguments.empty()) {
+    std::cerr << "rlxc: error[RLX0110]: the flag " << quote(arguments[0]) << " is before the command; flags follow it\n";
   } else if (flags.empty()) {
     std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
   }

@@ -107,9 +107,12 @@ void print_summary(const Compiled& c, const std::string& where) {
   int64_t formed = 0, declined = 0;
   for (const Decision& d : c.decisions) (d.fused ? formed : declined)++;
   clear_progress_line();
-  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes
-            << " nodes, " << c.after.launches << " launches; " << formed << " fusions formed, " << declined << " declined; arena "
-            << arena_text(c.lir) << " -> " << where << "\n";
+  const auto count = [](int64_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
+  };
+  std::cerr << c.target << ": " << count(c.before.nodes, "node") << ", " << count(c.before.launches, "launch") << " -> "
+            << count(c.after.nodes, "node") << ", " << count(c.after.launches, "launch") << "; " << count(formed, "fusion")
+            << " formed, " << declined << " declined; arena " << arena_text(c.lir) << " -> " << where << "\n";
 }
 
 // Collects what each pass changed, for report.html.

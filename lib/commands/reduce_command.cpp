@@ -115,8 +115,9 @@ ExitCode reduce_command(const CompileOptions& o, const std::string& check, Termi
       break;
     }
   if (d.ok() && reducer.fails(nodes, sizes))
-    std::cout << all.size() << " nodes -> " << nodes.size() << (nodes.size() == 1 ? " node" : " nodes")
-              << " that still fail: " << ForeignText(o.output).line() << "\n";
+    std::cout << all.size() << " nodes -> " << nodes.size()
+              << (nodes.size() == 1 ? " node that still fails: " : " nodes that still fail: ") << ForeignText(o.output).line()
+              << "\n";
   return d.ok() ? ExitCode::Finding : print_diagnostics(d, t);
 }
 

@@ -93,8 +93,7 @@ report::FusionReport fusion_of(const Compiled& c) {
     if (const auto op = static_cast<OpKind>(k);
         has_trait(op, kFused) && op != OpKind::BatchNormInference && !(fuses && find_target(c.target)->native.test(k)))
       no_kernel.push_back(op);
-  const std::vector<DimBindings> corners = report::corner_sizes(c.lir);
-  return {c.before, c.after, c.decisions, c.lir, std::move(no_kernel), corners.empty() ? DimBindings() : corners.back()};
+  return {c.before, c.after, c.decisions, c.lir, std::move(no_kernel)};
 }
 
 // The package, and that of the program which evaluates a model in training. Errors of the first go to `found`.

@@ -4,6 +4,7 @@
 #include "passes/provenance.h"
 #include "report/fusion_facts.h"
 #include "report/module_terms.h"
+#include "report/plan_json.h"
 
 namespace rlxc::report {
 namespace {
@@ -11,7 +12,9 @@ namespace {
 class FusionWriter {
  public:
   FusionWriter(const FusionReport& report, JsonWriter& out)
-      : report_(report), out_(out), summary_(report.decisions), facts_(report.result, report.decisions) {}
+      : report_(report), out_(out), summary_(report.decisions), facts_(report.result, report.decisions) {
+    if (const auto corners = corner_sizes(report.result); !corners.empty()) sizes_ = corners.back();
+  }
 
   void run(const ReportContext& context) {
     out_.begin_object();
@@ -19,9 +22,9 @@ class FusionWriter {
     summary();
     ops();
     patterns();
-    if (!report_.sizes.empty()) {
+    if (!sizes_.empty()) {
       out_.key("at_sizes").begin_object(JsonLayout::Line);
-      for (const auto& [name, size] : report_.sizes) out_.key(name).integer(size);
+      for (const auto& [name, size] : sizes_) out_.key(name).integer(size);
       out_.end_object();
     }
     for (const bool fused : {true, false}) {
@@ -120,7 +123,7 @@ class FusionWriter {
       Cost cost, at_sizes;
       for (NodeId n : l.nodes) {
         cost += node_cost(g, n);
-        if (!report_.sizes.empty()) at_sizes += node_cost(g, n, &report_.sizes);
+        if (!sizes_.empty()) at_sizes += node_cost(g, n, &sizes_);
       }
       out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(first.raw);
       if (l.graph.raw) out_.key("graph").unsigned_integer(l.graph.raw);
@@ -133,7 +136,7 @@ class FusionWriter {
         out_.end_array();
       }
       work(cost);
-      if (!report_.sizes.empty()) {
+      if (!sizes_.empty()) {
         out_.key("at_sizes").begin_object(JsonLayout::Line);
         work(at_sizes);
         out_.end_object();
@@ -171,6 +174,7 @@ class FusionWriter {
   JsonWriter& out_;
   DecisionSummary summary_;
   LaunchFacts facts_;
+  DimBindings sizes_;  // of symbols, at which the work of launches is written too; empty: none
 };
 
 }  // namespace

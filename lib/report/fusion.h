@@ -30,7 +30,6 @@ struct FusionReport {
   std::span<const Decision> decisions;  // in the order they were made
   const LirModule& result;              // counted in `after`; its module owns the symbols of the decisions
   std::vector<OpKind> no_kernel;        // fused kinds that the target lacks, so none is declined
-  DimBindings sizes;                    // of symbols, at which the work of launches is written too; empty: none
 };
 
 // `traffic` and `launches` after fusion are the sums over the list "launches". O(nodes + decisions log patterns).

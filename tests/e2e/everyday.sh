@@ -152,7 +152,7 @@ said 'did you mean fuse_residual_ln'
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >"$TMPDIR/lfs.onnx"
 printf 'GGUF\3\0\0\0' >"$TMPDIR/x.gguf"
 printf 'PK\3\4aaaa' >"$TMPDIR/x.pt"
-for pair in 'lfs.onnx:git lfs pull' 'x.gguf:GGUF' 'x.pt:torch.onnx.export'; do
+for pair in 'lfs.onnx:git lfs pull' 'x.gguf:the file ends within the header' 'x.pt:torch.onnx.export'; do
   try 4 "$RLXC" compile "$TMPDIR/${pair%%:*}" -o "$TMPDIR/out"
   said "${pair#*:}"
 done

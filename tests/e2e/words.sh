@@ -18,6 +18,10 @@ try 2 "$RLXC" compile examples/bert.onnx --threads 2
 said 'it is a flag of bench, profile'
 try 2 "$RLXC" lst passes
 said 'did you mean "rlxc list"'
+try 2 "$RLXC" viz
+said '"rlxc report OUTDIR" does that'
+try 2 "$RLXC" --save-config x.json compile examples/mlp.json
+said 'the flag "--save-config" is before the command'
 try 2 "$RLXC" list pases
 said 'did you mean passes'
 try 2 "$RLXC" completion tcsh

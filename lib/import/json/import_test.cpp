@@ -186,12 +186,35 @@ TEST_CASE("types may be left out where a rule infers them") {
   CHECK(text(m->main().type(m->main().outputs()[0]), m->dims) == "f32[2,3]");
 }
 
+TEST_CASE("types of every kind are read, as objects and as texts") {
+  const std::pair<const char*, const char*> types[] = {
+      {R"({"dtype": "i64", "dims": []})", "i64[]"},
+      {R"({"dtype": "f32", "dims": ["batch", "2*batch+1", 4], "later": 1})", "f32[batch,2*batch+1,4]"},
+      {R"({"kind": "sequence", "dtype": "f16", "dims": [2]})", "seq<f16[2]>"},
+      {R"({"kind": "sequence", "dtype": "f16"})", "seq<f16[*]>"},
+      {R"({"kind": "optional", "dtype": "bool", "dims": [3]})", "optional<bool[3]>"},
+      {R"({"kind": "optional", "of": "sequence", "dtype": "bool", "dims": [3]})", "optional<seq<bool[3]>>"},
+      {R"({"kind": "map", "keys": "string", "dtype": "f32"})", "map<string,f32>"},
+      {R"({"kind": "sequence", "keys": "i64", "dtype": "f32"})", "seq<map<i64,f32>>"}};
+  for (const auto& [object, name] : types)
+    for (const std::string& written : {std::string(object), "\"" + std::string(name) + "\""}) {
+      Diagnostics d;
+      const auto m = read(graph(R"({"op": "Input", "results": [{"value": 0, "type": )" + written + R"(, "name": "x"}]})",
+                                R"([{"value": 0, "name": "y"}])"),
+                          d);
+      REQUIRE_MESSAGE(m, written << d.text());
+      CHECK(text(m->main().type(m->main().outputs()[0]), m->dims) == name);
+      CHECK(m->bytes(m->main().output_name(0)) == "y");
+      check_round_trip(*m);
+    }
+}
+
 TEST_CASE("faults of JSON graphs") {
   CHECK(has(errors("{}"), "lacks \"format\""));
   CHECK(has(errors("[]"), "line 1 column 1"));
   CHECK(has(errors("{\"format\": \"rlxc-graph\",\n\"graphs\": [}"), "line 2 column 12"));
   CHECK(has(errors(R"({"format": "rlxc-plan"})"), "not \"rlxc-graph\""));
-  CHECK(has(errors(R"({"format": "rlxc-graph", "format_version": "2.0", "graphs": []})"), "not 1.x"));
+  CHECK(has(errors(R"({"format": "rlxc-graph", "format_version": "3.0", "graphs": []})"), "newer than this rlxc"));
   CHECK(has(errors(R"({"format": "rlxc-graph", "graphs": []})"), "has no graph"));
   // Reports all unknown ops at once, without errors for users of their results.
   const std::string unknown =
@@ -211,6 +234,18 @@ TEST_CASE("faults of JSON graphs") {
   CHECK(has(one(R"({"op": "Relu", "operands": [0.5], "results": [1]})"), "expected an integer"));
   CHECK(has(one(R"({"op": "Relu", "operands": [0], "operands": [0], "results": [1]})"), "stands twice"));
   CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [[1, "f32[2"]]})"), "is no type"));
+  const auto typed = [&](const std::string& type) {
+    return one(R"({"op": "Relu", "operands": [0], "results": [{"value": 1, "type": )" + type + "}]}");
+  };
+  CHECK(typed(R"({"dtype": "f32", "dims": [2, 3]})").empty());
+  CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [{"name": "y"}]})"), "\"value\" is missing"));
+  for (const char* bad :
+       {R"({"dims": [2]})", R"({"dtype": "f32"})", R"({"dtype": "f33", "dims": [2]})",
+        R"({"dtype": "f32", "dims": [99999999999999999999]})", R"({"dtype": "f32", "dims": [1.5]})",
+        R"({"dtype": "f32", "dims": ["2+"]})", R"({"dtype": "f32", "dims": 2})", R"({"kind": "map", "dtype": "f32"})",
+        R"({"kind": "list", "dtype": "f32", "dims": [2]})", R"({"dtype": "f32", "keys": "i64"})",
+        R"({"dtype": "f32", "dims": [2], "of": "sequence"})", R"({"keys": "f32", "kind": "map", "dtype": "f32"})"})
+    CHECK_MESSAGE(has(typed(bad), "a type is an object such as"), bad << ": " << typed(bad));
   CHECK(has(one(R"({"op": "Softmax", "operands": [0], "attrs": {"axes": 1}, "results": [1]})"), "unknown attribute \"axes\""));
   CHECK(has(one(R"({"op": "Softmax", "operands": [0], "attrs": {"axis": "one"}, "results": [1]})"),
             "bad value of attribute \"axis\""));

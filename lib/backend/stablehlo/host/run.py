@@ -6,8 +6,6 @@ import json
 import os
 import sys
 
-import numpy as np
-
 try:
     from jax.extend import backend
 except ImportError:
@@ -15,6 +13,7 @@ except ImportError:
     if __name__ == "__main__":
         sys.exit(MISSING)
     raise ImportError(MISSING) from None
+import numpy as np
 
 _NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bool": "bool", "c64": "complex64"}
 _NAMES.update({letter + str(bits): kind + str(bits) for letter, kind in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)})
