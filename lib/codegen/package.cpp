@@ -344,8 +344,7 @@ class Packager {
     ValueId indices;
     auto check = lower_index_check(g, plan(g).layouts, n, row_, &indices);
     if (!check) return;
-    const NodeId source = g.def(indices);
-    if (plan(g).phase[source.raw] == Phase::Prologue || is_weight(g.op(source))) return;
+    if (is_known_on_load(g, plan(g).phase, indices) || is_weight(g.op(g.def(indices)))) return;
     const Launch& l = check->launches[0];
     Command s;
     s.graph = g.id();

@@ -43,7 +43,7 @@ struct PlanOptions {
   bool reorder = true;        // reorder nodes if the arena gets smaller
   uint64_t max_binding = 0;   // bytes that a device can bind at once: no slot crosses a multiple. 0: default of the target
   int64_t element_bytes = 1;  // minimum bytes per element, except weights: 4 for runtimes with 32-bit words
-  uint64_t max_arena = 0;     // bytes; above it, cheap values are rematerialised. 0: no limit
+  uint64_t max_arena = 0;     // bytes; above it, values are rematerialised. 0: no limit
   SymbolRanges ranges = {};   // constant ranges of symbols: memory is planned for the upper bounds
   std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read unpacked
   bool verify = false;                      // run the independent validator
@@ -137,7 +137,7 @@ struct RunRequest {
   Engine engine = Engine::Kernels;
   std::string target = "cpu";        // target of pipeline and kernels; targets other than cpu are emulated
   bool sanitize = false;             // cpu: build with AddressSanitizer and guards between buffers of the arena
-  std::optional<double> rtol, atol;  // nullopt: those of the precision (driver/tolerances.h)
+  std::optional<double> rtol, atol;  // nullopt: those of the precision (commands/tolerances.h)
   std::optional<double> min_cosine;  // compare by cosine similarity instead of tolerances
   uint64_t seed = 1;                 // of random inputs, and of random weights where the model has none
   std::string save_outputs;          // a folder, or a file NAME.npz; empty: outputs are not saved
@@ -316,7 +316,7 @@ inline constexpr std::string_view kEmitChoices =
 // clang-format off
 inline constexpr Option kOptions[] = {
     {.flag = "model", .field = &CompileOptions::input, .group = Group::Model, .commands = kModelCommands, .value = "MODEL",
-     .required = true, .help = "an ONNX model, a JSON graph, or IR text"},
+     .required = true, .help = "an ONNX model, a GGUF file, a JSON graph, or IR text"},
     {.key = "bind", .flag = "--bind", .field = &CompileOptions::bind, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=SIZE", .comma_separated = true, .in_manifest = true,
      .help = "sizes of symbolic dims, e.g. batch=1,seq=128"},
@@ -504,7 +504,7 @@ inline constexpr Option kOptions[] = {
      .help = "alignment of arena slots in bytes (0: default of the target)"},
     {.key = "max-arena", .flag = "--max-arena", .field = &PlanOptions::max_arena, .group = Group::Memory,
      .commands = kPassCommands, .value = "BYTES", .in_manifest = true,
-     .help = "limit on the bytes of activations; cheap values are rematerialised to meet it, and the compile fails if it cannot be met"},
+     .help = "limit on the bytes of activations; values or whole segments are computed again to meet it, and the compile fails if it cannot be met"},
     {.key = "max-packed", .flag = "--max-packed", .field = &PlanOptions::max_packed, .group = Group::Memory,
      .commands = kPassCommands | kSpecialize, .value = "BYTES", .in_manifest = true,
      .help = "limit on the bytes of prepacked weights; the weights that gain most are prepacked, the others are read in place, and the "

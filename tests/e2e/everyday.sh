@@ -94,7 +94,7 @@ said 'embedding  *f32\[2,16,64\]'
 said 'layer_norm  *f32\[2,16,64\]'
 try 0 "$RLXC" run "$TMPDIR/part.onnx" --random
 try 4 "$RLXC" extract $bert --outputs layer_nrom -o "$TMPDIR/none.onnx"
-said 'did you mean layer_norm'
+said 'did you mean "layer_norm"'
 try 1 "$RLXC" reduce $bert --check "! $RLXC inspect --stage hir {} | grep -q softmax" -o "$TMPDIR/small.json"
 said ' -> 1 node that still fail'
 try 0 "$RLXC" run "$TMPDIR/small.json" --random
@@ -152,7 +152,7 @@ said 'did you mean fuse_residual_ln'
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >"$TMPDIR/lfs.onnx"
 printf 'GGUF\3\0\0\0' >"$TMPDIR/x.gguf"
 printf 'PK\3\4aaaa' >"$TMPDIR/x.pt"
-for pair in 'lfs.onnx:git lfs pull' 'x.gguf:the file ends within the header' 'x.pt:torch.onnx.export'; do
+for pair in 'lfs.onnx:git lfs pull' 'x.gguf:the GGUF file ends within the header' 'x.pt:torch.onnx.export'; do
   try 4 "$RLXC" compile "$TMPDIR/${pair%%:*}" -o "$TMPDIR/out"
   said "${pair#*:}"
 done

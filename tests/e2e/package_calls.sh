@@ -130,6 +130,28 @@ done <<'END'
 \0\0\0\0\0\0\0\200\377\377\377\377\377\377\377\177 0 9
 END
 
+# The same of indices whose shape is fixed.
+cat > fixed.rlx <<'END'
+module "g" mir {
+graph @main {
+  %0 = input "x" : f32[5,3]
+  %1 = input "i" : i64[2]
+  %2 = gather(%0, %1) {axis = 0} : f32[2,3]
+  return %2 "y"
+}
+}
+END
+head -c 60 /dev/zero > elsewhere/rows.bin
+"$RLXC" compile fixed.rlx --name fixed --hardened --emit kernels -q -o fixed || exit 1
+make -s -C fixed/kernels/cpu run > log 2>&1 || { fail "fixed"; head log; }
+for index in 4:0 7:9; do
+  # shellcheck disable=SC2059
+  printf "\\${index%:*}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" > elsewhere/indices.bin
+  code=0
+  fixed/kernels/cpu/run -w fixed/kernels/cpu elsewhere/rows.bin elsewhere/indices.bin > log 2>&1 || code=$?
+  [ $code -eq "${index#*:}" ] || { fail "index ${index%:*} of a fixed shape: exit code $code"; head -5 log; }
+done
+
 # Names.
 for name in 3d a-b main std_model 'x y' 'x;y'; do
   code=0

@@ -231,7 +231,8 @@ class SequenceLowering {
       if (holder && !elements(inputs[i])) return;
       any |= holder;
     }
-    const auto trips = any ? trip_count(g_, n) : std::nullopt;
+    if (!any) return;
+    const auto trips = trip_count(g_, n);
     const Graph& body = g_.module().graph(g_.bodies(n)[0]);
     const auto carries = static_cast<size_t>(g_.attrs<LoopAttrs>(n).carries);
     if (!trips || *trips < 1 || g_.result_count(n) != carries || body.live_nodes() > kMostCopies / static_cast<uint64_t>(*trips))
