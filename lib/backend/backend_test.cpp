@@ -25,7 +25,7 @@ TEST_CASE("every target has a row that says what it is") {
     CHECK((t.supports != nullptr));
     CHECK(t.machine.memory_gbps > 0);
     CHECK((capability(t).has_value() == (t.language != nullptr)));
-    if (t.host_run.how == HostRun::How::Script) CHECK(t.host_run.script.empty() != t.host_run.script_named.empty());
+    if (t.host_run.how == HostRun::How::Script) CHECK_FALSE(t.host_run.script.empty());
     if (t.host_run.how == HostRun::How::Emulated) CHECK_FALSE(t.host_run.compiler.empty());
   }
   CHECK(find_backend("vulkan") == nullptr);
