@@ -14,7 +14,7 @@ assert p["runs"] == 3 and p["threads"] == 1
 assert sum(n["op"] == "Attention" for n in nodes) == 2 and sum(n["op"] == "FusedResidualLN" for n in nodes) == 4, nodes
 assert len({n["node"] for n in nodes}) == len(nodes)
 assert all(n["ms"] >= 0 and n["launches"] > 0 for n in nodes) and 0 < sum(n["ms"] for n in nodes) <= p["run_ms"]
-product = [n for n in nodes if n["op"] == "MatMul" and n["result"] == "f32[2,16,192]"]
+product = [n for n in nodes if n["op"] == "MatMul" and n["result"] == {"dtype": "f32", "dims": [2, 16, 192]}]
 assert product and all(n["flops"] == 2 * 32 * 192 * 64 for n in product), product
 text = open(sys.argv[2]).read()
 assert "least of 3 runs on 2 threads" in text and f"in {len(nodes)} nodes" in text and f"and {len(nodes) - 3} more" in text, text
