@@ -67,7 +67,7 @@ std::string operations_fault(CompileOptions o) {
   return fault;
 }
 
-// What a configuration says of meshes, shardings and passes is used; its files are not.
+// Compiles an example with the meshes, shardings and passes of a configuration. Paths in it are ignored.
 std::string configuration_fault(CompileOptions o) {
   CommandLine line;
   Diagnostics d;

@@ -83,8 +83,8 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
-// The model within a gzip or zip file, or a file in text form, in the format that the importer reads. Null, without an error: it
-// is in that format already.
+// Converts a gzip file, a zip file or a text form to the format that the importer reads. Returns null without an error if the
+// file has that format already.
 std::optional<MappedFile> unpacked_model(const MappedFile& file, Diagnostics& d) {
   const std::string where = quote(file.path());
   const auto damaged = [&] {

@@ -2,16 +2,7 @@
 # The everyday commands: info, run with files of NumPy, bench, extract, reduce, assertions, times, eval, standard input, dumps that
 # are read back, foreign files that are named.
 set -uo pipefail
-fails=0
-fail() { echo "FAIL $*"; fails=1; }
-said() { grep -q -- "$1" "$TMPDIR/log" || { echo "FAIL no \"$1\" in: $(head -20 "$TMPDIR/log")"; fails=1; }; }
-try() { # code, command...
-  local code=$1
-  shift
-  "$@" >"$TMPDIR/log" 2>&1 </dev/null
-  local got=$?
-  [ $got -eq "$code" ] || { echo "FAIL exit code $got instead of $code: $*"; head -20 "$TMPDIR/log"; fails=1; }
-}
+. tests/support/commands.sh
 bert=examples/bert.onnx mlp=examples/mlp.json
 
 # info

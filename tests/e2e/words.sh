@@ -1,16 +1,7 @@
 #!/bin/bash
 # Words and errors: advice for what is misspelt, explanations, help, completion and manual pages made from the tables.
 set -uo pipefail
-fails=0
-fail() { echo "FAIL $*"; fails=1; }
-said() { grep -q -- "$1" "$TMPDIR/log" || { echo "FAIL no \"$1\" in: $(head -20 "$TMPDIR/log")"; fails=1; }; }
-try() { # code, command...
-  local code=$1
-  shift
-  "$@" >"$TMPDIR/log" 2>&1 </dev/null
-  local got=$?
-  [ $got -eq "$code" ] || { echo "FAIL exit code $got instead of $code: $*"; head -20 "$TMPDIR/log"; fails=1; }
-}
+. tests/support/commands.sh
 try 2 "$RLXC" compile --traget cpu examples/bert.onnx
 said 'unknown flag "--traget"'
 said 'did you mean --target'

@@ -345,7 +345,7 @@ class Printer {
     return u;
   }
 
-  // What a source may name.
+  // Adds the buffers and variables that a source may name.
   void add_named(Uses* u) {
     for (uint32_t b = 0; b < k_->argument_count(); ++b) u->buffers.insert(b);
     for (uint32_t v = 0; v < k_->vars.size(); ++v)

@@ -30,8 +30,8 @@ struct ExportOptions {
   OperatorSet operators;
   std::string producer_version;
   std::map<std::pair<GraphId, NodeId>, Body> bodies;
-  // Where the bytes of weights are: in the model; in the files of the model that was read, those that are in one; or all larger
-  // ones in the file `data_file` beside the model, which the caller writes (ExternalData).
+  // Where weights are stored. Embedded: in the model. Shared: weights of external files stay in them. Beside: large weights go to
+  // `data_file` beside the model, which the caller writes (ExternalData).
   enum class Weights : uint8_t { Embedded, Shared, Beside } weights = Weights::Embedded;
   std::string read_from;  // name of the model that was read: its own weights are not shared
   std::string data_file;

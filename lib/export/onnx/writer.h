@@ -25,7 +25,8 @@ class Writer {
 
   const Module& module() const { return module_; }
   int64_t opset() const { return options_.operators.opset; }
-  // A node with one result, on the way to those of the node at hand; a node with results of these names, which has its name.
+  // node() adds an intermediate node with one result and returns its name. node_of() adds a node that has the name of the current
+  // one, with the given results.
   std::string node(std::string_view op, const Names& in, const Attributes& = {}, std::string result = {});
   void node_of(std::string_view op, const Names& in, const Attributes&, const Names& results, std::string_view domain = {});
   std::string fresh(std::string_view stem);  // a name that nothing has

@@ -24,7 +24,7 @@ struct BlockParts {
   int64_t run = 0;           // elements that share a scale
   ValueId scale, minimum;    // f32 [n, block elements / run]; without a minimum: invalid
 };
-// Of u8 [n, block bytes].
+// Splits u8 [n, block bytes] into its parts.
 BlockParts split_blocks(Builder&, BlockFormat, ValueId blocks);
 // u8 [n, block bytes] -> f32 [n, block elements].
 ValueId decode_blocks(Builder&, BlockFormat, ValueId blocks);

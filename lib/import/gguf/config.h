@@ -10,7 +10,7 @@
 
 namespace rlxc::gguf_import {
 
-// What the layers of an architecture have in common and no key says.
+// Properties of an architecture that the keys of a file do not give.
 struct Family {
   std::string_view name;  // general.architecture
   RopeStyle rope = RopeStyle::NeoX;

@@ -42,7 +42,7 @@ class ElementReader {
   explicit ElementReader(const Value& v) : type_(v.type), rest_(v.bytes), left_(v.count) {}
   bool next();  // false at the end
 
-  // Of the element. An integer beyond i64 has no `integer`; a string has neither.
+  // The value of the element. integer() is null beyond i64; both are null for strings.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;
   std::string_view text() const;  // of a string

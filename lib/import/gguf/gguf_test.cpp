@@ -32,15 +32,15 @@ std::string list(uint32_t type, uint64_t count, std::string elements = "") {
 // A file from its parts; each part may be replaced by a wrong one.
 struct Parts {
   uint32_t version = 3;
-  std::vector<std::pair<std::string, std::string>> keys;  // with the type and the value
+  std::vector<std::pair<std::string, std::string>> keys = {};  // with the type and the value
   struct Row {
     std::string name;
     std::vector<uint64_t> sizes;  // the innermost first
     uint32_t type = 0;
     uint64_t offset = 0;
   };
-  std::vector<Row> tensors;
-  std::string data;
+  std::vector<Row> tensors = {};
+  std::string data = {};
 
   std::string bytes() const {
     std::string s = "GGUF" + raw(version) + raw<uint64_t>(tensors.size()) + raw<uint64_t>(keys.size());
