@@ -168,6 +168,11 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     d.error(Code::BadFlag, "-o - needs one target and one --emit that is a single file", {}, "for example --emit fusion -o -");
     return print_diagnostics(d, t);
   }
+  if (o.text && !(to_stdout && has_text_form(*o.emit.begin()))) {
+    d.error(Code::BadFlag, "--text needs -o - and one of --emit plan, fusion, dispatch, transform or sharding", {},
+            "a folder gets both forms");
+    return print_diagnostics(d, t);
+  }
   if (o.element_bytes > 1 && (o.emit.empty() || o.emit.contains(Emit::Kernels))) {
     d.error(Code::BadFlag, "--element-bytes plans for kernels of others: ours keep elements at their own width", {},
             "choose artefacts with --emit, for example --emit plan,lir");

@@ -126,7 +126,7 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort
   if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
   const plan::Solution s = plan::solve(table.problem, plan::thorough(effort));
   for (const plan::Finding& f : plan::validate(table.problem, s.offsets, s.height)) d.error(Code::PlanInvalid, f.text);
-  std::cout << plan::write_csv(table, s.offsets);
+  plan::write_csv(table, s.offsets, [](std::string_view text) { std::cout << text; });
   std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)
             << (s.lower_bound ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0) << ", by " << s.method
             << (s.optimal ? " (proved minimal)" : "") << '\n';

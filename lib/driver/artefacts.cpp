@@ -40,13 +40,21 @@ class ArtefactWriter {
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
   bool to_stdout() const { return to_.empty(); }
 
+  // Standard output gets one form of a report.
   template <class Body>
   void json(const std::string& name, Body body) {
+    if (to_stdout() && options_.text) return;
     file(name, [&](OutputFile& f) {
       JsonWriter w(f);
       body(w);
       w.flush();
     });
+  }
+
+  template <class Body>
+  void text(const std::string& name, Body body) {
+    if (to_stdout() && !options_.text) return;
+    file(name, [&](OutputFile& f) { f.write(body()); });
   }
 
   const std::vector<report::ManifestFile>& written() const { return written_; }
@@ -150,19 +158,20 @@ std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled& 
   return out;
 }
 
+bool has_text_form(Emit e) {
+  return e == Emit::Plan || e == Emit::Fusion || e == Emit::Dispatch || e == Emit::Transform || e == Emit::Sharding;
+}
+
 bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
                      const std::string& folder, Diagnostics& d) {
   std::optional<OutputFolder> out;
   if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);
   ArtefactWriter w(o, out ? out->staging() : "", folder, d);
-  const auto text = [&](const std::string& name, const auto& body) {
-    if (!w.to_stdout()) w.file(name, [&](OutputFile& f) { f.write(body()); });
-  };
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
   if (w.wants(Emit::Plan)) {
     w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
-    text("plan.txt", [&] {
+    w.text("plan.txt", [&] {
       std::string s;
       report::write_plan_text(c.lir, &s, context);
       return s;
@@ -170,11 +179,11 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   }
   if (w.wants(Emit::Fusion)) {
     w.json("fusion.json", [&](JsonWriter& j) { report::write_fusion(fusion_of(c), j, context); });
-    text("fusion.txt", [&] { return fusion_text(c, input); });
+    w.text("fusion.txt", [&] { return fusion_text(c, input); });
   }
   if (w.wants(Emit::Dispatch)) {
     w.json("dispatch.json", [&](JsonWriter& j) { report::write_dispatch(*c.lir.module, dispatch_of(c), j, context); });
-    text("dispatch.txt", [&] { return dispatch_text(c, input); });
+    w.text("dispatch.txt", [&] { return dispatch_text(c, input); });
   }
   const report::PrecisionReport precision{c.options.precision, c.precision,
                                           c.options.calibration ? &*c.options.calibration : nullptr, *c.lir.module};
@@ -182,7 +191,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
   if (w.wants(Emit::Transform) && (!c.transforms.steps.empty() || o.emit.contains(Emit::Transform))) {
     w.json("transform.json", [&](JsonWriter& j) { write_ledger(c.transforms, j, context); });
-    text("transform.txt", [&] { return ledger_text(c.transforms); });
+    w.text("transform.txt", [&] { return ledger_text(c.transforms); });
   }
   if (w.wants(Emit::Training) && forward)
     w.json("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
@@ -190,7 +199,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     const Machine& machine = find_target(c.target)->machine;
     const report::Link link{o.link_bandwidth};
     w.json("sharding.json", [&](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
-    text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
+    w.text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
   }
   if (o.emit.contains(Emit::Report)) w.file("report.html", [&](OutputFile& f) { f.write(report_page(c, input, o)); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
@@ -229,6 +238,9 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
       if (!model->data_name.empty()) w.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
     }
   }
+  if (w.to_stdout() && w.written().empty() && d.ok())
+    d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},
+            "transform needs a transform, for example --grad; training needs --train; sharding needs --mesh");
   if (!w.to_stdout() && d.ok()) {
     const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir)};
     w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });

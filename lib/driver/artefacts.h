@@ -21,6 +21,9 @@ struct InputIdentity {
 bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdentity&, const CompileOptions&,
                      const std::string& folder, Diagnostics&);
 
+// plan.txt, fusion.txt, ...: reports that are written as text, too.
+bool has_text_form(Emit);
+
 // The JSON reports by name, whether they are written or not.
 std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&);
 

@@ -158,10 +158,10 @@ ExportOptions export_options(const Module& m, const std::string& path, const Com
 
 }  // namespace
 
-std::optional<OnnxModel> onnx_model(Module& m, const std::string& path, Fused fused, const CompileOptions& o, Diagnostics& d) {
+std::optional<OnnxFile> onnx_model(Module& m, const std::string& path, Fused fused, const CompileOptions& o, Diagnostics& d) {
   ExportOptions options = export_options(m, path, o);
   Bodies(m, &options, fused).run();
-  OnnxModel out;
+  OnnxFile out;
   auto bytes = onnx_export::export_onnx(m, options, &out.data, d);
   if (!bytes) return std::nullopt;
   out.bytes = std::move(*bytes);
@@ -169,7 +169,7 @@ std::optional<OnnxModel> onnx_model(Module& m, const std::string& path, Fused fu
   return out;
 }
 
-void write_external_data(const OnnxModel& model, OutputFile& f) {
+void write_external_data(const OnnxFile& model, OutputFile& f) {
   uint64_t at = 0;
   for (const auto& [data, offset] : model.data) {
     f.write(std::string(offset - at, '\0'));

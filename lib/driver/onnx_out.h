@@ -11,7 +11,7 @@
 
 namespace rlxc {
 
-struct OnnxModel {
+struct OnnxFile {
   std::string bytes;
   std::string data_name;  // of the file beside the model that takes `data`; empty: there is none
   std::vector<onnx_export::ExternalData> data;
@@ -22,11 +22,11 @@ struct OnnxModel {
 // beside it stay there if the new model lies beside it too; else they are copied into it, or into a file beside it if they are
 // larger than 1 GiB. --embed-weights copies them in any case. Adds graphs to the module, and changes none. nullopt after errors.
 enum class Fused : uint8_t { Functions, InPlace };
-std::optional<OnnxModel> onnx_model(Module&, const std::string& path, Fused, const CompileOptions&, Diagnostics&);
+std::optional<OnnxFile> onnx_model(Module&, const std::string& path, Fused, const CompileOptions&, Diagnostics&);
 
 // Writes it there.
 bool write_onnx(Module&, const CompileOptions&, Diagnostics&);
-// Writes the bytes of OnnxModel::data.
-void write_external_data(const OnnxModel&, class OutputFile&);
+// Writes the bytes of OnnxFile::data.
+void write_external_data(const OnnxFile&, class OutputFile&);
 
 }  // namespace rlxc

@@ -204,7 +204,9 @@ bool param_value(Run& run, const Graph& g, NodeId n, HostValue* out) {
 bool sizes_agree(Run& run, Dim a, Dim b) {
   const DimTable& t = run.module.dims;
   const auto x = t.evaluate(a, run.bindings), y = t.evaluate(b, run.bindings);
-  return !x || !y || *x == *y || run.fail(Code::BadBinding, unequal_sizes(t, a, b, *x, *y));
+  if (!x || !y || *x == *y) return true;
+  if (run.where.empty()) run.where = refusing_node(run.module, run.bindings);
+  return run.fail(Code::BadBinding, unequal_sizes(t, a, b, *x, *y));
 }
 
 // Solves symbols that occur only inside expressions, then checks all dims of inputs with uses.

@@ -85,6 +85,18 @@ TEST_CASE("evaluation: symbols, equalities, budgets") {
   CHECK(limited.exit() == ExitCode::Limit);
 }
 
+TEST_CASE("sizes that a node refuses are reported with the node") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.input("x", tensor_type(DType::F32, {Dim(1), m.dims.symbol("n")}));
+  const ValueId w = b.input("w", tensor_type(DType::F32, {m.dims.symbol("k"), Dim(1)}));
+  m.main().add_output(b.matmul(x, w), m.symbol("product"));
+  const std::vector<HostValue> inputs{f32({1, 2}, {1, 2}), f32({3, 1}, {1, 2, 3})};
+  CHECK(!eval::evaluate(m, inputs, d));
+  CHECK_MESSAGE(d.text().find("(matmul)") != std::string::npos, d.text());
+}
+
 TEST_CASE("axes longer than the memory limit are refused before anything is made for them") {
   Module m;
   Diagnostics d;

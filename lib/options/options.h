@@ -75,6 +75,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::vector<std::string> targets{"cpu"};
   std::string output = "out";  // a folder, or "-" to write a single artefact to standard output
   std::set<Emit> emit;         // empty: all
+  bool text = false;           // the text form of the artefact on standard output
   DimBindings bind;
   std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
   std::vector<std::pair<std::string, std::string>> shapes;  // of inputs that are declared without one, as 2x3
@@ -233,6 +234,7 @@ inline constexpr CommandInfo kCommands[] = {
      "Examples:\n  rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/\n"
      "  rlxc compile model.onnx --target cpu,cuda --emit lir,plan,fusion\n"
      "  rlxc compile model.onnx --emit fusion -o - | jq .summary\n"
+     "  rlxc compile model.onnx --emit fusion -o - --text | less\n"
      "  rlxc compile model.onnx --assert 'plan.peak<=8MiB' --assert 'fusion.misses.attention==0'"},
     {kSpecialize, "specialize", "plan a compiled module (lir.json) again for bound sizes or ranges",
      "Example: rlxc specialize out/lir.json --bind batch=1,seq=128 -o out-128/"},
@@ -555,6 +557,8 @@ inline constexpr Option kOptions[] = {
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "artefacts to write; svg: graph and arena; onnx: the graph after the last pass (default: all but onnx and report; specialize: lir,plan,arena)"},
+    {.flag = "--text", .field = &CompileOptions::text, .group = Group::Output, .commands = kCompile | kSpecialize,
+     .help = "with -o -: the text form of plan, fusion, dispatch, transform or sharding"},
     {.key = "opset", .flag = "--opset", .field = &CompileOptions::opset, .group = Group::Output,
      .commands = kCompile | kTransform | kSimplify, .low = 17, .high = 21, .in_manifest = true,
      .help = "ONNX that is written: version of the operators"},
@@ -680,7 +684,7 @@ inline constexpr Option kOptions[] = {
     {.flag = "--history", .field = &TrainRequest::history, .commands = kTrain, .value = "FILE",
      .help = "write the losses of every epoch as JSON"},
     {.flag = "--stage", .field = &CommandLine::stage, .commands = kInspect, .choices = "hir|mir|lir",
-     .help = "hir (as read), mir (before the passes), lir (after them)"},
+     .help = "hir (as read; a model without blocks is MIR already), mir (before the passes), lir (after them)"},
     {.flag = "--after-each", .field = &CommandLine::after_each, .commands = kInspect,
      .help = "print the graph after every pass that changed it"},
     {.flag = "--check", .field = &CommandLine::check, .commands = kBisect, .value = "CMD", .required = true,

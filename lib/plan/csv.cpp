@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <unordered_map>
 
 #include "support/diagnostics.h"
@@ -137,7 +136,9 @@ bool read_csv(std::string_view text, BufferTable* table, Diagnostics& diagnostic
   return diagnostics.errors() == before && check(table->problem, diagnostics);
 }
 
-std::string write_csv(const BufferTable& table, const std::vector<uint64_t>& offsets) {
+void write_csv(const BufferTable& table, const std::vector<uint64_t>& offsets,
+               const std::function<void(std::string_view)>& write) {
+  constexpr size_t kPiece = 1 << 16;
   std::string out = "id,lower,upper,size,offset\n";
   const auto number = [&](auto n) {
     char digits[24];
@@ -152,8 +153,11 @@ std::string write_csv(const BufferTable& table, const std::vector<uint64_t>& off
     number(b.size);
     number(offsets[i]);
     out += '\n';
+    if (out.size() < kPiece) continue;
+    write(out);
+    out.clear();
   }
-  return out;
+  write(out);
 }
 
 }  // namespace rlxc::plan

@@ -1,7 +1,7 @@
 // Buffers as CSV text: a header row names the columns id, lower, upper, size (in any order; others are ignored), then one buffer
 // per line, live in lower <= step < upper. This is the format of the MiniMalloc benchmarks (Moffitt, ASPLOS 2023).
 #pragma once
-#include <string>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +17,7 @@ struct BufferTable {
 // Alignment is 1 without a column `alignment`. Reports every malformed line; returns false if there is one.
 bool read_csv(std::string_view text, BufferTable*, Diagnostics&);
 
-// Writes the same columns and `offset`.
-std::string write_csv(const BufferTable&, const std::vector<uint64_t>& offsets);
+// Writes the same columns and `offset`, a piece of the text at a time.
+void write_csv(const BufferTable&, const std::vector<uint64_t>& offsets, const std::function<void(std::string_view)>& write);
 
 }  // namespace rlxc::plan

@@ -197,7 +197,9 @@ class ArenaPicture {
       svg.text("step", at, kPlotTop + kPlotHeight + 16, std::to_string(s));
       taken = at + 30;
     }
-    svg.text("label", kPlotLeft + kPlotWidth / 2 - 80, kPlotTop + kPlotHeight + 48, "step of the schedule (weights left out)");
+    std::string label = "step of the schedule";
+    if (step_of_.front() > 0) label += "; steps 0 to " + std::to_string(step_of_.front() - 1) + " are weights and constants";
+    svg.text("label", kPlotLeft + kPlotWidth / 2 - 80, kPlotTop + kPlotHeight + 48, label);
   }
 
   std::string tooltip(const Block& b) const {

@@ -82,7 +82,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   for (const auto& [a, b] : m.dims.equalities()) {
     const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
     if (!x || !y || *x == *y) continue;
-    diagnostics.error(Code::BadBinding, unequal_sizes(m.dims, a, b, *x, *y));
+    diagnostics.error(Code::BadBinding, unequal_sizes(m.dims, a, b, *x, *y), refusing_node(m, bindings));
     return std::nullopt;
   }
   for (const auto& [symbol, range] : package.lir->ranges)

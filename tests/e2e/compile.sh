@@ -31,6 +31,7 @@ diff -r "$TMPDIR/a" "$TMPDIR/c"
 
 # One artefact to standard output is the same text as the file.
 "$RLXC" compile $model --target cuda --emit fusion -o - | diff - "$TMPDIR/a/cuda/fusion.json"
+"$RLXC" compile $model --target cuda --emit fusion -o - --text | diff - "$TMPDIR/a/cuda/fusion.txt"
 
 # The command of the README, and dumps of every stage.
 "$RLXC" compile $model --target metal --precision automixed -o "$TMPDIR/d" --dump 2> "$TMPDIR/summary"

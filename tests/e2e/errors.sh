@@ -67,6 +67,9 @@ compile 2 'power of two' examples/bert.onnx --align 48
 expect 2 'did you mean "rlxc compile"' "$RLXC" compil examples/bert.onnx
 expect 6 'RLX0106' "$RLXC" compile examples/bert.onnx -o /proc/nowhere
 expect 2 'emit' "$RLXC" compile examples/bert.onnx -o -
+compile 2 'needs -o - and one of' examples/bert.onnx --text
+expect 2 'needs -o - and one of' "$RLXC" compile examples/bert.onnx --emit lir -o - --text
+expect 2 'nothing to write for --emit' "$RLXC" compile examples/bert.onnx --emit sharding -o -
 expect 3 'folder' "$RLXC" run examples/bert.onnx --data "$TMPDIR/none"
 expect 2 'RLX0110' "$RLXC" explain RLX9999
 compile 7 'step 22, node "node_view_3" (Attention).*most are live here: "node_MatMul_55" f32\[2,16,192\] (24576 bytes)' examples/bert.onnx --max-arena 40000

@@ -18,6 +18,20 @@ for target in metal cuda ${RLXC_WEBGPU:+wgpu}; do
   [ ! -f "$dynamic" ] || "$RLXC" run "$dynamic" --random --size batch=1,seq=1 --size batch=2,seq=7 --size batch=3,seq=16 --target $target \
     --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 || { echo "FAIL $target at several sizes"; cat "$TMPDIR/log"; fails=1; }
 done
+# Every runner refuses a weights file that does not begin with the fingerprint of its model.
+head -c 16 /dev/zero > "$TMPDIR/input_0.bin"
+refused() {
+  "$RLXC" compile examples/mlp.json --bind batch=1 --target $1 --emit kernels -q -o "$TMPDIR/$1" || { echo "FAIL $1: no package"; fails=1; }
+  cd "$TMPDIR/$1/kernels/$1" || exit 1
+  "${@:2}" . "$TMPDIR/input_0.bin" > "$TMPDIR/log" 2>&1 || { echo "FAIL $1: its own weights"; cat "$TMPDIR/log"; fails=1; }
+  printf x | dd of=mlp.weights conv=notrunc status=none
+  "${@:2}" . "$TMPDIR/input_0.bin" > "$TMPDIR/log" 2>&1 && { echo "FAIL $1: other weights are taken"; fails=1; }
+  grep -q 'belongs to another model' "$TMPDIR/log" || { echo "FAIL $1: no reason is given"; cat "$TMPDIR/log"; fails=1; }
+  cd "$OLDPWD" || exit 1
+}
+refused mlx python3 model.py
+refused tpu python3 run.py
+[ -z "${RLXC_WEBGPU:-}" ] || NODE_PATH=$RLXC_WEBGPU refused wgpu node run.mjs
 # Memory and weights in pieces, as for devices that bind no more at a time.
 in_pieces() {
   "$RLXC" run "$1" --target wgpu --max-binding "$2" "${@:3}" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||

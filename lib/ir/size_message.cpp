@@ -1,0 +1,42 @@
+#include "ir/size_message.h"
+
+#include "ir/bind_dims.h"
+#include "ir/infer.h"
+
+namespace rlxc {
+
+std::string unequal_sizes(const DimTable& dims, Dim a, Dim b, int64_t x, int64_t y) {
+  const std::string s = dims.text(a), t = dims.text(b);
+  const auto is_limit = [](const std::string& least, const std::string& symbol, int64_t limit) {
+    return least == "min(" + symbol + "," + std::to_string(limit) + ")";
+  };
+  if (is_limit(s, t, x)) return t + " is " + std::to_string(y) + ", the model has room for " + std::to_string(x) + " at most";
+  if (is_limit(t, s, y)) return s + " is " + std::to_string(x) + ", the model has room for " + std::to_string(y) + " at most";
+  return "the model needs " + s + " = " + t + ", the inputs give " + std::to_string(x) + " and " + std::to_string(y);
+}
+
+std::string refusing_node(const Module& m, const DimBindings& bindings) {
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    const auto bound = [&](Dim d) { return g.module().dims.bind(d, bindings); };
+    for (NodeId n : g.nodes()) {
+      const OpKind op = g.op(n);
+      if (has_trait(op, kLeaf)) continue;
+      std::vector<Type> types;
+      for (ValueId v : g.operands(n)) {
+        if (v.valid()) types.push_back(g.type(v));
+        else types.emplace_back();
+        for (Dim& d : types.back().dims) d = bound(d);
+      }
+      std::vector<const Type*> in;
+      for (size_t k = 0; k < types.size(); ++k) in.push_back(g.operands(n)[k].valid() ? &types[k] : nullptr);
+      while (!in.empty() && !in.back()) in.pop_back();
+      std::string message;
+      if (!infer(g.module(), op, with_dims(m.attrs[g.attr_id(n)], bound), in, g.bodies(n).copy(), &message))
+        return "node " + g.label(n).quoted() + " (" + std::string(name(op)) + ")";
+    }
+  }
+  return {};
+}
+
+}  // namespace rlxc
