@@ -120,8 +120,6 @@ void Graph::set_operands(NodeId n, std::span<const ValueId> list) {
   }
 }
 
-const Type& Graph::type(ValueId v) const { return module_->types[values_[v.raw].type]; }
-
 NodeId Graph::only_user(ValueId v) const { return has_one_use(v) ? links_[values_[v.raw].first_use].user : NodeId(); }
 
 bool Graph::is_output(ValueId v) const {

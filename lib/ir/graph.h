@@ -276,6 +276,8 @@ class Module {
   std::deque<Origin> origins_;
 };
 
+inline const Type& Graph::type(ValueId v) const { return module_->types[values_[v.raw].type]; }
+
 template <class A>
 const A& Graph::attrs(NodeId n) const {
   return std::get<A>(module_->attrs[nodes_[n.raw].attrs]);

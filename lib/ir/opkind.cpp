@@ -13,7 +13,6 @@ namespace {
 struct OpRow {
   std::string_view text, kind, doc;
   int min_in, max_in, results;
-  uint32_t traits;
   OperandDomain domain;
   CostRule cost;
   PrecisionRule precision;
@@ -34,7 +33,6 @@ constexpr std::array<OpRow, kOpCount> kRows = {{
    min_in,                                                                                                \
    max_in,                                                                                                \
    results,                                                                                               \
-   traits,                                                                                                \
    OperandDomain::domain,                                                                                 \
    CostRule::cost,                                                                                        \
    precision_rules::precision,                                                                            \
@@ -60,7 +58,6 @@ std::optional<PrecisionClass> precision_class_from_name(std::string_view s) {
 std::string_view name(OpKind k) { return row(k).text; }
 std::string_view kind_name(OpKind k) { return row(k).kind; }
 std::string_view doc(OpKind k) { return row(k).doc; }
-uint32_t traits(OpKind k) { return row(k).traits; }
 int min_inputs(OpKind k) { return row(k).min_in; }
 int max_inputs(OpKind k) { return row(k).max_in; }
 int result_count(OpKind k) { return row(k).results; }

@@ -1,6 +1,7 @@
 // The set of ops. One row of ops/*.def declares an op: name, operand counts, attributes, traits, type rule and a one-sentence
 // description. The enum, verifier, text and JSON names, schema and docs are generated from it.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -41,17 +42,23 @@ enum Trait : uint32_t {
   kCollective = 1 << 18,  // differs between the devices of a mesh, or exchanges data between them
 };
 
+inline constexpr uint32_t kTraitsOfOps[] = {
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) traits,
+#include "ir/ops.def"
+#undef OP
+};
+
 // Claims and reports group the elementwise kinds under the class names "Activation", "Binary" and "Compare".
 std::string_view name(OpKind);        // "matmul"
 std::string_view kind_name(OpKind);   // "MatMul": enumerator, used in JSON reports and claims
 std::string_view claim_name(OpKind);  // "Activation" for relu, else kind_name
 std::string_view doc(OpKind);
 std::optional<OpKind> op_from_name(std::string_view);  // "matmul" or "MatMul"
-uint32_t traits(OpKind);
+constexpr uint32_t traits(OpKind k) { return kTraitsOfOps[static_cast<size_t>(k)]; }
 int min_inputs(OpKind);
 int max_inputs(OpKind);    // -1: any number
 int result_count(OpKind);  // -1: given when the node is created
-inline bool has_trait(OpKind k, uint32_t t) { return (traits(k) & t) != 0; }
+constexpr bool has_trait(OpKind k, uint32_t t) { return (traits(k) & t) != 0; }
 constexpr bool is_weight(OpKind k) { return k == OpKind::Param || k == OpKind::Constant; }
 
 }  // namespace rlxc

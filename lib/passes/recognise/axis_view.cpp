@@ -31,13 +31,6 @@ class Walk {
 
   std::optional<HeadSource> source() const {
     HeadSource s{value_, 0, Dim(1), scale_, part_, part_factor_ ? factors_[*part_factor_].size.size() : 1};
-    std::vector<uint32_t> order;
-    for (const auto& axis : axes_) order.insert(order.end(), axis.begin(), axis.end());
-    std::vector<uint32_t> by_role[4];
-    for (uint32_t f : sequence_) {
-      const Factor& factor = factors_[f];
-      if (!factor.repeated) by_role[static_cast<size_t>(factor.role)].push_back(f);
-    }
     // Only heads may be repeated, and only in the minor factor: head h reads head h / group.
     bool minor = false;
     for (uint32_t f : sequence_) {
@@ -48,13 +41,18 @@ class Walk {
       minor = minor || factor.repeated;
       if (!factor.repeated) s.heads = dims_.mul(s.heads, factor.size);
     }
-    auto is = [&](Role a, Role b, Role c, Role d) {
-      std::vector<uint32_t> want;
+    std::vector<uint32_t> order;
+    order.reserve(factors_.size());
+    for (const auto& axis : axes_) order.insert(order.end(), axis.begin(), axis.end());
+    const auto is = [&](Role a, Role b, Role c, Role d) {
+      size_t at = 0;
+      const auto next_is = [&](uint32_t f) { return at < order.size() && order[at++] == f; };
       for (Role r : {a, b, c, d}) {
-        if (r == Role::Head && part_factor_) want.push_back(*part_factor_);
-        want.insert(want.end(), by_role[static_cast<size_t>(r)].begin(), by_role[static_cast<size_t>(r)].end());
+        if (r == Role::Head && part_factor_ && !next_is(*part_factor_)) return false;
+        for (uint32_t f : sequence_)
+          if (factors_[f].role == r && !factors_[f].repeated && !next_is(f)) return false;
       }
-      return want == order;
+      return at == order.size();
     };
     if (is(Role::Batch, Role::Row, Role::Head, Role::Element)) s.orders |= kOrderBSHD;
     if (!part_factor_ && is(Role::Batch, Role::Head, Role::Row, Role::Element)) s.orders |= kOrderBHSD;
