@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using onnx_export::ExportOptions;
 
+constexpr int64_t kFunctions = 15;                 // opset of the first version of the format with functions in models
 constexpr uint64_t kEmbedded = uint64_t{1} << 30;  // bytes of weights that are copied into a model without being asked to
 
 uint64_t weight_bytes(const Module& m) {
@@ -33,7 +34,8 @@ uint64_t weight_bytes(const Module& m) {
 // Gives each node without an operator a graph of nodes that have one.
 class Bodies {
  public:
-  Bodies(Module& m, ExportOptions* options, Fused fused) : m_(m), options_(options), functions_(fused == Fused::Functions) {}
+  Bodies(Module& m, ExportOptions* options, Fused fused)
+      : m_(m), options_(options), functions_(fused == Fused::Functions && options->operators.opset >= kFunctions) {}
 
   void run() {
     const std::vector<GraphId> graphs = graphs_in_use(m_);

@@ -82,6 +82,8 @@ void check_every_kind(const Form& form) {
 
 TEST_CASE("every kind is written as operators of ONNX that mean the same") { check_every_kind({21, "onnx", Fused::InPlace}); }
 TEST_CASE("operators of opset 17") { check_every_kind({17, "onnx", Fused::InPlace}); }
+TEST_CASE("operators of opset 15") { check_every_kind({15, "onnx", Fused::Functions}); }
+TEST_CASE("operators of opset 13") { check_every_kind({13, "onnx", Fused::InPlace}); }
 TEST_CASE("functions for what has no operator") { check_every_kind({21, "onnx", Fused::Functions}); }
 TEST_CASE("operators of com.microsoft") { check_every_kind({20, "ort", Fused::Functions}); }
 

@@ -560,7 +560,7 @@ inline constexpr Option kOptions[] = {
     {.flag = "--text", .field = &CompileOptions::text, .group = Group::Output, .commands = kCompile | kSpecialize,
      .help = "with -o -: the text form of plan, fusion, dispatch, transform or sharding"},
     {.key = "opset", .flag = "--opset", .field = &CompileOptions::opset, .group = Group::Output,
-     .commands = kCompile | kTransform | kSimplify, .low = 17, .high = 21, .in_manifest = true,
+     .commands = kCompile | kTransform | kSimplify, .low = 13, .high = 21, .in_manifest = true,
      .help = "ONNX that is written: version of the operators"},
     {.key = "dialect", .flag = "--dialect", .field = &CompileOptions::dialect, .group = Group::Output,
      .commands = kCompile | kTransform | kSimplify, .choices = "onnx|ort", .in_manifest = true,

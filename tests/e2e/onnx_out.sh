@@ -24,7 +24,9 @@ pairs=()
 check examples/bert.onnx examples/bert_data/test_data_set_0 bert_example
 for target in cpu cuda tpu; do after_passes examples/bert.onnx examples/bert_data/test_data_set_0 "bert_$target" --target $target; done
 after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_ort --target cuda --dialect ort
-after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_17 --opset 17
+for opset in 13 14 16 17; do
+  after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_$opset --opset $opset
+done
 after_passes examples/bert.onnx examples/bert_data/test_data_set_0 bert_stopped --stop-after recognise_attention
 grep -q 'com.microsoft' "$TMPDIR/bert_ort/model.onnx" || fail "--dialect ort has no operator of com.microsoft"
 ! grep -q 'com.microsoft' "$TMPDIR/bert_cuda/model.onnx" || fail "the standard dialect has an operator of com.microsoft"

@@ -13,7 +13,7 @@
 
 namespace rlxc::onnx_export {
 
-inline constexpr int64_t kOldestOpset = 17, kNewestOpset = 21;  // of ai.onnx
+inline constexpr int64_t kOldestOpset = 13, kNewestOpset = 21;  // of ai.onnx
 
 struct OperatorSet {
   int64_t opset = kNewestOpset;

@@ -41,7 +41,7 @@ constexpr Name kNames[] = {
     {OpKind::Softsign, "Softsign"},
     {OpKind::Gelu, "Gelu", 20},
     {OpKind::Mish, "Mish", 18},
-    {OpKind::HardSwish, "HardSwish"},
+    {OpKind::HardSwish, "HardSwish", 14},
     {OpKind::Not, "Not"},
     {OpKind::BitNot, "BitwiseNot", 18},
     {OpKind::IsNan, "IsNaN"},

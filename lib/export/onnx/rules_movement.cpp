@@ -7,7 +7,6 @@
 namespace rlxc::onnx_export {
 namespace {
 
-std::string_view reduction_name(Reduction r) { return enum_names(r)[static_cast<size_t>(r)]; }
 Attributes axis_of(int64_t axis) { return std::move(Attributes().integer("axis", axis)); }
 
 // The reshape that drops the axis of which this narrow leaves one element: together they are a Gather.
@@ -42,16 +41,29 @@ std::vector<NodeId> parts_of_split(const Graph& g, NodeId n) {
   return parts.size() > 1 && Dim(end) == g.dims(x)[static_cast<size_t>(axis)] ? parts : std::vector<NodeId>();
 }
 
+Attributes allow_zero(const Site& s, bool allowed) {
+  Attributes a;
+  if (s.w.opset() >= 14) a.integer("allowzero", allowed);
+  return a;
+}
 bool reshape(const Site& s) {
   const NodeId from = s.g.def(s.g.operand(s.n, 0));
   if (s.g.op(from) == OpKind::Narrow && reshape_of_gather(s.g, from) == s.n) {
     const NarrowAttrs& a = s.g.attrs<NarrowAttrs>(from);
     return s.be("Gather", {s.w.name_of(s.g, s.g.operand(from, 0)), s.w.size(a.start)}, axis_of(a.axis));
   }
-  return s.be("Reshape", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}, Attributes().integer("allowzero", 1));
+  return s.be("Reshape", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}, allow_zero(s, true));
 }
-bool reshape_to(const Site& s) {
-  return s.be("Reshape", s.all(), Attributes().integer("allowzero", s.attrs<ReshapeToAttrs>().allow_zero));
+// Before allowzero, a 0 stands for the operand's dim at the same axis.
+bool is_known_reshape(const Graph& g, NodeId n, int64_t opset) {
+  const auto from = g.dims(g.operand(n, 0)), to = g.dims(g.result(n));
+  for (size_t i = 0; i < to.size() && opset < 14; ++i)
+    if (to[i] == Dim(0) && (i >= from.size() || from[i] != Dim(0))) return false;
+  return true;
+}
+bool reshape_to(const Site& s) { return s.be("Reshape", s.all(), allow_zero(s, s.attrs<ReshapeToAttrs>().allow_zero)); }
+bool is_known_reshape_to(const Graph& g, NodeId n, int64_t opset) {
+  return opset >= 14 || !g.attrs<ReshapeToAttrs>(n).allow_zero;
 }
 bool transpose(const Site& s) { return s.be("Transpose", s.all(), Attributes().integers("perm", s.attrs<PermAttrs>().perm)); }
 bool expand(const Site& s) { return s.be("Expand", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}); }
@@ -96,13 +108,16 @@ bool gather_elements(const Site& s) { return s.be("GatherElements", s.all(), axi
 bool gather_nd(const Site& s) {
   return s.be("GatherND", s.all(), Attributes().integer("batch_dims", s.attrs<BatchDimsAttrs>().batch_dims));
 }
+Attributes reduction_of(const Site& s) {
+  const Reduction r = s.attrs<ScatterAttrs>().reduction;
+  Attributes a;
+  if (r != Reduction::None) a.string("reduction", enum_names(r)[static_cast<size_t>(r)]);
+  return a;
+}
 bool scatter_elements(const Site& s) {
-  const ScatterAttrs& a = s.attrs<ScatterAttrs>();
-  return s.be("ScatterElements", s.all(), Attributes().integer("axis", a.axis).string("reduction", reduction_name(a.reduction)));
+  return s.be("ScatterElements", s.all(), reduction_of(s).integer("axis", s.attrs<ScatterAttrs>().axis));
 }
-bool scatter_nd(const Site& s) {
-  return s.be("ScatterND", s.all(), Attributes().string("reduction", reduction_name(s.attrs<ScatterAttrs>().reduction)));
-}
+bool scatter_nd(const Site& s) { return s.be("ScatterND", s.all(), reduction_of(s)); }
 bool pad(const Site& s) {
   const PadAttrs& a = s.attrs<PadAttrs>();
   std::vector<Dim> all = a.before;
@@ -173,8 +188,10 @@ bool has_known_resize(const Graph& g, NodeId n, int64_t opset) {
          (a.coord != CoordMode::HalfPixelSymmetric || opset >= 19);
 }
 bool has_known_reduction(const Graph& g, NodeId n, int64_t opset) {
-  return g.attrs<ScatterAttrs>(n).reduction < Reduction::Max || opset >= 18;
+  const Reduction r = g.attrs<ScatterAttrs>(n).reduction;
+  return r == Reduction::None || opset >= (r < Reduction::Max ? 16 : 18);
 }
+bool is_trilu(const Graph&, NodeId, int64_t opset) { return opset >= 14; }
 bool has_known_pad(const Graph& g, NodeId n, int64_t opset) { return g.attrs<PadAttrs>(n).mode != PadMode::Wrap || opset >= 19; }
 
 bool reduce(const Site& s) {
@@ -243,8 +260,8 @@ bool scan(const Site& s) {
 
 std::span<const RuleEntry> movement_rules() {
   static constexpr RuleEntry kTable[] = {
-      {OpKind::Reshape, reshape},
-      {OpKind::ReshapeTo, reshape_to},
+      {OpKind::Reshape, reshape, is_known_reshape},
+      {OpKind::ReshapeTo, reshape_to, is_known_reshape_to},
       {OpKind::Transpose, transpose},
       {OpKind::Expand, expand},
       {OpKind::Tile, tile},
@@ -258,7 +275,7 @@ std::span<const RuleEntry> movement_rules() {
       {OpKind::ScatterElements, scatter_elements, has_known_reduction},
       {OpKind::ScatterNd, scatter_nd, has_known_reduction},
       {OpKind::Pad, pad, has_known_pad},
-      {OpKind::Trilu, trilu},
+      {OpKind::Trilu, trilu, is_trilu},
       {OpKind::Range, range},
       {OpKind::Iota, iota},
       {OpKind::OneHot, one_hot},

@@ -92,11 +92,16 @@ bool layer_norm(const Site& s) {
   const NormAttrs& a = s.attrs<NormAttrs>();
   return s.be("LayerNormalization", s.all(), Attributes().integer("axis", a.axis).number("epsilon", a.eps));
 }
-bool has_scale(const Graph& g, NodeId n, int64_t) { return g.operand(n, 1).valid(); }
+bool is_layer_norm(const Graph& g, NodeId n, int64_t opset) { return opset >= 17 && g.operand(n, 1).valid(); }
 bool batch_norm(const Site& s) {
   return s.be("BatchNormalization", s.all(), Attributes().number("epsilon", s.attrs<NormAttrs>().eps));
 }
-bool is_of_channels(const Graph& g, NodeId n, int64_t) { return g.attrs<NormAttrs>(n).axis == 1; }
+bool is_batch_norm(const Graph& g, NodeId n, int64_t opset) {
+  const auto same = [&](ValueId v) { return !v.valid() || g.dtype(v) == g.dtype(g.operand(n, 0)); };
+  const bool known =
+      opset >= 15 || (std::ranges::all_of(g.operands(n), same) && (opset >= 14 || g.dtype(g.result(n)) != DType::BF16));
+  return known && g.attrs<NormAttrs>(n).axis == 1;
+}
 bool lrn(const Site& s) {
   const LrnAttrs& a = s.attrs<LrnAttrs>();
   return s.be("LRN", s.all(),
@@ -194,7 +199,8 @@ bool fft(const Site& s) {
   const double factor = fft_factor(f.norm, count) / fft_factor(own, count);
   return s.be("Mul", {s.w.node("DFT", {s.in(0), length, axis}, a), s.w.scalar(s.dtype(0), factor)});
 }
-bool is_dft(const Graph& g, NodeId n, int64_t) {
+bool is_dft(const Graph& g, NodeId n, int64_t opset) {
+  if (opset < 17) return false;
   const FftAttrs& f = g.attrs<FftAttrs>(n);
   const int64_t length = fft_length(g, n);
   const auto given = g.module().dims.constant_value(g.dims(g.operand(n, 0))[static_cast<size_t>(f.axis)]);
@@ -245,8 +251,8 @@ std::span<const RuleEntry> nn_rules() {
       {OpKind::MaxPoolIndices, max_pool_indices},
       {OpKind::Softmax, softmax},
       {OpKind::LogSoftmax, log_softmax},
-      {OpKind::LayerNorm, layer_norm, has_scale},
-      {OpKind::BatchNormInference, batch_norm, is_of_channels},
+      {OpKind::LayerNorm, layer_norm, is_layer_norm},
+      {OpKind::BatchNormInference, batch_norm, is_batch_norm},
       {OpKind::GroupNorm, group_norm, is_group_norm},
       {OpKind::Lrn, lrn},
       {OpKind::Det, det},

@@ -14,7 +14,7 @@ constexpr uint64_t kLargest = uint64_t{1900} << 20;  // of a protobuf message: 2
 constexpr uint64_t kSmall = 1024;                    // bytes of a weight that stays in the model
 
 // Versions of the format by that of the operators.
-int64_t ir_version(int64_t opset) { return opset < 19 ? 8 : opset < 21 ? 9 : 10; }
+int64_t ir_version(int64_t opset) { return opset < 15 ? 7 : opset < 19 ? 8 : opset < 21 ? 9 : 10; }
 
 // dims 1, data_type 2, string_data 6, name 8, raw_data 9, external_data 13, data_location 14
 Message tensor_head(const TensorData& d, const std::string& name) {
@@ -97,7 +97,8 @@ const RuleEntry* find_rule(const Graph& g, NodeId n, const OperatorSet& set) {
   static const RuleTable microsoft = table_of({microsoft_rules()});
   const auto row = [&](const RuleTable& table) {
     const RuleEntry* rule = table[static_cast<size_t>(g.op(n))];
-    return rule && (!rule->fits || rule->fits(g, n, set.opset)) ? rule : nullptr;
+    const bool fits = rule && takes_types(g, n, set.opset) && (!rule->fits || rule->fits(g, n, set.opset));
+    return fits ? rule : nullptr;
   };
   const RuleEntry* own = set.microsoft ? row(microsoft) : nullptr;
   return own ? own : row(standard);
@@ -110,6 +111,25 @@ bool is_exportable(const Graph& g, NodeId n, const OperatorSet& set) {
 bool has_dtype(DType t, int64_t opset) {
   const int code = onnx_dtype(t);
   return code <= 16 || (code <= 20 && opset >= 19) || (code <= 22 && opset >= 21);
+}
+bool takes_types(const Graph& g, NodeId n, int64_t opset) {
+  const auto operand = [&](size_t i) { return g.dtype(g.operand(n, i)); };
+  switch (g.op(n)) {
+    case OpKind::Add:
+    case OpKind::Sub:
+    case OpKind::Mul:
+    case OpKind::Div: return opset >= 14 || is_float(operand(0)) || bits(operand(0)) >= 32;
+    case OpKind::Relu: return opset >= 14 || is_float(operand(0));
+    case OpKind::Cumsum: return opset >= 14 || bits(operand(0)) >= 32;
+    case OpKind::Pow: return opset >= 15 || operand(1) != DType::BF16;
+    case OpKind::LeakyRelu:
+    case OpKind::PRelu:
+    case OpKind::Le:
+    case OpKind::Ge: return opset >= 16 || operand(0) != DType::BF16;
+    case OpKind::Where: return opset >= 16 || operand(1) != DType::BF16;
+    case OpKind::IsInf: return opset >= 20 || bits(operand(0)) >= 32;
+    default: return true;
+  }
 }
 
 std::string Writer::fresh(std::string_view stem) {
@@ -206,7 +226,7 @@ std::string Writer::vector_of(Dim d) {
         return ints({1});
       }
       const Place& p = at->second.front();
-      stack.push_back(node("Shape", {p.value}, Attributes().integer("start", p.axis).integer("end", p.axis + 1)));
+      stack.push_back(extent(p.value, p.axis));
       continue;
     }
     const bool is_number = word[0] == '-' ? word.size() > 1 : (word[0] >= '0' && word[0] <= '9');
@@ -240,6 +260,11 @@ std::string Writer::sizes(std::span<const Dim> all) {
 std::string Writer::size(Dim d) {
   if (const auto v = module_.dims.constant_value(d)) return constant(make_data(DType::I64, {}, std::vector<int64_t>{*v}), "c");
   return node("Squeeze", {vector_of(d), ints({0})});
+}
+
+std::string Writer::extent(const std::string& value, int64_t axis) {
+  if (opset() >= 15) return node("Shape", {value}, Attributes().integer("start", axis).integer("end", axis + 1));
+  return node("Gather", {node("Shape", {value}), ints({axis})}, Attributes().integer("axis", 0));
 }
 
 Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {

@@ -37,6 +37,7 @@ class Writer {
   // The sizes as an i64 vector, computed where they are not known; one of them as an i64 scalar.
   std::string sizes(std::span<const Dim>);
   std::string size(Dim);
+  std::string extent(const std::string& value, int64_t axis);  // of a value in a run, as an i64 vector of one element
 
   // A sub-graph: `inputs` are those of the body from `first_input` on up to `last_input`, the others are the values `outer`.
   Message body(GraphId, std::span<const std::string> outer, size_t first_input, size_t last_input);
@@ -123,6 +124,8 @@ struct Site {
 
 // Do operators of this version take the type?
 bool has_dtype(DType, int64_t opset);
+// Is there an operator of this version for the element types of the node?
+bool takes_types(const Graph&, NodeId, int64_t opset);
 
 using Rule = bool (*)(const Site&);  // false: these attributes or types have no operator
 struct RuleEntry {
