@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "ir/builder.h"
-
 namespace rlxc {
 namespace {
 
@@ -122,7 +120,7 @@ class Checkpoints {
   // The first result of a fused residual norm, which follows from the second.
   bool is_norm_of_sum(ValueId v) const {
     const NodeId n = g_.def(v);
-    return (g_.op(n) == OpKind::FusedResidualLN || g_.op(n) == OpKind::FusedResidualRmsNorm) && v == g_.result(n) && can_copy(n);
+    return is_residual_norm(g_.op(n)) && v == g_.result(n) && can_copy(n);
   }
 
   size_t segment_of(uint32_t t) const { return static_cast<size_t>(std::ranges::upper_bound(ends_, t) - ends_.begin()); }
@@ -191,12 +189,12 @@ class Checkpoints {
   }
 
   ValueId norm_of_sum(NodeId n, NodeId before, ComputedAgain* out) {
-    const OpKind norm = g_.op(n) == OpKind::FusedResidualLN ? OpKind::LayerNorm : OpKind::RmsNorm;
-    const ValueId made =
-        Builder(g_, nullptr, before).create(norm, {g_.result(n, 1), g_.operand(n, 3), g_.operand(n, 4)}, g_.attrs<NormAttrs>(n));
-    g_.set_origin(g_.def(made), g_.origin(n));
-    out->copies.push_back(g_.def(made));
-    return made;
+    const Recipe norm = recipe_of(g_, n);
+    const TypeId type = g_.type_id(g_.result(n));
+    const NodeId made = g_.make_node(norm.op, norm.operands, g_.attr_id(n), {&type, 1}, {}, before);
+    g_.set_origin(made, g_.origin(n));
+    out->copies.push_back(made);
+    return g_.result(made);
   }
 
   void copy(NodeId n, NodeId before, std::map<ValueId, ValueId>* copies, ComputedAgain* out) {

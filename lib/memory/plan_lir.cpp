@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/cost.h"
 #include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
@@ -331,7 +332,7 @@ std::optional<GraphPlan> shrink_by_values(Graph& g, GraphPlan plan, const std::v
   for (int i = 0; exceeds(plan, options.max_arena) && i < kMostPlans; ++i) {
     const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
     std::set<ValueId>& refused_here = refused[static_cast<size_t>(how)];
-    const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
+    const ComputedAgain made = compute_again(g, plan, how, {.arena = aim, .most = at_a_time}, refused_here);
     if (made.values.empty()) {
       if (how == Instead::CopyParts) break;
       how = Instead::CopyParts;
@@ -385,16 +386,42 @@ std::optional<GraphPlan> shrink_by_segments(Graph& g, GraphPlan plan, const std:
   return shrunk;
 }
 
-// Meets the limit with cheap values if it can, else with whole segments, which cost up to the time of the first half.
-std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                const Request& options, uint64_t weights_size, Diagnostics& diagnostics) {
-  if (!exceeds(plan, options.max_arena)) return plan;
-  for (const auto by : {shrink_by_values, shrink_by_segments, shrink_by_values}) {
-    if (!exceeds(plan, options.max_arena)) break;
-    auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
-    if (!smaller) return std::nullopt;
-    plan = std::move(*smaller);
+// Computes values again that a gradient reads, as far as this takes a small share of the time of the graph.
+std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                         const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                         Diagnostics& diagnostics) {
+  constexpr double kShare = 0.01;
+  double work_ns = 0;
+  for (NodeId n : plan.schedule) work_ns += launch_time_ns(node_cost(g, n), Machine{});
+  put_in_order(g, plan);
+  const uint64_t half = static_cast<uint64_t>(plan.arena_size.size()) / 2;
+  const ComputedAgain made = compute_again(g, plan, Instead::Compute, {.arena = half, .work_ns = kShare * work_ns});
+  if (made.values.empty()) return plan;
+  auto with_copies = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
+  if (!with_copies) return std::nullopt;
+  if (with_copies->arena_size.size() >= plan.arena_size.size()) {
+    undo(g, made);
+    return plan;
   }
+  with_copies->computed_again = static_cast<uint32_t>(made.copies.size());
+  put_in_order(g, *with_copies);
+  return with_copies;
+}
+
+// Keeps less for gradients. Meets the limit with cheap values if it can, else with whole segments, which cost up to the time of
+// the first half.
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                const Request& options, uint64_t weights_size, bool gradient, Diagnostics& diagnostics) {
+  const auto apply = [&](auto by) {
+    auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
+    if (smaller) plan = std::move(*smaller);
+    return smaller.has_value();
+  };
+  const bool is_limited = options.max_arena > 0;
+  if ((!gradient || plan.symbolic) && !(is_limited && exceeds(plan, options.max_arena))) return plan;
+  if (gradient && !apply(shrink_gradient)) return std::nullopt;
+  for (const auto by : {shrink_by_values, shrink_by_segments, shrink_by_values})
+    if (is_limited && exceeds(plan, options.max_arena) && !apply(by)) return std::nullopt;
   erase_unread(g, plan);
   g.compact();  // drops undone copies and renumbers nodes in schedule order
   const uint32_t computed_again = plan.computed_again;
@@ -402,7 +429,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
   if (!compacted) return std::nullopt;
   plan = std::move(*compacted);
   plan.computed_again = computed_again;
-  if (exceeds(plan, options.max_arena)) refuse_arena(g, plan, options.max_arena, diagnostics);
+  if (is_limited && exceeds(plan, options.max_arena)) refuse_arena(g, plan, options.max_arena, diagnostics);
   return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
 }
 
@@ -452,8 +479,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     const uint64_t weights_before = weights_size;
     auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
     if (!plan) return std::nullopt;
-    if (options.max_arena > 0 && id.raw == 0)
-      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, diagnostics);
+    if (id.raw == 0)
+      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
     if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <queue>
+#include <tuple>
 
+#include "analysis/cost.h"
 #include "ir/builder.h"
 
 namespace rlxc {
@@ -23,6 +26,19 @@ struct Choice {
   std::vector<ValueId> read;   // values that the copies read
   std::vector<ValueId> parts;  // views to copy before the gap instead, so that the value dies at `from`
   double bytes_saved = 0, elements = 0;
+  double work_ns = 0;  // estimated time of the copies
+
+  double gain() const { return bytes_saved / elements; }
+};
+
+// A gap in the reads of a value.
+struct Gap {
+  double gain;
+  size_t order;  // of equal gains, the first is taken
+  ValueId value;
+  uint32_t from, to;
+
+  bool operator<(const Gap& o) const { return std::tuple(gain, o.order) < std::tuple(o.gain, order); }
 };
 
 class Recomputation {
@@ -59,26 +75,27 @@ class Recomputation {
     find_hot();
   }
 
-  std::optional<Choice> best(Instead how) const {
-    std::optional<Choice> best;
-    const auto consider = [&](std::optional<Choice> c) {
-      if (c && (!best || c->bytes_saved * best->elements > best->bytes_saved * c->elements)) best = std::move(c);
-    };
+  // All gaps that are worth closing, the best on top.
+  std::priority_queue<Gap> gaps(Instead how) const {
+    std::priority_queue<Gap> all;
     for (NodeId n : plan_.schedule) {
       if (hot_.empty() || plan_.step[n.raw] > hot_.back()) continue;
       for (size_t r = 0; r < g_.result_count(n); ++r) {
         const ValueId v = g_.result(n, r);
-        const Slot& s = slot(v);
-        if (taken_[v.raw] || s.region != Region::Activations || s.view || s.part) continue;
         uint32_t before = plan_.step[n.raw];
         for (uint32_t after : reads_[v.raw]) {
-          if (how == Instead::CopyParts) consider(parts(v, before, after));
-          else if (is_cheap(n)) consider(choice(v, before, after));
+          if (const auto c = choice(how, v, before, after)) all.push({c->gain(), all.size(), v, before, after});
           before = after;
         }
       }
     }
-    return best;
+    return all;
+  }
+
+  std::optional<Choice> choice(Instead how, ValueId v, uint32_t from, uint32_t to) const {
+    const Slot& s = slot(v);
+    if (taken_[v.raw] || s.region != Region::Activations || s.view || s.part) return std::nullopt;
+    return how == Instead::CopyParts ? parts(v, from, to) : computed(v, from, to);
   }
 
   void apply(const Choice& c, ComputedAgain* out) {
@@ -114,7 +131,11 @@ class Recomputation {
  private:
   const Slot& slot(ValueId v) const { return plan_.slot[v.raw]; }
   uint32_t last_read(ValueId v) const { return reads_[v.raw].empty() ? 0 : reads_[v.raw].back(); }
-  bool is_cheap(NodeId n) const { return has_trait(g_.op(n), kCheap) && !has_trait(g_.op(n), kDear) && g_.result_count(n) == 1; }
+  bool is_cheap(ValueId v) const {
+    const NodeId n = g_.def(v);
+    if (is_residual_norm(g_.op(n))) return v == g_.result(n);
+    return has_trait(g_.op(n), kCheap) && !has_trait(g_.op(n), kDear) && g_.result_count(n) == 1;
+  }
 
   // The value that a view aliases in the graph, regardless of buffer sharing.
   ValueId content(ValueId v) const {
@@ -153,11 +174,12 @@ class Recomputation {
     return bytes;
   }
 
-  std::optional<Choice> choice(ValueId v, uint32_t from, uint32_t to) const {
+  std::optional<Choice> computed(ValueId v, uint32_t from, uint32_t to) const {
     if (to <= from + 1 || to >= plan_.schedule.size() || g_.launch(plan_.schedule[to]).valid()) return std::nullopt;
     Choice c{v, from, to, {}, {}, {}};
     c.bytes_saved = excess(from + 1, to, size_of(slot(v)));
-    if (c.bytes_saved == 0 || !collect(g_.def(v), size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
+    if (c.bytes_saved == 0 || !collect(v, size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
+    for (NodeId n : c.nodes) c.work_ns += launch_time_ns(node_cost(g_, n), Machine{});
     return c;
   }
 
@@ -183,12 +205,13 @@ class Recomputation {
     return c;
   }
 
-  // Collects the nodes to copy so that the result of `n` exists at step `to`.
-  bool collect(NodeId n, uint64_t bytes, uint32_t to, Choice* c) const {
-    if (!is_cheap(n) || c->nodes.size() >= kMostNodes) return false;
+  // Collects the nodes to copy so that the value exists at step `to`.
+  bool collect(ValueId v, uint64_t bytes, uint32_t to, Choice* c) const {
+    const NodeId n = g_.def(v);
+    if (!is_cheap(v) || c->nodes.size() >= kMostNodes) return false;
     if (std::ranges::find(c->nodes, n) != c->nodes.end()) return true;
     double elements = static_cast<double>(bytes);
-    for (ValueId operand : g_.operands(n)) {
+    for (ValueId operand : recipe_of(g_, n).operands) {
       if (!operand.valid()) continue;
       if (operand.raw >= plan_.slot.size()) return false;  // made by an earlier copy
       const ValueId u = content(operand);
@@ -199,7 +222,7 @@ class Recomputation {
       const bool is_external = s.region != Region::Activations && s.region != Region::Output;
       if (!is_external && last_read(u) < to) {
         const double costs = s.region == Region::Activations ? excess(last_read(u) + 1, to + 1, size) : 0;
-        if (size <= bytes / 2 || !collect(g_.def(u), size, to, c)) c->bytes_saved -= costs;
+        if (size <= bytes / 2 || !collect(u, size, to, c)) c->bytes_saved -= costs;
         else continue;
       }
       c->read.push_back(u);
@@ -224,11 +247,11 @@ class Recomputation {
   }
 
   ValueId copy(NodeId n, NodeId before, std::map<ValueId, ValueId>* copied, ComputedAgain* out) {
-    std::vector<ValueId> operands(g_.operands(n).begin(), g_.operands(n).end());
-    for (ValueId& v : operands)
+    Recipe r = recipe_of(g_, n);
+    for (ValueId& v : r.operands)
       if (v.valid()) v = in_copy(v, before, copied, out);
     const TypeId type = g_.type_id(g_.result(n));
-    const NodeId made = g_.make_node(g_.op(n), operands, g_.attr_id(n), {&type, 1}, {}, before);
+    const NodeId made = g_.make_node(r.op, r.operands, g_.attr_id(n), {&type, 1}, {}, before);
     g_.set_origin(made, g_.origin(n));
     out->copies.push_back(made);
     return copied->emplace(g_.result(n), g_.result(made)).first->second;
@@ -266,13 +289,28 @@ class Recomputation {
 
 }  // namespace
 
-ComputedAgain compute_again(Graph& g, const GraphPlan& plan, Instead how, uint64_t limit, size_t most,
+Recipe recipe_of(const Graph& g, NodeId n) {
+  if (!is_residual_norm(g.op(n))) return {g.op(n), {g.operands(n).begin(), g.operands(n).end()}};
+  const OpKind norm = g.op(n) == OpKind::FusedResidualLN ? OpKind::LayerNorm : OpKind::RmsNorm;
+  return {norm, {g.result(n, 1), g.operand(n, 3), g.operand(n, 4)}};
+}
+
+ComputedAgain compute_again(Graph& g, const GraphPlan& plan, Instead how, const Allowance& allowed,
                             const std::set<ValueId>& refused) {
   ComputedAgain out;
-  Recomputation r(g, plan, limit, refused);
-  while (out.values.size() < most) {
-    const auto choice = r.best(how);
-    if (!choice) break;
+  Recomputation r(g, plan, allowed.arena, refused);
+  double work_ns = 0;
+  for (auto gaps = r.gaps(how); !gaps.empty() && out.values.size() < allowed.most;) {
+    Gap gap = gaps.top();
+    gaps.pop();
+    const auto choice = r.choice(how, gap.value, gap.from, gap.to);
+    if (!choice || work_ns + choice->work_ns > allowed.work_ns) continue;
+    if (!gaps.empty() && choice->gain() < gaps.top().gain) {  // copies made since have lowered it
+      gap.gain = choice->gain();
+      gaps.push(gap);
+      continue;
+    }
+    work_ns += choice->work_ns;
     r.apply(*choice, &out);
   }
   return out;
