@@ -2,7 +2,8 @@
 """Kernels of the cpu target on one thread: time of a run of a package of one node (processor time, best of several), beside it
 what the machine's multiply-adds or memory allow, measured in the same run. Rows named *cold* have several nodes with weights of
 their own, more than the second cache holds, as in a model: products of one operand, or convolutions of one another.
-ALONE is a command that runs another on one core ("taskset -c 0"). Usage: bench/kernels.py [PART OF A NAME ...]"""
+ALONE is a command that runs another on one core ("taskset -c 0"); CPU is the value of --cpu (native).
+Usage: bench/kernels.py [PART OF A NAME ...]"""
 import array
 import json
 import os
@@ -15,6 +16,7 @@ import tempfile
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 cc = os.environ.get("CC", "gcc")
+cpu = os.environ.get("CPU", "native")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 COLD_BYTES = 48 << 20  # of weights
 
@@ -101,7 +103,7 @@ def milliseconds(graph, inputs, folder, repeat):
         with open(files[-1], "wb") as f:
             values = array.array("f", [random.uniform(-1, 1) for _ in range(min(size(dims), 1 << 16))])
             array.array("f", (values * (size(dims) // len(values) + 1))[:size(dims)]).tofile(f)
-    run([rlxc, "compile", "m.json", "--target", "cpu", "--emit", "kernels", "-q", "-o", "out",
+    run([rlxc, "compile", "m.json", "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", "out",
          "--disable-pass", "fuse_shared_input_matmul"], cwd=folder)
     package = os.path.join(folder, "out/kernels/cpu")
     run(["make", "-s", "-B", "-C", package, f"CC={cc}"])

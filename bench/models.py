@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Full models, compiled to C and in ONNX Runtime, on one and two threads, with random weights. Needs RLXC_TEST_MODELS (models)
-and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0").
+and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0"); CPU is
+the value of --cpu (native).
 Usage: bench/models.py [MODEL ...]"""
 import array
 import math
@@ -17,6 +18,7 @@ models = os.environ.get("RLXC_TEST_MODELS", "")
 work = os.environ.get("BENCH_FOLDER", "")  # kept, so that a second run need not write weights again
 peer = os.environ.get("ONNXRUNTIME", "")
 repeat = os.environ.get("REPEAT", "10")
+cpu = os.environ.get("CPU", "native")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 names = sys.argv[1:] or ["bert_base_s128", "timm_resnet50", "timm_mobilenetv3_large_100"]
 
@@ -136,7 +138,8 @@ with tempfile.TemporaryDirectory() as tmp:
                 with open(os.path.join(folder, missing), "wb") as f:
                     f.truncate(int(size))
         inputs = write_inputs(text, folder)
-        output([rlxc, "compile", model, "--target", "cpu", "--emit", "kernels", "-q", "-o", os.path.join(folder, "out")])
+        output([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o",
+                os.path.join(folder, "out")])
         package = os.path.join(folder, "out/kernels/cpu")
         output(["make", "-s", "-C", package])
         print(name)
