@@ -2,8 +2,10 @@
 
 #include <set>
 
+#include "analysis/exchange.h"
 #include "backend/weight_files.h"
 #include "ir/dim_postfix.h"
+#include "ir/mesh.h"
 #include "support/json_writer.h"
 #include "support/schemas.h"
 
@@ -11,18 +13,34 @@ namespace rlxc {
 
 namespace {
 
-// Returns the Param and Constant nodes of all graphs, in order.
+// Parts of whole bytes are parameters of their own; others are cut by the program.
+bool is_own_part(const Graph& g, NodeId n) { return is_weight_slice(g, n) && bits(g.dtype(g.result(n))) >= 8; }
+
+void write_slice(const Module& m, const Graph& g, NodeId n, uint64_t bytes, JsonWriter& j) {
+  const auto& a = g.attrs<CollectiveAttrs>(n);
+  int64_t runs = a.blocks;
+  for (Dim d : g.dims(g.result(n)).first(static_cast<size_t>(a.axis))) runs *= d.size();
+  const TensorData& data = m.data[g.attrs<DataAttrs>(g.def(g.operand(n, 0))).data];
+  if (data.splat || runs == 0) return;
+  j.key("slice").begin_object(JsonLayout::Line).key("along").begin_array(JsonLayout::Line);
+  for (const std::string& axis : a.along) j.string(axis);
+  j.end_array().key("runs").integer(runs).key("run").unsigned_integer(bytes / static_cast<uint64_t>(runs)).end_object();
+}
+
+}  // namespace
+
 std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
   std::vector<std::pair<const Graph*, NodeId>> all;
   for (size_t i = 0; i < m.graph_count(); ++i) {
     const Graph& g = m.graph(GraphId(i));
-    for (NodeId n : g.nodes())
-      if (is_weight(g.op(n))) all.emplace_back(&g, n);
+    for (NodeId n : g.nodes()) {
+      bool taken = is_weight(g.op(n)) ? !is_only_sliced(g, n) : is_own_part(g, n);
+      for (Graph::Use use : g.uses(g.result(n))) taken = taken || (is_weight(g.op(n)) && !is_own_part(g, use.user));
+      if (taken) all.emplace_back(&g, n);
+    }
   }
   return all;
 }
-
-}  // namespace
 
 codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
   codegen::Package p;
@@ -34,7 +52,8 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
     const auto bytes = byte_size(g->type(v));
     if (!bytes) d.error(Code::MissingWeights, "the sizes of a parameter must be known", "node " + g->label(n).quoted());
     const ForeignText name = m.text(g->value_name(v));
-    p.weights.push_back({g->attrs<DataAttrs>(n).data, g->dtype(v), name.empty() ? g->label(n) : name, bytes.value_or(0)});
+    const NodeId param = is_weight(g->op(n)) ? n : g->def(g->operand(n, 0));
+    p.weights.push_back({g->attrs<DataAttrs>(param).data, g->dtype(v), name.empty() ? g->label(n) : name, bytes.value_or(0)});
   }
   const Graph& main = m.main();
   std::set<std::string> symbols;
@@ -66,6 +85,12 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
       .string(target)
       .key("name")
       .string(p.name);
+  if (const auto mesh = mesh_of(m)) {
+    j.key("mesh").begin_array();
+    for (const MeshAxis& a : mesh->axes)
+      j.begin_object(JsonLayout::Line).key("axis").string(a.name).key("size").integer(a.size).end_object();
+    j.end_array();
+  }
   for (const auto& [key, ports] : {std::pair{"inputs", &p.inputs}, std::pair{"outputs", &p.outputs}}) {
     j.key(key).begin_array();
     for (const codegen::Port& port : *ports) {
@@ -99,7 +124,10 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
     if (w.data.valid())
       j.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
     else j.key("file").null();  // the caller passes it
-    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(w.bytes).end_object();
+    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(w.bytes);
+    const auto& [g, n] = nodes[i];
+    if (!is_weight(g->op(n)) && w.data.valid()) write_slice(m, *g, n, w.bytes, j);
+    j.end_object();
   }
   j.end_array().end_object();
   j.finish();

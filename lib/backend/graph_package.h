@@ -2,12 +2,17 @@
 #pragma once
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/c/cpu_package.h"
 #include "codegen/package.h"
 
 namespace rlxc {
+
+// The nodes of all graphs whose results are weights of the package, in order: Params, Constants, and the part of a Param that
+// belongs to a device, of which it needs no other.
+std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module&);
 
 // Returns the weights and ports of a module without kernels, for weight_files.h.
 codegen::Package graph_only_package(const LirModule&, Diagnostics&);

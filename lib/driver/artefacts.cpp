@@ -197,7 +197,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.json("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
   if (mesh_of(*c.lir.module) && w.wants(Emit::Sharding)) {
     const Machine& machine = find_target(c.target)->machine;
-    const report::Link link{o.link_bandwidth};
+    const Link link{o.link_bandwidth};
     w.json("sharding.json", [&](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
     w.text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
   }

@@ -171,6 +171,7 @@ const TargetTraits* find_named_target(const std::string& target, Diagnostics& d)
 std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d) {
   PassOptions p = o;
   p.max_packed = o.PlanOptions::max_packed;
+  p.device_memory = o.PlanOptions::device_memory;
   if (o.precision_name.starts_with("custom:")) {
     p.precision = PrecisionPolicy::Custom;
     if (!read_precision_map(o.precision_name.substr(7), &p.custom_precision, d)) return std::nullopt;

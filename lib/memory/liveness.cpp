@@ -61,6 +61,18 @@ bool concatenates_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) 
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
 }
 
+// Whether a device may compute its part of an all_gather at the end of the result: hosts then gather the first of several runs,
+// which do not reach there, before the rest.
+bool gathers_runs(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId n) {
+  if (g.op(n) != OpKind::AllGather) return false;
+  const ValueId v = g.operand(n, 0), result = g.result(n);
+  if (plan.layouts.of(v) || plan.layouts.of(result) || bits(g.dtype(v)) % 8 != 0 || liveness.last_use[v.raw] != plan.step[n.raw])
+    return false;
+  const auto& a = g.attrs<CollectiveAttrs>(n);
+  const auto leading = g.dims(v).first(static_cast<size_t>(a.axis));
+  return a.blocks > 1 || std::any_of(leading.begin(), leading.end(), [](Dim d) { return d != Dim(1); });
+}
+
 uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
                     uint64_t alignment) {
   const Buffers buffers = buffers_of(g, plan, liveness, plans, alignment);
@@ -187,7 +199,8 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
   DimTable& dims = g.module().dims;
   std::vector<NodeId> joins;
   for (NodeId n : plan.schedule)
-    if (concatenates_whole_blocks(g, plan, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
+    if ((concatenates_whole_blocks(g, plan, n) || gathers_runs(g, plan, liveness, n)) && plan.phase[n.raw] != Phase::Prologue)
+      joins.push_back(n);
   if (joins.empty()) return;
   const auto peak_with = [&](Liveness trial) {
     if (in_place) overwrite_in_place(g, plan, trial);
@@ -200,6 +213,8 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     if (plan.layouts.root[result.raw] != result) continue;
     Liveness trial = liveness;
     Dim at = liveness.offset[result.raw];
+    if (g.op(*n) == OpKind::AllGather)
+      at = dims.add(at, dims.sub(plan.slot[result.raw].size, plan.slot[g.operand(*n, 0).raw].size));
     bool any = false;
     for (ValueId v : g.operands(*n)) {
       if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next operand begins at a data-dependent offset

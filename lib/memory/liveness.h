@@ -32,8 +32,8 @@ void overwrite_in_place(const Graph&, const GraphPlan& plan, Liveness&);
 // The buffers of the arena. `plans`: plans of the bodies, by graph id.
 Buffers buffers_of(const Graph&, const GraphPlan& plan, const Liveness&, const std::vector<GraphPlan>& plans, uint64_t alignment);
 
-// Makes operands of concatenations aliases of the result where that does not raise the peak of live bytes. Symbolic sizes are
-// compared at `sample_size`.
+// Makes operands of concatenations, and of an all_gather of several runs, aliases of the result where that does not raise the
+// peak of live bytes. That of an all_gather is at the end. Symbolic sizes are compared at `sample_size`.
 void concat_in_place(const Graph&, const GraphPlan& plan, Liveness&, bool in_place, const std::vector<GraphPlan>& plans,
                      uint64_t alignment);
 

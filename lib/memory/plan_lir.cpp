@@ -4,6 +4,7 @@
 #include <set>
 
 #include "analysis/cost.h"
+#include "analysis/exchange.h"
 #include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
@@ -121,8 +122,12 @@ class GraphPlanner {
     for (NodeId n : g_.inputs()) set_region(g_.result(n), Region::Input, index++);
     for (const State& s : states()) set_region(g_.result(g_.inputs()[s.input]), Region::State, s.output);
     for (NodeId n : plan_.schedule) {
-      if (!is_weight(g_.op(n)) ? !is_weight_slice(g_, n) : only_sliced(n)) continue;
+      if (!is_weight(g_.op(n)) && !is_weight_slice(g_, n)) continue;
       Slot& s = plan_.slot[g_.result(n).raw];
+      if (is_only_sliced(g_, n)) {
+        s.size = Dim(0);  // no device has it whole
+        continue;
+      }
       set_region(g_.result(n), Region::Weights, 0);
       s.offset = Dim(static_cast<int64_t>(*weights_size));
       const uint64_t size = s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0;
@@ -145,14 +150,6 @@ class GraphPlanner {
   bool is_whole(ValueId v) {
     const ValueId root = plan_.layouts.root[v.raw];
     return plan_.layouts.offset[v.raw] == Dim(0) && dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size);
-  }
-
-  // Whether the device reads parts of a weight alone.
-  bool only_sliced(NodeId n) const {
-    const auto uses = g_.uses(g_.result(n));
-    return g_.op(n) == OpKind::Param && g_.use_count(g_.result(n)) > 0 &&
-           std::all_of(uses.begin(), uses.end(),
-                       [&](Graph::Use use) { return use.user != g_.terminator() && is_weight_slice(g_, use.user); });
   }
 
   std::span<const State> states() const { return g_.id().raw == 0 ? options_.states : std::span<const State>(); }
@@ -311,6 +308,22 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
                     plan.lower_bound > allowed ? "no arena of these nodes is smaller than " + std::to_string(plan.lower_bound) +
                                                      " bytes: smaller sizes (--bind, --range) or a lower --precision take less"
                                                : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
+}
+
+// Leaves the packed region what weights and arena leave of --device-memory.
+bool share_device_memory(const Module& m, const GraphPlan& plan, uint64_t weights_size, Request* options, Diagnostics& d) {
+  if (options->device_memory == 0) return true;
+  const uint64_t arena = plan.arena_size.is_static() ? static_cast<uint64_t>(plan.arena_size.size()) : 0;
+  if (weights_size <= options->device_memory && arena <= options->device_memory - weights_size) {
+    const uint64_t room = options->device_memory - weights_size - arena;
+    options->max_packed = std::min(options->max_packed.value_or(room), room);
+    return true;
+  }
+  d.error(Code::TooLarge,
+          "weights take " + std::to_string(weights_size) + " bytes and activations " + std::to_string(arena) +
+              ", --device-memory allows " + std::to_string(options->device_memory),
+          {}, mesh_of(m) ? "a mesh of more devices divides them" : "--mesh divides them over several devices");
+  return false;
 }
 
 bool exceeds(const GraphPlan& plan, uint64_t limit) {
@@ -489,6 +502,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
   codegen::LoweringCache* lowerings = own_lowerings ? &*own_lowerings : inputs.kernels ? inputs.lowerings : nullptr;
+  if (!share_device_memory(*module, lir.plans[0], weights_size, &own, diagnostics)) return std::nullopt;
   if (!plan_packed(*module, lir.plans, extents, lowerings, own, diagnostics)) return std::nullopt;
   if (options.verify && !verify_states(module->main(), lir.plans[0], lir.states, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;

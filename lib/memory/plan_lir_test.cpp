@@ -460,3 +460,52 @@ TEST_CASE("graphs that no node owns are empty after planning") {
   CHECK(lir->module->graph(GraphId(1)).live_nodes() == 0);
   CHECK(lir->plans[1].step.size() <= 1);
 }
+
+TEST_CASE("a device computes its part of an all_gather of several runs at the end of the result, if nothing else reads it") {
+  const auto part_of = [](std::vector<Dim> dims, int64_t axis, bool read_again) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId part = named(*m, b.unary(OpKind::Gelu, b.input("x", tensor_type(DType::F32, std::move(dims)))), "part");
+    CollectiveAttrs a;
+    a.mesh = "d=4";
+    a.along = {"d"};
+    a.axis = axis;
+    m->main().add_output(b.create(OpKind::AllGather, {part}, a), {});
+    if (read_again) m->main().add_output(b.unary(OpKind::Relu, part), {});
+    return slot_of(plan(std::move(m)), "part");
+  };
+  const Slot inner = part_of({Dim(8), Dim(16)}, 1, false);
+  CHECK(inner.part);
+  CHECK(inner.region == Region::Output);
+  CHECK(inner.offset == Dim(3 * 8 * 16 * 4));
+  CHECK_FALSE(part_of({Dim(8), Dim(16)}, 0, false).part);
+  CHECK_FALSE(part_of({Dim(8), Dim(16)}, 1, true).part);
+}
+
+TEST_CASE("weights of which a device reads a part take the bytes of the part; the limit of a device includes them") {
+  const auto with = [](uint64_t limit, Diagnostics& d) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {4, 64}));
+    const ValueId w = named(*m, b.param("w", tensor_type(DType::F32, {128, 64})), "w");
+    CollectiveAttrs a;
+    a.mesh = "d=2";
+    a.along = {"d"};
+    const ValueId part = b.create(OpKind::DeviceSlice, {w}, a);
+    m->main().add_output(b.transpose(b.matmul(x, b.transpose(b.unary(OpKind::Relu, part), {1, 0})), {1, 0}), {});
+    PlanOptions options;
+    options.device_memory = limit;
+    return plan_lir(std::move(m), options, d);
+  };
+  constexpr uint64_t kPart = 64 * 64 * 4;
+  Diagnostics d;
+  const auto free = with(0, d);
+  REQUIRE_MESSAGE(free.has_value(), d.text());
+  CHECK(slot_of(*free, "w").size == Dim(0));
+  CHECK(with(3 * kPart + 2048, d).has_value());
+  CHECK_FALSE(with(3 * kPart, d).has_value());
+  CHECK_MESSAGE(d.text().find("--device-memory leaves") != std::string::npos, d.text());
+  Diagnostics small;
+  CHECK_FALSE(with(kPart - 1, small).has_value());
+  CHECK_MESSAGE(small.text().find("weights take 16384 bytes") != std::string::npos, small.text());
+}

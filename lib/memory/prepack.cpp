@@ -89,8 +89,9 @@ class PackedRegions {
       }
       budget -= std::min(budget, total - limit);
     }
-    diagnostics_.error(Code::TooLarge, "what is made of weights when they are loaded takes " + std::to_string(total) +
-                                           " bytes at least, --max-packed allows " + std::to_string(limit));
+    diagnostics_.error(Code::TooLarge,
+                       "what is made of weights when they are loaded takes " + std::to_string(total) + " bytes at least, " +
+                           (options_.device_memory ? "--device-memory leaves " : "--max-packed allows ") + std::to_string(limit));
     return false;
   }
 

@@ -24,7 +24,8 @@ struct PassOptions {
   std::vector<std::string> specialised_params;  // Params with data to turn into Constants
   std::string mesh;                             // axes of devices, "data=2,model=4"; empty: one device
   std::vector<std::string> shards;              // "NAME=AXIS:DIM,...", see shard/sharding.h
-  std::vector<std::string> parallel;            // strategies: tensor, data
+  std::vector<std::string> parallel;            // strategies: tensor, data, expert; or auto
+  double link_bandwidth = 25;                   // GB/s between two devices, for predictions
 
   // Resolved from CompileOptions (pass_options of driver/compile.h): parsed names and loaded files.
   PrecisionPolicy precision = PrecisionPolicy::F32;
@@ -34,6 +35,7 @@ struct PassOptions {
   std::optional<bool> int8_activations;                 // for matmuls with quantized weights; nullopt: as in the model
   std::shared_ptr<const RuleSet> user_rules;            // of --rules; null: none
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
+  uint64_t device_memory = 0;                           // PlanOptions::device_memory
 };
 
 // Options read by the memory planner.
@@ -46,6 +48,7 @@ struct PlanOptions {
   uint64_t max_arena = 0;     // bytes; above it, values are rematerialised. 0: no limit
   SymbolRanges ranges = {};   // constant ranges of symbols: memory is planned for the upper bounds
   std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read unpacked
+  uint64_t device_memory = 0;               // bytes of weights, packed region and arena of a device. 0: no limit
   bool verify = false;                      // run the independent validator
   DimBindings bounds = {};                  // upper bounds of data-dependent dims that cannot be derived
 };
@@ -88,8 +91,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
   std::string activations = "model";   // for matmuls with quantized weights: int8, float, or as in the model
   std::string calibration_file;
-  std::string shard_rules;     // file of rules, which come before `shards`
-  double link_bandwidth = 25;  // GB/s between two devices, for predictions
+  std::string shard_rules;  // file of rules, which come before `shards`
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string cpu = "generic";  // processor for which the cpu target makes kernels (backend/c/cpu_models.h)
   std::string supported_ops;    // file that lists the allowed ops; empty: those of the target
@@ -432,13 +434,13 @@ inline constexpr Option kOptions[] = {
     {.key = "shard-rules", .flag = "--shard-rules", .field = &CompileOptions::shard_rules, .group = Group::Sharding,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "file of rules as for --shard (rlxc schema shard-rules); flags come after them"},
-    {.key = "link-bandwidth", .flag = "--link-bandwidth", .field = &CompileOptions::link_bandwidth, .group = Group::Sharding,
-     .commands = kCompile, .low = 1e-6, .high = 1e6, .value = "GB/S", .in_manifest = true,
-     .help = "speed of the link between two devices, for the times that sharding.json predicts"},
+    {.key = "link-bandwidth", .flag = "--link-bandwidth", .field = &PassOptions::link_bandwidth, .group = Group::Sharding,
+     .commands = kPassCommands, .low = 1e-6, .high = 1e6, .value = "GB/S", .in_manifest = true,
+     .help = "speed of the link between two devices, for predicted times"},
     {.key = "parallel", .flag = "--parallel", .field = &PassOptions::parallel, .group = Group::Sharding,
-     .commands = kPassCommands, .choices = "tensor|data", .value = "LIST", .comma_separated = true, .in_manifest = true,
+     .commands = kPassCommands, .choices = "tensor|data|expert|auto", .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "shard a transformer: tensor splits heads, hidden units and vocabulary over mesh axis model; data splits the batch "
-             "over mesh axis data"},
+             "over mesh axis data; expert splits the experts over mesh axis expert; auto chooses the fastest that fits --device-memory"},
 
     {.key = "precision", .flag = "--precision", .field = &CompileOptions::precision_name, .group = Group::Precision,
      .commands = kPassCommands,
@@ -511,6 +513,9 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands | kSpecialize, .value = "BYTES", .in_manifest = true,
      .help = "limit on the bytes of prepacked weights; the weights that gain most are prepacked, the others are read in place, and the "
              "compile fails if the load-time values alone exceed it"},
+    {.key = "device-memory", .flag = "--device-memory", .field = &PlanOptions::device_memory, .group = Group::Memory,
+     .commands = kPassCommands, .value = "BYTES", .in_manifest = true,
+     .help = "limit on the bytes of weights, prepacked weights and activations of a device; what other bytes leave is prepacked"},
     {.key = "max-binding", .flag = "--max-binding", .field = &PlanOptions::max_binding, .group = Group::Memory,
      .commands = kPassCommands, .low = 4096, .high = 1099511627776, .value = "BYTES", .in_manifest = true,
      .help = "wgpu: largest buffer binding in bytes (default: the limit every device supports); larger buffers are bound in parts"},

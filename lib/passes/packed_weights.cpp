@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/exchange.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/match.h"
@@ -26,8 +27,11 @@ int64_t load_time_bytes(const Graph& g) {
 }  // namespace
 
 int64_t packed_room(const Graph& g, const PassContext& ctx) {
-  if (!ctx.options.max_packed) return INT64_MAX;
-  return static_cast<int64_t>(std::min<uint64_t>(*ctx.options.max_packed, INT64_MAX)) - load_time_bytes(g);
+  if (!ctx.options.max_packed && ctx.options.device_memory == 0) return INT64_MAX;
+  uint64_t room = std::min<uint64_t>(ctx.options.max_packed.value_or(INT64_MAX), INT64_MAX);
+  if (const uint64_t all = ctx.options.device_memory; all > 0)
+    room = std::min(room, all - std::min(all, device_weight_bytes(g) + live_bytes(g)));
+  return static_cast<int64_t>(room) - load_time_bytes(g);
 }
 
 }  // namespace rlxc

@@ -1,4 +1,4 @@
-// The budget for load-time results, limited by --max-packed.
+// The budget for load-time results, limited by --max-packed and --device-memory.
 #pragma once
 #include "ir/graph.h"
 #include "passes/pass.h"

@@ -11,8 +11,6 @@
 namespace rlxc::report {
 namespace {
 
-constexpr double kLinkNs = 5000;  // from one device to the next, without the bytes
-
 struct Exchange {
   std::string node, op;
   std::vector<std::string> along;
@@ -36,26 +34,9 @@ struct Facts {
   double exchange_ns = 0, compute_ns = 0;
 };
 
-bool exchanges_data(OpKind op) { return has_trait(op, kCollective) && op != OpKind::DeviceSlice && op != OpKind::DeviceIndex; }
-
 Exchange exchange_of(const Graph& g, NodeId n, const Link& link) {
-  const auto& a = g.attrs<CollectiveAttrs>(n);
-  std::string message;
-  const auto group = group_of(a, &message);
-  Exchange e{g.label(n).bytes(), std::string(name(g.op(n))), a.along, group ? group->size() : 1};
-  const auto devices = static_cast<double>(e.devices);
-  const auto operand = static_cast<double>(byte_size(g.type(g.operand(n, 0))).value_or(0));
-  double sent = 0, steps = devices - 1;
-  switch (g.op(n)) {
-    case OpKind::AllReduce: sent = 2 * operand * (devices - 1) / devices, steps *= 2; break;
-    case OpKind::AllGather: sent = operand * (devices - 1); break;
-    case OpKind::ReduceScatter:
-    case OpKind::AllToAll: sent = operand * (devices - 1) / devices; break;
-    default: sent = operand, steps = 1;
-  }
-  e.bytes = static_cast<uint64_t>(sent);
-  e.ns = sent / link.bandwidth + steps * kLinkNs;
-  return e;
+  const ExchangeCost cost = exchange_cost(g, n, link);
+  return {g.label(n).bytes(), std::string(name(g.op(n))), g.attrs<CollectiveAttrs>(n).along, cost.devices, cost.bytes, cost.ns};
 }
 
 Facts facts_of(const LirModule& lir, const Machine& machine, const Link& link) {

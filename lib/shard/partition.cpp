@@ -8,6 +8,8 @@
 namespace rlxc::shard {
 namespace {
 
+constexpr size_t kExpertWalk = 64;  // values between two products of an expert
+
 // The value of this device that stands for a value of the whole program.
 struct Local {
   ValueId value;
@@ -123,7 +125,7 @@ class Partitioner {
       combine = rule.factors[f].op;
       summed.insert(summed.end(), c.factors[f].axes.begin(), c.factors[f].axes.end());
     }
-    if (lookup && (combine || c.factors[*lookup].blocks > 1)) return false;
+    if (lookup && (combine.value_or(ReduceOp::Sum) != ReduceOp::Sum || c.factors[*lookup].blocks > 1)) return false;
     std::vector<Type> types;
     std::vector<Sharding> shardings;
     for (size_t r = 0; r < g_.result_count(n); ++r) {
@@ -141,7 +143,7 @@ class Partitioner {
     Builder b(g_, nullptr, n);
     b.set_node_name(g_.node_name(n));
     Attrs attrs = local_attrs(n, rule, c, types);
-    if (lookup) return look_up(n, b, operands, c.factors[*lookup], shardings[0]);
+    if (lookup) return look_up(n, b, std::move(operands), std::move(attrs), c.factors[*lookup], summed, shardings[0]);
     const NodeId made = b.create_node(g_.op(n), operands, std::move(attrs));
     if (!made.valid()) return false;
     for (size_t r = 0; r < types.size(); ++r)
@@ -231,10 +233,14 @@ class Partitioner {
     return out;
   }
 
-  // Rows of a split table: each device looks up those that it has, and the sum over all devices has them all.
-  bool look_up(NodeId n, Builder& b, const std::vector<ValueId>& operands, const DimSharding& split, Sharding sharding) {
-    const ValueId table = operands[0], index = operands[1];
-    const auto axis = static_cast<size_t>(g_.attrs<AxisAttrs>(n).axis);
+  // Rows of a split table, or products with split matrices: each device computes those that it has and zeros for the others, and
+  // the sum over all devices has them all.
+  bool look_up(NodeId n, Builder& b, std::vector<ValueId> operands, Attrs attrs, const DimSharding& split,
+               std::vector<size_t> summed, Sharding sharding) {
+    const bool gathers = g_.op(n) == OpKind::Gather;
+    const ValueId table = operands[gathers ? 0 : 1];
+    ValueId& index = operands[gathers ? 1 : 2];
+    const size_t axis = gathers ? static_cast<size_t>(g_.attrs<AxisAttrs>(n).axis) : 0;
     if (!is_float(g_.dtype(table)) && !is_integer(g_.dtype(table))) return false;
     const DType t = g_.dtype(index);
     const int64_t rows = g_.dims(table)[axis].size(), parts = mesh_.group_size(split.axes);
@@ -245,16 +251,51 @@ class Partitioner {
     const ValueId own = b.sub(counted, b.mul(device, number(rows)));
     const ValueId inside =
         b.create(OpKind::And, {b.create(OpKind::Ge, {own, number(0)}), b.create(OpKind::Lt, {own, number(rows)})});
-    const ValueId nearest = b.create(OpKind::Min, {b.create(OpKind::Max, {own, number(0)}), number(rows - 1)});
-    ValueId y = b.create(OpKind::Gather, {table, nearest}, g_.module().attrs[g_.attr_id(n)]);
-    if (!y.valid()) return false;
     std::vector<Dim> mask(g_.dims(index).begin(), g_.dims(index).end());
-    mask.resize(mask.size() + static_cast<size_t>(g_.rank(table)) - 1 - axis, Dim(1));
-    y = b.create(OpKind::Where, {b.reshape(inside, std::move(mask)), y, b.scalar(g_.dtype(y), 0)});
+    mask.resize(mask.size() + (gathers ? static_cast<size_t>(g_.rank(table)) - 1 - axis : 1), Dim(1));
+    index = b.create(OpKind::Min, {b.create(OpKind::Max, {own, number(0)}), number(rows - 1)});
+    ValueId y = b.create(g_.op(n), operands, std::move(attrs));
     if (!y.valid()) return false;
-    y = combined(n, y, ReduceOp::Sum, split.axes, s_.of(g_.result(n)), &sharding);
+    summed.insert(summed.end(), split.axes.begin(), split.axes.end());
+    if (gathers || !summed_later(n, split, summed)) {
+      y = b.create(OpKind::Where, {b.reshape(inside, std::move(mask)), y, b.scalar(g_.dtype(y), 0)});
+      if (!y.valid()) return false;
+      y = combined(n, y, ReduceOp::Sum, summed, s_.of(g_.result(n)), &sharding);
+    }
     settle(n, 0, y, std::move(sharding));
     return true;
+  }
+
+  // Whether only products with the same experts read these rows: the rows of other devices are not needed, and these products add
+  // theirs up.
+  bool summed_later(NodeId n, const DimSharding& split, const std::vector<size_t>& summed) const {
+    if (summed.size() > split.axes.size()) return false;
+    std::vector<ValueId> work{g_.result(n)};
+    for (size_t head = 0; head < work.size(); ++head) {
+      const ValueId v = work[head];
+      if (work.size() > kExpertWalk || g_.rank(v) != 2) return false;
+      for (size_t axis : split.axes)
+        if (uses_axis(s_.of(v), axis)) return false;
+      for (Graph::Use use : g_.uses(v)) {
+        const NodeId user = use.user;
+        if (user == g_.terminator()) return false;
+        const bool cuts = g_.op(user) == OpKind::Narrow && g_.attrs<NarrowAttrs>(user).axis == 1;
+        if (has_trait(g_.op(user), kElementwise) || cuts) {
+          if (std::ranges::find(work, g_.result(user)) == work.end()) work.push_back(g_.result(user));
+        } else if (g_.op(user) != OpKind::GroupedMatMul || use.index != 0 || g_.operand(user, 2) != g_.operand(n, 2) ||
+                   !looks_up(user, split)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+  bool looks_up(NodeId n, const DimSharding& split) const {
+    const Rule& rule = s_.rule(n);
+    const Choice c = choose(n, rule);
+    for (size_t f = 0; f < rule.factors.size(); ++f)
+      if (rule.factors[f].kind == Factor::Kind::Lookup) return c.factors[f] == split;
+    return false;
   }
 
   // The value in the wanted sharding, converted before `before` if need be. Invalid if it has no such form.

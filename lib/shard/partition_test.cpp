@@ -1,5 +1,6 @@
 #include "shard/partition.h"
 
+#include "analysis/exchange.h"
 #include "ir/text.h"
 #include "support/random.h"
 #include "support/random_blocks.h"
@@ -37,6 +38,12 @@ void split_randomly(const Graph& g, shard::Shardings& s, test::Random& random) {
 int64_t count_collectives(const Graph& g) {
   int64_t count = 0;
   for (NodeId n : g.nodes()) count += has_trait(g.op(n), kCollective);
+  return count;
+}
+
+int64_t count_collectives_that_exchange(const Graph& g) {
+  int64_t count = 0;
+  for (NodeId n : g.nodes()) count += exchanges_data(g.op(n));
   return count;
 }
 
@@ -248,4 +255,70 @@ graph @main {
                       });
   CHECK(p.ops_left().find("gather") != std::string::npos);
   CHECK(p.ops_left().find("all_reduce") != std::string::npos);
+}
+
+constexpr std::string_view kExperts = R"(module "experts" mir {
+graph @main {
+  %0 = input "x" : f32[6,2]
+  %1 = constant {data = dense [0, 3, 1, 2, 2, 1]} : i64[6]
+  %2 = param {data = dense [-0.73, 0.69, 0.53, -0.49, -0.01, -0.1, 0.3, 0.58, -0.81, -0.94, 0.67, -0.13, 0.52, -1.0, -0.11, 0.44, -0.54, 0.89, 0.8, -0.94, -0.95, 0.08, 0.88, -0.24, -0.57, -0.16, -0.94, -0.56, -0.12, -0.01, -0.53, -0.54]} "up" : f32[4,2,4]
+  %3 = param {data = dense [-0.56, -0.08, -0.42, -0.96, 0.68, 0.11, 0.28, -0.63, 0.99, 0.72, -0.76, -0.33, 0.44, 0.42, 0.87, -0.16, 0.66, 0.34, -0.39, 0.18, 0.76, 0.69, 0.01, 0.18, -0.93, -0.51, 0.59, -0.17, -0.65, 0.1, 0.41, 0.35]} "down" : f32[4,4,2]
+  %4 = grouped_matmul(%0, %2, %1) : f32[6,4]
+  %5 = gelu(%4) : f32[6,4]
+  %6 = grouped_matmul(%5, %3, %1) : f32[6,2]
+  return %6 "y"
+}
+}
+)";
+
+TEST_CASE("--parallel expert adds the rows of all experts up once, after their last product") {
+  for (const std::string mesh : {"expert=2", "expert=4", "expert=2,model=2"}) {
+    const Partitioned p(kExperts, [&](PassOptions& o) {
+      o.mesh = mesh;
+      o.parallel = {"expert"};
+      if (mesh.ends_with("model=2")) o.parallel.emplace_back("tensor");
+    });
+    CHECK(p.run.diagnostics.text() == "");
+    CHECK(count_collectives_that_exchange(p.m->main()) == 1);
+  }
+  const Partitioned none(kMlp, [](PassOptions& o) {
+    o.mesh = "expert=2";
+    o.parallel = {"expert"};
+  });
+  CHECK(none.run.diagnostics.text().find("finds no experts") != std::string::npos);
+}
+
+TEST_CASE("rows of experts that other nodes read are added up where they are made") {
+  std::string text(kExperts);
+  text.replace(text.find("  return"), 8, "  %7 = reduce(%5) {op = \"sum\", axes = [0]} : f32[4]\n  return %7 \"z\",");
+  const Partitioned p(text, [](PassOptions& o) {
+    o.mesh = "expert=2";
+    o.parallel = {"expert"};
+  });
+  CHECK(p.run.diagnostics.text() == "");
+  CHECK(count_collectives_that_exchange(p.m->main()) == 2);
+}
+
+TEST_CASE("--parallel auto takes the fastest strategy that fits the memory of a device") {
+  const auto ops = [](const std::string& mesh, uint64_t memory) {
+    const Partitioned p(kMlp, [&](PassOptions& o) {
+      o.mesh = mesh;
+      o.parallel = {"auto"};
+      o.device_memory = memory;
+    });
+    return p.run.diagnostics.ok() ? p.ops_left() : p.run.diagnostics.text();
+  };
+  // Weights take 1024 bytes, of which tensor leaves 512; activations take 512 bytes at most.
+  CHECK(ops("d=2", 1100) == "device_slice matmul gelu device_slice matmul all_reduce add");
+  CHECK_FALSE(ops("d=2", 0).starts_with("error"));
+  const std::string refused = ops("d=2", 500);
+  CHECK_MESSAGE(refused.find("no strategy fits 500 bytes a device on the mesh d=2: tensor over d needs 512 B") != refused.npos,
+                refused);
+  CHECK_MESSAGE(refused.find("the memory of 3 such devices") != refused.npos, refused);
+  CHECK(ops("a=2,b=2,c=2,d=2", 0).find("more than 3 axes") != std::string::npos);
+  const Partitioned both(kMlp, [](PassOptions& o) {
+    o.mesh = "d=2";
+    o.parallel = {"auto", "tensor"};
+  });
+  CHECK(both.run.diagnostics.text().find("goes with no other strategy") != std::string::npos);
 }

@@ -295,6 +295,7 @@ void grouped_matmul(RuleMaker& m) {
   m.result(1, columns);
   m.operand(0, 1, terms);
   m.operand(1, a.trans_b ? 2 : 1, terms);
+  m.operand(1, 0, m.factor(m.in(1)[0], Factor::Kind::Lookup));
 }
 
 void dot_general(RuleMaker& m) {

@@ -11,7 +11,7 @@ struct Factor {
   enum class Kind : uint8_t {
     Map,     // each device computes its part of the result
     Reduce,  // each device computes the whole result of its part; `op` combines these
-    Lookup,  // rows of a table that indices select
+    Lookup,  // rows of a table, or matrices, that indices select
   };
   int64_t size = 0;  // the number of parts divides it
   Kind kind = Kind::Map;

@@ -117,10 +117,6 @@ class TensorSplitter {
   size_t splits_ = 0;
 };
 
-}  // namespace
-
-bool split_tensors(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) { return TensorSplitter(g, s, axis, d).run(); }
-
 bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
   std::optional<Dim> batch;
   for (NodeId n : g.inputs()) {
@@ -137,6 +133,25 @@ bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
   }
   if (!batch) d.error(Code::BadSharding, "--parallel data finds no input with a batch");
   return batch.has_value();
+}
+
+// Splits the matrices of experts by expert.
+bool split_experts(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
+  size_t splits = 0;
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::GroupedMatMul) splits += s.split(g.operand(n, 1), 0, {{axis}, 1});
+  if (splits == 0)
+    d.error(Code::BadSharding,
+            "--parallel expert finds no experts to split into " + std::to_string(s.mesh().axes[axis].size) + " parts", {},
+            "--shard NAME=AXIS:DIM splits values by name");
+  return splits > 0;
+}
+
+}  // namespace
+
+bool apply_strategy(const Graph& g, const AxisStrategy& a, Shardings& s, Diagnostics& d) {
+  if (a.strategy == "tensor") return TensorSplitter(g, s, a.axis, d).run();
+  return a.strategy == "data" ? split_batch(g, s, a.axis, d) : split_experts(g, s, a.axis, d);
 }
 
 }  // namespace rlxc::shard

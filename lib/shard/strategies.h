@@ -1,16 +1,24 @@
 // Strategies of --parallel: what to split in a transformer. Propagation completes them.
 #pragma once
+#include <string_view>
+
 #include "shard/propagate.h"
 
 namespace rlxc::shard {
 
-// Splits heads, hidden units of MLPs and experts, and the vocabulary of embedding and head over a mesh axis (Shoeybi et al.
-// 2019): a layer needs one all_reduce after its attention and one after its MLP; or reduce_scatter and all_gather, where the rows
-// of the values between divide too. Warns (Code::ShardingConflict) of attentions whose heads do not divide. Error
-// (Code::BadSharding): nothing to split.
-bool split_tensors(const Graph&, Shardings&, size_t axis, Diagnostics&);
+inline constexpr std::string_view kStrategies[] = {"tensor", "data", "expert"};
 
-// Splits dim 0 of the inputs that have the batch of the first one. Error (Code::BadSharding): it does not divide.
-bool split_batch(const Graph&, Shardings&, size_t axis, Diagnostics&);
+struct AxisStrategy {
+  std::string_view strategy;  // of kStrategies
+  size_t axis = 0;            // of the mesh
+};
+
+// tensor: splits heads, hidden units of MLPs and experts, and the vocabulary of embedding and head over the mesh axis (Shoeybi et
+// al. 2019). A layer needs one all_reduce after its attention and one after its MLP; or reduce_scatter and all_gather, where the
+// rows of the values between divide too. Warns (Code::ShardingConflict) of attentions whose heads do not divide.
+// data: splits dim 0 of the inputs that have the batch of the first one.
+// expert: splits mixtures of experts by expert. A device computes the rows of its experts, and an all_reduce adds them up.
+// Error (Code::BadSharding): nothing to split, or the batch does not divide. O(nodes).
+bool apply_strategy(const Graph&, const AxisStrategy&, Shardings&, Diagnostics&);
 
 }  // namespace rlxc::shard

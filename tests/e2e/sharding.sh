@@ -19,6 +19,24 @@ for name in gpt2 llama qwen3 t5 vit; do
     fail "$model: $(cat "$TMPDIR/said")"
 done
 
+# The module for tpu, all partitions at once.
+export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py
+if python3 -c 'import numpy' 2> /dev/null; then
+  for mesh in model=2 model=4; do
+    "$RLXC" run $bert --data examples/bert_data --target tpu --mesh $mesh --parallel tensor > "$TMPDIR/said" 2>&1 ||
+      fail "tpu, $mesh: $(cat "$TMPDIR/said")"
+    grep -q '^passed' "$TMPDIR/said" || fail "tpu, $mesh: $(cat "$TMPDIR/said")"
+  done
+  "$RLXC" run $mlp --random --target tpu $mixed > "$TMPDIR/said" 2>&1 || fail "tpu, mixed mesh: $(cat "$TMPDIR/said")"
+fi
+
+# The memory of a device decides for `auto`.
+"$RLXC" compile $mlp --bind batch=4 --mesh d=2 --parallel auto -q --emit sharding -o "$TMPDIR/auto" || fail "auto"
+grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/auto/sharding.txt")"
+"$RLXC" compile $mlp --bind batch=4 --mesh d=2 --parallel auto --device-memory 1000 -q -o "$TMPDIR/no" 2> "$TMPDIR/error" &&
+  fail "1000 bytes are enough"
+grep -q 'RLX0230.*no strategy fits 1000 bytes.*tensor over d needs.*data over d needs' "$TMPDIR/error" || fail "auto: $(cat "$TMPDIR/error")"
+
 "$RLXC" compile $mlp $mixed -q -o "$TMPDIR/out" 2> "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
 grep -q '"devices": 4' "$TMPDIR/out/sharding.json" || fail "sharding.json"
 grep -q 'over model' "$TMPDIR/out/sharding.txt" || fail "$(cat "$TMPDIR/out/sharding.txt")"
@@ -52,3 +70,24 @@ grep -q 'runs on 4 ranks' "$TMPDIR/said" || fail "three ranks: $(cat "$TMPDIR/sa
 head -c 100 whole > "$weights"
 ranks -n 4 ./run zero && fail "weights cut short"
 grep -q 'failed; all ranks end' "$TMPDIR/said" || fail "weights: $(cat "$TMPDIR/said")"
+mv whole "$weights"
+
+# A rank that is killed, and one that stops, end all within 10 seconds.
+ended() {  # words, seconds, what rank 2 does before the model
+  local began=$SECONDS
+  RLXC_TIMEOUT=$2 ranks -n 4 sh -c "[ \$OMPI_COMM_WORLD_RANK != 2 ] || $3; exec ./run zero" && fail "$3: passes"
+  [ $((SECONDS - began)) -le 10 ] || fail "$3: took $((SECONDS - began)) s"
+  grep -q "$1" "$TMPDIR/said" || fail "$3: $(cat "$TMPDIR/said")"
+}
+ended 'signal 9' 5 'kill -9 \$\$'
+ended 'has not started in time\|has not answered' 4 'sleep 60'
+
+# A rank reads the bytes of its slices.
+if command -v strace > /dev/null && strace true 2> /dev/null; then
+  ranks -n 4 sh -c 'exec strace -f -y -e trace=pread64 -o trace.$OMPI_COMM_WORLD_RANK ./run zero' || fail "strace: $(cat "$TMPDIR/said")"
+  slices=$(sed -n '/"slices"/,/^    \]/s/.*"bytes": \([0-9]*\), "whole_bytes".*/\1/p' "$TMPDIR/out/sharding.json" | awk '{s += $1} END {print s + 0}')
+  for rank in 0 1 2 3; do
+    read=$(grep "pread64(.*$(basename "$weights")" trace.$rank | sed 's/.*= //' | awk '{s += $1} END {print s + 0}')
+    [ "$read" = "$slices" ] || fail "rank $rank reads $read bytes of slices of $slices"
+  done
+fi

@@ -162,6 +162,9 @@ class Launcher {
                                                          : "sum") +
                                 "\"";
     std::string arguments;
+    if (op == OpKind::AllGather && computed_in_result(g, s.node))
+      return line("if (!kLink || gather_from_end(" + group + ", " + to + ", " + count + ", " + n_(s.sizes[1]) + ", " + devices +
+                  ")) return RLXC_LINK;");
     if (op == OpKind::AllReduce) arguments = pair + count + numbers;
     else if (op == OpKind::ReduceScatter) arguments = pair + count + " / " + devices + numbers;
     else if (op == OpKind::AllGather) arguments = pair + count + ", " + n_(s.sizes[1]);
@@ -176,6 +179,13 @@ class Launcher {
                   join(sources, ", ") + "})[" + position + "], " + bytes;
     }
     line("if (!kLink || kLink->" + call + arguments + ")) return RLXC_LINK;");
+  }
+
+  // Whether the operand is a part of the result.
+  bool computed_in_result(const Graph& g, NodeId n) const {
+    const std::vector<Slot>& slots = p_.lir->plans[g.id().raw].slot;
+    const Slot &part = slots[g.operand(n, 0).raw], &whole = slots[g.result(n).raw];
+    return part.part && part.region == whole.region && part.index == whole.index && part.root == whole.root;
   }
 
   // Memory was planned for the bound.

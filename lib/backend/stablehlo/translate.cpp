@@ -4,7 +4,9 @@
 #include <array>
 #include <set>
 
+#include "backend/graph_package.h"
 #include "backend/stablehlo/translator.h"
+#include "ir/mesh.h"
 #include "ops/elementwise.h"
 
 namespace rlxc::stablehlo {
@@ -18,12 +20,14 @@ TranslateFn find(OpKind op) {
     for (size_t i = 0; i < f.size(); ++i)
       if (ops::has_meaning(static_cast<OpKind>(i))) f[i] = translate_elementwise;
     for (auto family : {elementwise_translations(), movement_translations(), index_translations(), linear_translations(),
-                        reduce_translations(), control_translations()})
+                        reduce_translations(), control_translations(), collective_translations()})
       for (const Translation& t : family) f[static_cast<size_t>(t.op)] = t.translate;
     return f;
   }();
   return functions[static_cast<size_t>(op)];
 }
+
+constexpr size_t kNoWeight = ~size_t{0};
 
 }  // namespace
 
@@ -31,16 +35,12 @@ bool has_translation(OpKind op) { return find(op) != nullptr; }
 
 ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtypes, Diagnostics& d)
     : m_(m), dtypes_(dtypes), d_(d), weight_of_(m.graph_count()) {
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    weight_of_[i].resize(g.node_capacity());
-    for (NodeId n : g.nodes()) {
-      if (!is_weight(g.op(n))) continue;
-      weight_of_[i][n.raw] = weights_.size();
-      Ints dims;
-      for (Dim dim : g.dims(g.result(n))) dims.push_back(dim.size());
-      weights_.push_back({"%w" + std::to_string(weights_.size()), g.dtype(g.result(n)), std::move(dims)});
-    }
+  for (size_t i = 0; i < m.graph_count(); ++i) weight_of_[i].resize(m.graph(GraphId(i)).node_capacity(), kNoWeight);
+  for (const auto& [g, n] : weight_nodes(m)) {
+    weight_of_[g->id().raw][n.raw] = weights_.size();
+    Ints dims;
+    for (Dim dim : g->dims(g->result(n))) dims.push_back(dim.size());
+    weights_.push_back({"%w" + std::to_string(weights_.size()), g->dtype(g->result(n)), std::move(dims)});
   }
 }
 
@@ -79,8 +79,9 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
   std::vector<Hlo> outer = std::exchange(value_, std::vector<Hlo>(g.value_capacity()));
   for (size_t i = 0; i < inputs.size(); ++i) value_[g.result(g.inputs()[i]).raw] = inputs[i];
   for (NodeId n : g.nodes()) {
-    if (is_weight(g.op(n))) value_[g.result(n).raw] = weights_[weight_of_[g.id().raw][n.raw]];
-    if (has_trait(g.op(n), kLeaf | kTerminator)) continue;
+    const size_t weight = weight_of_[g.id().raw][n.raw];
+    if (weight != kNoWeight) value_[g.result(n).raw] = weights_[weight];
+    if (weight != kNoWeight || has_trait(g.op(n), kLeaf | kTerminator)) continue;
     std::string reason;
     bool known = true;  // false: an earlier error is already reported
     for (ValueId v : g.operands(n)) known &= !v.valid() || !value_[v.raw].name.empty();
@@ -119,8 +120,12 @@ std::string translate(const Module& m, std::string_view name, std::span<const DT
     results += (results.empty() ? "" : ", ") + HloBuilder::type(v);
     names += (names.empty() ? "" : ", ") + v.name;
   }
-  return "module @" + std::string(name) + " {\n  func.func public @main(" + parameters + ") -> (" + results + ") {\n" + t.take() +
-         "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
+  const auto mesh = mesh_of(m);
+  const std::string partitions =
+      mesh ? " attributes {mhlo.num_partitions = " + std::to_string(mesh->devices()) + " : i32, mhlo.num_replicas = 1 : i32}"
+           : "";
+  return "module @" + std::string(name) + partitions + " {\n  func.func public @main(" + parameters + ") -> (" + results +
+         ") {\n" + t.take() + "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
 }
 
 Hlo NodeTranslator::taken(const Hlo& x, const Hlo& index, size_t axis) {

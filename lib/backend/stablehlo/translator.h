@@ -18,7 +18,7 @@ class ModuleTranslator {
  public:
   ModuleTranslator(const Module&, std::span<const DType> dtypes, Diagnostics&);
 
-  const std::vector<Hlo>& weights() const { return weights_; }  // Param and Constant nodes of all graphs, in order
+  const std::vector<Hlo>& weights() const { return weights_; }  // weight_nodes of all graphs, in order
   // Emits the nodes of a graph on these inputs. Returns its outputs, without names after an error.
   std::vector<Hlo> run(const Graph&, const std::vector<Hlo>& inputs);
   std::string take() { return b_.take(); }
@@ -131,6 +131,7 @@ std::span<const Translation> index_translations();
 std::span<const Translation> linear_translations();
 std::span<const Translation> reduce_translations();
 std::span<const Translation> control_translations();
+std::span<const Translation> collective_translations();
 bool translate_elementwise(ModuleTranslator&, const Graph&, NodeId, std::string* reason);
 
 }  // namespace rlxc::stablehlo

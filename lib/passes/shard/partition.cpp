@@ -3,25 +3,41 @@
 // unknown mesh axes and names, dims that do not divide. O(nodes).
 #include "shard/partition.h"
 
+#include <algorithm>
+
 #include "passes/passes.h"
-#include "shard/strategies.h"
+#include "passes/shard/choose_strategies.h"
 
 namespace rlxc {
 namespace {
 
-// The mesh axis of a strategy: the one of this name, or the only one.
-std::optional<size_t> axis_for(const Mesh& mesh, std::string_view strategy, std::string_view name, Diagnostics& d) {
-  if (const auto axis = mesh.find(name)) return axis;
-  if (mesh.axes.size() == 1) return 0;
+// The mesh axis that a strategy divides over: the one of its name, or the only one.
+std::optional<shard::AxisStrategy> axis_for(const Mesh& mesh, std::string_view strategy, Diagnostics& d) {
+  const auto known = std::ranges::find(shard::kStrategies, strategy);
+  if (known == std::end(shard::kStrategies)) {
+    d.error(Code::BadFlag, "--parallel auto goes with no other strategy");
+    return std::nullopt;
+  }
+  const std::string_view name = strategy == "tensor" ? "model" : strategy;
+  if (const auto axis = mesh.find(name)) return shard::AxisStrategy{*known, *axis};
+  if (mesh.axes.size() == 1) return shard::AxisStrategy{*known, 0};
   d.error(Code::BadFlag, "--parallel " + std::string(strategy) + " needs a mesh axis \"" + std::string(name) + "\"", {},
-          "for example --mesh data=2,model=4");
+          "for example --mesh " + std::string(name) + "=2,model=4");
   return std::nullopt;
 }
 
-bool apply_strategy(const Graph& g, const std::string& strategy, shard::Shardings& s, Diagnostics& d) {
-  const bool tensor = strategy == "tensor";
-  const auto axis = axis_for(s.mesh(), strategy, tensor ? "model" : "data", d);
-  return axis && (tensor ? shard::split_tensors(g, s, *axis, d) : shard::split_batch(g, s, *axis, d));
+// What --parallel asks for; with `auto`, what is fastest.
+std::optional<std::vector<shard::AxisStrategy>> strategies(Module& m, const Mesh& mesh,
+                                                           const std::vector<shard::Request>& requests, PassContext& context) {
+  const std::vector<std::string>& parallel = context.options.parallel;
+  if (parallel.size() == 1 && parallel[0] == "auto") return choose_strategies(m, mesh, requests, context);
+  std::vector<shard::AxisStrategy> out;
+  for (const std::string& strategy : parallel) {
+    const auto axis = axis_for(mesh, strategy, context.diagnostics);
+    if (!axis) return std::nullopt;
+    out.push_back(*axis);
+  }
+  return out;
 }
 
 }  // namespace
@@ -41,14 +57,20 @@ PassResult partition(Module& m, PassContext& context) {
     return {};
   }
   if (mesh->devices() == 1 || mesh_of(m)) return {};
-  shard::Shardings s(m.main(), std::move(*mesh));
   // The last flag that names a value decides.
+  std::vector<shard::Request> requests;
   for (size_t i = o.shards.size(); i-- > 0;) {
-    const auto request = shard::parse_request(o.shards[i], s.mesh(), d);
-    if (!request || !s.apply(*request, d)) return {};
+    auto request = shard::parse_request(o.shards[i], *mesh, d);
+    if (!request) return {};
+    requests.push_back(std::move(*request));
   }
-  for (const std::string& strategy : o.parallel)
-    if (!apply_strategy(m.main(), strategy, s, d)) return {};
+  const auto chosen = strategies(m, *mesh, requests, context);
+  if (!chosen) return {};
+  shard::Shardings s(m.main(), std::move(*mesh));
+  for (const shard::Request& r : requests)
+    if (!s.apply(r, d)) return {};
+  for (const shard::AxisStrategy& a : *chosen)
+    if (!shard::apply_strategy(m.main(), a, s, d)) return {};
   s.propagate(d);
   PassResult result;
   result.changed = shard::partition(m.main(), s);

@@ -1,11 +1,12 @@
 """Reads StableHLO text in generic form, checks the type of every operation against its operands, and computes it with NumPy.
 
 run_stablehlo.py WEIGHTS INPUT... in a folder with model.mlir and model.json writes output_<i>.bin. Written from the public
-specification of StableHLO, and shares nothing with what writes the text.
+specification of StableHLO, and shares nothing with what writes the text. A module of several partitions runs on as many threads.
 """
 import json
 import re
 import sys
+import threading
 
 import numpy as np
 
@@ -178,7 +179,57 @@ def starts(x, sizes, operands):
     return tuple(slice(int(s), int(s) + n) for s, n in zip(np.clip(operands, 0, np.array(x.shape) - sizes), sizes))
 
 
+class Devices:
+    """Partitions that run the same program at the same time."""
+
+    def __init__(self, count):
+        self.count, self.barrier, self.sent, self.own = count, threading.Barrier(count), [None] * count, threading.local()
+
+    def groups(self, attributes):
+        rows = re.search(r"replica_groups = dense<\[(.*?)\]> : tensor<(\d+)x(\d+)xi64>", attributes)
+        groups = [[int(n) for n in row.split(",")] for row in re.findall(r"\[([^\]]*)\]", rows[1])]
+        assert [len(groups)] + [len(g) for g in groups] == [int(rows[2])] + [int(rows[3])] * len(groups), "replica_groups"
+        assert sorted(n for g in groups for n in g) == list(range(self.count)), "replica_groups do not cover the partitions"
+        return groups
+
+    def exchange(self, what, x):
+        """The value of every partition. All have to call it for the same operation."""
+        self.sent[self.own.rank] = (what, x)
+        self.barrier.wait()
+        sent = list(self.sent)
+        self.barrier.wait()
+        assert all(w == what for w, _ in sent), "partitions meet in different operations"
+        return [v for _, v in sent]
+
+    def collective(self, op, x, a, region):
+        if op == "partition_id":
+            return np.uint32(self.own.rank)
+        assert re.search(r"channel_handle = #stablehlo.channel_handle<handle = [1-9]\d*, type = 1>", a), "no channel"
+        all_sent = self.exchange((op, a), x)
+        if op == "collective_permute":
+            sources = {target: source for source, target in pairs(a, "source_target_pairs")}
+            return all_sent[sources[self.own.rank]] if self.own.rank in sources else np.zeros_like(x)
+        assert ("use_global_device_ids" in a) == (op != "all_to_all")
+        (members,) = [g for g in self.groups(a) if self.own.rank in g]
+        at, received = members.index(self.own.rank), [all_sent[m] for m in members]
+        if op == "all_gather":
+            return np.concatenate(received, axis=scalar(a, "all_gather_dim"))
+        if op == "all_to_all":
+            assert scalar(a, "split_count") == len(members)
+            return np.concatenate([np.split(v, len(members), scalar(a, "split_dimension"))[at] for v in received], scalar(a, "concat_dimension"))
+        total = received[0]
+        for v in received[1:]:
+            total = BINARY[region](total, v)
+        return total if op == "all_reduce" else np.split(total, len(members), scalar(a, "scatter_dimension"))[at]
+
+
+COLLECTIVES = ("partition_id", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
+devices = Devices(1)
+
+
 def compute(op, x, a, dims, dtype, region):
+    if op in COLLECTIVES:
+        return devices.collective(op, x[0] if x else None, a, region)
     if op == "constant":
         return literal(re.match(r"value = dense<(.*)> : tensor", a)[1], dtype, dims)
     if op in UNARY:
@@ -359,12 +410,76 @@ def write(path, y, name):
     y.tofile(path)
 
 
+def part(data, weight, mesh, rank):
+    """The bytes of a weight that belong to a device."""
+    place = {}
+    for axis in reversed(mesh):
+        place[axis["axis"]] = (rank % axis["size"], axis["size"])
+        rank //= axis["size"]
+    at, count = 0, 1
+    for name in weight["slice"]["along"]:
+        at, count = at * place[name][1] + place[name][0], count * place[name][1]
+    rows = data.reshape(weight["slice"]["runs"], count, weight["slice"]["run"])
+    return np.ascontiguousarray(rows[:, at]).reshape(-1)
+
+
+def read_weight(folder, w, mesh, rank):
+    path = f"{folder}/{w['file']}"
+    if "slice" not in w:
+        return read(path, w["dtype"], w["shape"], w["offset"], w["stored"])
+    data = part(np.memmap(path, np.uint8, "r", w["offset"], w["stored"]), w, mesh, rank)
+    assert len(data) == w["bytes"]
+    if NAMES.get(w["dtype"], w["dtype"]) in F8_VALUES:
+        return F8_VALUES[NAMES.get(w["dtype"])][data].reshape(w["shape"])
+    if w["dtype"] == "bf16":
+        return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(w["shape"])
+    return data.view(TYPES[NAMES.get(w["dtype"], w["dtype"])]).reshape(w["shape"])
+
+
 def main(folder, inputs):
     model = json.load(open("model.json"))
     values = [read(path, port["dtype"], port["shape"]) for path, port in zip(inputs, model["inputs"])]
-    values += [read(f"{folder}/{w['file']}", w["dtype"], w["shape"], w["offset"], w["stored"]) for w in model["weights"]]
-    for i, y in enumerate(evaluate(open("model.mlir").read(), values)):
+    mesh = model.get("mesh", [])
+    ranks = range(int(np.prod([axis["size"] for axis in mesh], dtype=int)))
+    arguments = [values + [read_weight(folder, w, mesh, rank) for w in model["weights"]] for rank in ranks]
+    text = open("model.mlir").read()
+    assert len(arguments) == partitions(text), "model.json has another mesh"
+    for i, y in enumerate(evaluate_all(text, arguments)):
         write(f"output_{i}.bin", y, model["outputs"][i]["dtype"])
+
+
+def partitions(text):
+    head = re.search(r"^module @\w+(?: attributes \{mhlo.num_partitions = (\d+) : i32, mhlo.num_replicas = 1 : i32\})? \{", text)
+    return int(head[1] or 1)
+
+
+def evaluate_all(text, arguments):
+    """Results of all partitions at once, which have to be equal. Arguments are lists by partition."""
+    global devices
+    devices = Devices(len(arguments))
+    results, errors = [None] * len(arguments), []
+
+    def run(rank):
+        devices.own.rank = rank
+        try:
+            results[rank] = evaluate(text, arguments[rank])
+        except BaseException as e:  # of any kind: the others must not wait
+            if not isinstance(e, threading.BrokenBarrierError):
+                errors.append(e)
+            devices.barrier.abort()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(arguments))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
+    for other in results[1:]:
+        for i, (x, y) in enumerate(zip(results[0], other, strict=True)):
+            if not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"):
+                sys.exit(f"model.mlir: partitions disagree about output {i}")
+    return results[0]
 
 
 def evaluate(text, arguments):

@@ -69,6 +69,9 @@ class Model:
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "model.json")) as f:
             self.description = json.load(f)
+        if "mesh" in self.description:
+            axes = ",".join(f"{a['axis']}={a['size']}" for a in self.description["mesh"])
+            raise ValueError(f"the module is for the devices {axes}; this runner uses one. Compile it with num_partitions of all of them")
         with open(os.path.join(here, "model.mlir")) as f:
             text = f.read()
         self._client = backend.get_backend()

@@ -1,0 +1,34 @@
+// What a device of a mesh holds and sends, and how long that takes. Predictions, for reports and for the choice of a strategy.
+//
+// Model of a group of n devices joined in a ring, with `bandwidth` bytes per nanosecond between neighbours: an all_gather or
+// reduce_scatter of n parts of b bytes sends (n-1)*b bytes a device, an all_reduce of b bytes 2*(n-1)/n*b, an all_to_all of b
+// bytes (n-1)/n*b, and each takes 5 microseconds a step.
+#pragma once
+#include "ir/graph.h"
+
+namespace rlxc {
+
+struct Link {
+  double bandwidth = 25;  // bytes per nanosecond
+};
+
+struct ExchangeCost {
+  int64_t devices = 1;  // of the group
+  uint64_t bytes = 0;   // that each device sends
+  double ns = 0;
+};
+
+// Whether devices send data: all collectives but device_slice and device_index.
+bool exchanges_data(OpKind);
+// Of a collective. Symbolic sizes count as 0.
+ExchangeCost exchange_cost(const Graph&, NodeId, const Link&);
+
+// Whether devices read parts of a Param alone: none has it whole. O(uses).
+bool is_only_sliced(const Graph&, NodeId);
+// Bytes of the weights that a device reads: parts of those that are sliced, others whole. O(nodes + uses).
+uint64_t device_weight_bytes(const Graph&);
+// Most bytes of results that live at one time in execution order. Weights, what is made of them when they are loaded, inputs,
+// outputs, views and symbolic sizes count as 0. An estimate: fusion and the memory planner need less. O(nodes + operands).
+uint64_t live_bytes(const Graph&);
+
+}  // namespace rlxc

@@ -1,0 +1,126 @@
+#include "passes/shard/choose_strategies.h"
+
+#include <algorithm>
+
+#include "analysis/exchange.h"
+#include "analysis/phases.h"
+#include "analysis/views.h"
+#include "passes/inline_body.h"
+#include "shard/partition.h"
+#include "support/number.h"
+
+namespace rlxc {
+namespace {
+
+constexpr size_t kMostAxes = 3;
+
+struct Candidate {
+  std::vector<shard::AxisStrategy> strategies;
+  std::string refusal;  // why it cannot be; empty: it can
+  uint64_t weights = 0, activations = 0;
+  double ns = 0;
+  uint64_t bytes() const { return weights + activations; }
+};
+
+std::string words(const std::vector<shard::AxisStrategy>& all, const Mesh& mesh) {
+  std::string s;
+  for (const shard::AxisStrategy& a : all)
+    s += (s.empty() ? "" : ", ") + std::string(a.strategy) + " over " + mesh.axes[a.axis].name;
+  return s;
+}
+
+// All assignments of different strategies to axes, but not that of none.
+std::vector<Candidate> candidates(size_t axes) {
+  std::vector<std::vector<shard::AxisStrategy>> all(1);
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const std::vector<std::vector<shard::AxisStrategy>> before = all;
+    for (const auto& chosen : before)
+      for (std::string_view name : shard::kStrategies) {
+        if (std::ranges::find(chosen, name, &shard::AxisStrategy::strategy) != chosen.end()) continue;
+        all.push_back(chosen);
+        all.back().push_back({name, axis});
+      }
+  }
+  std::vector<Candidate> out;
+  for (size_t i = 1; i < all.size(); ++i) out.emplace_back().strategies = std::move(all[i]);
+  return out;
+}
+
+Graph& copy_of_main(Module& m) {
+  Graph& copy = m.graph(m.make_graph("candidate"));
+  const Graph& g = m.main();
+  std::vector<ValueId> inputs;
+  for (NodeId n : g.inputs()) {
+    const NodeId input = copy.make_node(OpKind::Input, {}, g.attr_id(n), std::vector{g.type_id(g.result(n))});
+    copy.set_value_name(copy.result(input), g.value_name(g.result(n)));
+    inputs.push_back(copy.result(input));
+  }
+  const std::vector<ValueId> outputs = copy_body(copy, copy.terminator(), g, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) copy.add_output(outputs[i], g.output_name(i));
+  return copy;
+}
+
+void predict(const Graph& g, const PassContext& context, Candidate* c) {
+  const Link link{context.options.link_bandwidth};
+  const std::vector<Phase> phase = derive_phases(g);
+  c->weights = device_weight_bytes(g);
+  c->activations = live_bytes(g);
+  for (NodeId n : g.nodes()) {
+    if (phase[n.raw] == Phase::Prologue || has_trait(g.op(n), kLeaf) || view_of(g, n)) continue;
+    c->ns += exchanges_data(g.op(n)) ? exchange_cost(g, n, link).ns : launch_time_ns(node_cost(g, n), context.target.machine);
+  }
+}
+
+void divide(Module& m, const Mesh& mesh, const std::vector<shard::Request>& requests, const PassContext& context, Candidate* c) {
+  Graph& g = copy_of_main(m);
+  shard::Shardings s(g, mesh);
+  Diagnostics d;
+  bool ok = true;
+  for (const shard::Request& r : requests) ok = ok && s.apply(r, d);
+  for (const shard::AxisStrategy& a : c->strategies) ok = ok && shard::apply_strategy(g, a, s, d);
+  if (ok) {
+    s.propagate(d);
+    shard::partition(g, s);
+    predict(g, context, c);
+  }
+  for (const Diagnostic& each : d.items())
+    if (!ok && c->refusal.empty() && each.severity == Severity::Error) c->refusal = each.message;
+  g.clear();
+}
+
+}  // namespace
+
+std::optional<std::vector<shard::AxisStrategy>> choose_strategies(Module& m, const Mesh& mesh,
+                                                                  const std::vector<shard::Request>& requests,
+                                                                  PassContext& context) {
+  const uint64_t limit = context.options.device_memory;
+  if (mesh.axes.size() > kMostAxes) {
+    context.diagnostics.error(Code::BadFlag, "--parallel auto: the mesh " + mesh.text() + " has more than 3 axes");
+    return std::nullopt;
+  }
+  std::vector<Candidate> all = candidates(mesh.axes.size());
+  const Candidate* best = nullptr;
+  std::string reasons;
+  for (Candidate& c : all) {
+    divide(m, mesh, requests, context, &c);
+    const bool fits = c.refusal.empty() && (limit == 0 || c.bytes() <= limit);
+    if (fits && (!best || c.ns < best->ns)) best = &c;
+    reasons += (reasons.empty() ? "" : "; ") + words(c.strategies, mesh) +
+               (c.refusal.empty()
+                    ? " needs " + human_bytes(c.weights) + " of weights and " + human_bytes(c.activations) + " of activations"
+                    : ": " + c.refusal);
+  }
+  if (best) return best->strategies;
+  const uint64_t whole = device_weight_bytes(m.main());
+  context.diagnostics.error(
+      Code::BadSharding,
+      limit ? "no strategy fits " + std::to_string(limit) + " bytes a device on the mesh " + mesh.text() + ": " + reasons
+            : "no strategy divides the model over the mesh " + mesh.text() + ": " + reasons,
+      "--parallel auto",
+      limit ? "the weights alone take " + human_bytes(whole) + ", the memory of " +
+                  std::to_string(whole / limit + (whole % limit != 0)) + " such devices"
+            : "--shard NAME=AXIS:DIM splits values by name");
+  return std::nullopt;
+}
+
+}  // namespace rlxc
