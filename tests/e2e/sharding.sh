@@ -37,6 +37,12 @@ grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/au
   fail "1000 bytes are enough"
 grep -q 'RLX0230.*no strategy fits 1000 bytes.*tensor over d needs.*data over d needs' "$TMPDIR/error" || fail "auto: $(cat "$TMPDIR/error")"
 
+# A part of a gathered value is computed in it.
+columns="--bind batch=4 --mesh model=2 --shard fc2.*=model:1"
+"$RLXC" run $mlp --random $columns > "$TMPDIR/said" 2>&1 || fail "columns: $(cat "$TMPDIR/said")"
+"$RLXC" compile $mlp $columns -q -o "$TMPDIR/columns" || fail "columns"
+grep -q '|| gather_from_end(' "$TMPDIR/columns/kernels/cpu/"*.c || fail "columns: the part is elsewhere"
+
 "$RLXC" compile $mlp $mixed -q -o "$TMPDIR/out" 2> "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
 grep -q '"devices": 4' "$TMPDIR/out/sharding.json" || fail "sharding.json"
 grep -q 'over model' "$TMPDIR/out/sharding.txt" || fail "$(cat "$TMPDIR/out/sharding.txt")"
@@ -57,6 +63,8 @@ refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=mode
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
 refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target cuda --emit kernels
 
+"$RLXC" compile $bert --mesh model=2 --parallel tensor -q -o "$TMPDIR/bert" || fail "bert"
+
 # Faults. The package runs four ranks.
 cd "$TMPDIR/out/kernels/cpu"
 make -s run CFLAGS=-O1 > "$TMPDIR/said" 2>&1 || fail "make: $(cat "$TMPDIR/said")"
@@ -70,24 +78,32 @@ grep -q 'runs on 4 ranks' "$TMPDIR/said" || fail "three ranks: $(cat "$TMPDIR/sa
 head -c 100 whole > "$weights"
 ranks -n 4 ./run zero && fail "weights cut short"
 grep -q 'failed; all ranks end' "$TMPDIR/said" || fail "weights: $(cat "$TMPDIR/said")"
-mv whole "$weights"
 
-# A rank that is killed, and one that stops, end all within 10 seconds.
-ended() {  # words, seconds, what rank 2 does before the model
+# Faults of one rank of two end both within 10 seconds.
+cd "$TMPDIR/bert/kernels/cpu"
+make -s run CFLAGS=-O0 > "$TMPDIR/said" 2>&1 || fail "make: $(cat "$TMPDIR/said")"
+head -c 256 /dev/zero > zero
+ranks -n 2 ./run zero zero || fail "two ranks: $(cat "$TMPDIR/said")"
+mkdir short
+cp run zero short
+head -c 1000 bert.weights > short/bert.weights
+ended() {  # words, what rank 1 does before the model
   local began=$SECONDS
-  RLXC_TIMEOUT=$2 ranks -n 4 sh -c "[ \$OMPI_COMM_WORLD_RANK != 2 ] || $3; exec ./run zero" && fail "$3: passes"
-  [ $((SECONDS - began)) -le 10 ] || fail "$3: took $((SECONDS - began)) s"
-  grep -q "$1" "$TMPDIR/said" || fail "$3: $(cat "$TMPDIR/said")"
+  export RLXC_TIMEOUT=4
+  ranks -n 2 sh -c "[ \$OMPI_COMM_WORLD_RANK != 1 ] || $2; exec ./run zero zero" && fail "$2: passes"
+  [ $((SECONDS - began)) -le 10 ] || fail "$2: took $((SECONDS - began)) s"
+  grep -q "$1" "$TMPDIR/said" || fail "$2: $(cat "$TMPDIR/said")"
 }
-ended 'signal 9' 5 'kill -9 \$\$'
-ended 'has not started in time\|has not answered' 4 'sleep 60'
+ended 'non-zero exit code\|signal' 'kill -9 \$\$'
+ended 'has not started in time\|has not answered' 'sleep 60'
+ended 'rank 1 (model=1): failed' 'cd short'
 
 # A rank reads the bytes of its slices.
 if command -v strace > /dev/null && strace true 2> /dev/null; then
-  ranks -n 4 sh -c 'exec strace -f -y -e trace=pread64 -o trace.$OMPI_COMM_WORLD_RANK ./run zero' || fail "strace: $(cat "$TMPDIR/said")"
-  slices=$(sed -n '/"slices"/,/^    \]/s/.*"bytes": \([0-9]*\), "whole_bytes".*/\1/p' "$TMPDIR/out/sharding.json" | awk '{s += $1} END {print s + 0}')
-  for rank in 0 1 2 3; do
-    read=$(grep "pread64(.*$(basename "$weights")" trace.$rank | sed 's/.*= //' | awk '{s += $1} END {print s + 0}')
-    [ "$read" = "$slices" ] || fail "rank $rank reads $read bytes of slices of $slices"
+  ranks -n 2 sh -c 'exec strace -f -y -e trace=pread64 -o trace.$OMPI_COMM_WORLD_RANK ./run zero zero' || fail "strace: $(cat "$TMPDIR/said")"
+  slices=$(sed -n 's/.*{"name": .*"bytes": \([0-9]*\), "whole_bytes".*/\1/p' "$TMPDIR/bert/sharding.json" | awk '{s += $1} END {print s + 0}')
+  for rank in 0 1; do
+    read=$(grep 'pread64(.*\.weights' trace.$rank | sed 's/.*= //' | awk '{s += $1} END {print s + 0}')
+    [ "$slices" -gt 0 ] && [ "$read" = "$slices" ] || fail "rank $rank reads $read bytes, its slices have $slices"
   done
 fi
