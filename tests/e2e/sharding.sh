@@ -37,11 +37,21 @@ grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/au
   fail "1000 bytes are enough"
 grep -q 'RLX0230.*no strategy fits 1000 bytes.*tensor over d needs.*data over d needs' "$TMPDIR/error" || fail "auto: $(cat "$TMPDIR/error")"
 
-# A part of a gathered value is computed in it.
-columns="--bind batch=4 --mesh model=2 --shard fc2.*=model:1"
-"$RLXC" run $mlp --random $columns > "$TMPDIR/said" 2>&1 || fail "columns: $(cat "$TMPDIR/said")"
-"$RLXC" compile $mlp $columns -q -o "$TMPDIR/columns" || fail "columns"
-grep -q '|| gather_from_end(' "$TMPDIR/columns/kernels/cpu/"*.c || fail "columns: the part is elsewhere"
+# A part of a gathered output is computed in it.
+cat > "$TMPDIR/head.txt" <<'END'
+module "head" mir {
+graph @main {
+  %0 = input "x" : f32[16,4]
+  %1 = param {data = dense [1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8, 0, 1, 0, 2, 0, 3, 0, 4, 1, 0, 2, 0, 3, 0, 4, 0]} "w" : f32[4,8]
+  %2 = matmul(%0, %1) : f32[16,8]
+  return %2 "y"
+}
+}
+END
+columns="--mesh model=4 --shard w=model:1"
+"$RLXC" run "$TMPDIR/head.txt" --random $columns > "$TMPDIR/said" 2>&1 || fail "columns: $(cat "$TMPDIR/said")"
+"$RLXC" compile "$TMPDIR/head.txt" $columns -q -o "$TMPDIR/columns" || fail "columns"
+grep -q '|| gather_from_end(' "$TMPDIR/columns/kernels/cpu/head.c" || fail "columns: the part is elsewhere"
 
 "$RLXC" compile $mlp $mixed -q -o "$TMPDIR/out" 2> "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
 grep -q '"devices": 4' "$TMPDIR/out/sharding.json" || fail "sharding.json"
