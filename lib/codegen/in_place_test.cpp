@@ -32,7 +32,8 @@ class Cases {
     std::vector<ValueId> operands;
     for (const Type& t : types) {
       const ValueId x = b_.input("x" + std::to_string(inputs_.size()), t);
-      inputs_.push_back(eval::random_value(*m_, t, {}, inputs_.size(), {.low = -2, .high = 2, .int_low = 0, .int_high = 2}));
+      if (op == OpKind::FusedRopeAppend && t.dtype == DType::I64) inputs_.push_back(rows(t));
+      else inputs_.push_back(eval::random_value(*m_, t, {}, inputs_.size(), {.low = -2, .high = 2, .int_low = 0, .int_high = 2}));
       operands.push_back(t.dtype == DType::I64 ? x : b_.unary(OpKind::Neg, x));
     }
     const NodeId n = b_.create_node(op, operands, std::move(attrs));
@@ -73,6 +74,14 @@ class Cases {
   }
 
  private:
+  // Rows [B,1,S,1] of a cache: 1, 2, ... of each batch.
+  eval::HostValue rows(const Type& t) const {
+    std::vector<int64_t> sizes, numbers;
+    for (Dim d : t.dims) sizes.push_back(d.size());
+    for (int64_t i = 0; i < sizes[0] * sizes[2]; ++i) numbers.push_back(1 + i % sizes[2]);
+    return {TypeKind::Tensor, make_data(DType::I64, sizes, numbers), {}};
+  }
+
   std::unique_ptr<Module> m_ = std::make_unique<Module>();
   Diagnostics d_;
   Builder b_;
@@ -215,4 +224,23 @@ TEST_CASE("an operand that the operation reads in another way too is not overwri
   const Graph& g = lir->module->main();
   for (NodeId n : g.nodes())
     if (g.op(n) == OpKind::FusedMatMulBiasAct) CHECK_FALSE(lir->plans[0].slot[g.result(n).raw].in_place);
+}
+
+TEST_CASE("caches are written in place, and queries rotated beside them") {
+  Cases c;
+  const auto rope = [](int64_t rotated, RopeStyle style) { return RopeAttrs{.n_rot = rotated, .style = style}; };
+  for (const int64_t length : {1, 5})
+    for (const int64_t width : {6, 16, 64}) {
+      const auto heads = [&](int64_t n, int64_t rows) { return f32({2, n, rows, width}); };
+      const Type at = tensor_type(DType::I64, {1, 1, length, 1}), half = f32({length, Dim(width / 2)}),
+                 whole = f32({length, width});
+      for (const RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
+        for (const Type& table : {half, whole})
+          c.add(OpKind::FusedRopeAppend, rope(0, style),
+                {heads(4, length), heads(2, length), heads(2, length), table, table, heads(2, 9), heads(2, 9), at}, 2);
+      const Type part = f32({length, 2}), each = tensor_type(DType::I64, {2, 1, length, 1});
+      c.add(OpKind::FusedRopeAppend, rope(4, RopeStyle::NeoX),
+            {heads(3, length), heads(1, length), f32({2, 1, length, 3}), part, part, heads(1, 9), f32({2, 1, 9, 3}), each}, 2);
+    }
+  c.check();
 }

@@ -10,8 +10,13 @@ struct IndexRow {
   uint32_t data, indices;  // operands
 };
 constexpr IndexRow kIndices[] = {
-    {OpKind::Gather, 0, 1},          {OpKind::GatherElements, 0, 1}, {OpKind::GatherNd, 0, 1},
-    {OpKind::ScatterElements, 0, 1}, {OpKind::ScatterNd, 0, 1},      {OpKind::GroupedMatMul, 1, 2},
+    {OpKind::Gather, 0, 1},
+    {OpKind::GatherElements, 0, 1},
+    {OpKind::GatherNd, 0, 1},
+    {OpKind::ScatterElements, 0, 1},
+    {OpKind::ScatterNd, 0, 1},
+    {OpKind::GroupedMatMul, 1, 2},
+    {OpKind::FusedRopeAppend, kRopeAppendCaches, kRopeAppendCaches + 2},
 };
 
 // Returns the axes of the data that an index tuple addresses.
@@ -27,6 +32,7 @@ std::vector<size_t> indexed_axes(const Node& node) {
     case OpKind::ScatterNd: return from(0);
     case OpKind::ScatterElements: return {static_cast<size_t>(node.attrs<ScatterAttrs>().axis)};
     case OpKind::GroupedMatMul: return {0};
+    case OpKind::FusedRopeAppend: return {2};
     default: return {static_cast<size_t>(node.attrs<AxisAttrs>().axis)};
   }
 }

@@ -21,7 +21,7 @@ struct InPlace {
 struct LoweringRow {
   OpKind op = OpKind::Input;
   LowerFn lower = nullptr;
-  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops use a trait instead
+  std::array<InPlace, 3> in_place = {};  // by result; elementwise ops use a trait instead
   PrepackFn prepack = nullptr;
 };
 constexpr LoweringRow kTable[] = {
@@ -35,6 +35,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Concat, lower_concat},
     {OpKind::FusedSwiGLU, lower_swiglu},
     {OpKind::Rope, lower_rope, {{{0b1}}}},
+    {OpKind::FusedRopeAppend, lower_rope_append, {{{}, {0b100000}, {0b1000000}}}},
     {OpKind::ElementwiseRegion, lower_region},
     {OpKind::Where, lower_elementwise},
     {OpKind::Cast, lower_cast},

@@ -2,7 +2,6 @@
 #include "codegen/lower_blocked.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/map.h"
-#include "kernel/builders/row.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -138,107 +137,6 @@ bool lower_swiglu(Node& node) {
   Operand y = s.out();
   auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {gated(v[0], v[1], a.act)}; };
   kernel::build_map(s.builder(), {shape, {up, gate}, {y}, body}, node.mapping());
-  s.finish();
-  return true;
-}
-
-// Rotates pairs of elements. Elements from n_rot on are copied.
-bool lower_rope(Node& node) {
-  const auto& a = node.attrs<RopeAttrs>();
-  DimTable& t = node.table();
-  // Index space: batch, heads, positions, and within a head.
-  const auto x = node.dims(0);
-  const bool packed = a.layout == AttentionLayout::Packed, heads_first = a.layout == AttentionLayout::BHSD;
-  const Dim head_dim = packed ? Dim(a.head_dim) : x[3];
-  const Dim heads = packed ? t.floor_div(x[2], head_dim) : x[heads_first ? 1 : 2];
-  const Dim seq = x[heads_first ? 2 : 1];
-  const Dim rotated = a.n_rot ? Dim(a.n_rot) : head_dim, half = t.floor_div(rotated, Dim(2));
-  const bool halves = a.style == RopeStyle::NeoX;
-
-  auto strides = [&](Scope& s, const Dims& own, int64_t step) -> Dims {
-    if (packed) return {own[0], s.size(head_dim), own[1], step};
-    return {own[0], own[heads_first ? 1 : 2], own[heads_first ? 2 : 1], step};
-  };
-  {
-    Scope s(node);
-    const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, half});
-    const int64_t step = halves ? 1 : 2;
-    const Index second = halves ? s.size(half) : Index(1);
-    auto part = [&](Operand o, const std::string& name, const Index& offset) {
-      o.name = name;
-      o.strides = strides(s, o.strides, step);
-      o.offset = offset;
-      return o;
-    };
-    // Tables [..., seq, half or rotated]. Leading axes are batch, then heads.
-    auto table = [&](size_t i, const std::string& name, bool of_second) {
-      Operand o = s.in(i);
-      o.name = name;
-      const auto d = node.dims(i);
-      Dims wide(4, 0);
-      auto put = [&](size_t axis, size_t own) {
-        if (!(d[own] == 1)) wide[axis] = o.strides[own];
-      };
-      wide[3] = 1;
-      if (d.size() >= 2) put(2, d.size() - 2);
-      if (d.size() == 3) put(0, 0);
-      if (d.size() == 4) {
-        put(0, 0);
-        put(1, 1);
-      }
-      if (!halves && !t.equal(d.back(), half)) wide[3] = 2;
-      if (d.back() == 1) wide[3] = 0;
-      else if (of_second && !t.equal(d.back(), half)) o.offset = second;  // a full-width table has the angles of both elements
-      o.strides = wide;
-      return o;
-    };
-    Operand x0 = part(s.in(0), "first", 0), x1 = part(s.in(0), "second", second);
-    Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
-            s1 = table(2, "sine_second", true);
-    if (node.has(3)) {
-      if (!t.equal(rotated, head_dim)) return node.fail("only heads that are rotated whole can be normalised");
-      auto gamma = [&](const std::string& name, const Index& offset) {
-        Operand o = s.in(3);
-        const Dims own = o.strides;
-        o.name = name;
-        o.strides = {0, node.dims(3).size() == 2 ? own[0] : Index(0), 0, step};
-        o.offset = offset;
-        return o;
-      };
-      kernel::RotateNormSpec spec;
-      spec.rows = {space[0], space[1], space[2]};
-      spec.pairs = space[3];
-      spec.eps = a.eps;
-      spec.x[0] = x0;
-      spec.x[1] = x1;
-      spec.cosine[0] = c0;
-      spec.sine[0] = s0;
-      spec.cosine[1] = c1;
-      spec.sine[1] = s1;
-      spec.gamma[0] = gamma("gamma_first", 0);
-      spec.gamma[1] = gamma("gamma_second", second);
-      spec.y[0] = part(s.out(), "y_first", 0);
-      spec.y[1] = part(s.out(), "y_second", second);
-      kernel::build_rotate_norm(s.builder(), spec, node.mapping());
-      s.finish();
-      return true;
-    }
-    Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
-    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
-      return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]};
-    };
-    kernel::build_map(s.builder(), {space, {x0, x1, c0, s0, c1, s1}, {y0, y1}, body}, node.mapping());
-    s.finish();
-  }
-  const Dim rest = t.sub(head_dim, rotated);
-  if (t.constant_value(rest) == 0) return true;
-  Scope s(node, "rest");
-  const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
-  Operand from = s.in(0), to = s.out();
-  from.strides = strides(s, from.strides, 1);
-  to.strides = strides(s, to.strides, 1);
-  from.offset = to.offset = s.size(rotated);
-  kernel::build_map(s.builder(), {space, {from}, {to}, identity}, node.mapping());
   s.finish();
   return true;
 }

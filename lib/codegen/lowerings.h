@@ -30,6 +30,7 @@ bool lower_tile(Node&);
 bool lower_concat(Node&);
 bool lower_swiglu(Node&);
 bool lower_rope(Node&);
+bool lower_rope_append(Node&);
 
 bool lower_elementwise(Node&);
 bool lower_cast(Node&);

@@ -9,12 +9,16 @@
 #include "commands/check_run.h"
 #include "commands/layer_search.h"
 #include "driver/compile.h"
+#include "driver/config_files.h"
 #include "driver/limits.h"
 #include "driver/load.h"
 #include "driver/pipeline.h"
 #include "eval/equivalence.h"
 #include "eval/value.h"
+#include "eval/weight_value.h"
 #include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/quantise/scalable_norms.h"
 #include "passes/quantise/tensor_names.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
@@ -36,6 +40,8 @@ struct Tap {
   QuantizationNoise noise;
 };
 
+using ChannelScales = decltype(CalibrationRecord::channel_scales);
+
 enum class Round : uint8_t { Range, Distribution, Noise };
 
 uint64_t key(GraphId g, ValueId v) { return uint64_t{g.raw} << 32 | v.raw; }
@@ -50,7 +56,7 @@ std::optional<int64_t> channel_axis(const Graph& g, NodeId n, size_t i) {
 
 class Calibration {
  public:
-  explicit Calibration(const Module& m) {
+  Calibration(const Module& m, ChannelScales channel_scales) : channel_scales_(std::move(channel_scales)) {
     each_tensor(m, [&](GraphId id, ValueId v, const std::string& name) {
       const Graph& g = m.graph(id);
       if (!is_float(g.dtype(v))) return;
@@ -99,6 +105,9 @@ class Calibration {
   // The record in which these layers are float: a tensor is in it if another layer reads it.
   CalibrationRecord record(const std::vector<bool>& is_float) const {
     CalibrationRecord out;
+    out.channel_scales = channel_scales_;
+    for (size_t i = 0; i < layers_.size(); ++i)
+      if (is_float[i]) out.float_layers.push_back(layers_[i].name);
     for (size_t i : quantised(is_float)) out.entries.emplace_back(taps_[i].name, *taps_[i].entry);
     return out;
   }
@@ -157,6 +166,7 @@ class Calibration {
   }
 
  private:
+  ChannelScales channel_scales_;
   std::vector<Tap> taps_;
   std::vector<Layer> layers_;
   std::unordered_map<uint64_t, size_t> index_;
@@ -183,9 +193,11 @@ class Trials {
     note_stage("calibrate: model " + std::to_string(++tried_));
     CompileOptions plain = o_;
     plain.calibration_file.clear();
+    plain.weights.clear();
     Diagnostics d(o_.input);
     auto model = load_model(plain, d);
     PassOptions passes = passes_;
+    passes.weight_cast = record.weights;
     passes.calibration = std::move(record);
     Compiled done;
     if (!model || !lower_interface(*model->module, target_.name, plain, d) ||
@@ -227,6 +239,138 @@ class Trials {
   Diagnostics& d_;
   int tried_ = 0;
 };
+
+// Scales of the channels of norms by which `share` of their range moves to the weights that read them:
+// max|x|^share / max|w|^(1-share) (Xiao et al., "SmoothQuant", 2022). Channels of zeros keep their scale.
+std::optional<ChannelScales> smoothing(const Module& m, std::span<const DataSet> samples, double share,
+                                       const eval::Options& limits, Diagnostics& d) {
+  std::unordered_map<uint64_t, std::vector<double>> largest;  // of each channel of a norm
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (const ScalableNorm& s : scalable_norms(g))
+      largest[key(g.id(), g.result(s.norm))].resize(static_cast<size_t>(*match::size_at(g, g.result(s.norm), -1)));
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    note_stage("calibrate: ranges of channels, sample " + std::to_string(i + 1) + " of " + std::to_string(samples.size()));
+    eval::Options options = limits;
+    options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
+      const auto found = largest.find(key(g.id(), v));
+      if (found == largest.end()) return;
+      const std::vector<double> x = eval::numbers(value);
+      for (size_t k = 0; k < x.size(); ++k) {
+        double& most = found->second[k % found->second.size()];
+        if (std::isfinite(x[k])) most = std::max(most, std::fabs(x[k]));
+      }
+    };
+    if (!eval::evaluate(m, samples[i].inputs, d, options)) return std::nullopt;
+  }
+  std::unordered_map<uint64_t, std::vector<double>> scales;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (const ScalableNorm& s : scalable_norms(g)) {
+      const std::vector<double>& x = largest[key(g.id(), g.result(s.norm))];
+      std::vector<double> w(x.size());
+      bool known = true;
+      for (NodeId n : s.matmuls) {
+        const auto data = eval::weight_value(m, g, g.operand(n, 1));
+        known = known && data;
+        const bool rows_of_k = g.attrs<MatMulAttrs>(n).trans_b;
+        for (int64_t e = 0; known && e < data->elements(); ++e) {
+          double& most = w[static_cast<size_t>(rows_of_k ? e % data->dims[1] : e / data->dims[1])];
+          most = std::max(most, std::fabs(element_as_double(*data, e)));
+        }
+      }
+      if (!known) continue;
+      std::vector<double> each(x.size(), 1);
+      for (size_t k = 0; k < x.size(); ++k) {
+        const double v = std::pow(x[k], share) / std::pow(w[k], 1 - share);
+        if (v > 0 && std::isfinite(v)) each[k] = static_cast<double>(static_cast<float>(v));
+      }
+      scales.emplace(key(g.id(), g.result(s.norm)), std::move(each));
+    }
+  }
+  ChannelScales out;
+  each_tensor(m, [&](GraphId g, ValueId v, const std::string& name) {
+    if (const auto found = scales.find(key(g, v)); found != scales.end()) out.emplace_back(name, std::move(found->second));
+  });
+  return out;
+}
+
+// Runs migrate_scales on the module, which then has the tensors that a compile with the record quantises.
+bool migrate(Module& m, const ChannelScales& scales, const TargetTraits& target, PassOptions passes, Diagnostics& d) {
+  passes.calibration = CalibrationRecord{{}, {}, scales, {}};
+  std::vector<Decision> decisions;
+  std::vector<PrecisionNote> notes;
+  PassContext context{target, passes, d, decisions, notes};
+  migrate_scales(m, context);
+  return d.ok();
+}
+
+// The matmuls that a compile with these weights makes DequantMatMul.
+std::vector<std::string> weight_layers(const Module& m) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::MatMul && g.rank(g.operand(n, 1)) == 2 && match::is_weight(g, g.operand(n, 1)))
+        names.emplace_back(g.label(n).bytes());
+  }
+  return names;
+}
+
+constexpr int64_t kGroupSizes[] = {128, 64, 32, 16};
+
+// Finds the largest group of weights that share a scale, and the layers that stay float if the smallest is not accurate enough.
+std::optional<Calibrated> accurate_weights(const Module& m, const CompileOptions& o, const CalibrateRequest& request,
+                                           Trials& trials, size_t samples, Diagnostics& d) {
+  const auto given = weight_cast_from(o.weights);
+  const std::vector<std::string> layers = weight_layers(m);
+  std::vector<int64_t> sizes(std::begin(kGroupSizes), std::end(kGroupSizes));
+  if (given->block != 0) sizes = {given->block};
+  if (request.accuracy == 0 && request.check.empty()) {
+    d.error(Code::BadFlag, "--weights of a record needs --accuracy or --check", {},
+            "rlxc compile --weights quantises all layers");
+    return std::nullopt;
+  }
+  const auto candidate = [&](int64_t size, const std::vector<bool>& kept) {
+    Calibrated c;
+    c.record.weights = given;
+    c.record.weights->block = size;
+    c.weights = o.weights.substr(0, o.weights.find(':')) + ":" + std::to_string(size);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (kept[i]) c.record.float_layers.push_back(layers[i]);
+      c.layers.push_back({layers[i], {}, {}, {}, kept[i]});
+    }
+    return c;
+  };
+  const std::vector<bool> none(layers.size());
+  std::optional<Calibrated> best;
+  for (int64_t size : sizes) {
+    Calibrated c = candidate(size, none);
+    const auto good = trials.good(c);
+    if (!good) return std::nullopt;
+    if (*good) {
+      best = std::move(c);
+      break;
+    }
+  }
+  if (!best) {
+    std::vector<double> alone(layers.size());
+    for (size_t i = 0; i < layers.size(); ++i) {
+      std::vector<bool> others(layers.size(), true);
+      others[i] = false;
+      const auto cosine = trials.cosine(candidate(sizes.back(), others).record, std::min<size_t>(samples, 1));
+      if (!cosine) return std::nullopt;
+      alone[i] = *cosine;
+    }
+    const auto kept = layers_to_keep(alone, [&](const std::vector<bool>& k) { return trials.good(candidate(sizes.back(), k)); });
+    if (!kept) return std::nullopt;
+    best = candidate(sizes.back(), *kept);
+    for (size_t i = 0; i < layers.size(); ++i) best->layers[i].cosine = alone[i];
+  }
+  best->accuracy = trials.cosine(best->record, samples);
+  return best->accuracy ? std::move(best) : std::nullopt;
+}
 
 // Finds the layers that stay float.
 std::optional<Calibrated> accurate(const Calibration& calibration, Trials& trials, size_t samples) {
@@ -279,6 +423,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   // Run the passes that precede quantisation, which makes the tensors match those it will see.
   CompileOptions before = o;
   before.calibration_file.clear();
+  before.weights.clear();
   const TargetTraits* target = find_target(o.targets.empty() ? "cpu" : o.targets[0]);
   if (!target) {
     d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\"");
@@ -288,13 +433,17 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   if (!forms) return std::nullopt;
   for (DataSet& s : samples)
     if (forms->bytes && !strings_to_bytes(s, d)) return std::nullopt;
-  const auto pass_opts = pass_options(before, d);
+  if (!o.weights.empty() && request.smooth > 0) {
+    d.error(Code::BadFlag, "--smooth is for 8-bit activations, and --weights quantises weights alone");
+    return std::nullopt;
+  }
+  if (!pass_options(o, d)) return std::nullopt;
+  auto pass_opts = pass_options(before, d);
   if (!pass_opts) return std::nullopt;
   before.stop_before = "quantise";
   Compiled done;
   if (!optimise(m, *target, before, *pass_opts, {}, &done, d)) return std::nullopt;
 
-  Calibration calibration(m);
   eval::EquivalenceOptions random;
   random.range = {-3, 3, 0, 3};
   random.evaluation.bindings = o.bind;
@@ -306,6 +455,27 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     return std::nullopt;
   }
   std::vector<ReferenceRun> references;
+  if (!o.weights.empty()) {
+    for (DataSet& s : samples) {
+      auto outputs = eval::evaluate(m, s.inputs, d, evaluation_limits(before));
+      if (!outputs) return std::nullopt;
+      references.push_back({std::move(s), std::move(*outputs)});
+    }
+    Trials trials(o, request, *target, *pass_opts, references, d);
+    auto out = accurate_weights(m, o, request, trials, references.size(), d);
+    if (out) out->model = model->content_hash;
+    return out;
+  }
+  ChannelScales channel_scales;
+  if (request.smooth > 0) {
+    auto found = smoothing(m, samples, request.smooth, evaluation_limits(before), d);
+    if (!found) return std::nullopt;
+    channel_scales = std::move(*found);
+    if (channel_scales.empty())
+      d.warning(Code::BadCalibration, "--smooth changes nothing: no norm is read by matmuls with constant weights alone");
+    if (!migrate(m, channel_scales, *target, *pass_opts, d)) return std::nullopt;
+  }
+  Calibration calibration(m, std::move(channel_scales));
   for (Round round : {Round::Range, Round::Distribution, Round::Noise}) {
     if (round == Round::Noise) calibration.choose(*method, request, d);
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -361,6 +531,16 @@ std::string calibration_json(const Calibrated& c) {
       out.end_object();
     }
     out.end_object();
+    if (!c.weights.empty()) out.key("weights").string(c.weights);
+    if (!c.record.channel_scales.empty()) {
+      out.key("channel_scales").begin_object();
+      for (const auto& [name, scales] : c.record.channel_scales) {
+        out.key(name).begin_array(JsonLayout::Line);
+        for (double s : scales) out.number(s);
+        out.end_array();
+      }
+      out.end_object();
+    }
     if (c.accuracy) out.key("cosine").number(rounded(*c.accuracy, 6));
     out.key("layers").begin_array();
     for (const CalibratedLayer& l : c.layers) {
@@ -388,7 +568,8 @@ std::string calibration_text(const Calibrated& c) {
     floats += l.is_float;
   }
   std::ranges::stable_sort(worst, {}, [&](const CalibratedLayer* l) { return std::pair(!l->is_float, harm(*l)); });
-  std::string out = std::to_string(c.layers.size() - floats) + " of " + std::to_string(c.layers.size()) + " layers quantised";
+  std::string out = std::to_string(c.layers.size() - floats) + " of " + std::to_string(c.layers.size()) + " layers quantised" +
+                    (c.weights.empty() ? "" : ", weights in " + c.weights);
   if (c.accuracy) out += "; least cosine of the outputs " + report::fixed(*c.accuracy, 6);
   out += "\n";
   report::Table table({"layer", "dB of the operands", "cosine alone", "type"});
@@ -396,7 +577,10 @@ std::string calibration_text(const Calibrated& c) {
     const CalibratedLayer& l = *worst[i];
     std::string both;
     for (const auto& sqnr : l.sqnr) both += (both.empty() ? "" : " ") + (sqnr ? report::fixed(*sqnr, 1) : "exact");
-    table.add({ForeignText(l.name).line(), both, l.cosine ? report::fixed(*l.cosine, 6) : "-", l.is_float ? "float" : "i8"});
+    table.add({ForeignText(l.name).line(), both, l.cosine ? report::fixed(*l.cosine, 6) : "-",
+               l.is_float          ? "float"
+               : c.weights.empty() ? "i8"
+                                   : c.weights});
   }
   table.print(&out);
   if (worst.size() > std::max(kWorst, floats))

@@ -22,6 +22,7 @@ struct Calibrated {
   CalibrationRecord record;
   std::vector<std::optional<double>> sqnr;  // of each entry of the record, in dB; nullopt: exact
   std::vector<CalibratedLayer> layers;      // in the order of execution
+  std::string weights;                      // type and group size of constant weights, if only these are quantised
   std::optional<double> accuracy;           // least cosine of the outputs over all samples; with a search
   std::string model;                        // hash of the file, LoadedModel::content_hash
 };
@@ -33,6 +34,10 @@ struct Calibrated {
 // With `accuracy` or `check`, layers stay float until every output is close enough to that of the float model on all samples, or
 // the check passes; the record then has the operands of the other layers. A candidate is the optimised model in the reference
 // evaluator; for the check it is written to the output file.
+//
+// With `smooth`, ranges of the channels of norms move to the weights of the matmuls that read them, before all this. With weights
+// (options.weights) the record has no tensors: it says in which type and group size constant weights of matmuls are stored, the
+// largest group that is accurate enough, and which layers stay float.
 std::optional<Calibrated> calibrate(const CompileOptions&, const CalibrateRequest&, Diagnostics&);
 
 // The record as JSON. Deterministic.

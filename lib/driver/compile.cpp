@@ -1,7 +1,6 @@
 #include "driver/compile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 
 #include "backend/backend.h"
@@ -51,22 +50,6 @@ bool find_passes(std::span<const std::string_view> names, std::vector<const Pass
             close ? "did you mean " + std::string(*close) + "?" : "`rlxc list passes` shows them");
   }
   return d.ok();
-}
-
-// Parses --weights TYPE[:BLOCK].
-std::optional<CastConfig> weight_cast_from(std::string_view s) {
-  constexpr std::pair<std::string_view, DType> kTypes[] = {
-      {"int8", DType::I8}, {"int4", DType::I4}, {"fp8-e4m3", DType::F8E4M3FN}, {"fp8-e5m2", DType::F8E5M2}};
-  const size_t colon = s.find(':');
-  for (const auto& [name, dtype] : kTypes) {
-    if (name != s.substr(0, colon)) continue;
-    CastConfig c{dtype, 0, false, false};
-    if (colon == std::string_view::npos) return c;
-    const auto [end, error] = std::from_chars(s.data() + colon + 1, s.data() + s.size(), c.block);
-    if (error != std::errc() || end != s.data() + s.size() || c.block < 1 || c.block > 1 << 20) return std::nullopt;
-    return c;
-  }
-  return std::nullopt;
 }
 
 // Returns the operand type of matmuls for an 8-bit precision.
@@ -200,6 +183,7 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
   if (!o.calibration_file.empty()) {
     CalibrationRecord record;
     if (!read_calibration(o.calibration_file, &record, d)) return std::nullopt;
+    if (o.weights.empty() && record.weights) p.weight_cast = record.weights;
     p.calibration = std::move(record);
   }
   return p;

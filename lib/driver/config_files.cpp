@@ -1,6 +1,7 @@
 #include "driver/config_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "driver/json_file.h"
@@ -71,6 +72,21 @@ bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Dia
   return d.ok();
 }
 
+std::optional<CastConfig> weight_cast_from(std::string_view s) {
+  constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"int8", DType::I8}, {"int4", DType::I4}, {"fp8-e4m3", DType::F8E4M3FN}, {"fp8-e5m2", DType::F8E5M2}};
+  const size_t colon = s.find(':');
+  for (const auto& [name, dtype] : kTypes) {
+    if (name != s.substr(0, colon)) continue;
+    CastConfig c{dtype, 0, false, false};
+    if (colon == std::string_view::npos) return c;
+    const auto [end, error] = std::from_chars(s.data() + colon + 1, s.data() + s.size(), c.block);
+    if (error != std::errc() || end != s.data() + s.size() || c.block < 1 || c.block > 1 << 20) return std::nullopt;
+    return c;
+  }
+  return std::nullopt;
+}
+
 bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnostics& d) {
   const auto j = read_json_object(path, "rlxc-calibration", d);
   if (!j) return false;
@@ -107,6 +123,28 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
     e.zero_points.resize(e.scales.size());
     out->entries.emplace_back(name, std::move(e));
   }
+  const auto layers = j->value("layers", json::array());
+  for (const json& l : layers.is_array() ? layers : json::array()) {
+    if (!l.is_object() || !l.contains("name") || !l["name"].is_string()) {
+      d.error(Code::BadCalibration, path + ": a layer needs a text \"name\"");
+      continue;
+    }
+    const auto kept = l.find("float");
+    if (kept != l.end() && kept->is_boolean() && kept->get<bool>()) out->float_layers.push_back(l["name"].get<std::string>());
+  }
+  const auto scales = j->value("channel_scales", json::object());
+  if (!scales.is_object()) d.error(Code::BadCalibration, path + ": \"channel_scales\" must be an object");
+  else
+    for (const auto& item : scales.items()) {
+      std::vector<double> each;
+      for (const json& s : item.value()) each.push_back(s.is_number() ? s.get<double>() : NAN);
+      if (std::ranges::any_of(each, [](double s) { return !(s > 0) || !std::isfinite(s); }) || each.empty())
+        d.error(Code::BadCalibration, path + ": the channel scales of \"" + item.key() + "\" must be positive numbers");
+      out->channel_scales.emplace_back(item.key(), std::move(each));
+    }
+  if (const auto weights = j->find("weights"); weights != j->end())
+    if (!weights->is_string() || !(out->weights = weight_cast_from(weights->get<std::string>())))
+      d.error(Code::BadCalibration, path + ": \"weights\" must be a type and a group size, such as \"int4:32\"");
   return d.ok();
 }
 

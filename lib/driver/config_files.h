@@ -12,6 +12,8 @@ bool read_precision_map(const std::string& path, PrecisionClassMap*, Diagnostics
 // Reads names of ops ("MatMul", "matmul") or op classes ("Activation", "Binary", "Compare"), one per line ('#' starts a comment)
 // or as a JSON list.
 bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics&);
+// Parses TYPE[:GROUP SIZE], as --weights has it.
+std::optional<CastConfig> weight_cast_from(std::string_view);
 bool read_calibration(const std::string& path, CalibrationRecord*, Diagnostics&);
 // Returns the rules in the form of --shard, the last one first: of flags, later ones decide. See `rlxc schema shard-rules`.
 std::optional<std::vector<std::string>> read_shard_rules(const std::string& path, Diagnostics&);

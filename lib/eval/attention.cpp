@@ -181,34 +181,69 @@ bool eval_attention(Context& c) {
   return c.put_result(0, attention(p));
 }
 
-bool eval_rope(Context& c) {
+// Operand `x` rotated by the tables `table` and `table` + 1, of heads normalised with operand `gamma` if it is there.
+bool rotated(Context& c, size_t i, size_t table, size_t gamma, std::vector<double>* x) {
   const auto& a = c.a<RopeAttrs>();
-  const auto& d = c.dims(0);
+  const auto& d = c.dims(i);
   if (d.size() != (a.layout == AttentionLayout::Packed ? 3u : 4u))
-    return c.fail("x does not have the rank of its layout: " + show(c.t(0).dtype, d));
+    return c.fail("x does not have the rank of its layout: " + show(c.t(i).dtype, d));
   const int64_t width = a.layout == AttentionLayout::Packed ? a.head_dim : d[3];
   const int64_t n_rot = a.n_rot ? a.n_rot : width;
   if (width < 1 || n_rot < 0 || n_rot % 2 || n_rot > width || (a.layout == AttentionLayout::Packed && d[2] % width))
     return c.fail("n_rot or head_dim does not fit x");
   const HeadView v = head_view(d, a.layout, a.layout == AttentionLayout::Packed ? d[2] / width : 0);
-  const auto& table = c.dims(1);
-  if (table.empty() || c.dims(2) != table) return c.fail("the tables must have one shape");
-  const int64_t rows = table.size() > 1 ? table[table.size() - 2] : 1, columns = table.back();
-  const int64_t tables = rows * columns != 0 ? c.t(1).elements() / (rows * columns) : 0;
+  const auto& cosines = c.dims(table);
+  if (cosines.empty() || c.dims(table + 1) != cosines) return c.fail("the tables must have one shape");
+  const int64_t rows = cosines.size() > 1 ? cosines[cosines.size() - 2] : 1, columns = cosines.back();
+  const int64_t tables = rows * columns != 0 ? c.t(table).elements() / (rows * columns) : 0;
   if (columns < n_rot / 2 || (columns > n_rot / 2 && columns < n_rot) || (rows != 1 && rows < v.length) ||
       (tables != 1 && tables != v.batch && tables != v.batch * v.heads))
-    return c.fail("tables " + show(c.t(1).dtype, table) + " do not cover x " + show(c.t(0).dtype, d));
-  auto x = c.doubles(0);
-  if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
-  if (c.has(3)) normalise_heads(x, v, c.t(3), a.eps);
-  rope(x, v, c.t(1), c.t(2), n_rot, a.style);
-  return c.put_result(0, x);
+    return c.fail("tables " + show(c.t(table).dtype, cosines) + " do not cover x " + show(c.t(i).dtype, d));
+  *x = c.doubles(i);
+  if (!c.charge(4.0 * static_cast<double>(x->size()))) return false;
+  if (c.has(gamma)) normalise_heads(*x, v, c.t(gamma), a.eps);
+  rope(*x, v, c.t(table), c.t(table + 1), n_rot, a.style);
+  return true;
+}
+
+bool eval_rope(Context& c) {
+  std::vector<double> x;
+  return rotated(c, 0, 1, 3, &x) && c.put_result(0, x);
+}
+
+// Writes rows [B,H,S,D] to the cache of operand `cache` at the rows `at`, which repeat if there is one batch of them.
+bool append_rows(Context& c, const std::vector<double>& x, size_t fresh, size_t cache, const std::vector<int64_t>& at,
+                 std::vector<double>* y) {
+  const auto &d = c.dims(fresh), &room = c.dims(cache);
+  *y = c.doubles(cache);
+  if (!c.charge(static_cast<double>(x.size() + y->size()))) return false;
+  const auto batches = static_cast<int64_t>(at.size()) / std::max<int64_t>(1, d[2]);
+  for (int64_t b = 0; b < d[0]; ++b)
+    for (int64_t s = 0; s < d[2]; ++s) {
+      int64_t row = at[static_cast<size_t>((batches == 1 ? 0 : b) * d[2] + s)];
+      if (row < -room[2] || row >= room[2])
+        return c.fail("row " + std::to_string(row) + " is outside of a cache of " + std::to_string(room[2]));
+      row += row < 0 ? room[2] : 0;
+      for (int64_t h = 0; h < d[1]; ++h)
+        std::copy_n(x.data() + ((b * d[1] + h) * d[2] + s) * d[3], d[3], y->data() + ((b * d[1] + h) * room[2] + row) * d[3]);
+    }
+  return true;
+}
+
+bool eval_rope_append(Context& c) {
+  const size_t keys = kRopeAppendCaches, values = keys + 1;
+  const auto at = c.ints(values + 1);
+  std::vector<double> q, k, all_keys, all_values;
+  return rotated(c, 0, 3, SIZE_MAX, &q) && rotated(c, 1, 3, SIZE_MAX, &k) && append_rows(c, k, 1, keys, at, &all_keys) &&
+         append_rows(c, c.doubles(2), 2, values, at, &all_values) && c.put_result(0, q) && c.put_result(1, all_keys) &&
+         c.put_result(2, all_values);
 }
 
 }  // namespace
 
 std::span<const Entry> attention_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::Attention, eval_attention}, {OpKind::Rope, eval_rope}};
+  static constexpr Entry kTable[] = {
+      {OpKind::Attention, eval_attention}, {OpKind::Rope, eval_rope}, {OpKind::FusedRopeAppend, eval_rope_append}};
   return kTable;
 }
 

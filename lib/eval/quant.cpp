@@ -79,6 +79,28 @@ bool eval_quantize(Context& c) {
   return c.put(std::move(d));
 }
 
+// Quotients have the precision of x, so that ties are those of its division.
+bool eval_fake_quantize(Context& c) {
+  const auto& a = c.a<FakeQuantizeAttrs>();
+  auto x = c.doubles(0);
+  if (!c.charge(6.0 * static_cast<double>(x.size()))) return false;
+  const Split split = a.axis < 0 ? Split{1, 1, static_cast<int64_t>(x.size())} : split_at(c.dims(0), a.axis);
+  const auto index = [&](size_t i) { return static_cast<size_t>(static_cast<int64_t>(i) / split.inner % split.n); };
+  const auto rounded = [&](double v) { return c.t(0).dtype == DType::F64 ? v : static_cast<double>(static_cast<float>(v)); };
+  std::vector<double> scales = c.optional_doubles(1);
+  if (scales.empty()) {
+    scales.resize(static_cast<size_t>(split.n));
+    for (size_t i = 0; i < x.size(); ++i) scales[index(i)] = ops::max(scales[index(i)], std::fabs(x[i]));
+    for (double& s : scales) s = rounded(s / a.largest());
+  }
+  for (double& s : scales) s = ops::max(s, rounded(kLeastFakeScale));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double s = scales[index(i)], q = std::round(rounded(x[i] / s));
+    x[i] = (std::isnan(q) ? q : std::clamp(q, -a.largest(), a.largest())) * s;
+  }
+  return c.put_result(0, x);
+}
+
 // In the arithmetic of f32.
 bool eval_dynamic_quantize(Context& c) {
   auto x = c.doubles(0);
@@ -240,6 +262,7 @@ std::span<const Entry> quant_evaluators() {
   static constexpr Entry kTable[] = {{OpKind::Quantize, eval_quantize},
                                      {OpKind::Dequantize, eval_dequantize},
                                      {OpKind::DynamicQuantize, eval_dynamic_quantize},
+                                     {OpKind::FakeQuantize, eval_fake_quantize},
                                      {OpKind::QMatMul, eval_q_matmul},
                                      {OpKind::QConv, eval_q_conv},
                                      {OpKind::FusedQMatMul, eval_fused_q_matmul},

@@ -35,6 +35,11 @@ enum class AttentionLayout : uint8_t { BHSD, BSHD, Packed };  // [B,H,S,D], [B,S
 RLXC_ENUM(AttentionLayout, "bhsd", "bshd", "packed")
 enum class RopeStyle : uint8_t { NeoX, GptJ };  // rotate halves, rotate adjacent pairs
 RLXC_ENUM(RopeStyle, "neox", "gptj")
+enum class FakeQuantizeMode : uint8_t { PerBatch, Fixed };  // scale from the values at hand, or given
+RLXC_ENUM(FakeQuantizeMode, "per_batch", "fixed")
+// Derivative of a rounded value: 1; 1 where |x| <= limit; max(0, 1 - |x| / limit); 1 - tanh(x / scale)^2.
+enum class StraightThroughKind : uint8_t { Identity, ClippedIdentity, HardTanh, Tanh };
+RLXC_ENUM(StraightThroughKind, "identity", "clipped_identity", "hard_tanh", "tanh")
 enum class Reduction : uint8_t { None, Add, Mul, Max, Min };
 RLXC_ENUM(Reduction, "none", "add", "mul", "max", "min")
 enum class FftNorm : uint8_t { None, InverseN, Unitary };  // scale of the result: 1, 1/n, 1/sqrt(n)
@@ -223,6 +228,7 @@ struct AttentionAttrs {
                f("out_layout", self.out_layout); f("mask", self.mask); f("window", self.window); f("scale", self.scale);
                f("softcap", self.softcap); f("k_transposed", self.k_transposed); f("finite_mask", self.finite_mask);)
 };
+inline constexpr size_t kRopeAppendCaches = 5;  // first cache among the operands of FusedRopeAppend: keys, values, rows
 // x is [B,H,S,D] (bhsd), [B,S,H,D] (bshd) or [B,S,H*D] (packed, head_dim given); tables are [..., S, n_rot/2] or [..., S, n_rot].
 struct RopeAttrs {
   int64_t head_dim = 0, n_rot = 0;
@@ -265,6 +271,16 @@ struct QuantAttrs {
   bool saturate = true;  // `block` 0: per tensor or per axis
   RLXC_REFLECT(f("axis", self.axis); f("block", self.block); f("to", self.to); f("saturate", self.saturate);)
 };
+// Signed values of `bits` bits without the least one; one scale, or one per coordinate of `axis`.
+struct FakeQuantizeAttrs {
+  int64_t bits = 8, axis = -1;
+  FakeQuantizeMode mode = FakeQuantizeMode::PerBatch;
+  StraightThroughKind ste = StraightThroughKind::Identity;
+  RLXC_REFLECT(f("bits", self.bits); f("axis", self.axis); f("mode", self.mode); f("ste", self.ste);)
+
+  double largest() const { return static_cast<double>((int64_t{1} << (bits - 1)) - 1); }
+};
+inline constexpr double kLeastFakeScale = 1e-12;  // of FakeQuantize
 // An epilogue activation: a unary elementwise op with its alpha and beta. `has` is false if there is none.
 struct Epilogue {
   bool has = false;
@@ -482,7 +498,8 @@ using AttrVariant =
                  SwiGLUAttrs, IfAttrs, CustomAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs,
                  SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs,
                  StringIndexAttrs, StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs,
-                 ReduceRegionAttrs, MapKeysAttrs, DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs, CollectiveAttrs>;
+                 ReduceRegionAttrs, MapKeysAttrs, DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs, CollectiveAttrs,
+                 FakeQuantizeAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -142,6 +142,29 @@ bool infer_rope(InferContext& c) {
   return fits ? c.result(c.t(0)) : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
 }
 
+bool infer_fused_rope_append(InferContext& c) {
+  const size_t caches = kRopeAppendCaches, at = caches + 2;
+  const auto& a = c.a<RopeAttrs>();
+  for (size_t i : {size_t{0}, size_t{1}, size_t{2}, caches, caches + 1, at})
+    if (c.t(i).rank() != 4) return c.fail("q, k, v, the caches and the rows need 4 axes: " + c.show(i));
+  if (c.t(at).dtype != DType::I64) return c.fail("the rows must be i64: " + c.show(at));
+  if (a.layout != AttentionLayout::BHSD) return c.fail("the layout must be bhsd");
+  const auto &q = c.t(0).dims, &rows = c.t(at).dims;
+  for (size_t i : {size_t{1}, size_t{2}, caches, caches + 1}) {
+    if (!same_dtype(c, 0, i)) return false;
+    const auto& d = c.t(i).dims;
+    if (!require_equal(c, q[0], d[0], "batch sizes") || !require_equal(c, c.t(1).dims[1], d[1], "numbers of heads of k and v"))
+      return false;
+    if (i < caches && !require_equal(c, q[2], d[2], "lengths of q, k and v")) return false;
+    if (!require_equal(c, i == 1 || i == caches ? q[3] : c.t(2).dims[3], d[3], "sizes of heads")) return false;
+  }
+  if (!require_equal(c, c.t(caches).dims[2], c.t(caches + 1).dims[2], "rows of the caches")) return false;
+  if (!require_equal(c, q[2], rows[2], "rows and the length of k")) return false;
+  if (!(rows[0] == 1 || rows[0] == q[0]) || !(rows[1] == 1) || !(rows[3] == 1))
+    return c.fail("the rows must be [batch or 1, 1, length, 1]: " + c.show(at));
+  return c.result(c.t(0)) && c.result(c.t(caches)) && c.result(c.t(caches + 1));
+}
+
 bool infer_group_norm(InferContext& c) {
   const auto& a = c.a<GroupNormAttrs>();
   if (c.t(0).rank() < 2) return c.fail("needs [N,C,...]: " + c.show(0));
@@ -308,6 +331,17 @@ bool infer_quantize(InferContext& c) {
   if (!is_integer(c.a<QuantAttrs>().to) && bits(c.a<QuantAttrs>().to) > 8)
     return c.fail("cannot quantise to " + std::string(name(c.a<QuantAttrs>().to)));
   return c.result(c.a<QuantAttrs>().to, c.t(0).dims);
+}
+
+bool infer_fake_quantize(InferContext& c) {
+  const auto& a = c.a<FakeQuantizeAttrs>();
+  if (a.bits < 2 || a.bits > 16) return c.fail("bits must be 2..16");
+  if (a.axis < -1 || a.axis >= c.t(0).rank()) return c.fail("axis " + std::to_string(a.axis) + " is out of range");
+  if (c.has(1) != (a.mode == FakeQuantizeMode::Fixed)) return c.fail("a fixed scale needs an operand, and no other does");
+  if (!c.has(1)) return c.result(c.t(0));
+  if (!same_dtype(c, 0, 1)) return false;
+  const Dim count = a.axis < 0 ? Dim(1) : c.t(0).dims[static_cast<size_t>(a.axis)];
+  return require_equal(c, c.dims().product(c.t(1).dims), count, "numbers of scales") && c.result(c.t(0));
 }
 
 bool infer_dynamic_quantize(InferContext& c) {

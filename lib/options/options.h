@@ -165,6 +165,7 @@ struct CalibrateRequest {
   std::string method = "minmax";  // for activations: minmax, percentile, entropy, mse
   double percentile = 99.99;
   bool symmetric = false;  // ranges of activations
+  double smooth = 0;       // share of the range of a norm that moves to the weights that read it; 0: none
   double accuracy = 0;     // least cosine of the outputs; layers stay float until it is reached. 0: none
   std::string check;       // a command that judges a record by its exit code; likewise
 };
@@ -447,7 +448,7 @@ inline constexpr Option kOptions[] = {
      .choices = "f32|f16|automixed|automixed-conservative|automixed-bf16|fp8-e4m3|fp8-e5m2|mxfp8-e4m3|mxfp8-e5m2|custom:FILE",
      .in_manifest = true, .is_path = true, .help = "element types of the computation"},
     {.key = "weights", .flag = "--weights", .field = &CompileOptions::weights, .group = Group::Precision,
-     .commands = kPassCommands, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
+     .commands = kPassCommands | kCalibrate, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
     {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
      .commands = kPassCommands, .choices = "model|int8|float", .in_manifest = true,
@@ -661,6 +662,8 @@ inline constexpr Option kOptions[] = {
      .help = "percentile method: share of the values inside the range"},
     {.flag = "--symmetric", .field = &CalibrateRequest::symmetric, .commands = kCalibrate,
      .help = "ranges of activations have 0 in the middle"},
+    {.flag = "--smooth", .field = &CalibrateRequest::smooth, .commands = kCalibrate, .high = 1, .value = "SHARE",
+     .help = "move this share of the range of each channel from a norm to the weights of the matmuls after it (SmoothQuant: 0.5)"},
     {.flag = "--accuracy", .field = &CalibrateRequest::accuracy, .commands = kCalibrate, .high = 1, .value = "COSINE",
      .help = "cosine similarity to the float model that every output must reach; layers that do harm stay float"},
     {.flag = "--check", .field = &CalibrateRequest::check, .commands = kCalibrate, .value = "CMD",

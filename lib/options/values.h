@@ -58,16 +58,20 @@ struct CalibrationEntry {
   std::vector<double> scales;
   std::vector<int64_t> zero_points;
 };
-struct CalibrationRecord {
-  std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
-};
-
 // Quantization to low-precision values and scales: the largest magnitude that shares a scale becomes the largest quantized value.
 struct CastConfig {
   DType to = DType::I8;     // i8, i4 or an 8-bit float
   int64_t block = 0;        // group size along the contracted axis of a matmul; 0: the whole axis
   bool per_tensor = false;  // one scale per tensor
   bool power_of_two = false;
+};
+
+struct CalibrationRecord {
+  std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
+  std::vector<std::string> float_layers;                          // matmuls and convolutions that read unrounded values
+  std::vector<std::pair<std::string, std::vector<double>>>
+      channel_scales;                 // by name of a norm's result: divisors of its channels
+  std::optional<CastConfig> weights;  // of matmuls with constant weights
 };
 
 }  // namespace rlxc

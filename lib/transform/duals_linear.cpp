@@ -66,6 +66,12 @@ bool quantize_dual(Dual& d) {
   d.give(select(s.inside, d.t(0) / s.scale, 0.0));
   return true;
 }
+bool fake_quantize_dual(Dual& d) {
+  if (d.moves(1)) return false;
+  const Term slope = fake_quantize_slope(d.in(0), d.has(1) ? d.in(1) : d.in(0).with({}), d.attrs<FakeQuantizeAttrs>());
+  d.give(slope.valid() ? d.t(0) * slope : d.t(0));
+  return true;
+}
 bool dequantize_dual(Dual& d) {
   const Spread s = spread(d.in(0), d.in(1), d.has(2) ? d.in(2) : d.in(0).with({}), d.attrs<QuantAttrs>());
   if (!s.scale.valid()) return false;
@@ -106,6 +112,7 @@ std::span<const DualEntry> linear_duals() {
       {OpKind::Cumsum, moves_alike},
       {OpKind::Quantize, quantize_dual},
       {OpKind::Dequantize, dequantize_dual},
+      {OpKind::FakeQuantize, fake_quantize_dual},
       {OpKind::QMatMul, integer_product_dual},
       {OpKind::QConv, integer_product_dual},
   };

@@ -1,6 +1,7 @@
 // Each rule against central differences of the reference evaluator, in f64.
 #include "transform/gradients.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/rule_samples.h"
@@ -83,6 +84,7 @@ TEST_CASE("every rule agrees with differences, and every rule is tried") {
     const bool cell = op == OpKind::Lstm || op == OpKind::Gru || op == OpKind::Rnn;
     // In tests of their own.
     if (op == OpKind::Attention || cell || has_trait(op, kBody) || op == OpKind::Quantize || op == OpKind::Dequantize) continue;
+    if (op == OpKind::FakeQuantize) continue;
     if (op == OpKind::QMatMul || op == OpKind::QConv) continue;
     CHECK_MESSAGE(tried[static_cast<size_t>(k)] == (transform::find_rule(op) || transform::has_slope(op)), std::string(name(op)));
   }
@@ -182,4 +184,37 @@ TEST_CASE("the derivative of tan uses tanh, that of the exact GELU the tanh form
   const double density = std::exp(-0.5) / std::sqrt(2 * std::acos(-1.0)), below = 0.5 * (1 + std::erf(std::sqrt(0.5)));
   CHECK(slope(OpKind::Gelu, 1) == doctest::Approx(below + density).epsilon(1e-9));
   CHECK(slope(OpKind::Abs, 0) == 0);
+}
+
+TEST_CASE("gradients pass straight through FakeQuantize, by the kind of its estimate") {
+  const std::vector<double> x{0.5, -0.95, 0.26, 2, 0.1, -0.9};
+  for (const StraightThroughKind ste : {StraightThroughKind::Identity, StraightThroughKind::ClippedIdentity,
+                                        StraightThroughKind::HardTanh, StraightThroughKind::Tanh}) {
+    const FakeQuantizeAttrs a{.bits = 4, .axis = 0, .mode = FakeQuantizeMode::Fixed, .ste = ste};
+    const std::vector<double> scales{0.1, 0.4}, seed{1, 2, 3, 4, 5, 6};
+    Module m;
+    Builder b(m.main());
+    const Type t = tensor_type(DType::F64, {2, 3});
+    const ValueId v = b.input("x", t);
+    const ValueId y = b.create(OpKind::FakeQuantize, {v, b.constant(make_data(DType::F64, {2}, scales))}, a);
+    Diagnostics d;
+    const ValueId wrt[] = {v};
+    const auto g = transform::gradients(b, y, b.constant(make_data(DType::F64, {2, 3}, seed)), wrt, {}, d);
+    REQUIRE_MESSAGE(g, d.text());
+    const ValueId outputs[] = {y, (*g)[0]};
+    m.main().set_outputs(outputs);
+    const HostValue in[] = {tensor_of(DType::F64, {2, 3}, x)};
+    const auto r = eval::evaluate(m, in, d);
+    REQUIRE_MESSAGE(r, d.text());
+    const auto rounded = numbers((*r)[0]), got = numbers((*r)[1]);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double s = scales[i / 3], limit = 7 * s, size = std::abs(x[i]);
+      const double slope = ste == StraightThroughKind::Identity          ? 1
+                           : ste == StraightThroughKind::ClippedIdentity ? size <= limit
+                           : ste == StraightThroughKind::HardTanh        ? std::max(0.0, 1 - size / limit)
+                                                                         : 1 - std::pow(std::tanh(x[i] / s), 2);
+      CHECK(got[i] == doctest::Approx(seed[i] * slope));
+      CHECK(rounded[i] == doctest::Approx(std::clamp(std::round(x[i] / s), -7.0, 7.0) * s));
+    }
+  }
 }

@@ -62,6 +62,30 @@ StraightThrough straight_through(Term x, Term scale, Term zero_point, const Quan
   return {s.scale, both(q >= low, q <= high)};
 }
 
+Term fake_quantize_slope(Term x, Term scale, const FakeQuantizeAttrs& a) {
+  if (a.ste == StraightThroughKind::Identity) return x.with({});
+  std::vector<int64_t> others;
+  std::vector<Dim> sizes;
+  for (int i = 0; i < x.rank(); ++i) {
+    sizes.push_back(i == a.axis ? x.dims()[static_cast<size_t>(i)] : Dim(1));
+    if (i != a.axis) others.push_back(i);
+  }
+  const Term size = abs(x);
+  const Term most =
+      scale.valid() ? reshape(scale, sizes) : x.with(x.b->reduce(ReduceOp::Max, size.v, others, true)) / a.largest();
+  const Term s = max(most, kLeastFakeScale), limit = s * a.largest();
+  switch (a.ste) {
+    case StraightThroughKind::ClippedIdentity: return x.with(x.b->cast((size <= limit).v, x.dtype()));
+    case StraightThroughKind::HardTanh: return max(1.0 - size / limit, 0.0);
+    case StraightThroughKind::Tanh: {
+      const Term t = tanh(x / s);
+      return 1.0 - t * t;
+    }
+    case StraightThroughKind::Identity: break;
+  }
+  return x.with({});
+}
+
 Term centred(Term x, Term zero_point, std::vector<Dim> vector_dims) {
   const Term numbers = x.with(x.b->cast(x.v, DType::F32));
   if (!zero_point.valid()) return numbers;

@@ -16,6 +16,9 @@ struct StraightThrough {
 };
 StraightThrough straight_through(Term x, Term scale, Term zero_point, const QuantAttrs&);
 
+// The derivative of FakeQuantize with respect to x; the scale may be absent. Invalid for the identity.
+Term fake_quantize_slope(Term x, Term scale, const FakeQuantizeAttrs&);
+
 // An integer operand minus its zero point, as f32; `vector_dims`: the sizes that a vector of zero points takes beside x, or none
 // to keep its own. The zero point may be absent.
 Term centred(Term x, Term zero_point, std::vector<Dim> vector_dims);

@@ -34,6 +34,14 @@ bool dequantize_back(Adjoint& a) {
   return all.valid();
 }
 
+// A fixed scale is a constant.
+bool fake_quantize_back(Adjoint& a) {
+  if (a.wants(1)) return false;
+  const Term x = a.in(0), slope = fake_quantize_slope(x, a.has(1) ? a.in(1) : x.with({}), a.attrs<FakeQuantizeAttrs>());
+  a.give(0, slope.valid() ? a.g() * slope : a.g());
+  return true;
+}
+
 Centred numbers_of(Adjoint& a) {
   const auto zero = [&](size_t i) { return a.has(i) ? a.in(i) : a.in(0).with({}); };
   return centred_operands(a.graph.op(a.node), a.in(0), a.in(1), zero(2), zero(3));
@@ -59,6 +67,7 @@ bool q_conv_back(Adjoint& a) {
 std::span<const RuleEntry> quantised_rules() {
   static constexpr RuleEntry kTable[] = {{OpKind::Quantize, quantize_back},
                                          {OpKind::Dequantize, dequantize_back},
+                                         {OpKind::FakeQuantize, fake_quantize_back},
                                          {OpKind::QMatMul, q_matmul_back},
                                          {OpKind::QConv, q_conv_back}};
   return kTable;

@@ -5,6 +5,7 @@
 
 #include "import/compose/packed.h"
 #include "import/json/reference_rows.h"
+#include "transform/quantised.h"
 
 namespace rlxc::import_json {
 namespace {
@@ -212,29 +213,42 @@ std::optional<double> largest_code(Node& n) {
   }
 }
 
-ValueId at_least(Builder& b, ValueId scale) { return b.create(OpKind::Max, {scale, b.scalar(b.graph().dtype(scale), 1e-12)}); }
-
-ValueId batch_scale(Node& n, ValueId x, const Channels& c, double qm) {
-  const ValueId m = n.b.reduce(ReduceOp::Max, n.b.unary(OpKind::Abs, x), c.axes, true);
-  return at_least(n.b, n.b.div(m, n.b.scalar(n.b.graph().dtype(x), qm)));
-}
-
 ValueId quantised_with(Node& n, ValueId x, ValueId scale, double qm) {
   const ValueId q = n.b.create(OpKind::Clamp, {round_away(n.b, n.b.div(x, scale))}, ClampAttrs{-qm, qm});
   return n.b.mul(q, scale);
 }
 
-ValueId fake_quantize(Node& n) {
+// Attributes of FakeQuantize and of its gradient; nullopt after an error.
+std::optional<FakeQuantizeAttrs> fake_quantize_attrs(Node& n) {
   const auto qm = largest_code(n);
-  const auto c = qm && n.count(1, 2) ? channels_of(n, n.in[0]) : std::nullopt;
-  if (!c) return {};
+  if (!qm) return std::nullopt;
+  FakeQuantizeAttrs a;
+  a.bits = n.integer("bits", 8);
+  if (n.find("axis")) a.axis = n.axis(n.integer("axis"), static_cast<int>(sizes(n, n.in[0]).size()));
+  const std::string ste = n.find("ste") ? n.word("ste") : "Identity";
+  constexpr std::string_view kNames[] = {"Identity", "ClippedIdentity", "HardTanh", "Tanh"};
+  const auto* found = std::ranges::find(kNames, ste);
+  if (found == std::end(kNames)) {
+    n.fail(Code::BadAttribute, "the gradient \"" + ste + "\" is unknown");
+    return std::nullopt;
+  }
+  a.ste = static_cast<StraightThroughKind>(found - kNames);
+  return n.good ? std::optional(a) : std::nullopt;
+}
+
+ValueId fake_quantize(Node& n) {
+  auto a = n.count(1, 2) ? fake_quantize_attrs(n) : std::nullopt;
+  if (!a) return {};
   const std::string mode = n.word("scale_mode");
-  if (mode == "Fixed" && n.count(2, 2)) return quantised_with(n, n.in[0], at_least(n.b, n.b.reshape(n.in[1], c->shape)), *qm);
+  if (mode == "Fixed" && n.count(2, 2)) {
+    a->mode = FakeQuantizeMode::Fixed;
+    return n.b.create(OpKind::FakeQuantize, {n.in[0], n.in[1]}, *a);
+  }
   if (mode.empty() && n.find("scale_mode")) {
     n.fail(Code::UnsupportedAttribute, "a moving average updates its state in place");
     return ValueId();
   }
-  return n.good ? quantised_with(n, n.in[0], batch_scale(n, n.in[0], *c, *qm), *qm) : ValueId();
+  return n.good ? n.b.create(OpKind::FakeQuantize, {n.in[0]}, *a) : ValueId();
 }
 
 ValueId fake_quantize_lsq(Node& n) {
@@ -245,21 +259,10 @@ ValueId fake_quantize_lsq(Node& n) {
 
 // The gradient through the rounding.
 ValueId fake_quantize_backward(Node& n) {
-  const auto qm = largest_code(n);
-  const auto c = qm && n.count(2, 2) ? channels_of(n, n.in[0]) : std::nullopt;
-  if (!c) return {};
-  Builder& b = n.b;
-  const ValueId x = n.in[0], dy = n.in[1], scale = batch_scale(n, x, *c, *qm);
-  const auto real = [&](double v) { return b.scalar(b.graph().dtype(x), v); };
-  const std::string ste = n.find("ste") ? n.word("ste") : "Identity";
-  if (ste == "Identity") return dy;
-  const ValueId edge = b.mul(scale, real(*qm)), size = b.unary(OpKind::Abs, x);
-  if (ste == "ClippedIdentity") return b.create(OpKind::Where, {b.create(OpKind::Le, {size, edge}), dy, real(0)});
-  if (ste == "HardTanh") return b.mul(dy, b.create(OpKind::Max, {real(0), b.sub(real(1), b.div(size, edge))}));
-  const ValueId t = b.unary(OpKind::Tanh, b.div(x, scale));
-  if (ste == "Tanh") return b.mul(dy, b.sub(real(1), b.mul(t, t)));
-  n.fail(Code::BadAttribute, "the gradient \"" + ste + "\" is unknown");
-  return ValueId();
+  const auto a = n.count(2, 2) ? fake_quantize_attrs(n) : std::nullopt;
+  if (!a) return {};
+  const transform::Term x{&n.b, n.in[0]}, dy{&n.b, n.in[1]}, slope = transform::fake_quantize_slope(x, x.with({}), *a);
+  return slope.valid() ? (dy * slope).v : dy.v;
 }
 
 ValueId lsq_backward_x(Node& n) {

@@ -141,10 +141,22 @@ std::vector<ValueId> rope(Expansion& e) {
   return {packed ? e.b.reshape(y, e.result_dims()) : y};
 }
 
+std::vector<ValueId> rope_append(Expansion& e) {
+  const size_t keys = kRopeAppendCaches, values = keys + 1;
+  const auto rotated = [&](size_t i) { return e.b.create(OpKind::Rope, {e.in(i), e.in(3), e.in(4)}, e.attrs<RopeAttrs>()); };
+  const auto appended = [&](size_t cache, ValueId fresh) {
+    if (!fresh.valid()) return ValueId();
+    return e.b.create(OpKind::ScatterElements, {e.in(cache), e.b.expand(e.in(values + 1), e.dims(fresh)), fresh},
+                      ScatterAttrs{2});
+  };
+  return {rotated(0), appended(keys, rotated(1)), appended(values, e.in(2))};
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> attention_decompositions() {
-  static constexpr DecompositionEntry kTable[] = {{OpKind::Attention, attention}, {OpKind::Rope, rope}};
+  static constexpr DecompositionEntry kTable[] = {
+      {OpKind::Attention, attention}, {OpKind::Rope, rope}, {OpKind::FusedRopeAppend, rope_append}};
   return kTable;
 }
 

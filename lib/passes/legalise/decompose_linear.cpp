@@ -96,6 +96,30 @@ std::vector<ValueId> dequantize(Expansion& e) {
   return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
 }
 
+std::vector<ValueId> fake_quantize(Expansion& e) {
+  const auto& a = e.attrs<FakeQuantizeAttrs>();
+  const DType wide = e.g.dtype(e.in(0)) == DType::F64 ? DType::F64 : DType::F32;
+  const ValueId x = e.b.cast(e.in(0), wide);
+  std::vector<int64_t> others;
+  std::vector<Dim> sizes;  // of the scales beside x
+  for (int i = 0; i < e.g.rank(x); ++i) {
+    sizes.push_back(i == a.axis ? e.dim(x, i) : Dim(1));
+    if (i != a.axis) others.push_back(i);
+  }
+  const auto number = [&](double v) { return e.b.scalar(wide, v); };
+  ValueId scale = e.has(1) ? e.b.reshape(e.b.cast(e.in(1), wide), sizes) : ValueId();
+  if (!e.has(1)) {
+    const ValueId most =
+        others.empty() ? e.b.unary(OpKind::Abs, x) : e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, x), others, true);
+    scale = e.b.div(most, number(a.largest()));
+  }
+  scale = e.b.create(OpKind::Max, {scale, number(kLeastFakeScale)});
+  const ValueId q = e.b.div(x, scale), size = e.b.unary(OpKind::Floor, e.b.add(e.b.unary(OpKind::Abs, q), number(0.5)));
+  const ValueId away = e.b.mul(e.b.unary(OpKind::Sign, q), size);  // halves away from 0
+  const ValueId kept = e.b.create(OpKind::Clamp, {away}, ClampAttrs{-a.largest(), a.largest()});
+  return {e.b.cast(e.b.mul(kept, scale), e.result_dtype())};
+}
+
 std::vector<ValueId> dynamic_quantize(Expansion& e) {
   const ValueId x = e.b.cast(e.in(0), DType::F32), zero = e.b.scalar(DType::F32, 0);
   std::vector<int64_t> all;
@@ -177,6 +201,7 @@ std::span<const DecompositionEntry> linear_decompositions() {
       {OpKind::Quantize, quantize},
       {OpKind::Dequantize, dequantize},
       {OpKind::DynamicQuantize, dynamic_quantize},
+      {OpKind::FakeQuantize, fake_quantize},
       {OpKind::QMatMul, q_matmul},
       {OpKind::QConv, q_conv},
       {OpKind::DequantMatMul, dequant_matmul},

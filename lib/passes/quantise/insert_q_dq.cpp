@@ -1,10 +1,12 @@
 // Inserts Quantize and Dequantize (i8, one scale per tensor or per coordinate of an axis) after the tensors of the calibration
-// record (options.calibration, names of each_tensor). Users read the dequantised value, outputs of graphs and bodies the
-// original. Skips quantised tensors. If an entry does not fit, nothing changes (Code::BadCalibration); one warning lists tensors
-// that became part of other ops. Each pair is a PrecisionNote. O(values + entries).
+// record (options.calibration, names of each_tensor). Users read the dequantised value; outputs of graphs and bodies, and the
+// matmuls and convolutions that the record keeps float, read the original. Skips quantised tensors. If an entry does not fit,
+// nothing changes (Code::BadCalibration); one warning lists tensors that became part of other ops. Each pair is a PrecisionNote.
+// O(values + entries).
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/builder.h"
 #include "passes/passes.h"
@@ -54,12 +56,15 @@ std::string misfit(const Graph& g, ValueId v, const CalibrationEntry& e) {
   return {};
 }
 
+bool is_layer(const Graph& g, NodeId n) { return g.op(n) == OpKind::MatMul || g.op(n) == OpKind::Conv; }
+
 bool is_quantised(const Graph& g, ValueId v) {
   if (g.op(g.def(v)) == OpKind::Dequantize) return true;
   return std::ranges::any_of(g.uses(v), [&](Graph::Use u) { return g.op(u.user) == OpKind::Quantize && u.index == 0; });
 }
 
-void insert(Module& m, const Tap& tap, std::vector<PrecisionNote>& notes) {
+// `unrounded`: names of the layers that read the original.
+void insert(Module& m, const Tap& tap, const std::unordered_set<std::string_view>& unrounded, std::vector<PrecisionNote>& notes) {
   Graph& g = m.graph(tap.graph);
   const DType t = g.dtype(tap.value);
   const NodeId d = g.def(tap.value);
@@ -79,7 +84,8 @@ void insert(Module& m, const Tap& tap, std::vector<PrecisionNote>& notes) {
     if (v.valid()) g.set_origin(g.def(v), origin);
   std::vector<Graph::Use> readers;
   for (Graph::Use u : g.uses(tap.value))
-    if (u.user != g.terminator() && u.user != g.def(q)) readers.push_back(u);
+    if (u.user != g.terminator() && u.user != g.def(q) && !(is_layer(g, u.user) && unrounded.contains(g.label(u.user).bytes())))
+      readers.push_back(u);
   for (Graph::Use u : readers) g.set_operand(u.user, u.index, back);
   notes.push_back({*tap.name, std::string(name(t)), "i8",
                    e.axis
@@ -121,9 +127,11 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
     if (!found[i]) absent += (absent.empty() ? "\"" : ", \"") + entries[i].first + "\"";
   if (!absent.empty())
     context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
+  const auto& kept = context.options.calibration->float_layers;
+  const std::unordered_set<std::string_view> unrounded(kept.begin(), kept.end());
   for (const Tap& t : taps)
     result.counts[0].second += context.rewrite([&] {
-      insert(m, t, context.precision);
+      insert(m, t, unrounded, context.precision);
       return true;
     });
   result.changed = result.counts[0].second > 0;

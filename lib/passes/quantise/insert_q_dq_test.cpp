@@ -109,3 +109,15 @@ TEST_CASE("without a record nothing happens") {
   f.run.options.calibration.reset();
   CHECK_FALSE(f().changed);
 }
+
+TEST_CASE("a layer that the record keeps float reads the unrounded value") {
+  Mlp f;
+  const NodeId first = f.g.def(f.g.operand(f.g.def(f.g.operand(f.g.def(f.g.outputs()[0]), 0)), 0));
+  const NodeId second = f.g.def(f.g.outputs()[0]);
+  f.g.set_value_name(f.g.result(first), f.m.symbol("first"));
+  f.tap("x", {2.0 / 127}).tap("h", {16.0 / 255}, {}, {-128});
+  f.run.options.calibration->float_layers = {std::string(f.g.label(first).bytes())};
+  CHECK(count(f(), "pairs_inserted") == 2);
+  CHECK(f.g.op(f.g.def(f.g.operand(first, 0))) == OpKind::Input);
+  CHECK(f.g.op(f.g.def(f.g.operand(second, 0))) == OpKind::Dequantize);
+}

@@ -117,6 +117,9 @@ class WeightQuantiser {
     if (elements && *elements < kFewest)
       return decline(context_, g_, kQuantizedWeights, n, "small", std::to_string(*elements) + " elements");
     if (m.trans_a) return decline(context_, g_, kQuantizedWeights, n, "layout", "the first operand is transposed");
+    if (const auto& record = context_.options.calibration;
+        record && std::ranges::find(record->float_layers, g_.label(n).bytes()) != record->float_layers.end())
+      return decline(context_, g_, kQuantizedWeights, n, "kept_float", "the calibration record");
     if (g_.op(g_.def(w)) == OpKind::Dequantize)
       return decline(context_, g_, kQuantizedWeights, n, "already_quantized", "the model quantises this weight in another way");
     Builder b(g_, nullptr, n);
