@@ -94,12 +94,15 @@ std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
   return nodes;
 }
 
+// Kinds with a decomposition that models bring and no pass forms.
+constexpr OpKind kOfModels[] = {OpKind::BatchNormInference, OpKind::FakeQuantize};
+
 report::FusionReport fusion_of(const Compiled& c) {
   const bool fuses = std::ranges::any_of(pipeline(c.target, {}), [](const PipelinePart& p) { return p.name == "fuse"; });
   std::vector<OpKind> no_kernel;
   for (size_t k = 0; k < kOpCount; ++k)
     if (const auto op = static_cast<OpKind>(k);
-        has_trait(op, kFused) && op != OpKind::BatchNormInference && !(fuses && find_target(c.target)->native.test(k)))
+        has_trait(op, kFused) && !std::ranges::count(kOfModels, op) && !(fuses && find_target(c.target)->native.test(k)))
       no_kernel.push_back(op);
   return {c.before, c.after, c.decisions, c.lir, std::move(no_kernel)};
 }

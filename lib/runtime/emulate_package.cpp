@@ -110,8 +110,9 @@ class EmulatedRunner : public KernelRunner {
   }
 
   bool build_native(const std::vector<TextFile>& texts, Diagnostics& d) {
-    std::vector<std::string> command = {package_->mesh ? "mpicc" : "cc", "-std=gnu11",    "-g",      "-w", "-fwrapv",
-                                        "-fno-strict-aliasing",          "-march=native", "-pthread"};
+    std::vector<std::string> command = {
+        package_->mesh ? "mpicc" : "cc", "-std=gnu11",    "-g",      "-w", "-Wno-psabi", "-fwrapv",
+        "-fno-strict-aliasing",          "-march=native", "-pthread"};
     if (options_.sanitize) command.emplace_back("-fsanitize=address");
     command.insert(command.end(), options_.flags.begin(), options_.flags.end());
     for (const TextFile& f : texts)

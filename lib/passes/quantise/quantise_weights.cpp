@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <unordered_set>
 
 #include "eval/weight_value.h"
 #include "passes/match.h"
@@ -102,7 +103,10 @@ Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
 
 class WeightQuantiser {
  public:
-  WeightQuantiser(Graph& g, PassContext& context) : g_(g), context_(context), config_(*context.options.weight_cast) {}
+  WeightQuantiser(Graph& g, PassContext& context) : g_(g), context_(context), config_(*context.options.weight_cast) {
+    if (const auto& record = context.options.calibration)
+      kept_float_.insert(record->float_layers.begin(), record->float_layers.end());
+  }
 
   bool visit(NodeId n) {
     const auto& m = g_.attrs<MatMulAttrs>(n);
@@ -117,8 +121,7 @@ class WeightQuantiser {
     if (elements && *elements < kFewest)
       return decline(context_, g_, kQuantizedWeights, n, "small", std::to_string(*elements) + " elements");
     if (m.trans_a) return decline(context_, g_, kQuantizedWeights, n, "layout", "the first operand is transposed");
-    if (const auto& record = context_.options.calibration;
-        record && std::ranges::find(record->float_layers, g_.label(n).bytes()) != record->float_layers.end())
+    if (kept_float_.contains(g_.label(n).bytes()))
       return decline(context_, g_, kQuantizedWeights, n, "kept_float", "the calibration record");
     if (g_.op(g_.def(w)) == OpKind::Dequantize)
       return decline(context_, g_, kQuantizedWeights, n, "already_quantized", "the model quantises this weight in another way");
@@ -158,6 +161,7 @@ class WeightQuantiser {
   Graph& g_;
   PassContext& context_;
   const CastConfig& config_;
+  std::unordered_set<std::string_view> kept_float_;  // layers of the calibration record
   std::map<std::pair<uint32_t, bool>, Constants> made_;
 };
 
