@@ -29,7 +29,7 @@ EOF
 python3 -c 'import numpy' 2> /dev/null || { echo "needs NumPy for $(command -v python3)"; exit 77; }
 check examples/bert.onnx layer_norm_4 params
 if [ -n "$models" ]; then
-  for name in llama gpt2 vit; do
+  for name in llama gpt2; do
     model=$models/tiny/$name/model.onnx
     loss=$("$RLXC" info "$model" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["outputs"][0]["name"])')
     check "$model" "$loss" params
