@@ -104,7 +104,7 @@ ended() {  # words, what rank 1 does before the model
   [ $((SECONDS - began)) -le 10 ] || fail "$2: took $((SECONDS - began)) s"
   grep -q "$1" "$TMPDIR/said" || fail "$2: $(cat "$TMPDIR/said")"
 }
-ended 'non-zero exit code\|signal' 'kill -9 \$\$'
+ended 'non-zero exit code\|signal' 'kill -9 $$'
 ended 'has not started in time\|has not answered' 'sleep 60'
 ended 'rank 1 (model=1): failed' 'cd short'
 
