@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
+#include <vector>
 
 extern char** environ;
 
@@ -44,6 +46,12 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
   std::vector<char*> argv;
   for (const std::string& s : command) argv.push_back(const_cast<char*>(s.c_str()));
   argv.push_back(nullptr);
+  // Temporary files of the command lie beside the log: they go with the folder, even if the command is killed.
+  std::string temporary = "TMPDIR=" + std::filesystem::absolute(log).parent_path().string();
+  std::vector<char*> environment = {temporary.data()};
+  for (char** e = environ; *e; ++e)
+    if (!std::string_view(*e).starts_with("TMPDIR=")) environment.push_back(*e);
+  environment.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -56,7 +64,7 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
   std::optional<ChildProcess> running;
   {
     const SignalDelay delay;  // the child is known before a signal comes
-    failed = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environ);
+    failed = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environment.data());
     if (!failed) running.emplace(child);
   }
   posix_spawnattr_destroy(&attributes);

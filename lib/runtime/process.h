@@ -26,7 +26,7 @@ class WorkFolder {
 };
 
 // Runs a command (found on PATH) in a process group that ends with this process. Its output and errors go to the file `log` and
-// to *output. Returns whether it exits with status 0.
+// to *output, its temporary files into the folder of `log`. Returns whether it exits with status 0.
 bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output);
 
 }  // namespace rlxc::target

@@ -99,7 +99,7 @@ for ((i = 0; i < (kills + 11) / 12; ++i)); do
   rm -f "$TMPDIR/train/point"
   setsid env --default-signal=INT "$RLXC" "${training[@]}" --epochs 1000000 >/dev/null 2>&1 &
   pid=$!
-  for ((t = 0; t < 3000; ++t)); do
+  for ((t = 0; t < 12000; ++t)); do
     [ ! -e "$TMPDIR/train/point" ] || break
     sleep 0.01
   done
