@@ -11,9 +11,9 @@ build=${RLXC_BUILD:-build}
 RLXC_BUILD=$build scripts/onnx-suite --engine=reference
 RLXC_BUILD=$build scripts/onnx-suite --engine=reference --verify-each
 mapfile -t cases < <(find "$data/node" "$data/pytorch-operator" "$data/simple" -mindepth 1 -maxdepth 1 -not -name '*_expanded')
-"$build/onnx_suite" --engine=kernels --expected-failures tests/onnx/expected.txt "${cases[@]}"
+"$build/onnx_suite" --engine=kernels --seconds 240 --expected-failures tests/onnx/expected.txt "${cases[@]}"
 # Data-dependent dims, with kernels for lanes.
 mapfile -t sized < <(printf '%s\n' "${cases[@]}" | grep -E '_(compress|loop|nonmaxsuppression|nonzero|range|unique)')
 "$build/onnx_suite" --engine=interpreter --target cuda --expected-failures tests/onnx/expected.txt --allow-skips "${sized[@]}"
 RLXC_KEEP_CASES=$TMPDIR/cases "$build/rlxc_tests" -sf='*lib/import*' > "$TMPDIR/log"
-"$build/onnx_suite" --engine=kernels --rtol 1e-3 --atol 1e-5 "$TMPDIR/cases"
+"$build/onnx_suite" --engine=kernels --seconds 240 --rtol 1e-3 --atol 1e-5 "$TMPDIR/cases"
