@@ -1,4 +1,4 @@
-// What a device of a mesh holds and sends, and how long that takes. Predictions, for reports and for the choice of a strategy.
+// Predicts the weights, live bytes and exchanges of one device of a mesh. Reports and --parallel auto use it.
 //
 // Model of a group of n devices joined in a ring, with `bandwidth` bytes per nanosecond between neighbours: an all_gather or
 // reduce_scatter of n parts of b bytes sends (n-1)*b bytes a device, an all_reduce of b bytes 2*(n-1)/n*b, an all_to_all of b
@@ -20,7 +20,7 @@ struct ExchangeCost {
 
 // Whether devices send data: all collectives but device_slice and device_index.
 bool exchanges_data(OpKind);
-// Of a collective. Symbolic sizes count as 0.
+// The cost of a collective. Symbolic sizes count as 0.
 ExchangeCost exchange_cost(const Graph&, NodeId, const Link&);
 
 // Whether devices read parts of a Param alone: none has it whole. O(uses).

@@ -26,7 +26,7 @@ std::optional<shard::AxisStrategy> axis_for(const Mesh& mesh, std::string_view s
   return std::nullopt;
 }
 
-// What --parallel asks for; with `auto`, what is fastest.
+// Returns the strategies that --parallel names. `auto` chooses the fastest ones (choose_strategies).
 std::optional<std::vector<shard::AxisStrategy>> strategies(Module& m, const Mesh& mesh,
                                                            const std::vector<shard::Request>& requests, PassContext& context) {
   const std::vector<std::string>& parallel = context.options.parallel;
