@@ -154,9 +154,9 @@ std::optional<TensorData> parse_npy(std::span<const std::byte> file, const std::
   if (length > file.size() - begin) return bad("its header is cut short");
   const std::string_view header = text_of(file.subspan(begin, length));
   const auto dims = shape_of(header_value(header, "shape"));
-  const auto count = dims ? checked_product(*dims) : std::nullopt;
+  const int64_t count = dims ? checked_product(*dims).value_or(-1) : -1;
   std::string_view descr = header_value(header, "descr");
-  if (!count || !descr.starts_with('\'') || descr.find('\'', 1) == descr.npos || descr.size() < 4)
+  if (count < 0 || !descr.starts_with('\'') || descr.find('\'', 1) == descr.npos || descr.size() < 4)
     return bad("its header is malformed", "arrays of records are not read");
   descr = descr.substr(1, descr.find('\'', 1) - 1);
   if (descr.starts_with('>')) return bad("its elements are big-endian", "save array.astype(array.dtype.newbyteorder('<'))");
@@ -168,7 +168,7 @@ std::optional<TensorData> parse_npy(std::span<const std::byte> file, const std::
   else if (const auto characters = characters_of(descr)) width = 4 * *characters;
   else return bad("elements of the type " + quote(descr) + " are not read", "save numbers, bools or strings");
   const std::span<const std::byte> body = file.subspan(begin + length);
-  const auto bytes = checked_mul(*count, static_cast<int64_t>(width));
+  const auto bytes = checked_mul(count, static_cast<int64_t>(width));
   if (!bytes || static_cast<uint64_t>(*bytes) != body.size())
     return bad("it has " + std::to_string(body.size()) + " bytes of elements, its header another number");
   std::vector<std::byte> ordered;
@@ -178,7 +178,7 @@ std::optional<TensorData> parse_npy(std::span<const std::byte> file, const std::
   TensorData out;
   out.dtype = DType::String;
   out.dims = *dims;
-  out.strings = strings_of(elements, width / 4, *count);
+  out.strings = strings_of(elements, width / 4, count);
   return out;
 }
 

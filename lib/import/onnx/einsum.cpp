@@ -56,7 +56,7 @@ class Contraction {
         t->v = op_.b.transpose(t->v, perm);
         if (!t->v.valid()) return false;
         std::vector<Dim> flat = sizes(*t);
-        flat.resize(flat.size() - 2);
+        flat.erase(flat.end() - 2, flat.end());
         flat.push_back(Dim(*n * *n));
         if (!reshape(t, flat)) return false;
         t->v = op_.b.create(OpKind::Slice, {t->v}, SliceAttrs{static_cast<int64_t>(flat.size()) - 1, Dim(0), Dim(*n), *n + 1});
