@@ -1,5 +1,6 @@
-// Runs the fuzz target without libFuzzer, in builds whose compiler lacks it, on files of a folder and mutations of them, for a
-// processor time. Usage: rlxc_mutate SECONDS FOLDER LAST. LAST is the input at hand; it stays if the target ends the process.
+// Runs the fuzz target without libFuzzer, in builds whose compiler lacks it, on files of a folder and mutations of them. Usage:
+// rlxc_mutate SECONDS COUNT FOLDER LAST. The inputs are the same each time: at most COUNT, within a processor time. LAST is the
+// input at hand; it stays if the target ends the process.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -58,10 +59,11 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size) 
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 64;
-  const double limit = std::atof(argv[1]);
+  if (argc != 5) return 64;
+  const double seconds = std::atof(argv[1]);
+  const auto most = static_cast<size_t>(std::atoll(argv[2]));
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(argv[3])) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
@@ -69,7 +71,7 @@ int main(int argc, char** argv) {
   }
   if (seeds.empty()) return 65;
   size_t count = 0;
-  for (; processor_seconds() < limit; ++count) {
+  for (; count < most && processor_seconds() < seconds; ++count) {
     std::string s = seeds[pick(seeds.size())];
     if (constexpr size_t kUnchanged = 8; count % kUnchanged != 0) {
       constexpr size_t kRoom = 4096;
@@ -78,10 +80,10 @@ int main(int argc, char** argv) {
       s.resize(
           LLVMFuzzerCustomMutator(reinterpret_cast<uint8_t*>(s.data()), size, s.size(), static_cast<unsigned>(random_bits())));
     }
-    std::ofstream(argv[3], std::ios::binary).write(s.data(), static_cast<std::streamsize>(s.size()));
+    std::ofstream(argv[4], std::ios::binary).write(s.data(), static_cast<std::streamsize>(s.size()));
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(s.data()), s.size());
   }
-  std::filesystem::remove(argv[3]);
+  std::filesystem::remove(argv[4]);
   std::fprintf(stderr, "%zu inputs in %.1f s\n", count, processor_seconds());
   return 0;
 }
