@@ -23,11 +23,17 @@ using Bytes = std::span<const std::byte>;
 std::string_view text_of(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 bool has(Bytes b, std::string_view word) { return text_of(b).find(word) != std::string_view::npos; }
 
-std::string compiled_fault(const CompileOptions& o, bool same_results) {
+enum class Depth : uint8_t { Read, Compiled };
+
+std::string compiled_fault(const CompileOptions& o, bool same_results, Depth depth) {
   Diagnostics d;
   auto model = load_model(o, d);
   if (!model) return d.exit() == ExitCode::Internal ? d.text() : "";
   if (!verify(*model->module, d)) return d.text();
+  if (depth == Depth::Read) {
+    pass_options(o, d);
+    return d.exit() == ExitCode::Internal ? d.text() : "";
+  }
   compile(std::move(*model), o.targets[0], o, {}, d);
   if (d.exit() == ExitCode::Internal) return d.text();
   return same_results ? first_difference(o) : "";
@@ -43,7 +49,7 @@ std::string array_fault(Bytes b) {
   return again->dims == array->dims && again->elements() == array->elements() ? "" : "a written array differs";
 }
 
-std::string packed_fault(Bytes b, const CompileOptions& o) {
+std::string packed_fault(Bytes b, const CompileOptions& o, Depth depth) {
   gunzip(b, kMostUnpacked);
   if (is_zip(b)) {
     const auto entries = zip_entries(b);
@@ -51,24 +57,24 @@ std::string packed_fault(Bytes b, const CompileOptions& o) {
     Diagnostics d;
     read_npz(o.input, d);
   }
-  return compiled_fault(o, false);
+  return compiled_fault(o, false, depth);
 }
 
-std::string operations_fault(CompileOptions o) {
+std::string operations_fault(CompileOptions o, Depth depth) {
   o.op_file = o.input;
   o.input = kExamples + "/custom/soft_gate.onnx";
-  std::string fault = compiled_fault(o, true);
+  std::string fault = compiled_fault(o, true, depth);
   for (const std::vector<std::string>& steps :
        {std::vector<std::string>{"grad y", "wrt inputs"}, {"jvp x"}, {"vmap x", "size 2"}})
-    if (fault.empty()) {
+    if (fault.empty() && depth == Depth::Compiled) {
       o.transforms = steps;
-      fault = compiled_fault(o, false);
+      fault = compiled_fault(o, false, depth);
     }
   return fault;
 }
 
 // Compiles an example with the meshes, shardings and passes of a configuration. Paths in it are ignored.
-std::string configuration_fault(CompileOptions o) {
+std::string configuration_fault(CompileOptions o, Depth depth) {
   CommandLine line;
   Diagnostics d;
   if (!read_configuration(o.input, line, d)) return "";
@@ -89,7 +95,7 @@ std::string configuration_fault(CompileOptions o) {
   o.assume = line.assume;
   o.transforms = line.transforms;
   o.alignment = line.alignment;
-  return compiled_fault(o, false);
+  return compiled_fault(o, false, depth);
 }
 
 }  // namespace
@@ -102,15 +108,16 @@ bool is_beside_model(Bytes b) {
   return named || text_of(b).starts_with(kArray) || text_of(b).starts_with(kStream) || is_zip(b) || is_gzip(b);
 }
 
-std::string check_beside_model(Bytes b, CompileOptions o) {
+std::string check_beside_model(Bytes b, CompileOptions o, bool whole) {
+  const Depth depth = whole ? Depth::Compiled : Depth::Read;
   if (text_of(b).starts_with(kArray)) return array_fault(b);
   if (text_of(b).starts_with(kStream)) {
     const auto out = inflate(b.subspan(kStream.size()), kMostUnpacked);
     return out && out->size() > kMostUnpacked ? "more bytes than the limit" : "";
   }
-  if (is_zip(b) || is_gzip(b)) return packed_fault(b, o);
-  if (has(b, "rlxc-ops")) return operations_fault(o);
-  if (has(b, "rlxc-config")) return configuration_fault(o);
+  if (is_zip(b) || is_gzip(b)) return packed_fault(b, o, depth);
+  if (has(b, "rlxc-ops")) return operations_fault(o, depth);
+  if (has(b, "rlxc-config")) return configuration_fault(o, depth);
   const std::string file = std::exchange(o.input, kExamples + "/mlp.json");
   if (has(b, "rlxc-rules")) o.rule_file = file;  // which may change results
   else if (has(b, "rlxc-precision-map")) o.precision_name = "custom:" + file;
@@ -119,7 +126,7 @@ std::string check_beside_model(Bytes b, CompileOptions o) {
     o.mesh = "data=2,model=2";
     o.bind = {{"batch", 4}};
   }
-  return compiled_fault(o, false);
+  return compiled_fault(o, false, depth);
 }
 
 }  // namespace rlxc

@@ -10,7 +10,7 @@ namespace rlxc {
 // Whether the file is of such a form, by its first bytes or, of JSON, by "format".
 bool is_beside_model(std::span<const std::byte>);
 
-// Reads the file `o.input`, and compiles an example with it. Returns what is wrong with the result, or an empty string.
-std::string check_beside_model(std::span<const std::byte>, CompileOptions o);
+// Reads the file `o.input` and, if `whole`, compiles an example with it. Returns what is wrong, or an empty string.
+std::string check_beside_model(std::span<const std::byte>, CompileOptions o, bool whole);
 
 }  // namespace rlxc

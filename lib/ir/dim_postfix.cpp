@@ -1,5 +1,6 @@
 #include "ir/dim_postfix.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "support/foreign_text.h"
@@ -78,23 +79,35 @@ std::optional<std::string> symbol_name(const DimTable& dims, Dim d) {
 
 std::string dim_python(const DimTable& table, Dim d, const std::string& symbols) {
   if (const auto v = table.constant_value(d)) return std::to_string(*v);
-  std::vector<std::string> stack;
+  struct Part {
+    std::string text;
+    int depth = 0;  // of its parentheses
+  };
+  constexpr int kDeepest = 40;  // of 200 that Python's parser takes
+  std::vector<Part> stack;
+  std::string named;  // deep parts, each with a name
+  int names = 0;
   for (const std::string& item : dim_postfix(table, d)) {
     const bool number = (item[0] >= '0' && item[0] <= '9') || (item[0] == '-' && item.size() > 1);
     if (number) {
-      stack.push_back(item);
+      stack.push_back({item});
     } else if (item[0] == '$') {
-      stack.push_back(symbols + "[" + ForeignText(std::string_view(item).substr(1)).python_string('\'') + "]");
+      stack.push_back({symbols + "[" + ForeignText(std::string_view(item).substr(1)).python_string('\'') + "]"});
     } else {
-      const std::string b = std::move(stack.back());
+      const Part b = std::move(stack.back());
       stack.pop_back();
-      const std::string a = std::move(stack.back());
+      Part& a = stack.back();
       const bool call = item == "min" || item == "max";
       const std::string_view infix = item == "floordiv" ? " // " : item == "mod" ? " % " : item == "*" ? " * " : " + ";
-      stack.back() = call ? item + "(" + a + ", " + b + ")" : "(" + a + std::string(infix) + b + ")";
+      a.text = call ? item + "(" + a.text + ", " + b.text + ")" : "(" + a.text + std::string(infix) + b.text + ")";
+      a.depth = 1 + std::max(a.depth, b.depth);
+      if (a.depth < kDeepest) continue;
+      const std::string name = "_" + std::to_string(names++);
+      named += name + " := " + a.text + ", ";
+      a = {name};
     }
   }
-  return stack.back();
+  return named.empty() ? stack.back().text : "[" + named + stack.back().text + "][-1]";
 }
 
 }  // namespace rlxc

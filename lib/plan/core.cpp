@@ -53,8 +53,9 @@ void place_core(const Instance& part, const SearchOptions& options, int64_t enou
     core = tight;
     core_items = items;
   }
+  if (core_items == 0) return;
   Instance with_core = part;
-  if (core_items == 0 || !fix_core(with_core, core, options, enough, effort)) return;
+  if (!fix_core(with_core, core, options, enough, effort)) return;
   Placement around;
   uint64_t share = std::min(*work, kGreedyWork + kGreedyWorkPerItem * part.items.size());
   *work -= share;

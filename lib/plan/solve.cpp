@@ -23,41 +23,55 @@ constexpr double kCeilings[] = {1.02, 1, 1.04};  // shares of the bound
 constexpr double kSmallGap = 1.01;               // gaps up to 1 % end the attempts
 constexpr uint64_t kVisitsOfSweep = 5;           // visits that cost as much as one in greedy orders
 
-// In time order: best fit in O(n log n), then place_by_deaths while work is left.
-void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placement& best) {
+void take(int64_t height, std::vector<int64_t>& offsets, const char* method, Placement& best) {
+  if (height >= best.height) return;
+  best.height = height;
+  best.offsets.swap(offsets);
+  best.method = method;
+}
+
+// place_by_deaths while work is left.
+void place_beside_deaths(const Instance& part, int64_t enough, uint64_t* work, Placement& best) {
   std::vector<int64_t> offsets;
-  const auto take = [&](int64_t height, const char* method) {
-    if (height < best.height) {
-      best.height = height;
-      best.offsets.swap(offsets);
-      best.method = method;
-    }
-  };
-  take(place_by_sweep(part, &offsets), "best fit in time order");
   uint64_t visits = *work * kVisitsOfSweep;
   const double small = kSmallGap * static_cast<double>(enough);
   for (double ceiling : kCeilings)
     if (static_cast<double>(best.height) > small && visits > 0)
-      take(place_by_deaths(part, static_cast<int64_t>(ceiling * static_cast<double>(part.bound)), &visits, &offsets),
-           "beside like deaths");
+      take(place_by_deaths(part, static_cast<int64_t>(ceiling * static_cast<double>(part.bound)), &visits, &offsets), offsets,
+           "beside like deaths", best);
   *work = visits / kVisitsOfSweep;
 }
 
-// Parts too large to search: core search with greedy placement of the rest, or a greedy order, then ejection. If so many items
-// are live at once that no greedy order fits the budget, items are placed in time order.
+void eject_large(const Instance& part, int64_t enough, const SolveOptions& options, Placement& best) {
+  uint64_t work = std::min(options.ejection_work_per_item * part.items.size(), options.ejection_work_large);
+  if (options.ejection) place_by_ejection(part, enough, &work, best);
+}
+
+// Parts too large to search: best fit in time order, in O(n log n), and ejection of what is too high. Where these do not meet the
+// goal, core search with greedy placement of the rest, or a greedy order, then ejection. If so many items are live at once that
+// no greedy order fits the budget, items are placed beside items that die at a similar time.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
+  std::vector<int64_t> offsets;
+  take(place_by_sweep(part, &offsets), offsets, "best fit in time order", best);
+  Placement ejected = best;
+  eject_large(part, enough, options, ejected);
+  const double goal = static_cast<double>(enough) * (part.items.size() > options.exact_items ? kSmallGap : 1);
+  if (static_cast<double>(ejected.height) <= goal) {
+    best = std::move(ejected);
+    return;
+  }
   const uint64_t n = part.items.size();
   uint64_t work = options.greedy_work + options.greedy_work_per_item * n, lived = 0;
   for (const Item& i : part.items) lived += i.hi - i.lo;
+  Placement other;
   if (lived / part.sections() * n <= work) {
-    if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, best);
-    if (options.greedy && best.offsets.empty()) place_greedily(part, enough, {.orders = 1, .best_fit = false}, &work, best);
+    if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, other);
+    if (options.greedy && other.offsets.empty()) place_greedily(part, enough, {.orders = 1, .best_fit = false}, &work, other);
   }
-  if (best.offsets.empty()) place_in_time(part, enough, &work, best);
-  if (options.ejection) {
-    work = std::min(options.ejection_work_per_item * n, options.ejection_work_large);
-    place_by_ejection(part, enough, &work, best);
-  }
+  if (other.offsets.empty()) place_beside_deaths(part, enough, &work, best);
+  else best = std::move(other);
+  eject_large(part, enough, options, best);
+  if (ejected.height < best.height) best = std::move(ejected);
 }
 
 Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const SolveOptions& options, Effort& effort) {
@@ -115,6 +129,7 @@ SolveOptions thorough(uint64_t effort) {
   options.search_work_base = options.search_work;
   options.search_work_to_fit *= effort;
   options.final_ejection_work = 500'000'000 * effort;
+  options.exact_items *= effort;
   return options;
 }
 

@@ -34,6 +34,7 @@ struct SolveOptions {
   uint64_t search_work_per_pair = 500;          // added per pair of items of the part
   uint64_t search_work_to_fit = 4'000'000'000;  // replaces both while a given capacity is exceeded
   uint32_t search_items = 4096;                 // limit on items of a part that is searched
+  uint64_t exact_items = 4'000'000;             // in larger parts, placements within 1 % of the goal are final
 };
 
 // Options for a stand-alone planner: some ten seconds per unit of effort if the lower bound is hard to meet.

@@ -1,9 +1,8 @@
 #include "plan/sweep.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
+#include "plan/block_set.h"
 #include "plan/step_order.h"
 
 namespace rlxc::plan {
@@ -15,7 +14,7 @@ class Gaps {
   int64_t take(int64_t size, int64_t align) {
     int tries = 0;
     for (auto it = by_size_.lower_bound({size, 0}); it != by_size_.end();) {
-      const auto [room, begin] = *it;
+      const auto [room, begin] = by_size_.at(it);
       const int64_t at = (begin + align - 1) / align * align;
       if (at + size <= begin + room) {
         remove(begin, room);
@@ -23,7 +22,7 @@ class Gaps {
         add(at + size, begin + room - at - size);
         return at;
       }
-      it = ++tries == kTries ? by_size_.lower_bound({size + align, 0}) : std::next(it);
+      it = ++tries == kTries ? by_size_.lower_bound({size + align, 0}) : by_size_.next(it);
     }
     const int64_t at = (top_ + align - 1) / align * align;
     add(top_, at - top_);
@@ -32,20 +31,18 @@ class Gaps {
   }
 
   void give(int64_t begin, int64_t size) {
-    auto above = by_offset_.lower_bound(begin);
-    if (above != by_offset_.end() && above->first == begin + size) {
-      const auto [at, room] = *above;
-      above = std::next(above);
-      remove(at, room);
-      size += room;
+    const auto next = by_offset_.lower_bound({begin, 0});
+    const bool beside_next = next != by_offset_.end() && by_offset_.at(next).first == begin + size;
+    const Range above = beside_next ? by_offset_.at(next) : Range{},
+                below = next != by_offset_.begin() ? by_offset_.at(by_offset_.prev(next)) : Range{begin, -1};
+    if (beside_next) {
+      remove(above.first, above.second);
+      size += above.second;
     }
-    if (above != by_offset_.begin()) {
-      const auto [at, room] = *std::prev(above);
-      if (at + room == begin) {
-        remove(at, room);
-        begin = at;
-        size += room;
-      }
+    if (below.first + below.second == begin) {
+      remove(below.first, below.second);
+      begin = below.first;
+      size += below.second;
     }
     if (begin + size == top_) top_ = begin;
     else add(begin, size);
@@ -53,19 +50,19 @@ class Gaps {
 
  private:
   static constexpr int kTries = 8;
+  using Range = std::pair<int64_t, int64_t>;
 
   void add(int64_t begin, int64_t size) {
     if (size == 0) return;
-    by_offset_.emplace(begin, size);
-    by_size_.emplace(size, begin);
+    by_offset_.insert({begin, size});
+    by_size_.insert({size, begin});
   }
   void remove(int64_t begin, int64_t size) {
-    by_offset_.erase(begin);
+    by_offset_.erase({begin, size});
     by_size_.erase({size, begin});
   }
 
-  std::map<int64_t, int64_t> by_offset_;
-  std::set<std::pair<int64_t, int64_t>> by_size_;
+  BlockSet<Range> by_offset_, by_size_;  // begin and size; size and begin
   int64_t top_ = 0;
 };
 

@@ -1,8 +1,6 @@
 #include "plan/validate.h"
 
-#include <algorithm>
-#include <set>
-
+#include "plan/block_set.h"
 #include "plan/step_order.h"
 
 namespace rlxc::plan {
@@ -48,7 +46,7 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
 
   // Live buffers by offset. Buffers found to overlap are left out, so the rest is disjoint and a new buffer can overlap only the
   // one below it and those that begin within it.
-  std::set<std::pair<uint64_t, uint32_t>> live;
+  BlockSet<std::pair<uint64_t, uint32_t>> live;
   size_t ended = 0;
   for (const uint32_t k : by_start) {
     const uint32_t i = placed[k];
@@ -65,11 +63,12 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
     };
     auto above = live.lower_bound({offsets[i], 0});
     if (above != live.begin()) {
-      const uint32_t below = std::prev(above)->second;
+      const uint32_t below = live.at(live.prev(above)).second;
       if (offsets[below] + p.buffers[below].size > offsets[i]) overlap(below);
     }
-    for (; above != live.end() && above->first < end && findings.size() < limit; ++above) overlap(above->second);
-    if (clean) live.emplace(offsets[i], i);
+    for (; above != live.end() && live.at(above).first < end && findings.size() < limit; above = live.next(above))
+      overlap(live.at(above).second);
+    if (clean) live.insert({offsets[i], i});
   }
   return findings;
 }

@@ -56,8 +56,8 @@ in_less examples/bert.onnx 97
 for name in ${RLXC_TEST_MODELS:+gpt2 custom_unet mobilenet_v2_hf}; do in_less "$RLXC_TEST_MODELS/tiny/$name/model.onnx" 88; done
 
 [ -n "${RLXC_TEST_MODELS:-}" ] || exit 0
-# Models in an arena of exactly the planned size; RLXC_TEST_SANITIZE names others, or `all`.
-sanitized=${RLXC_TEST_SANITIZE:-custom_topk_nms_head custom_unet gpt2}
+# Models in an arena of exactly the planned size; RLXC_TEST_SANITIZED_MODELS names others, or `all`.
+sanitized=${RLXC_TEST_SANITIZED_MODELS:-custom_topk_nms_head custom_unet gpt2}
 [ "$sanitized" != all ] || sanitized=$(ls "$RLXC_TEST_MODELS/tiny")
 for model in $sanitized; do
   "$RLXC" run "$RLXC_TEST_MODELS/tiny/$model/model.onnx" --data "$RLXC_TEST_MODELS/tiny/$model" --sanitize --rtol 1e-3 --atol 1e-4 ||

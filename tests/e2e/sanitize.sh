@@ -1,7 +1,7 @@
 #!/bin/bash
-# Under the address and undefined-behaviour sanitizers. RLXC_TEST_SANITIZE=readers: the rooms that read files, their unit tests, and
-# the hostile files through commands that read; some seven minutes of a processor to build. RLXC_TEST_SANITIZE=1: everything, all unit
-# tests, and a moment of each fuzzer; the build takes longer than all other tests.
+# Under the address and undefined-behaviour sanitizers. RLXC_TEST_SANITIZE=readers: the rooms that read files, their unit tests, the
+# hostile files through commands that read, and a moment of each form of scripts/fuzz; some seven minutes of a processor to build.
+# RLXC_TEST_SANITIZE=1: everything, all unit tests, and a moment of each fuzzer; the build takes longer than all other tests.
 set -uo pipefail
 [ -n "${RLXC_TEST_SANITIZE:-}" ] || { echo "RLXC_TEST_SANITIZE is not set"; exit 77; }
 unset RLXC_TEST_MODELS RLXC_WEBGPU
@@ -18,10 +18,11 @@ tests='*lib/support/*,*lib/options/*,*lib/ir/*,*lib/import/*,*lib/driver/op_file
 build/rlxc_tests_sanitized -sf="$tests" --no-colors=true -m </dev/null >"$TMPDIR/log" 2>&1 ||
   { grep -a -m 12 -E 'ERROR: |runtime error|error:|FAIL|^ +#[0-9]+ .*lib/' "$TMPDIR/log"; exit 1; }
 fails=0
-for file in tests/hostile/*.onnx tests/hostile/*.json; do
-  for command in "check --target cpu" "inspect --stage hir" "run --random --engine reference"; do
+limited() { (ulimit -t 60 && timeout 600 build/rlxc_sanitized "$@") >"$TMPDIR/log" 2>&1 </dev/null; }  # seconds of the processor
+for file in tests/hostile/*.onnx tests/hostile/*.json tests/hostile/*.gguf; do
+  for command in "check --target cpu" "inspect --stage hir" "run --random --engine reference" "compile --emit lir -o -"; do
     read -ra arguments <<<"$command"
-    timeout 60 build/rlxc_sanitized "${arguments[0]}" "$file" "${arguments[@]:1}" --max-operations 10000000 </dev/null >"$TMPDIR/log" 2>&1
+    limited "${arguments[0]}" "$file" "${arguments[@]:1}" --max-operations 10000000
     status=$?
     [ $status -le 7 ] && continue
     echo "$command of $file: exit code $status"
@@ -29,4 +30,5 @@ for file in tests/hostile/*.onnx tests/hostile/*.json; do
     fails=1
   done
 done
+READERS=1 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-4}" || fails=1
 exit $fails
