@@ -1,6 +1,7 @@
 // The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/commands.
 #include <malloc.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -223,18 +224,27 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   }
 }
 
-// Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again.
-void keep_freed_memory() {
+// Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again. Pages
+// of 2 MiB fault less often, but only in memory that is reserved before: here for some million nodes.
+void prepare_heap(bool is_limited) {
 #ifdef __GLIBC__
+  constexpr int kReserved = 512 << 20;
+  constexpr uintptr_t kHugePage = 2 << 20;
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 2 * kReserved);
+  if (is_limited) return;  // the limit counts reserved memory
+  mallopt(M_TOP_PAD, kReserved);
+  void* volatile first = std::malloc(kHugePage);
+  std::free(first);
+  mallopt(M_TOP_PAD, kHugePage);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(sbrk(0)) / kHugePage * kHugePage;
+  madvise(reinterpret_cast<void*>(end - kReserved), kReserved, MADV_HUGEPAGE);
 #endif
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_freed_memory();
   report_crashes(argc, argv);
   clean_up_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -271,6 +281,7 @@ int main(int argc, char** argv) {
   if (line.quiet) terminal.warnings = 0;
   if (line.verbose) terminal.warnings = Diagnostics::kMaxKept;
   if (chosen->first & kModelCommands) limit_process(line);
+  prepare_heap(line.max_memory.has_value());
   std::optional<ProgressLine> progress;
   constexpr uint32_t kQuietWorkers =
       kCompile | kSpecialize | kRun | kProfile | kBench | kCalibrate | kCheck | kTransform | kSimplify;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "backend/backend.h"
 #include "codegen/lowering_cache.h"
 #include "commands/missing_weights.h"
 #include "driver/compile.h"
@@ -50,7 +51,8 @@ std::optional<Reference> reference_values(const CompileOptions& o, const RunRequ
 std::unique_ptr<KernelRunner> runner_for(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
                                          codegen::LoweringCache* lowerings, Diagnostics& d) {
   if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
-  if (run.target != "cpu" || run.sanitize) return make_emulated_runner(lir, run.target, d, {}, lowerings);
+  if (find_backend(run.target)->info.host_run.how != HostRun::How::Native || run.sanitize)
+    return make_emulated_runner(lir, run.target, d, {}, lowerings);
   return make_kernel_runner(lir, d, o.max_operations, lowerings);
 }
 

@@ -186,7 +186,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
     lir = std::move(*planned);
   }
   codegen::LoweringCache* lowerings = p->compiled->lowerings.get();
-  if (run.engine == Engine::Interpreter || run.target != "cpu") {
+  if (run.engine == Engine::Interpreter || find_backend(run.target)->info.host_run.how != HostRun::How::Native) {
     p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings)
                                                    : make_emulated_runner(lir, run.target, d, {}, lowerings);
     return p->kernels != nullptr;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 #include "plan/mix.h"
 
@@ -28,6 +27,39 @@ struct State {
   uint64_t hash = 0, live = 0, peak = 0;
   uint32_t history = kNone;
   size_t count = 0;
+};
+
+// A set of hashes that keeps its memory when it is cleared.
+class HashSet {
+ public:
+  bool insert(uint64_t hash) {
+    if (2 * (used_ + 1) > slots_.size()) grow();
+    uint64_t& slot = find(hash);
+    if (slot == hash + 1) return false;
+    slot = hash + 1;
+    ++used_;
+    return true;
+  }
+  void clear() {
+    std::ranges::fill(slots_, 0);
+    used_ = 0;
+  }
+
+ private:
+  uint64_t& find(uint64_t hash) {
+    size_t i = hash & (slots_.size() - 1);
+    while (slots_[i] != 0 && slots_[i] != hash + 1) i = (i + 1) & (slots_.size() - 1);
+    return slots_[i];
+  }
+  void grow() {
+    std::vector<uint64_t> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (uint64_t s : old)
+      if (s != 0) find(s - 1) = s;
+  }
+
+  std::vector<uint64_t> slots_ = std::vector<uint64_t>(64);  // a hash plus 1, or 0; the size is a power of two
+  size_t used_ = 0;
 };
 
 class Scheduler {
@@ -110,15 +142,17 @@ class Scheduler {
     best.peak = limit;
     best.exact = true;
     const uint64_t width = std::clamp<uint64_t>(kWords / (n_ * (n_ / 64 + 16) + 1), 1, kWidest);
-    std::vector<State> states(1, start());
+    std::vector<State> states(1, start()), next;  // used up to `count` and `made`, so that states keep their memory
+    size_t count = 1, made = 0;
     run_free(states[0]);
-    while (!states.empty()) {
-      struct Choice {
-        uint64_t peak, live, hash;
-        uint32_t state, task;
-      };
-      std::vector<Choice> choices;
-      for (uint32_t i = 0; i < states.size(); ++i) {
+    struct Choice {
+      uint64_t peak, live, hash;
+      uint32_t state, task;
+    };
+    std::vector<Choice> choices;
+    for (HashSet seen; count > 0; seen.clear()) {
+      choices.clear();
+      for (uint32_t i = 0; i < count; ++i) {
         const State& s = states[i];
         if (s.count == n_) {
           if (s.peak >= best.peak) continue;
@@ -141,21 +175,24 @@ class Scheduler {
       // Divides the remaining work evenly over the remaining rounds.
       const uint64_t rounds = n_ - states[0].count + 1;
       const uint64_t rest = effects_ - std::min(effects_, kLast);
-      const uint64_t share = std::max<uint64_t>(1, rest / rounds * states.size() / (choices.size() + 1));
-      std::vector<State> next;
-      std::unordered_map<uint64_t, bool> seen;
+      const uint64_t most = std::min(width, std::max<uint64_t>(1, rest / rounds * count / (choices.size() + 1)));
+      made = 0;
       for (const Choice& c : choices) {
-        if (!seen.emplace(c.hash, true).second) continue;
-        if (next.size() == std::min(width, share)) {
+        if (!seen.insert(c.hash)) continue;
+        if (made == most) {
           best.exact = false;
           break;
         }
-        next.push_back(std::min(width, share) == 1 ? std::move(states[c.state]) : states[c.state]);
-        run(next.back(), c.task);
-        run_free(next.back());
-        if (next.back().hash != c.hash && !seen.emplace(next.back().hash, true).second) next.pop_back();
+        if (made == next.size()) next.emplace_back();
+        State& s = next[made++];
+        if (most == 1) std::swap(s, states[c.state]);
+        else s = states[c.state];
+        run(s, c.task);
+        run_free(s);
+        if (s.hash != c.hash && !seen.insert(s.hash)) --made;
       }
       states.swap(next);
+      count = made;
     }
     return best;
   }
