@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "commands/commands.h"
@@ -18,8 +19,9 @@
 namespace rlxc {
 
 bool cut_part(Module& m, std::span<const ValueId> inputs, std::span<const ValueId> outputs, const CompileOptions& o,
-              Diagnostics& d) {
+              Diagnostics& d, std::vector<ValueId>* order) {
   Graph& g = m.main();
+  std::map<NodeId, ValueId> replaced;  // by new input
   std::vector<ValueId> kept(outputs.begin(), outputs.end());
   std::vector<Symbol> names;
   std::set<std::string> taken;
@@ -40,6 +42,7 @@ bool cut_part(Module& m, std::span<const ValueId> inputs, std::span<const ValueI
     const TypeId type = g.type_id(v);
     const NodeId n = g.make_node(OpKind::Input, {}, m.attrs.intern(NoAttrs{}), {&type, 1}, {}, g.first());
     g.set_value_name(g.result(n), name);
+    replaced[n] = v;
     for (ValueId& out : kept)
       if (out == v) out = g.result(n);
     g.replace_all_uses(v, g.result(n));
@@ -54,6 +57,8 @@ bool cut_part(Module& m, std::span<const ValueId> inputs, std::span<const ValueI
     g.remove_input(n);
     g.erase(n);
   }
+  for (NodeId n : g.inputs())
+    if (order) order->push_back(replaced.contains(n) ? replaced[n] : g.result(n));
   return verify(m, d);
 }
 

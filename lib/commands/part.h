@@ -13,7 +13,9 @@ namespace rlxc {
 struct LoadedModel;
 
 // Makes `inputs` inputs and `outputs` the outputs, in place, and removes what is not needed. An input keeps its name and type.
-bool cut_part(Module&, std::span<const ValueId> inputs, std::span<const ValueId> outputs, const CompileOptions&, Diagnostics&);
+// `order`: gets the values that the inputs of the part stand for.
+bool cut_part(Module&, std::span<const ValueId> inputs, std::span<const ValueId> outputs, const CompileOptions&, Diagnostics&,
+              std::vector<ValueId>* order = nullptr);
 
 // The nodes of the main graph that compute something, in execution order.
 std::vector<NodeId> computing_nodes(const Module&);

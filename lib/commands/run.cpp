@@ -5,27 +5,19 @@
 #include <filesystem>
 #include <iomanip>
 
-#include "backend/backend.h"
-#include "backend/target_traits.h"
-#include "codegen/lowering_cache.h"
+#include "commands/built_model.h"
 #include "commands/first_difference.h"
+#include "commands/host_steps.h"
 #include "commands/missing_weights.h"
 #include "commands/progress_line.h"
 #include "commands/tolerances.h"
-#include "driver/compile.h"
 #include "driver/limits.h"
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "export/onnx/export.h"
-#include "ir/mesh.h"
 #include "runtime/data_set.h"
-#include "runtime/emulate_package.h"
-#include "runtime/interpret_package.h"
 #include "runtime/npy.h"
-#include "runtime/observed_bounds.h"
-#include "runtime/package_call.h"
-#include "runtime/run_kernels.h"
 #include "runtime/sequence_edges.h"
 #include "support/output_file.h"
 #include "support/progress.h"
@@ -129,16 +121,16 @@ struct Prepared {
   std::vector<std::string> labels;  // of the outputs
   std::vector<bool> drawn;          // outputs that are random and recorded by another program
   std::optional<LoadedModel> model;
-  std::optional<Compiled> compiled;
-  std::unique_ptr<KernelRunner> kernels;
+  std::unique_ptr<BuiltModel> built;
   eval::Options limits;  // of the reference evaluator
   HostForms forms;
   SequenceEdges edges;
 
+  const Module& module() const { return built ? *built->compiled.lir.module : *model->module; }
+
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
     note_stage("run");
-    const Module& evaluated = compiled ? *compiled->lir.module : *model->module;
-    auto results = kernels ? kernels->run(inputs, d) : eval::evaluate(evaluated, inputs, d, limits);
+    auto results = built && built->kernels ? built->kernels->run(inputs, d) : eval::evaluate(module(), inputs, d, limits);
     for (size_t i = 0; results && i < std::min(forms.text.size(), results->size()); ++i)
       if (forms.text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
     for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
@@ -148,7 +140,8 @@ struct Prepared {
   }
 };
 
-bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+// Loads the model and its data.
+bool load(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
   p->limits = evaluation_limits(o);
   p->model = load_model(o, d);
   if (!p->model) return false;
@@ -159,6 +152,12 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
   p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
+  return true;
+}
+
+bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+  if (!load(o, run, p, d)) return false;
+  Module& m = *p->model->module;
   // For the reference engine, passes run only if a flag depends on them.
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
                          !o.mesh.empty() || !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
@@ -169,35 +168,15 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   p->forms = std::move(*forms);
   for (DataSet& set : p->sets)
     if (p->forms.bytes && !strings_to_bytes(set, d)) return false;
-  if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !p->sets.empty())
-    bind_input_sizes(m, p->sets.front().inputs);
-  p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
-  if (!p->compiled) return false;
-  if (run.engine == Engine::Reference) return true;
-  LirModule& lir = p->compiled->lir;
-  if (DimBindings bounds = observed_bounds(lir, p->sets, p->limits, d); !bounds.empty()) {
-    CompileOptions bounded = o;
-    bounded.bounds.merge(bounds);
-    if (p->compiled->training) bounded = training_options(bounded, *p->compiled->training);
-    auto& lowerings = p->compiled->lowerings;
-    if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
-    auto planned = plan_for(run.target, std::move(lir.module), bounded, lowerings.get(), d);
-    if (!planned) return false;
-    lir = std::move(*planned);
-  }
-  codegen::LoweringCache* lowerings = p->compiled->lowerings.get();
-  if (run.engine == Engine::Interpreter || find_backend(run.target)->info.host_run.how != HostRun::How::Native) {
-    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings)
-                                                   : make_emulated_runner(lir, run.target, d, {}, lowerings);
-    return p->kernels != nullptr;
-  }
-  EmulationOptions process;
-  process.sanitize = run.sanitize;
-  process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
-  const bool apart = run.sanitize || mesh_of(*lir.module);
-  p->kernels = apart ? make_emulated_runner(lir, run.target, d, process, lowerings)
-                     : make_kernel_runner(lir, d, o.max_operations, lowerings);
-  return p->kernels != nullptr;
+  p->built = build_model(std::move(*p->model), o, run, p->sets, d);
+  return p->built != nullptr;
+}
+
+// Whether the errors say no more than that nodes or data have no form for kernels.
+bool lacks_kernels(const Diagnostics& d) {
+  return !d.ok() && std::ranges::all_of(d.items(), [](const Diagnostic& i) {
+    return i.severity != Severity::Error || i.code == Code::UnsupportedOnTarget;
+  });
 }
 
 // The name of an output as a file or an array of an archive.
@@ -236,28 +215,39 @@ bool save_outputs(const Module& m, const std::vector<eval::HostValue>& results, 
 ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
   CompileOptions with_data = o;
   with_data.input_data = run.data;
-  // Compile for any contents of the inputs if possible, else for these contents.
+  // Compile for any contents of the inputs if possible, else for these contents, else in steps.
   std::optional<Prepared> p;
-  Diagnostics general(d.file());
+  Diagnostics general(d.file()), specific(d.file());
+  bool in_steps = false;
   const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);
-  if (is_general)
+  if (is_general) {
     for (const Diagnostic& said : general.items()) d.add(said);
-  else if (!prepare(with_data, run, &p.emplace(), d)) return d.exit();
+  } else if (!prepare(with_data, run, &p.emplace(), specific)) {
+    Diagnostics again(d.file());
+    in_steps = lacks_kernels(specific) && o.mesh.empty() && load(with_data, run, &p.emplace(), again);
+    if (!in_steps)
+      for (const Diagnostic& said : specific.items()) d.add(said);
+    if (!in_steps) return d.exit();
+  }
+  for (const Diagnostic& said : specific.items())
+    if (!in_steps) d.add(said);
 
   if (!run.save_outputs.empty() && run.save_outputs.ends_with(".npz") && p->sets.size() > 1) {
     d.error(Code::BadFlag, "--save-outputs: there are several data sets, and a file NAME.npz holds one", {}, "give a folder");
     return d.exit();
   }
   const Tolerance tolerance = tolerance_of(o, run);
-  const Module& m = p->compiled ? *p->compiled->lir.module : *p->model->module;
+  const Module& m = p->module();
   const DataSet* first_failed = nullptr;
   size_t compared = 0;
   out << std::setprecision(4);
   for (const DataSet& set : p->sets) {
-    const auto results = p->run(set.inputs, d);
+    std::string said;
+    const auto results = in_steps ? run_in_steps(with_data, run, set, &said, d) : p->run(set.inputs, d);
     if (!results) return d.exit();
     clear_progress_line();
     out << ForeignText(set.name).line() << '\n';
+    if (!said.empty()) out << "  " << said << '\n';
     for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i, ++compared)
       if (!compare_output(out, p->labels[i], p->drawn[i], (*results)[i], set.expected[i], tolerance) && !first_failed)
         first_failed = &set;
@@ -265,7 +255,7 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
       out << "  --    " << p->labels[i] << ": not compared, as there is no output_" << i << ".pb or .npy\n";
     if (!run.save_outputs.empty() && !save_outputs(m, *results, run, p->sets.size() > 1 ? set.name : "", d)) return d.exit();
   }
-  if (first_failed && !p->edges.any())
+  if (first_failed && !in_steps && !p->edges.any())
     if (const auto difference = first_difference(is_general ? o : with_data, run, *first_failed, tolerance))
       out << "  " << text(*difference) << '\n';
   if (compared == 0) out << "nothing was compared\n";

@@ -75,10 +75,11 @@ void multinomial(Op& op) {
   op.set(0, op.b.cast(op.b.create(OpKind::Min, {index, last}), *t));
 }
 
-// Inference: identity, and a mask of ones. Training (an operand since opset 12): drops each element with probability `ratio` and
-// scales the others.
+// Inference: identity, and a mask of ones (before opset 12, as in onnxruntime, of zeros). Training (an operand since opset 12):
+// drops each element with probability `ratio` and scales the others.
 void dropout(Op& op) {
   bool training = false;
+  op.i("is_test", 1);  // of opsets 1 and 6, which models leave at 0 for inference, too
   double ratio = 0.5;
   if (op.has(2)) {
     const auto on = op.need_reals(2, "training mode");
@@ -94,7 +95,7 @@ void dropout(Op& op) {
   const DType mask_type = op.opset >= 10 ? DType::Bool : op.dtype(0);
   if (!training || ratio == 0) {
     op.set_ref(0, op.ref(0));
-    if (op.wants(1)) op.set(1, op.b.expand(op.b.scalar(mask_type, 1), op.sizes(0)));
+    if (op.wants(1)) op.set(1, op.b.expand(op.b.scalar(mask_type, op.opset >= 12), op.sizes(0)));
     return;
   }
   const DType t = op.dtype(0);

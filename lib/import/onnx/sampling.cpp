@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "import/onnx/expressions.h"
 #include "import/onnx/handlers.h"
 #include "support/checked.h"
 
@@ -363,6 +364,11 @@ void max_unpool(Op& op) {
       return (void)op.fail(Code::BadAttribute, "the result would have size " + std::to_string(total));
     out.emplace_back(total);
   }
+  // With an output shape, the indices of a pool are places in the image that was pooled.
+  const ValueId index = op.in(1);
+  if (const NodeId from = op.has(2) ? op.graph().def(index) : NodeId();
+      from.valid() && op.graph().op(from) == OpKind::MaxPoolIndices)
+    out = dims_of(op, op.graph().operand(from, 0));
   const auto flat = [&](size_t i) { return op.b.reshape(op.in(i), {op.dims().product(x)}); };
   const ValueId zeros = op.b.expand(op.b.scalar(op.dtype(0), 0), {op.dims().product(out)});
   ValueId y = op.b.reshape(op.b.create(OpKind::ScatterElements, {zeros, flat(1), flat(0)}, ScatterAttrs{0}), out);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <unordered_map>
 
 #include "analysis/phases.h"
@@ -27,6 +28,7 @@ bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
 //   automixed, -bf16        as above; a norm reads and writes low and computes in f32
 //   automixed-conservative  norms in f32, and only values derived from a contraction are low
 //   custom                  by op name, else by class name; others stay in f32
+// The automixed policies keep in f32 what an index or a decision is computed from, back to the contraction.
 class Policy {
  public:
   Policy(const PassOptions& o, Diagnostics& d) : policy_(o.precision) {
@@ -47,6 +49,7 @@ class Policy {
 
   bool off() const { return policy_ == PrecisionPolicy::F32; }
   DType low() const { return policy_ == PrecisionPolicy::AutoMixedBf16 ? DType::BF16 : DType::F16; }
+  bool mixed() const { return policy_ != PrecisionPolicy::F16 && policy_ != PrecisionPolicy::Custom; }
   bool conservative() const { return policy_ == PrecisionPolicy::AutoMixedConservative; }
 
   // The type required by the policy; nullopt: follow the operands.
@@ -93,6 +96,7 @@ class Rewriter {
 
   void run() {
     grow();
+    if (policy_.mixed()) mark_exact();
     for (NodeId n : graph_.nodes()) {
       grow();
       load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
@@ -126,6 +130,7 @@ class Rewriter {
  private:
   void grow() {
     load_time_.resize(graph_.node_capacity());
+    exact_.resize(graph_.node_capacity());
     changed_.resize(graph_.value_capacity());
     versions_.resize(graph_.value_capacity());
   }
@@ -134,6 +139,46 @@ class Rewriter {
     Type type = graph_.type(v);
     type.dtype = t;
     graph_.set_type(v, module_.types.intern(type));
+  }
+
+  bool is_zero(ValueId v) const {
+    const NodeId d = graph_.def(v);
+    if (graph_.op(d) != OpKind::Constant) return false;
+    const TensorData& data = module_.data[graph_.attrs<DataAttrs>(d).data];
+    return (data.splat || data.elements() == 1) && element_as_double(data, 0) == 0;
+  }
+
+  // Returns whether a small change of an operand may change the result altogether. Rounding does not change a sign.
+  bool decides(NodeId n) const {
+    switch (graph_.op(n)) {
+      case OpKind::TopK:
+      case OpKind::ArgReduce:
+      case OpKind::NonMaxSuppression:
+      case OpKind::NonZero:
+      case OpKind::Unique:
+      case OpKind::Floor:
+      case OpKind::Ceil:
+      case OpKind::Round: return true;
+      case OpKind::Cast: return !is_float(graph_.dtype(graph_.result(n)));
+      case OpKind::Eq:
+      case OpKind::Ne: return false;  // of marks, such as padding
+      default:
+        return has_trait(graph_.op(n), kCompare) &&
+               std::ranges::none_of(graph_.operands(n), [&](ValueId v) { return is_zero(v); });
+    }
+  }
+
+  void mark_exact() {
+    std::vector<NodeId> order;
+    for (NodeId n : graph_.nodes()) order.push_back(n);
+    for (NodeId n : order | std::views::reverse) {
+      if (has_trait(graph_.op(n), kLeaf)) continue;
+      const bool passes = exact_[n.raw] && precision_rule(graph_.op(n)).cls != PrecisionClass::Contraction;
+      if (!passes && !decides(n)) continue;
+      for (ValueId v : graph_.operands(n))
+        if (v.valid() && graph_.type(v).kind == TypeKind::Tensor && graph_.dtype(v) == DType::F32)
+          exact_[graph_.def(v).raw] = graph_.op(graph_.def(v)) != OpKind::Attention;
+    }
   }
 
   // Returns whether the value was f32 originally.
@@ -151,7 +196,7 @@ class Rewriter {
 
   DType choose(NodeId n) const {
     const PrecisionRule row = precision_rule(graph_.op(n));
-    if (row.cls == PrecisionClass::Fixed || load_time_[n.raw]) return DType::F32;
+    if (row.cls == PrecisionClass::Fixed || load_time_[n.raw] || exact_[n.raw]) return DType::F32;
     bool any = false, wide = false;
     std::optional<DType> low;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
@@ -294,6 +339,7 @@ class Rewriter {
   PassContext& context_;
   std::vector<PrecisionNote>& notes_;
   std::vector<bool> load_time_;                   // by node, see is_load_time
+  std::vector<bool> exact_;                       // by node: an index or a decision depends on it
   std::vector<bool> changed_;                     // by value: was f32, is low now
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
 };

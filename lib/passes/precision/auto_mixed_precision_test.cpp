@@ -58,6 +58,25 @@ TEST_CASE("bf16 as well") {
   CHECK(f.type_of(OpKind::MatMul) == DType::BF16);
 }
 
+TEST_CASE("what a decision depends on stays in f32, back to the contraction") {
+  for (const OpKind op : {OpKind::Floor, OpKind::Gt, OpKind::ArgReduce}) {
+    Fixture f(PrecisionPolicy::AutoMixedBf16);
+    const ValueId hidden = f.b.matmul(f.in("x", {4, 8}), f.weight("w1", {8, 8}));
+    const ValueId score = f.b.unary(OpKind::Sigmoid, f.b.matmul(hidden, f.weight("w2", {8, 8})));
+    const ValueId decision = op == OpKind::Floor ? f.b.unary(op, score)
+                             : op == OpKind::Gt  ? f.b.create(op, {score, f.b.scalar(DType::F32, 0.5)})
+                                                 : f.b.create(op, {score}, ArgAttrs{1});
+    f.mixed({decision});
+    CHECK(f.g.dtype(hidden) == DType::BF16);
+    CHECK(f.g.dtype(score) == DType::F32);
+    CHECK(f.type_of(OpKind::Sigmoid) == DType::F32);
+  }
+  Fixture sign(PrecisionPolicy::AutoMixedBf16);
+  const ValueId x = sign.b.matmul(sign.in("x", {4, 8}), sign.weight("w", {8, 8}));
+  sign.mixed({sign.b.create(OpKind::Where, {sign.b.create(OpKind::Gt, {x, sign.b.scalar(DType::F32, 0)}), x, x})});
+  CHECK(sign.g.dtype(x) == DType::BF16);
+}
+
 TEST_CASE("indices, comparisons, masks, f64 and integers are never cast") {
   Fixture f;
   const ValueId ids = f.in("ids", {3}, DType::I64), mask = f.in("mask", {1, 1, 3, 3}, DType::Bool),

@@ -1,0 +1,53 @@
+#include "commands/built_model.h"
+
+#include <filesystem>
+
+#include "backend/backend.h"
+#include "driver/limits.h"
+#include "ir/mesh.h"
+#include "runtime/emulate_package.h"
+#include "runtime/interpret_package.h"
+#include "runtime/observed_bounds.h"
+#include "runtime/package_call.h"
+
+namespace rlxc {
+namespace {
+
+std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
+                                          codegen::LoweringCache* lowerings, Diagnostics& d) {
+  if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
+  if (find_backend(run.target)->info.host_run.how != HostRun::How::Native)
+    return make_emulated_runner(lir, run.target, d, {}, lowerings);
+  if (!run.sanitize && !mesh_of(*lir.module)) return make_kernel_runner(lir, d, o.max_operations, lowerings);
+  EmulationOptions process;
+  process.sanitize = run.sanitize;
+  process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
+  return make_emulated_runner(lir, run.target, d, process, lowerings);
+}
+
+}  // namespace
+
+std::unique_ptr<BuiltModel> build_model(LoadedModel model, const CompileOptions& o, const RunRequest& run,
+                                        const std::vector<DataSet>& sets, Diagnostics& d) {
+  if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !sets.empty())
+    bind_input_sizes(*model.module, sets.front().inputs);
+  auto compiled = compile(std::move(model), run.target, o, {}, d);
+  if (!compiled) return nullptr;
+  auto built = std::make_unique<BuiltModel>(BuiltModel{std::move(*compiled), nullptr});
+  if (run.engine == Engine::Reference) return built;
+  LirModule& lir = built->compiled.lir;
+  auto& lowerings = built->compiled.lowerings;
+  if (DimBindings bounds = observed_bounds(lir, sets, evaluation_limits(o), d); !bounds.empty()) {
+    CompileOptions bounded = o;
+    bounded.bounds.merge(bounds);
+    if (built->compiled.training) bounded = training_options(bounded, *built->compiled.training);
+    if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
+    auto planned = plan_for(run.target, std::move(lir.module), bounded, lowerings.get(), d);
+    if (!planned) return nullptr;
+    lir = std::move(*planned);
+  }
+  built->kernels = make_runner(lir, o, run, lowerings.get(), d);
+  return built->kernels ? std::move(built) : nullptr;
+}
+
+}  // namespace rlxc

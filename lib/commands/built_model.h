@@ -1,0 +1,22 @@
+// A model that was compiled for `rlxc run`, and what runs it.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "driver/compile.h"
+#include "runtime/data_set.h"
+#include "runtime/run_kernels.h"
+
+namespace rlxc {
+
+struct BuiltModel {
+  Compiled compiled;
+  std::unique_ptr<KernelRunner> kernels;  // null with the reference engine, which evaluates the compiled module
+};
+
+// `sets`: data whose sizes bound data-dependent dims; static sizes of a target are those of the first set. The kernels refer to
+// the compiled module.
+std::unique_ptr<BuiltModel> build_model(LoadedModel, const CompileOptions&, const RunRequest&, const std::vector<DataSet>& sets,
+                                        Diagnostics&);
+
+}  // namespace rlxc
