@@ -93,6 +93,26 @@ std::vector<uint64_t> stage_weight_bytes(const Graph& g) {
 
 uint64_t device_weight_bytes(const Graph& g) { return std::ranges::max(stage_weight_bytes(g)); }
 
+uint64_t load_time_bytes(const Graph& g) {
+  const std::vector<Phase> phase = derive_phases(g);
+  std::vector<ValueId> root(g.value_capacity());
+  std::vector<bool> counted(g.value_capacity());
+  uint64_t sum = 0;
+  for (NodeId n : g.nodes()) {
+    for (size_t r = 0; r < g.result_count(n); ++r) root[g.result(n, r).raw] = g.result(n, r);
+    if (view_of(g, n)) root[g.result(n).raw] = root[g.operand(n, 0).raw];
+    if (phase[n.raw] == Phase::Prologue) continue;
+    for (ValueId v : g.operands(n)) {
+      if (!v.valid() || counted[root[v.raw].raw]) continue;
+      const NodeId maker = g.def(root[v.raw]);
+      if (phase[maker.raw] != Phase::Prologue || has_trait(g.op(maker), kLeaf) || is_weight_slice(g, maker)) continue;
+      counted[root[v.raw].raw] = true;
+      sum += byte_size(g.type(root[v.raw])).value_or(0);
+    }
+  }
+  return sum;
+}
+
 uint64_t live_bytes(const Graph& g) {
   const std::vector<Phase> phase = derive_phases(g);
   std::vector<ValueId> root(g.value_capacity());

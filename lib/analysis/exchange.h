@@ -58,6 +58,8 @@ bool is_only_sliced(const Graph&, NodeId);
 // whole. O(nodes + uses).
 std::vector<uint64_t> stage_weight_bytes(const Graph&);
 uint64_t device_weight_bytes(const Graph&);  // the most of a stage
+// Bytes of what is computed from weights when they are loaded, and read in every run. O(nodes + uses).
+uint64_t load_time_bytes(const Graph&);
 // Most bytes of results that live at one time in execution order. Weights, what is made of them when they are loaded, inputs,
 // outputs, views and symbolic sizes count as 0. An estimate: fusion and the memory planner need less. O(nodes + operands).
 uint64_t live_bytes(const Graph&);

@@ -51,7 +51,7 @@ void predict_divided(Module& m, const Mesh& mesh, const std::vector<shard::Reque
   bool changed = false;
   const bool good = divide(g, mesh, requests, c->strategies, context, d, &changed);
   if (good) {
-    c->weights = device_weight_bytes(g);
+    c->weights = device_weight_bytes(g) + load_time_bytes(g);
     c->activations = live_bytes(g);
     c->ns = predicted_run(g, context).end_ns();
   }

@@ -86,8 +86,9 @@ class Cutter {
         const double send = g_.type(v).kind == TypeKind::Tensor && g_.dtype(v) != DType::String
                                 ? send_ns(byte_size(g_.type(v)).value_or(0), link_)
                                 : kNever;
-        sent_[v.raw] = send < again;
-        reach_[v.raw] = std::min(send, again);
+        // Parts are sent before they are gathered: by more links, and in less memory.
+        sent_[v.raw] = send < again && (g_.op(n) != OpKind::AllGather || again == kNever);
+        reach_[v.raw] = sent_[v.raw] ? send : again;
       }
     }
   }
