@@ -27,11 +27,51 @@ ExchangeCost exchange_cost(const Graph& g, NodeId n, const Link& link) {
     case OpKind::AllGather: sent = operand * (devices - 1); break;
     case OpKind::ReduceScatter:
     case OpKind::AllToAll: sent = operand * (devices - 1) / devices; break;
-    default: sent = operand, steps = 1;
+    default: sent = operand, steps = std::min(1.0, devices - 1);
   }
   e.bytes = static_cast<uint64_t>(sent);
   e.ns = sent / link.bandwidth + steps * kLinkNs;
   return e;
+}
+
+double send_ns(uint64_t bytes, const Link& link) { return static_cast<double>(bytes) / link.bandwidth + kLinkNs; }
+
+RunClock::RunClock(const Graph& g) : g_(g), split_(stages_of(g)), stages_(split_ ? static_cast<size_t>(split_->count) : 1) {}
+
+void RunClock::compute(NodeId n, double ns) {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (split_ && !split_->computes(static_cast<int64_t>(s), n)) continue;
+    stages_[s].compute_ns += ns;
+    stages_[s].end_ns += ns;
+  }
+}
+
+ExchangeCost RunClock::exchange(NodeId n, const Link& link) {
+  const ExchangeCost e = exchange_cost(g_, n, link);
+  std::string message;
+  const auto& a = g_.attrs<CollectiveAttrs>(n);
+  const auto group = group_of(a, &message);
+  const bool between = split_ && group && std::ranges::find(group->along, split_->axis) != group->along.end();
+  double begin = 0;
+  const auto takes_part = [&](size_t s) { return !split_ || split_->computes(static_cast<int64_t>(s), n); };
+  for (size_t s = 0; s < stages_.size(); ++s)
+    if (takes_part(s)) begin = std::max(begin, stages_[s].end_ns);
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (!takes_part(s)) continue;
+    Stage& stage = stages_[s];
+    stage.end_ns = (between ? begin : stage.end_ns) + e.ns;
+    stage.exchange_ns += e.ns;
+    const bool sends = !between || g_.op(n) != OpKind::CollectivePermute ||
+                       std::ranges::find(a.source, static_cast<int64_t>(s)) != a.source.end();
+    if (sends) stage.sent += e.bytes;
+  }
+  return e;
+}
+
+double RunClock::end_ns() const { return std::ranges::max(stages_, {}, &Stage::end_ns).end_ns; }
+
+const RunClock::Stage& RunClock::busiest() const {
+  return *std::ranges::max_element(stages_, {}, [](const Stage& s) { return s.compute_ns + s.exchange_ns; });
 }
 
 bool is_only_sliced(const Graph& g, NodeId n) {
@@ -41,11 +81,35 @@ bool is_only_sliced(const Graph& g, NodeId n) {
   return true;
 }
 
-uint64_t device_weight_bytes(const Graph& g) {
-  uint64_t sum = 0;
+std::vector<uint64_t> stage_weight_bytes(const Graph& g) {
+  const auto stages = stages_of(g);
+  std::vector<uint64_t> sums(stages ? static_cast<size_t>(stages->count) : 1);
   for (NodeId n : g.nodes())
     if (is_weight_slice(g, n) || (g.op(n) == OpKind::Param && !is_only_sliced(g, n)))
-      sum += byte_size(g.type(g.result(n))).value_or(0);
+      for (size_t s = 0; s < sums.size(); ++s)
+        if (!stages || stages->computes(static_cast<int64_t>(s), n)) sums[s] += byte_size(g.type(g.result(n))).value_or(0);
+  return sums;
+}
+
+uint64_t device_weight_bytes(const Graph& g) { return std::ranges::max(stage_weight_bytes(g)); }
+
+uint64_t load_time_bytes(const Graph& g) {
+  const std::vector<Phase> phase = derive_phases(g);
+  std::vector<ValueId> root(g.value_capacity());
+  std::vector<bool> counted(g.value_capacity());
+  uint64_t sum = 0;
+  for (NodeId n : g.nodes()) {
+    for (size_t r = 0; r < g.result_count(n); ++r) root[g.result(n, r).raw] = g.result(n, r);
+    if (view_of(g, n)) root[g.result(n).raw] = root[g.operand(n, 0).raw];
+    if (phase[n.raw] == Phase::Prologue) continue;
+    for (ValueId v : g.operands(n)) {
+      if (!v.valid() || counted[root[v.raw].raw]) continue;
+      const NodeId maker = g.def(root[v.raw]);
+      if (phase[maker.raw] != Phase::Prologue || has_trait(g.op(maker), kLeaf) || is_weight_slice(g, maker)) continue;
+      counted[root[v.raw].raw] = true;
+      sum += byte_size(g.type(root[v.raw])).value_or(0);
+    }
+  }
   return sum;
 }
 

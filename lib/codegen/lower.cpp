@@ -101,6 +101,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::SelectiveScan, lower_selective_scan},
     {OpKind::CustomOp, lower_custom_op},
     {OpKind::AllReduce, nullptr, {{{0b1}}}},  // by the host
+    {OpKind::CollectivePermute, nullptr, {{{0b1}}}},
 };
 
 const LoweringRow& row_of(OpKind op) {

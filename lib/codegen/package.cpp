@@ -41,6 +41,8 @@ class Packager {
 
   std::optional<Package> run() {
     p_.mesh = mesh_of(m_);
+    stages_ = stages_of(m_.main());
+    if (stages_) p_.groups.push_back({stages_->axis});
     p_.graphs.resize(m_.graph_count());
     packed_base_.assign(m_.graph_count(), Dim(0));
     for (size_t g = 0; g < m_.graph_count(); ++g) {
@@ -108,6 +110,9 @@ class Packager {
                             data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
     }
   }
+
+  // The stages of a pipeline that compute a node. Bodies belong to nodes of the main graph.
+  uint32_t stages(const Graph& g, NodeId n) const { return stages_ && g.id().raw == 0 ? stages_->stages(n) : Stages::kAll; }
 
   uint32_t group_number(const CollectiveAttrs& a) {
     std::string message;
@@ -221,19 +226,38 @@ class Packager {
         launch = g.launch(n);
         first = program.run.size();
       }
-      if (runs_bodies(g, n)) {
-        control(g, n, &program.run);
-        continue;
-      }
-      const bool prologue = pl.phase[n.raw] == Phase::Prologue;
-      if (has_trait(op, kCollective)) {
-        if (!is_weight_slice(g, n)) collective(g, n, prologue ? &program.load : &program.run);
-        continue;
-      }
-      if (lir_.check_indices && !prologue) check_indices(g, n, &program.run);
-      if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, &program);
+      const size_t loads = program.load.size(), runs = program.run.size();
+      lower_node(g, n, &program);
+      for (size_t i = loads; i < program.load.size(); ++i) program.load[i].stages = stages(g, n);
+      for (size_t i = runs; i < program.run.size(); ++i) program.run[i].stages = stages(g, n);
     }
     join_steps(g, launch, first, &program.run);
+    share_packed(&program.load);
+    copy_outputs(g, &program);
+  }
+
+  // Stages that read what a node of another stage makes at load time.
+  void share_packed(std::vector<Command>* load) {
+    for (Command& s : *load)
+      for (const BufferSlice& p : s.places)
+        if (const auto it = read_packed_.find(p.offset.raw());
+            p.memory == BufferSlice::Memory::Packed && it != read_packed_.end())
+          s.stages |= it->second;
+  }
+
+  void lower_node(const Graph& g, NodeId n, GraphProgram* program) {
+    const OpKind op = g.op(n);
+    if (runs_bodies(g, n)) return control(g, n, &program->run);
+    const bool prologue = plan(g).phase[n.raw] == Phase::Prologue;
+    if (has_trait(op, kCollective)) {
+      if (!is_weight_slice(g, n)) collective(g, n, prologue ? &program->load : &program->run);
+      return;
+    }
+    if (lir_.check_indices && !prologue) check_indices(g, n, &program->run);
+    if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, program);
+  }
+
+  void copy_outputs(const Graph& g, GraphProgram* program) {
     // States are copied last, because other outputs may be copied from their buffers.
     std::vector<size_t> order, states;
     for (size_t i = 0; i < g.outputs().size(); ++i)
@@ -249,7 +273,7 @@ class Packager {
       copy.graph = g.id();
       copy.places = {{BufferSlice::Memory::Output, static_cast<uint32_t>(i), Dim(0)}, from};
       copy.sizes = {dense_bytes(dims_, g.type(v))};
-      program.run.push_back(std::move(copy));
+      program->run.push_back(std::move(copy));
     }
   }
 
@@ -319,6 +343,9 @@ class Packager {
     load_scratch_ = larger(load_scratch_, load_bytes);
     scratch_ = larger(scratch_, run_bytes);
     const bool made_before = !prologue && kept > 0 && prepacked_of_[n.raw][0]->shared;
+    if (made_before && stages_)
+      for (const BufferSlice& p : scratch)
+        if (p.memory == BufferSlice::Memory::Packed) read_packed_[p.offset.raw()] |= stages(g, n);
     for (const Launch& l : lowered.node->launches) {
       if (copies_to_itself(g, n, l) || (made_before && l.on_load)) continue;
       Command s;
@@ -371,6 +398,7 @@ class Packager {
     for (size_t i = first; i < steps->size(); ++i) {
       const Command& s = (*steps)[i];
       parts.push_back(&p_.kernels[s.kernel]);
+      whole.stages |= s.stages;
       whole.places.insert(whole.places.end(), s.places.begin(), s.places.end());
       whole.sizes.insert(whole.sizes.end(), s.sizes.begin(), s.sizes.end());
       if (nodes.empty() || nodes.back() != s.node) nodes.push_back(s.node);
@@ -558,6 +586,8 @@ class Packager {
   DimTable& dims_;
   LoweringCache& lowerings_;
   const CapabilityRow& row_;
+  std::optional<Stages> stages_;             // of the main graph
+  std::map<int64_t, uint32_t> read_packed_;  // by offset: stages
   Diagnostics& diagnostics_;
   SymbolRanges ranges_;  // of extents
   StepExtents extents_;

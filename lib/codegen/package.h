@@ -7,7 +7,7 @@
 
 #include "codegen/lowering_cache.h"
 #include "ir/lir.h"
-#include "ir/mesh.h"
+#include "ir/stages.h"
 #include "support/diagnostics.h"
 #include "support/foreign_text.h"
 
@@ -59,6 +59,7 @@ struct Command {
   // bytes of one.
   std::vector<Dim> sizes;
   uint32_t group = 0;                   // Collective: number in Package::groups
+  uint32_t stages = Stages::kAll;       // of a pipeline, that run it, see Stages::of
   Dim body_arena;                       // control flow: offset of the bodies' arenas
   Dim held;                             // Loop, Scan: offset of its double buffers, two per output of the body
   std::vector<Dim> equal;               // pairs of sizes that must be equal to run the command, see codegen/equal_sizes.h

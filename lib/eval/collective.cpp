@@ -24,7 +24,7 @@ class Exchange {
       case OpKind::AllReduce: return reduce(parts, out);
       case OpKind::AllGather: return join(parts, a_.axis, out);
       case OpKind::DeviceSlice: return slice(*parts[static_cast<size_t>(at)], a_.axis, at, out);
-      case OpKind::CollectivePermute: *out = *parts[static_cast<size_t>(a_.source[static_cast<size_t>(at)])]; return true;
+      case OpKind::CollectivePermute: return receive(parts, a_.source[static_cast<size_t>(at)], out);
       case OpKind::ReduceScatter: {
         TensorData whole;
         return reduce(parts, &whole) && slice(whole, a_.axis, at, out);
@@ -47,6 +47,13 @@ class Exchange {
   }
 
  private:
+  bool receive(const std::vector<const TensorData*>& parts, int64_t source, TensorData* out) {
+    if (source >= 0) *out = *parts[static_cast<size_t>(source)];
+    else if (!make(parts[0]->dtype, parts[0]->dims, out)) return false;
+    else std::fill_n(writable(*out), out->bytes.size(), std::byte{0});
+    return true;
+  }
+
   bool make(DType t, std::vector<int64_t> dims, TensorData* out) {
     auto d = MemoryMeter::allocate(run_.memory, t, std::move(dims));
     if (!d) return run_.fail(Code::TooLarge, "the result exceeds the memory limit", "--max-memory BYTES allows more");

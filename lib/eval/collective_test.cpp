@@ -43,6 +43,14 @@ TEST_CASE("a permutation moves operands within each group") {
   CHECK_MESSAGE(d.ok(), d.text());
 }
 
+TEST_CASE("a device sends to several, and those that receive nothing have zeros") {
+  Diagnostics d;
+  const std::string moved =
+      "%2 = collective_permute(%1) {" + std::string(kMesh) + "along = [\"b\"], source = [2, -1, 2]} : i64[1]\n";
+  CHECK(value_of(rank_gathered("\"a\", \"b\"", moved), d) == std::vector<double>{2, 0, 2, 5, 0, 5});
+  CHECK_MESSAGE(d.ok(), d.text());
+}
+
 TEST_CASE("reductions combine the operands of each group") {
   const std::pair<const char*, std::vector<double>> cases[] = {
       {"sum", {3, 5, 7, 3, 5, 7}}, {"max", {3, 4, 5, 3, 4, 5}}, {"min", {0, 1, 2, 0, 1, 2}}};
@@ -87,7 +95,7 @@ TEST_CASE("collectives that cannot be are errors") {
         x + "device_slice(%0) {mesh = \"a=2\", along = [\"a\"], blocks = 9223372036854775807} : i64[2]\n",
         x + "device_slice(%0) {mesh = \"a=9999999999\", along = [\"a\"]} : i64[2]\n",
         x + "all_reduce(%0) {mesh = \"a=2\", along = [\"a\"], op = \"prod\"} : i64[4]\n",
-        x + "collective_permute(%0) {mesh = \"a=2\", along = [\"a\"], source = [0, 0]} : i64[4]\n",
+        x + "collective_permute(%0) {mesh = \"a=2\", along = [\"a\"], source = [0, -2]} : i64[4]\n",
         x + "collective_permute(%0) {mesh = \"a=2\", along = [\"a\"], source = [0, 9]} : i64[4]\n",
         x + "collective_permute(%0) {mesh = \"a=2\", along = [\"a\"]} : i64[4]\n",
         x + "all_to_all(%0) {mesh = \"a=2\", along = [\"a\"], axis = 0, to = 3} : i64[4]\n"}) {

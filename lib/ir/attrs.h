@@ -439,7 +439,7 @@ struct CollectiveAttrs {
   int64_t to = 0;                  // all_to_all: the axis that is joined
   int64_t blocks = 1;              // the axis consists of so many blocks, each of which is cut or joined
   ReduceOp op = ReduceOp::Sum;
-  std::vector<int64_t> source;  // collective_permute: position of the sender, by position of the receiver
+  std::vector<int64_t> source;  // collective_permute: position of the sender, by position of the receiver; -1: none
   RLXC_REFLECT(f("mesh", self.mesh); f("along", self.along); f("axis", self.axis); f("to", self.to); f("blocks", self.blocks);
                f("op", self.op); f("source", self.source);)
 };

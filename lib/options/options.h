@@ -24,7 +24,7 @@ struct PassOptions {
   std::vector<std::string> specialised_params;  // Params with data to turn into Constants
   std::string mesh;                             // axes of devices, "data=2,model=4"; empty: one device
   std::vector<std::string> shards;              // "NAME=AXIS:DIM,...", see shard/sharding.h
-  std::vector<std::string> parallel;            // strategies: tensor, data, expert; or auto
+  std::vector<std::string> parallel;            // strategies: tensor, data, expert, pipeline; or auto
   double link_bandwidth = 25;                   // GB/s between two devices, for predictions
 
   // Resolved from CompileOptions (pass_options of driver/compile.h): parsed names and loaded files.
@@ -439,9 +439,10 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .low = 1e-6, .high = 1e6, .value = "GB/S", .in_manifest = true,
      .help = "speed of the link between two devices, for predicted times"},
     {.key = "parallel", .flag = "--parallel", .field = &PassOptions::parallel, .group = Group::Sharding,
-     .commands = kPassCommands, .choices = "tensor|data|expert|auto", .value = "LIST", .comma_separated = true, .in_manifest = true,
+     .commands = kPassCommands, .choices = "tensor|data|expert|pipeline|auto", .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "shard a transformer: tensor splits heads, hidden units and vocabulary over mesh axis model; data splits the batch "
-             "over mesh axis data; expert splits the experts over mesh axis expert; auto chooses the fastest that fits --device-memory"},
+             "over mesh axis data; expert splits the experts over mesh axis expert; pipeline cuts the model into stages along mesh axis pipe; auto chooses "
+             "the fastest that fits --device-memory"},
 
     {.key = "precision", .flag = "--precision", .field = &CompileOptions::precision_name, .group = Group::Precision,
      .commands = kPassCommands,

@@ -36,6 +36,7 @@ constexpr ScalarRule kScalars[] = {
     {"sharding.json", "exchanges.bytes", "sharding.bytes"},
     {"sharding.json", "time.exchange_ns", "sharding.exchange_ns"},
     {"sharding.json", "time.compute_ns", "sharding.compute_ns"},
+    {"sharding.json", "time.run_ns", "sharding.run_ns"},
     {"manifest.json", "fingerprint", "fingerprint"},
 };
 

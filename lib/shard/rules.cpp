@@ -443,6 +443,15 @@ void quantize(RuleMaker& m) {
   if (rank_of(2) == 1 && m.in(2)[0] == m.in(0)[axis]) m.operand(2, 0, f);
 }
 
+// Dims that the devices of a group do not cut or join.
+void whole_dims(RuleMaker& m) {
+  const auto& a = m.attrs<CollectiveAttrs>();
+  const OpKind op = m.g.op(m.n);
+  if (op == OpKind::AllReduce || op == OpKind::CollectivePermute) m.same(0, {});
+  else if (op == OpKind::AllToAll) m.same(0, {a.axis, a.to});
+  else m.same(0, {a.axis});
+}
+
 using MakeRule = void (*)(RuleMaker&);
 struct RuleRow {
   OpKind op;
@@ -487,6 +496,12 @@ constexpr RuleRow kRules[] = {
     {OpKind::SelectiveScan, selective_scan},
     {OpKind::Quantize, quantize},
     {OpKind::Dequantize, quantize},
+    {OpKind::AllReduce, whole_dims},
+    {OpKind::AllGather, whole_dims},
+    {OpKind::ReduceScatter, whole_dims},
+    {OpKind::AllToAll, whole_dims},
+    {OpKind::CollectivePermute, whole_dims},
+    {OpKind::DeviceSlice, whole_dims},
 };
 
 }  // namespace

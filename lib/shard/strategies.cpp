@@ -1,6 +1,7 @@
 #include "shard/strategies.h"
 
 #include <algorithm>
+#include <set>
 
 namespace rlxc::shard {
 namespace {
@@ -117,11 +118,18 @@ class TensorSplitter {
   size_t splits_ = 0;
 };
 
+// Whether the input is a state of a step of training, which has its next value as an output.
+bool is_trained_state(const Graph& g, const std::set<std::string, std::less<>>& outputs, ValueId v) {
+  return g.value_name(v).valid() && outputs.contains("next:" + std::string(g.module().bytes(g.value_name(v))));
+}
+
 bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
   std::optional<Dim> batch;
+  std::set<std::string, std::less<>> outputs;
+  for (size_t i = 0; i < g.outputs().size(); ++i) outputs.emplace(g.module().bytes(g.output_name(i)));
   for (NodeId n : g.inputs()) {
     const ValueId v = g.result(n);
-    if (g.type(v).kind != TypeKind::Tensor || g.rank(v) == 0 || g.use_count(v) == 0) continue;
+    if (g.type(v).kind != TypeKind::Tensor || g.rank(v) == 0 || g.use_count(v) == 0 || is_trained_state(g, outputs, v)) continue;
     if (!batch) batch = g.dims(v)[0];
     if (g.dims(v)[0] != *batch) continue;
     if (s.split(v, 0, {{axis}, 1}) || s.of(v)[0].split()) continue;

@@ -19,6 +19,18 @@ for name in gpt2 llama qwen3 t5 vit; do
     fail "$model: $(cat "$TMPDIR/said")"
 done
 
+# Stages of a pipeline, alone, in micro-batches and beside other strategies.
+for engine in reference kernels; do
+  for how in "pipe=2 --parallel pipeline" "pipe=2,model=2 --parallel pipeline,tensor"; do
+    "$RLXC" run $bert --data examples/bert_data --engine $engine --mesh $how > "$TMPDIR/said" 2>&1 || fail "$engine, $how: $(cat "$TMPDIR/said")"
+    grep -q '^passed' "$TMPDIR/said" || fail "$engine, $how: $(cat "$TMPDIR/said")"
+  done
+done
+"$RLXC" run $mlp --random --bind batch=8 --mesh pipe=2,data=2 --parallel pipeline,data > "$TMPDIR/said" 2>&1 ||
+  fail "pipeline and data: $(cat "$TMPDIR/said")"
+"$RLXC" compile $bert --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/stages" || fail "stages"
+grep -q '^Stage 1: ' "$TMPDIR/stages/sharding.txt" || fail "stages: $(cat "$TMPDIR/stages/sharding.txt")"
+
 # The module for tpu, all partitions at once.
 export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py
 if python3 -c 'import numpy' 2> /dev/null; then
@@ -71,6 +83,8 @@ refused RLX0110 'need --mesh' $mlp --parallel tensor
 refused RLX0110 'size of mesh axis' $mlp --mesh model=0
 refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=model:0
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
+refused RLX0230 'at most 32 stages' $mlp --mesh pipe=33 --parallel pipeline
+refused RLX0230 'already splits node' $mlp --mesh pipe=2 --parallel pipeline --shard fc1.*=pipe:0
 refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target cuda --emit kernels
 
 "$RLXC" compile $bert --mesh model=2 --parallel tensor -q -o "$TMPDIR/bert" || fail "bert"

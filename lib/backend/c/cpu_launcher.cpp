@@ -58,6 +58,7 @@ class Launcher {
       body_.clear();
       for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
         const bool timed = laps_ && !load && !steps[i]->is_control();
+        enter_stages(i > first ? steps[i - 1]->stages : Stages::kAll, steps[i]->stages);
         if (guard_ && !load) guard(*steps[i]);
         if (timed) line("rlxc_lap(-1);");
         step(*steps[i]);
@@ -66,6 +67,7 @@ class Launcher {
         if (timed) line("rlxc_lap(" + std::to_string(lap_) + ");");
         lap_ += !load;
       }
+      enter_stages(steps[std::min(first + kStepsInFunction, steps.size()) - 1]->stages, Stages::kAll);
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
       else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
@@ -78,6 +80,13 @@ class Launcher {
     out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
     out_ += load ? "  (void)c, (void)scratch;\n" : "  (void)c, (void)a, (void)in, (void)out;\n";
     out_ += calls + (guard_ && !load ? "  rlxc_open_all(c);\n" : "") + "  return status;\n}\n\n";
+  }
+
+  // Commands of some stages of a pipeline are in a block.
+  void enter_stages(uint32_t before, uint32_t now) {
+    if (before == now) return;
+    if (before != Stages::kAll) line("}");
+    if (now != Stages::kAll) line("if (computes(" + std::to_string(now) + "u)) {");
   }
 
   std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
@@ -155,7 +164,8 @@ class Launcher {
     }
     const DType t = g.dtype(g.operand(s.node, 0));
     const std::string count = n_(s.sizes[0]), bytes = count + " * " + std::to_string(std::max(bits(t), 8) / 8);
-    const std::string pair = from + ", " + to + ", ", call = std::string(name(op)) + "(kLink->self, " + group + ", ";
+    const std::string pair = from + ", " + to + ", ", call = std::string(op == OpKind::CollectivePermute ? "permute" : name(op)) +
+                                                             "(kLink->self, " + group + ", ";
     const std::string numbers = ", \"" + std::string(name(t)) + "\", \"" +
                                 (a.op == ReduceOp::Max   ? "max"
                                  : a.op == ReduceOp::Min ? "min"
@@ -170,13 +180,9 @@ class Launcher {
     else if (op == OpKind::AllGather) arguments = pair + count + ", " + n_(s.sizes[1]);
     else if (op == OpKind::AllToAll) arguments = pair + bytes + " / " + devices;
     else {
-      std::vector<std::string> sources, receivers(a.source.size());
-      for (size_t i = 0; i < a.source.size(); ++i) {
-        sources.push_back(std::to_string(a.source[i]));
-        receivers[static_cast<size_t>(a.source[i])] = std::to_string(i);
-      }
-      arguments = from + ", ((const int[]){" + join(receivers, ", ") + "})[" + position + "], " + to + ", ((const int[]){" +
-                  join(sources, ", ") + "})[" + position + "], " + bytes;
+      std::vector<std::string> sources;
+      for (int64_t source : a.source) sources.push_back(std::to_string(source));
+      arguments = from + ", (const int[]){" + join(sources, ", ") + "}, " + to + ", " + bytes;
     }
     line("if (!kLink || kLink->" + call + arguments + ")) return RLXC_LINK;");
   }

@@ -103,6 +103,7 @@ std::string kernels_header(const Package& p, const std::string& declared) {
 
 std::string weight_table(const Package& p, const WeightFiles& located, const CpuPackageOptions& o) {
   const auto literal = [](uint64_t n) { return std::to_string(n) + "u"; };
+  const std::vector<uint32_t> stages = weight_stages(p);
   std::string rows;
   for (size_t i = 0; i < p.weights.size(); ++i) {
     const codegen::Weight& w = p.weights[i];
@@ -116,6 +117,7 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
       rows += ", " + std::to_string(w.slice->group) + ", " + literal(w.slice->runs) + ", " + literal(w.slice->run) + ", " +
               literal(w.slice->devices);
     else if (p.mesh) rows += ", -1, 0, 0, 0";
+    if (!stages.empty()) rows += ", " + literal(stages[i]);
     rows += "},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(located.files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
@@ -134,8 +136,9 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
   if (p.mesh)
     s += "  int group;  // -1: every device has the whole weight; else `runs` runs, of which one in `devices` is its own\n"
          "  uint64_t runs, run, devices;\n";
+  if (!stages.empty()) s += "  unsigned stages;  // bit s: the devices of stage s read it\n";
   return s + "} weight_row;\n\nstatic const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0" +
-         (located.files.size() > 1 ? ", 0" : "") + (p.mesh ? ", -1, 0, 0, 0" : "") + "}};\n\n";
+         (located.files.size() > 1 ? ", 0" : "") + (p.mesh ? ", -1, 0, 0, 0" : "") + (stages.empty() ? "" : ", 0") + "}};\n\n";
 }
 
 constexpr std::string_view kSampleOf = R"(// FNV-1a of both ends of a weight.

@@ -1,5 +1,7 @@
 #include "backend/c/mesh_link.h"
 
+#include <algorithm>
+
 #include "backend/c/c_like.h"
 #include "backend/host_files.h"
 #include "support/text.h"
@@ -79,13 +81,27 @@ static UNUSED int slice_of_file($N_ctx* c, int i, const char* folder) {
 
 )";
 
+// The group whose positions are the stages of a pipeline.
+std::optional<size_t> pipeline_group(const Package& p) {
+  const auto stages = stages_of(p.lir->module->main());
+  if (!stages) return std::nullopt;
+  return static_cast<size_t>(std::ranges::find(p.groups, std::vector{stages->axis}) - p.groups.begin());
+}
+
+// Which devices run the commands and read the weights of some stages.
+std::string stage_function(std::optional<size_t> pipeline) {
+  return pipeline ? "static inline int computes(unsigned stages) { return (int)(stages >> position_in(" +
+                        std::to_string(*pipeline) + ") & 1); }\n\n"
+                  : "";
+}
+
 }  // namespace
 
 LinkValues link_values(const Package& p) {
-  constexpr std::string_view kKeys[] = {"LINK_CODE_FUNCTIONS", "LINK_ERROR",     "LINK_API",    "LINK_CODE",   "LINK_MESSAGE",
-                                        "LINK_INCLUDE",        "LINK_BEGIN",     "LINK_OBJECT", "LINK_RULE",   "LINK_SOURCE",
-                                        "LINK_LIBRARY",        "LINK_PACKAGE",   "FIRST_RANK",  "SLICED_DONE", "SLICE_MEMORY",
-                                        "SLICE_FILE",          "SLICE_FUNCTIONS"};
+  constexpr std::string_view kKeys[] = {"LINK_CODE_FUNCTIONS", "LINK_ERROR",      "LINK_API",    "LINK_CODE",   "LINK_MESSAGE",
+                                        "LINK_INCLUDE",        "LINK_BEGIN",      "LINK_OBJECT", "LINK_RULE",   "LINK_SOURCE",
+                                        "LINK_LIBRARY",        "LINK_PACKAGE",    "FIRST_RANK",  "SLICED_DONE", "SLICE_MEMORY",
+                                        "SLICE_FILE",          "SLICE_FUNCTIONS", "ELSEWHERE"};
   if (!p.mesh) {
     LinkValues none{{"LINK_END", "failed"}, {"LINK_CC", "$(CC)"}};
     for (std::string_view key : kKeys) none.emplace_back(key, "");
@@ -93,11 +109,14 @@ LinkValues link_values(const Package& p) {
   }
   const LinkValues mesh = mesh_values(p);
   const std::string u = upper(p.name);
+  const auto pipeline = pipeline_group(p);
+  const std::string elsewhere = pipeline ? " || !computes(kWeights[i].stages)" : "";
   const auto expanded = [&](std::string_view text) { return target::expand(text, {{"N", p.name}, {"U", u}}); };
   return {
       {"LINK_END", "link_end(failed)"},
       {"LINK_CC", "$(MPICC)"},
-      {"LINK_CODE_FUNCTIONS", link_file("package_link.c.in", mesh)},
+      {"LINK_CODE_FUNCTIONS", link_file("package_link.c.in", mesh) + stage_function(pipeline)},
+      {"ELSEWHERE", elsewhere},
       {"LINK_ERROR", expanded("  $U_LINK = 12,        // no link was joined, or another device failed\n")},
       {"LINK_API", link_file("package_link.h.in", mesh)},
       {"LINK_CODE", expanded(", RLXC_LINK = $U_LINK")},
@@ -111,11 +130,23 @@ LinkValues link_values(const Package& p) {
       {"LINK_LIBRARY", " MPI::MPI_C"},
       {"LINK_PACKAGE", "find_package(MPI REQUIRED COMPONENTS C)\n"},
       {"FIRST_RANK", " && link_rank() == 0"},
-      {"SLICED_DONE", "  if (w->group >= 0) return " + u + "_OK;\n"},
+      {"SLICED_DONE", "  if (w->group >= 0" + elsewhere + ") return " + u + "_OK;\n"},
       {"SLICE_MEMORY",
-       "    if (!status && kWeights[i].group >= 0 && kWeights[i].bytes > 0) status = take_slice(c, i, -1, weights[i]);\n"},
+       "    if (kWeights[i].bytes == 0" + elsewhere +
+           ") continue;\n    if (!status && kWeights[i].group >= 0) status = take_slice(c, i, -1, weights[i]);\n"},
       {"SLICE_FILE", "    if (!status && w->group >= 0) status = slice_of_file(c, i, w->file == 0 ? folder : model_folder);\n"},
       {"SLICE_FUNCTIONS", expanded(kSliceFunctions)}};
+}
+
+std::vector<uint32_t> weight_stages(const Package& p) {
+  if (!p.mesh || !stages_of(p.lir->module->main())) return {};
+  std::vector<uint32_t> stages(p.weights.size());
+  for (const codegen::GraphProgram& g : p.graphs)
+    for (const auto* commands : {&g.load, &g.run})
+      for (const codegen::Command& s : *commands)
+        for (const codegen::BufferSlice& at : s.places)
+          if (at.memory == codegen::BufferSlice::Memory::Weights) stages[at.index] |= s.stages;
+  return stages;
 }
 
 std::vector<TextFile> link_files(const Package& p) {

@@ -11,6 +11,9 @@ namespace rlxc {
 // Values of $LINK..., $SLICE... and $FIRST_RANK in host files; empty for one device. Code::* of the header are those of `name`.
 std::vector<std::pair<std::string, std::string>> link_values(const codegen::Package&);
 
+// By weight: bit s if the devices of stage s of a pipeline read it. Empty without a pipeline.
+std::vector<uint32_t> weight_stages(const codegen::Package&);
+
 // The files of an MPI host; none for one device.
 std::vector<TextFile> link_files(const codegen::Package&);
 

@@ -34,16 +34,27 @@ class Collective : public NodeTranslator {
                          " : i64, split_count = " + std::to_string(group().size()) + " : i64, " + groups() + channel(false)));
   }
   bool collective_permute() {
-    const auto& a = attrs<CollectiveAttrs>();
-    Ints sources, targets;
+    // An operation of XLA sends once from a device, and gives zeros to those that receive nothing: several add up.
+    std::vector<std::pair<Ints, Ints>> rounds;
     const CollectiveGroup g = group();
     for (int64_t rank = 0; rank < g.mesh.devices(); ++rank) {
-      const auto at = static_cast<size_t>(g.mesh.position(rank, g.along));
-      sources.push_back(g.mesh.members(rank, g.along)[static_cast<size_t>(a.source[at])]);
+      const int64_t at = attrs<CollectiveAttrs>().source[static_cast<size_t>(g.mesh.position(rank, g.along))];
+      if (at < 0) continue;
+      const int64_t source = g.mesh.members(rank, g.along)[static_cast<size_t>(at)];
+      const auto free =
+          std::ranges::find_if(rounds, [&](const auto& r) { return std::ranges::find(r.first, source) == r.first.end(); });
+      auto& [sources, targets] = free == rounds.end() ? rounds.emplace_back() : *free;
+      sources.push_back(source);
       targets.push_back(rank);
     }
-    return set(b_.op("collective_permute", {in(0)}, in(0).dtype, in(0).dims,
-                     "source_target_pairs = " + HloBuilder::pairs(sources, targets) + channel(false)));
+    if (rounds.empty()) rounds.emplace_back();
+    std::optional<Hlo> sum;
+    for (const auto& [sources, targets] : rounds) {
+      const Hlo y = b_.op("collective_permute", {in(0)}, in(0).dtype, in(0).dims,
+                          "source_target_pairs = " + HloBuilder::pairs(sources, targets) + channel(false));
+      sum = sum ? b_.op("add", {*sum, y}, y.dtype, y.dims) : y;
+    }
+    return set(*sum);
   }
   bool device_slice() {
     const Hlo x = in_blocks(in(0), attrs<CollectiveAttrs>().axis);

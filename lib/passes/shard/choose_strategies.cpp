@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/exchange.h"
-#include "analysis/phases.h"
-#include "analysis/views.h"
-#include "passes/inline_body.h"
-#include "shard/partition.h"
+#include "passes/copy_graph.h"
+#include "passes/shard/divide.h"
+#include "passes/shard/pipeline.h"
 #include "support/number.h"
 
 namespace rlxc {
@@ -46,45 +44,19 @@ std::vector<Candidate> candidates(size_t axes) {
   return out;
 }
 
-Graph& copy_of_main(Module& m) {
-  Graph& copy = m.graph(m.make_graph("candidate"));
-  const Graph& g = m.main();
-  std::vector<ValueId> inputs;
-  for (NodeId n : g.inputs()) {
-    const NodeId input = copy.make_node(OpKind::Input, {}, g.attr_id(n), std::vector{g.type_id(g.result(n))});
-    copy.set_value_name(copy.result(input), g.value_name(g.result(n)));
-    inputs.push_back(copy.result(input));
-  }
-  const std::vector<ValueId> outputs = copy_body(copy, copy.terminator(), g, inputs);
-  for (size_t i = 0; i < outputs.size(); ++i) copy.add_output(outputs[i], g.output_name(i));
-  return copy;
-}
-
-void predict(const Graph& g, const PassContext& context, Candidate* c) {
-  const Link link{context.options.link_bandwidth};
-  const std::vector<Phase> phase = derive_phases(g);
-  c->weights = device_weight_bytes(g);
-  c->activations = live_bytes(g);
-  for (NodeId n : g.nodes()) {
-    if (phase[n.raw] == Phase::Prologue || has_trait(g.op(n), kLeaf) || view_of(g, n)) continue;
-    c->ns += exchanges_data(g.op(n)) ? exchange_cost(g, n, link).ns : launch_time_ns(node_cost(g, n), context.target.machine);
-  }
-}
-
-void divide(Module& m, const Mesh& mesh, const std::vector<shard::Request>& requests, const PassContext& context, Candidate* c) {
-  Graph& g = copy_of_main(m);
-  shard::Shardings s(g, mesh);
+void predict_divided(Module& m, const Mesh& mesh, const std::vector<shard::Request>& requests, const PassContext& context,
+                     Candidate* c) {
+  Graph& g = copy_graph(m.main(), "candidate");
   Diagnostics d;
-  bool ok = true;
-  for (const shard::Request& r : requests) ok = ok && s.apply(r, d);
-  for (const shard::AxisStrategy& a : c->strategies) ok = ok && shard::apply_strategy(g, a, s, d);
-  if (ok) {
-    s.propagate(d);
-    shard::partition(g, s);
-    predict(g, context, c);
+  bool changed = false;
+  const bool good = divide(g, mesh, requests, c->strategies, context, d, &changed);
+  if (good) {
+    c->weights = device_weight_bytes(g) + load_time_bytes(g);
+    c->activations = live_bytes(g);
+    c->ns = predicted_run(g, context).end_ns();
   }
   for (const Diagnostic& each : d.items())
-    if (!ok && c->refusal.empty() && each.severity == Severity::Error) c->refusal = each.message;
+    if (!good && c->refusal.empty() && each.severity == Severity::Error) c->refusal = each.message;
   g.clear();
 }
 
@@ -102,7 +74,7 @@ std::optional<std::vector<shard::AxisStrategy>> choose_strategies(Module& m, con
   const Candidate* best = nullptr;
   std::string reasons;
   for (Candidate& c : all) {
-    divide(m, mesh, requests, context, &c);
+    predict_divided(m, mesh, requests, context, &c);
     const bool fits = c.refusal.empty() && (limit == 0 || c.bytes() <= limit);
     if (fits && (!best || c.ns < best->ns)) best = &c;
     reasons += (reasons.empty() ? "" : "; ") + words(c.strategies, mesh) +

@@ -1,12 +1,11 @@
 // Turns the main graph into the program that every device of the mesh runs. Names and --parallel say how some values are divided,
 // propagation decides the others, and collectives exchange what a device needs of others. Errors are those of the options:
 // unknown mesh axes and names, dims that do not divide. O(nodes).
-#include "shard/partition.h"
-
 #include <algorithm>
 
 #include "passes/passes.h"
 #include "passes/shard/choose_strategies.h"
+#include "passes/shard/divide.h"
 
 namespace rlxc {
 namespace {
@@ -18,7 +17,7 @@ std::optional<shard::AxisStrategy> axis_for(const Mesh& mesh, std::string_view s
     d.error(Code::BadFlag, "--parallel auto goes with no other strategy");
     return std::nullopt;
   }
-  const std::string_view name = strategy == "tensor" ? "model" : strategy;
+  const std::string_view name = strategy == "tensor" ? "model" : strategy == "pipeline" ? "pipe" : strategy;
   if (const auto axis = mesh.find(name)) return shard::AxisStrategy{*known, *axis};
   if (mesh.axes.size() == 1) return shard::AxisStrategy{*known, 0};
   d.error(Code::BadFlag, "--parallel " + std::string(strategy) + " needs a mesh axis \"" + std::string(name) + "\"", {},
@@ -66,14 +65,8 @@ PassResult partition(Module& m, PassContext& context) {
   }
   const auto chosen = strategies(m, *mesh, requests, context);
   if (!chosen) return {};
-  shard::Shardings s(m.main(), std::move(*mesh));
-  for (const shard::Request& r : requests)
-    if (!s.apply(r, d)) return {};
-  for (const shard::AxisStrategy& a : *chosen)
-    if (!shard::apply_strategy(m.main(), a, s, d)) return {};
-  s.propagate(d);
   PassResult result;
-  result.changed = shard::partition(m.main(), s);
+  divide(m.main(), *mesh, requests, *chosen, context, d, &result.changed);
   return result;
 }
 
