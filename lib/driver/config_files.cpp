@@ -18,10 +18,10 @@ constexpr uint64_t kMaxConfigBytes = 64 << 20;
 }  // namespace
 
 bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-precision-map", d);
-  if (!j) return false;
-  const auto rules = j->find("rules");
-  if (rules == j->end() || !rules->is_object()) {
+  const auto file = read_json_object(path, "rlxc-precision-map", d);
+  if (!file) return false;
+  const auto rules = file->tree.find("rules");
+  if (rules == file->tree.end() || !rules->is_object()) {
     d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype");
     return false;
   }
@@ -88,10 +88,10 @@ std::optional<CastConfig> weight_cast_from(std::string_view s) {
 }
 
 bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-calibration", d);
-  if (!j) return false;
-  const auto tensors = j->find("tensors");
-  if (tensors == j->end() || !tensors->is_object()) {
+  const auto file = read_json_object(path, "rlxc-calibration", d);
+  if (!file) return false;
+  const auto tensors = file->tree.find("tensors");
+  if (tensors == file->tree.end() || !tensors->is_object()) {
     d.error(Code::BadCalibration, path + " needs an object \"tensors\"");
     return false;
   }
@@ -123,7 +123,7 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
     e.zero_points.resize(e.scales.size());
     out->entries.emplace_back(name, std::move(e));
   }
-  const auto layers = j->value("layers", json::array());
+  const auto layers = file->tree.value("layers", json::array());
   for (const json& l : layers.is_array() ? layers : json::array()) {
     if (!l.is_object() || !l.contains("name") || !l["name"].is_string()) {
       d.error(Code::BadCalibration, path + ": a layer needs a text \"name\"");
@@ -132,7 +132,7 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
     const auto kept = l.find("float");
     if (kept != l.end() && kept->is_boolean() && kept->get<bool>()) out->float_layers.push_back(l["name"].get<std::string>());
   }
-  const auto scales = j->value("channel_scales", json::object());
+  const auto scales = file->tree.value("channel_scales", json::object());
   if (!scales.is_object()) d.error(Code::BadCalibration, path + ": \"channel_scales\" must be an object");
   else
     for (const auto& item : scales.items()) {
@@ -142,17 +142,17 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
         d.error(Code::BadCalibration, path + ": the channel scales of \"" + item.key() + "\" must be positive numbers");
       out->channel_scales.emplace_back(item.key(), std::move(each));
     }
-  if (const auto weights = j->find("weights"); weights != j->end())
+  if (const auto weights = file->tree.find("weights"); weights != file->tree.end())
     if (!weights->is_string() || !(out->weights = weight_cast_from(weights->get<std::string>())))
       d.error(Code::BadCalibration, path + ": \"weights\" must be a type and a group size, such as \"int4:32\"");
   return d.ok();
 }
 
 std::optional<std::vector<std::string>> read_shard_rules(const std::string& path, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-shard-rules", d);
-  if (!j) return std::nullopt;
-  const auto rules = j->find("rules");
-  if (rules == j->end() || !rules->is_array()) {
+  const auto file = read_json_object(path, "rlxc-shard-rules", d);
+  if (!file) return std::nullopt;
+  const auto rules = file->tree.find("rules");
+  if (rules == file->tree.end() || !rules->is_array()) {
     d.error(Code::BadJson, path + " needs a list \"rules\"");
     return std::nullopt;
   }
@@ -170,10 +170,10 @@ std::optional<std::vector<std::string>> read_shard_rules(const std::string& path
 }
 
 bool check_calibrated_model(const std::string& path, std::string_view model, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-calibration", d);
-  if (!j) return false;
-  const auto of = j->find("model");
-  if (of == j->end() || *of == model) return true;
+  const auto file = read_json_object(path, "rlxc-calibration", d);
+  if (!file) return false;
+  const auto of = file->tree.find("model");
+  if (of == file->tree.end() || *of == model) return true;
   d.error(Code::BadCalibration, path + " was made from another model", {}, "make it again with `rlxc calibrate`");
   return false;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "support/mapped_file.h"
+#include "support/json_reader.h"
 
 namespace rlxc {
 namespace {
@@ -16,17 +16,52 @@ bool is_list_of(const json& j, bool (json::*is)() const noexcept) {
   return j.is_array() && std::ranges::all_of(j, [&](const json& e) { return (e.*is)(); });
 }
 
+std::string_view text_of(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), f.size()}; }
+
+// Reads the text beside its tree until the part begins.
+bool find_part(JsonReader& r, const json& here, const json& part, size_t* at) {
+  if (&here == &part) {
+    *at = r.at();
+    return true;
+  }
+  if (here.is_object() && r.begin_object()) {
+    for (std::string_view key; r.next_key(&key);) {
+      const auto item = here.find(std::string(key));
+      if (item == here.end()) r.skip();
+      else if (find_part(r, *item, part, at)) return true;
+    }
+  } else if (here.is_array() && r.begin_array()) {
+    for (auto item = here.begin(); r.next_item() && item != here.end(); ++item)
+      if (find_part(r, *item, part, at)) return true;
+  } else {
+    r.skip();
+  }
+  return false;
+}
+
 }  // namespace
 
-std::optional<json> read_json_object(const std::string& path, std::string_view format, Diagnostics& d) {
-  const auto file = open_model_file(path, d);
+std::string JsonFile::place(const json& part) const {
+  JsonReader r(text_of(file));
+  size_t at = 0;
+  find_part(r, tree, part, &at);
+  return LineIndex(text_of(file)).place(at);
+}
+
+std::optional<JsonFile> read_json_object(const std::string& path, std::string_view format, Diagnostics& d) {
+  auto file = open_model_file(path, d);
   if (!file) return std::nullopt;
   if (file->size() > kLargestFile) {
     d.error(Code::TooLarge, path + " is larger than 64 MiB");
     return std::nullopt;
   }
-  const auto* begin = reinterpret_cast<const char*>(file->data());
-  json j = json::parse(begin, begin + file->size(), nullptr, false);
+  const std::string_view text = text_of(*file);
+  JsonReader syntax(text);
+  if (!syntax.skip() || !syntax.finish()) {
+    d.error(Code::BadJson, path + ": " + LineIndex(text).place(syntax.error_at()) + ": " + syntax.error());
+    return std::nullopt;
+  }
+  json j = json::parse(text.begin(), text.end(), nullptr, false);
   if (j.is_discarded() || !j.is_object()) {
     d.error(Code::BadJson, path + " is not a JSON object");
     return std::nullopt;
@@ -42,23 +77,29 @@ std::optional<json> read_json_object(const std::string& path, std::string_view f
                                " of the format is newer than this rlxc, which reads 1.x");
     return std::nullopt;
   }
-  return j;
+  return JsonFile{std::move(*file), std::move(j)};
 }
 
 bool JsonParts::fail(const std::string& where, const std::string& why) {
-  if (error_.empty()) error_ = where + ": " + why;
+  if (error_.empty()) error_ = file_.place(*at_) + ": " + where + ": " + why;
   return false;
 }
 
 bool JsonParts::known(const json& object, const std::string& where, std::initializer_list<std::string_view> keys) {
+  set_place(object);
   if (!object.is_object()) return fail(where, "must be an object");
   for (const auto& item : object.items())
-    if (std::ranges::find(keys, item.key()) == keys.end()) return fail(where, "\"" + item.key() + "\" is not known here");
+    if (std::ranges::find(keys, item.key()) == keys.end()) {
+      set_place(item.value());
+      return fail(where, "\"" + item.key() + "\" is not known here");
+    }
   return true;
 }
 
 bool JsonParts::text(const json& object, std::string_view key, const std::string& where, std::string* out, bool required) {
+  set_place(object);
   const auto at = object.find(key);
+  if (at != object.end()) set_place(*at);
   if (at == object.end()) return required ? fail(where, "lacks \"" + std::string(key) + "\"") : true;
   if (!at->is_string() || at->get_ref<const std::string&>().empty())
     return fail(where, "\"" + std::string(key) + "\" must be a name");
@@ -67,12 +108,14 @@ bool JsonParts::text(const json& object, std::string_view key, const std::string
 }
 
 bool JsonParts::texts(const json& list, const std::string& where, std::vector<std::string>* out) {
+  set_place(list);
   if (!is_list_of(list, &json::is_string)) return fail(where, "must be a list of names");
   for (const json& e : list) out->push_back(e.get<std::string>());
   return true;
 }
 
 bool JsonParts::value(const json& j, const std::string& where, AttrValue* out) {
+  set_place(j);
   if (j.is_boolean()) *out = j.get<bool>();
   else if (j.is_number_integer() && !(j.is_number_unsigned() && j.get<uint64_t>() > INT64_MAX)) *out = j.get<int64_t>();
   else if (j.is_number()) *out = j.get<double>();
@@ -85,6 +128,7 @@ bool JsonParts::value(const json& j, const std::string& where, AttrValue* out) {
 }
 
 bool JsonParts::shape(const json& list, const std::string& where, ShapePattern* out) {
+  set_place(list);
   if (!list.is_array()) return fail(where, "must be a list of sizes");
   DimTable dims;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -121,10 +165,14 @@ bool JsonParts::node(const json& j, const std::string& where, FragmentNode* out)
   if (result->is_string()) out->out.push_back(result->get<std::string>());
   else if (!texts(*result, where + ".out", &out->out)) return false;
   if (const auto attrs = j.find("attrs"); attrs != j.end()) {
+    set_place(*attrs);
     if (!attrs->is_object()) return fail(where, "\"attrs\" must be an object");
+    const AttrFields own = attr_fields(default_attrs(*kind), DimTable(), true, *kind);
     for (const auto& item : attrs->items()) {
       AttrValue v;
       if (!value(item.value(), where + "." + item.key(), &v)) return false;
+      if (std::ranges::find(own, item.key(), &AttrFields::value_type::first) == own.end())
+        return fail(where, "unknown attribute \"" + item.key() + "\" of " + op);
       out->attrs.emplace_back(item.key(), std::move(v));
     }
   }
@@ -132,6 +180,7 @@ bool JsonParts::node(const json& j, const std::string& where, FragmentNode* out)
 }
 
 bool JsonParts::nodes(const json& list, const std::string& where, std::vector<FragmentNode>* out) {
+  set_place(list);
   if (!list.is_array() || list.size() > kMostNodes)
     return fail(where, "must be a list of at most " + std::to_string(kMostNodes) + " nodes");
   for (size_t i = 0; i < list.size(); ++i)

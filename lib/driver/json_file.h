@@ -6,19 +6,29 @@
 
 #include "ir/fragment.h"
 #include "support/diagnostics.h"
+#include "support/mapped_file.h"
 
 namespace rlxc {
 
-// The object in the file, whose "format" has to be this. Errors: a file larger than 64 MiB, no JSON, another format.
-std::optional<nlohmann::json> read_json_object(const std::string& path, std::string_view format, Diagnostics&);
+struct JsonFile {
+  MappedFile file;
+  nlohmann::json tree;
 
-// Reads parts of a tree. The first fault is kept, with the names of what it is in.
+  std::string place(const nlohmann::json& part) const;  // "line 3 column 7", of a part of the tree. O(bytes)
+};
+
+// The object in the file, whose "format" has to be this. Errors: a file larger than 64 MiB, no JSON, another format.
+std::optional<JsonFile> read_json_object(const std::string& path, std::string_view format, Diagnostics&);
+
+// Reads parts of a tree. The first fault is kept, with its line and the names of what it is in.
 class JsonParts {
  public:
   using json = nlohmann::json;
 
+  explicit JsonParts(const JsonFile& file) : file_(file), at_(&file.tree) {}
   const std::string& error() const { return error_; }
   bool ok() const { return error_.empty(); }
+  void set_place(const json& part) { at_ = &part; }             // of faults from here on; functions that read a part set it
   bool fail(const std::string& where, const std::string& why);  // returns false
 
   // Only these keys are allowed.
@@ -31,6 +41,8 @@ class JsonParts {
 
  private:
   bool node(const json&, const std::string& where, FragmentNode* out);
+  const JsonFile& file_;
+  const json* at_;
   std::string error_;
 };
 

@@ -50,31 +50,17 @@ void check_every_kind(const Form& form) {
   o.opset = form.opset, o.dialect = form.dialect;
   for (const Sample& s : all_samples()) {
     INFO(std::string(name(s.op)) << ", opset " << form.opset);
-    Module before, m;
-    Diagnostics d;
-    std::vector<HostValue> in;
-    for (Module* of : {&before, &m}) {
-      Builder b(of->main(), &d);
-      std::vector<ValueId> operands;
-      in.clear();
-      for (const HostValue& v : s.in) {
-        const bool there = v.kind == TypeKind::Tensor;
-        operands.push_back(there ? b.input("x" + std::to_string(operands.size()), eval::type_of(v)) : ValueId());
-        if (there) in.push_back(v);
-      }
-      const NodeId n = b.create_node(s.op, operands, s.attrs);
-      REQUIRE_MESSAGE(n.valid(), d.text());
-      for (size_t r = 0; r < of->main().result_count(n); ++r)
-        of->main().add_output(of->main().result(n, r), of->symbol("y" + std::to_string(r)));
-    }
-    const auto again = through_onnx(m, dir / "m.onnx", o, form.fused, d);
+    SampleGraph before(s), one(s);
+    for (SampleGraph* each : {&before, &one}) each->set_outputs();
+    Diagnostics& d = one.d;
+    const auto again = through_onnx(one.m, dir / "m.onnx", o, form.fused, d);
     if (form.opset == 21) {  // a sum over windows beyond the end has no operator
       const auto* pool = std::get_if<PoolAttrs>(&s.attrs);
       CHECK_MESSAGE((again != nullptr) == !(pool && pool->op == ReduceOp::Sum && pool->ceil_mode), d.text());
     } else if (!again) {
       CHECK_MESSAGE(d.text().find("has no ONNX operator") != std::string::npos, d.text());
     }
-    if (again) check_computes_same(before, *again, in, 1e-6, 1e-7);  // attributes are f32 there
+    if (again) check_computes_same(before.m, *again, before.in, 1e-6, 1e-7);  // attributes are f32 there
   }
 }
 

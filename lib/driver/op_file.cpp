@@ -24,9 +24,11 @@ class OpReader {
     const std::string own = "operation \"" + op->domain + "." + op->name + "\"";
     if (op->domain == "ai.onnx") return parts_.fail(own, "the domain belongs to the standard");
     if (j.contains("attributes") && !parameters(j["attributes"], own + ".attributes", op)) return false;
+    parts_.set_place(j);
     for (const auto& [key, ports] : {std::pair("inputs", &op->inputs), std::pair("outputs", &op->outputs)})
       if (!j.contains(key)) return parts_.fail(own, std::string("lacks \"") + key + "\"");
       else if (!port_list(j[key], own + "." + key, ports)) return false;
+    parts_.set_place(j);
     if (op->outputs.empty()) return parts_.fail(own, "needs an output");
     if (!unique_names(*op, own)) return false;
     if (!j.contains("body")) return parts_.fail(own, "lacks \"body\"");
@@ -153,17 +155,19 @@ class OpReader {
 }  // namespace
 
 bool read_operations(const std::string& path, std::vector<OpDefinition>* out, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-ops", d);
-  if (!j) return false;
-  JsonParts parts;
+  const auto file = read_json_object(path, "rlxc-ops", d);
+  if (!file) return false;
+  const json& j = file->tree;
+  JsonParts parts(*file);
   OpReader reader(parts);
-  parts.known(*j, "the file", {"$schema", "format", "format_version", "ops"});
-  const auto list = j->find("ops");
-  if (list == j->end() || !list->is_array()) parts.fail("the file", "needs a list \"ops\"");
+  parts.known(j, "the file", {"$schema", "format", "format_version", "ops"});
+  const auto list = j.find("ops");
+  if (list == j.end() || !list->is_array()) parts.fail("the file", "needs a list \"ops\"");
   else
     for (size_t i = 0; i < list->size() && parts.ok(); ++i) {
       OpDefinition op;
       if (!reader.operation((*list)[i], "ops[" + std::to_string(i) + "]", &op)) break;
+      parts.set_place((*list)[i]);
       if (find_definition(*out, op.domain, op.name))
         parts.fail("operation \"" + op.domain + "." + op.name + "\"", "is defined twice");
       out->push_back(std::move(op));

@@ -20,6 +20,7 @@ class RuleReader {
         !parts_.text(j, "name", where, &r->name))
       return false;
     const std::string own = "rule \"" + r->name + "\"";
+    parts_.set_place(j);
     if (!j.contains("pattern")) return parts_.fail(own, "lacks \"pattern\"");
     if (!parts_.nodes(j["pattern"], own + ".pattern", &r->pattern)) return false;
     if (r->pattern.size() > kMostPatternNodes)
@@ -28,6 +29,7 @@ class RuleReader {
     if (!parts_.text(j, "result", own, &r->result) || !parts_.text(j, "with", own, &r->with)) return false;
     if (j.contains("values") && !values(j["values"], own + ".values", r)) return false;
     if (j.contains("sizes") && !sizes(j["sizes"], own + ".sizes", r)) return false;
+    parts_.set_place(j);
     const std::string fault = fault_of(*r);
     return fault.empty() || parts_.fail(own, fault);
   }
@@ -89,14 +91,15 @@ class RuleReader {
 }  // namespace
 
 std::shared_ptr<const RuleSet> read_rules(const std::string& path, Diagnostics& d) {
-  const auto j = read_json_object(path, "rlxc-rules", d);
-  if (!j) return nullptr;
+  const auto file = read_json_object(path, "rlxc-rules", d);
+  if (!file) return nullptr;
   auto out = std::make_shared<RuleSet>();
-  JsonParts parts;
+  const json& j = file->tree;
+  JsonParts parts(*file);
   RuleReader reader(parts);
-  parts.known(*j, "the file", {"$schema", "format", "format_version", "rules"});
-  const auto list = j->find("rules");
-  if (list == j->end() || !list->is_array()) parts.fail("the file", "needs a list \"rules\"");
+  parts.known(j, "the file", {"$schema", "format", "format_version", "rules"});
+  const auto list = j.find("rules");
+  if (list == j.end() || !list->is_array()) parts.fail("the file", "needs a list \"rules\"");
   else
     for (size_t i = 0; i < list->size() && parts.ok(); ++i)
       reader.rule((*list)[i], "rules[" + std::to_string(i) + "]", &out->rules.emplace_back());

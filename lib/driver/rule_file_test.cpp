@@ -169,6 +169,7 @@ TEST_CASE("faults of a rule file are errors that say where") {
     return j;
   };
   refused({{"format", "rlxc-rules"}, {"rules", 1}}, "needs a list");
+  refused(with([](json& r) { r["pattern"][0]["attrs"] = {{"axi", 1}}; }), "unknown attribute \"axi\"");
   refused(with([](json& r) { r.erase("pattern"); }), "lacks \"pattern\"");
   refused(with([](json& r) { r["pattern"] = json::array(); }), "the pattern has no nodes");
   refused(with([](json& r) { r["result"] = "gate"; }), "is no result of the last node");
@@ -182,4 +183,12 @@ TEST_CASE("faults of a rule file are errors that say where") {
   refused(with([](json& r) { r["values"] = {{"x", {{"constant", 1}}}}; }), "must be true");
   refused(with([](json& r) { r["sizes"] = {{"*", json::object()}}; }), "is no expression of sizes");
   refused(with([](json& r) { r["sizes"] = {{"n", {{"multiple_of", 0}}}}; }), "must be at least 1");
+  for (const auto& [text, why] : {std::pair("{\"format\": \"rlxc-rules\",\n \"rules\": [{\"name\": \"r\",\n  \"pattern\": 3}]}",
+                                            "line 3 column 14: rule \"r\".pattern: must be a list"),
+                                  std::pair("{\"format\":\n 3 4}", "line 2 column 4: expected ',' or '}'")}) {
+    std::ofstream(dir / "rules.json") << text;
+    Diagnostics d;
+    CHECK_FALSE(read_rules(dir / "rules.json", d));
+    CHECK_MESSAGE(d.text().find(why) != std::string::npos, d.text());
+  }
 }

@@ -18,29 +18,12 @@ namespace {
 
 bool is_real(const HostValue& v) { return v.kind == TypeKind::Tensor && v.tensor.dtype == DType::F64; }
 
-struct OneNode {
-  Module m;
-  Diagnostics d;
-  std::vector<ValueId> operands, results;
-  std::vector<HostValue> in;  // of those that are there
-  Builder b{m.main(), &d};
-  explicit OneNode(const Sample& s) {
-    for (const HostValue& v : s.in) {
-      const bool there = v.kind == TypeKind::Tensor;
-      operands.push_back(there ? b.input("x" + std::to_string(operands.size()), eval::type_of(v)) : ValueId());
-      if (there) in.push_back(v);
-    }
-    const NodeId n = b.create_node(s.op, operands, s.attrs);
-    REQUIRE_MESSAGE(n.valid(), d.text());
-    for (size_t r = 0; r < m.main().result_count(n); ++r) results.push_back(m.main().result(n, r));
-  }
-  std::vector<HostValue> run(const std::vector<HostValue>& inputs) {
-    CHECK_MESSAGE(verify(m, d), d.text());
-    auto r = eval::evaluate(m, inputs, d);
-    REQUIRE_MESSAGE(r, d.text());
-    return std::move(*r);
-  }
-};
+std::vector<HostValue> run(SampleGraph& of, const std::vector<HostValue>& inputs) {
+  CHECK_MESSAGE(verify(of.m, of.d), of.d.text());
+  auto r = eval::evaluate(of.m, inputs, of.d);
+  REQUIRE_MESSAGE(r, of.d.text());
+  return std::move(*r);
+}
 
 double dot(const HostValue& a, const HostValue& b) {
   const auto x = numbers(a), y = numbers(b);
@@ -53,7 +36,7 @@ double dot(const HostValue& a, const HostValue& b) {
 // <g, J t> = <J^T g, t>, and J t is how the results move.
 void check_derivatives(const Sample& s) {
   INFO(std::string(name(s.op)));
-  OneNode one(s);
+  SampleGraph one(s);
   std::vector<ValueId> xs, dxs, ys, seeds;
   std::vector<HostValue> in = one.in, moved = one.in, weights, directions;
   size_t there = 0;
@@ -89,7 +72,7 @@ void check_derivatives(const Sample& s) {
             : one.b.constant(tensor_of(DType::F64, y[i].tensor.dims, std::vector<double>(weights[i].tensor.elements())).tensor));
   outputs.insert(outputs.end(), g->begin(), g->end());
   one.m.main().set_outputs(outputs);
-  const auto r = one.run(in);
+  const auto r = run(one, in);
   double forward = 0, reverse = 0, size = 1;
   for (size_t i = 0; i < ys.size(); ++i) forward += dot(weights[i], r[ys.size() + i]);
   for (size_t i = 0; i < xs.size(); ++i) {
@@ -101,7 +84,7 @@ void check_derivatives(const Sample& s) {
   // One-sided at the operands that are there in `moved`, which differ by 1e-6.
   std::vector<HostValue> all = moved;
   all.insert(all.end(), directions.begin(), directions.end());
-  const auto later = one.run(all);
+  const auto later = run(one, all);
   double difference = 0;
   for (size_t i = 0; i < ys.size(); ++i) difference += (dot(weights[i], later[i]) - dot(weights[i], r[i])) / 1e-6;
   CHECK_MESSAGE(std::abs(forward - difference) <= 1e-4 * (size + std::abs(forward)), forward, " and by difference ", difference);
@@ -123,8 +106,8 @@ constexpr int64_t kSamples = 3;
 // A batch computes what its samples do one by one, whichever operands differ between them.
 void check_batch(const Sample& s, uint64_t which) {
   INFO(std::string(name(s.op)), " operands ", which);
-  OneNode one(s);
-  for (ValueId v : one.results) one.m.main().add_output(v, one.m.symbol("y" + std::to_string(v.raw)));
+  SampleGraph one(s);
+  one.set_outputs();
   std::vector<transform::BatchAxis> axes;
   std::vector<HostValue> in;
   std::vector<std::vector<HostValue>> single(kSamples, s.in);
@@ -151,7 +134,7 @@ void check_batch(const Sample& s, uint64_t which) {
   }
   CHECK_MESSAGE(made, one.d.text());
   if (!made) return;
-  const auto got = one.run(in);
+  const auto got = run(one, in);
   for (size_t r = 0; r < got.size(); ++r) {
     std::vector<HostValue> rows;
     for (const auto& operands : single) rows.push_back(run_op(s.op, s.attrs, operands)[r]);

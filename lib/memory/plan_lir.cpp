@@ -399,30 +399,50 @@ std::optional<GraphPlan> shrink_by_segments(Graph& g, GraphPlan plan, const std:
   return shrunk;
 }
 
-// Computes values again that a gradient reads, as far as this takes a small share of the time of the graph.
-std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
-                                         const SymbolRanges& extents, const Request& options, uint64_t weights_size,
-                                         Diagnostics& diagnostics) {
-  constexpr double kShare = 0.01;
+// Computes values again, contractions included, until the arena has `aim` bytes or this takes `share` of the time of the graph.
+// Keeps the plan if that leaves more than `most` bytes.
+std::optional<GraphPlan> shrink_by_time(Graph& g, GraphPlan plan, uint64_t aim, uint64_t most, double share,
+                                        const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const Request& options,
+                                        uint64_t weights_size, Diagnostics& diagnostics) {
   double work_ns = 0;
   for (NodeId n : plan.schedule) work_ns += launch_time_ns(node_cost(g, n), Machine{});
   put_in_order(g, plan);
-  const uint64_t half = static_cast<uint64_t>(plan.arena_size.size()) / 2;
-  const ComputedAgain made = compute_again(g, plan, Instead::Compute, {.arena = half, .work_ns = kShare * work_ns});
+  const ComputedAgain made =
+      compute_again(g, plan, Instead::Compute, {.arena = aim, .work_ns = share * work_ns, .contractions = true});
   if (made.values.empty()) return plan;
   auto with_copies = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
   if (!with_copies) return std::nullopt;
-  if (with_copies->arena_size.size() >= plan.arena_size.size()) {
+  if (exceeds(*with_copies, most)) {
     undo(g, made);
     return plan;
   }
-  with_copies->computed_again = static_cast<uint32_t>(made.copies.size());
+  with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
   put_in_order(g, *with_copies);
   return with_copies;
 }
 
-// Keeps less for gradients. Meets the limit with cheap values if it can, else with whole segments, which cost up to the time of
-// the first half.
+// What a gradient reads is computed again where that costs little.
+std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                         const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                         Diagnostics& diagnostics) {
+  constexpr double kShare = 0.02;
+  const auto arena = static_cast<uint64_t>(plan.arena_size.size());
+  if (arena == 0) return plan;
+  return shrink_by_time(g, std::move(plan), arena / 2, arena - 1, kShare, plans, extents, options, weights_size, diagnostics);
+}
+
+// Meets the limit with contractions chosen one by one, if that is possible at less than the cost of whole segments.
+std::optional<GraphPlan> shrink_by_contractions(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                                const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                                Diagnostics& diagnostics) {
+  constexpr double kShare = 0.2;
+  constexpr uint64_t kAim = 97;  // per cent of the limit: placement needs a little more than what is live
+  return shrink_by_time(g, std::move(plan), options.max_arena / 100 * kAim, options.max_arena, kShare, plans, extents, options,
+                        weights_size, diagnostics);
+}
+
+// Keeps less for gradients. Meets the limit with cheap values if it can, else with some contractions, else with whole segments,
+// which cost up to the time of the first half.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
                                 const Request& options, uint64_t weights_size, bool gradient, Diagnostics& diagnostics) {
   const auto apply = [&](auto by) {
@@ -433,7 +453,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
   const bool is_limited = options.max_arena > 0;
   if ((!gradient || plan.symbolic) && !(is_limited && exceeds(plan, options.max_arena))) return plan;
   if (gradient && !apply(shrink_gradient)) return std::nullopt;
-  for (const auto by : {shrink_by_values, shrink_by_segments, shrink_by_values})
+  for (const auto by : {shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})
     if (is_limited && exceeds(plan, options.max_arena) && !apply(by)) return std::nullopt;
   erase_unread(g, plan);
   g.compact();  // drops undone copies and renumbers nodes in schedule order

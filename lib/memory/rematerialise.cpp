@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostNodes = 6;  // limit on nodes copied for one value
 constexpr uint32_t kCheap = kElementwise | kMovement | kReduction | kNormTrait;
-constexpr uint32_t kDear = kBlas | kBody | kLeaf | kImpure | kSequenceOp;
+constexpr uint32_t kNeverCopied = kBody | kLeaf | kImpure | kSequenceOp | kCollective;
 
 uint64_t size_of(const Slot& s) { return s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0; }
 
@@ -27,8 +27,9 @@ struct Choice {
   std::vector<ValueId> parts;  // views to copy before the gap instead, so that the value dies at `from`
   double bytes_saved = 0, elements = 0;
   double work_ns = 0;  // estimated time of the copies
+  bool by_time = false;
 
-  double gain() const { return bytes_saved / elements; }
+  double gain() const { return bytes_saved / (by_time ? work_ns : elements); }
 };
 
 // A gap in the reads of a value.
@@ -43,10 +44,11 @@ struct Gap {
 
 class Recomputation {
  public:
-  Recomputation(Graph& g, const GraphPlan& plan, uint64_t limit, const std::set<ValueId>& refused)
+  Recomputation(Graph& g, const GraphPlan& plan, const Allowance& allowed, const std::set<ValueId>& refused)
       : g_(g),
         plan_(plan),
-        limit_(limit),
+        limit_(allowed.arena),
+        contractions_(allowed.contractions),
         load_(plan.schedule.size() + 2),
         reads_(g.value_capacity()),
         taken_(g.value_capacity()) {
@@ -131,10 +133,11 @@ class Recomputation {
  private:
   const Slot& slot(ValueId v) const { return plan_.slot[v.raw]; }
   uint32_t last_read(ValueId v) const { return reads_[v.raw].empty() ? 0 : reads_[v.raw].back(); }
-  bool is_cheap(ValueId v) const {
+  bool may_copy(ValueId v) const {
     const NodeId n = g_.def(v);
     if (is_residual_norm(g_.op(n))) return v == g_.result(n);
-    return has_trait(g_.op(n), kCheap) && !has_trait(g_.op(n), kDear) && g_.result_count(n) == 1;
+    if (has_trait(g_.op(n), kNeverCopied) || g_.result_count(n) != 1) return false;
+    return has_trait(g_.op(n), kBlas) ? contractions_ : has_trait(g_.op(n), kCheap);
   }
 
   // The value that a view aliases in the graph, regardless of buffer sharing.
@@ -180,6 +183,7 @@ class Recomputation {
     c.bytes_saved = excess(from + 1, to, size_of(slot(v)));
     if (c.bytes_saved == 0 || !collect(v, size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
     for (NodeId n : c.nodes) c.work_ns += launch_time_ns(node_cost(g_, n), Machine{});
+    c.by_time = contractions_;
     return c;
   }
 
@@ -208,7 +212,7 @@ class Recomputation {
   // Collects the nodes to copy so that the value exists at step `to`.
   bool collect(ValueId v, uint64_t bytes, uint32_t to, Choice* c) const {
     const NodeId n = g_.def(v);
-    if (!is_cheap(v) || c->nodes.size() >= kMostNodes) return false;
+    if (!may_copy(v) || c->nodes.size() >= kMostNodes) return false;
     if (std::ranges::find(c->nodes, n) != c->nodes.end()) return true;
     double elements = static_cast<double>(bytes);
     for (ValueId operand : recipe_of(g_, n).operands) {
@@ -222,8 +226,10 @@ class Recomputation {
       const bool is_external = s.region != Region::Activations && s.region != Region::Output;
       if (!is_external && last_read(u) < to) {
         const double costs = s.region == Region::Activations ? excess(last_read(u) + 1, to + 1, size) : 0;
-        if (size <= bytes / 2 || !collect(u, size, to, c)) c->bytes_saved -= costs;
-        else continue;
+        const Choice before = *c;
+        if ((contractions_ || size > bytes / 2) && collect(u, size, to, c)) continue;
+        *c = before;
+        c->bytes_saved -= costs;
       }
       c->read.push_back(u);
     }
@@ -281,6 +287,7 @@ class Recomputation {
   Graph& g_;
   const GraphPlan& plan_;
   const uint64_t limit_;
+  const bool contractions_;
   std::vector<uint64_t> load_;                // by step
   std::vector<uint32_t> hot_;                 // steps above the limit
   std::vector<std::vector<uint32_t>> reads_;  // by value: steps that read it or a view of it, ascending
@@ -298,7 +305,7 @@ Recipe recipe_of(const Graph& g, NodeId n) {
 ComputedAgain compute_again(Graph& g, const GraphPlan& plan, Instead how, const Allowance& allowed,
                             const std::set<ValueId>& refused) {
   ComputedAgain out;
-  Recomputation r(g, plan, allowed.arena, refused);
+  Recomputation r(g, plan, allowed, refused);
   double work_ns = 0;
   for (auto gaps = r.gaps(how); !gaps.empty() && out.values.size() < allowed.most;) {
     Gap gap = gaps.top();

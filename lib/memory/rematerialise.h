@@ -28,12 +28,14 @@ struct Allowance {
   uint64_t arena = 0;                                        // bytes that every step may need
   size_t most = std::numeric_limits<size_t>::max();          // values computed again
   double work_ns = std::numeric_limits<double>::infinity();  // estimated time of the copies (analysis/cost.h)
+  bool contractions = false;                                 // whether matmuls, convolutions and attention may be copied
 };
 
 // Copies nodes before the first reader behind a gap in the reads of a value, until no step needs more than the arena allowed or
-// the allowance is spent. Each round takes the value with the most bytes saved above the limit per element computed. Operands of
-// a copy are read if live or small, otherwise copied too. CopyParts inserts copies after the last reader before the gap. Nodes
-// must be in schedule order; the plan is stale afterwards. Skips values of `refused`. O(values * steps above the limit).
+// the allowance is spent. Each round takes the value with the most bytes saved above the limit per element computed, or, if
+// contractions may be copied, per estimated time. Operands of a copy are read if live or small, otherwise copied too. CopyParts
+// inserts copies after the last reader before the gap. Nodes must be in schedule order; the plan is stale afterwards. Skips
+// values of `refused`. O(values * steps above the limit).
 ComputedAgain compute_again(Graph&, const GraphPlan&, Instead, const Allowance&, const std::set<ValueId>& refused = {});
 
 void undo(Graph&, const ComputedAgain&);  // removes the copies

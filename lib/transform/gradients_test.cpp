@@ -157,6 +157,21 @@ TEST_CASE("gradients of a graph: shared values, unreached values, independent va
   CHECK_FALSE(transform::depends_on(m.main(), y, apart));
 }
 
+TEST_CASE("the gradient of a convolution by its input is a convolution, with strides and for symbolic batches, too") {
+  for (const int64_t stride : {1, 2, 3})
+    for (const int64_t kernel : {1, 3}) {
+      Module m;
+      Diagnostics d;
+      Builder b(m.main(), &d);
+      const ValueId x = b.input("x", tensor_type(DType::F64, {m.dims.symbol("n"), Dim(2), Dim(7), Dim(8)}));
+      const ValueId w = b.constant(reals({4, 2, kernel, kernel}, 1).tensor);
+      const ConvAttrs a{{stride, stride}, {kernel / 2, 0}, {0, kernel / 2}, {1, 1}, {0, 0}, 1};
+      const auto g = transform::gradients(b, b.create(OpKind::Conv, {x, w}, a), {}, std::array{x}, {}, d);
+      REQUIRE_MESSAGE(g, d.text());
+      for (NodeId n : m.main().nodes()) CHECK(m.main().op(n) != OpKind::ConvTranspose);
+    }
+}
+
 TEST_CASE("operations without a rule are named, all of them") {
   Module m;
   Diagnostics d;

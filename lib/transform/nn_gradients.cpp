@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 namespace rlxc::transform {
 
@@ -45,10 +46,127 @@ Term along(Term v, int64_t axis, Term x) {
   return reshape(v, d);
 }
 
+namespace {
+
+// One spatial axis of the convolution that gives the gradient of a convolution's input. Element `step * q + r` of the gradient is
+// element q of phase r, and phase r sums dy[q + ahead - u] * w[step * u + r - front] over u.
+struct BackAxis {
+  int64_t step = 1, phases = 1, front = 0, taps = 1, spread = 1, before = 0, after = 0;
+  Dim quotients;
+};
+
+// Nullopt where the sizes are not known, or dy would have to be cut.
+std::optional<BackAxis> back_axis(DimTable& t, const ConvAttrs& a, size_t i, Dim kernel, Dim in, Dim out) {
+  BackAxis x;
+  const auto size = t.constant_value(kernel);
+  if (!size || *size < 1 || a.strides[i] < 1) return std::nullopt;
+  const int64_t pad = a.pads_begin[i];
+  if (a.strides[i] == 1) {
+    x.taps = *size;
+    x.spread = a.dilations[i];
+    x.quotients = in;
+    x.before = (x.taps - 1) * x.spread - pad;
+  } else {
+    if (a.dilations[i] != 1 && *size != 1) return std::nullopt;
+    x.step = a.strides[i];
+    const int64_t ahead = (pad + x.step - 1) / x.step;
+    x.front = ahead * x.step - pad;
+    x.phases = std::min(x.step, x.front + *size);
+    x.taps = (x.front + *size + x.step - 1) / x.step;
+    x.quotients = t.floor_div(t.add(in, Dim(x.step - 1)), Dim(x.step));
+    x.before = x.taps - 1 - ahead;
+  }
+  const auto longer = t.constant_value(t.sub(x.quotients, out));
+  if (!longer) return std::nullopt;
+  x.after = *longer - x.before + (x.taps - 1) * x.spread;
+  return x.before >= 0 && x.after >= 0 ? std::optional(x) : std::nullopt;
+}
+
+// As a convolution of dy with the flipped weights. Where the strides are not 1, each phase of the positions has weights of its own;
+// the phases are channels of the convolution and lie side by side afterwards.
+Term input_gradient_by_conv(Term dy, Term w, const ConvAttrs& a, const std::vector<Dim>& dx) {
+  DimTable& t = dy.b->dims();
+  const size_t spatial = a.strides.size();
+  const std::vector<Dim> out = dy.dims(), kernel = w.dims();
+  const auto channels = t.constant_value(kernel[1]), filters = t.constant_value(kernel[0]);
+  if (!channels || !filters || a.groups < 1) return dy.with({});
+  std::vector<BackAxis> axes;
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto axis = back_axis(t, a, i, kernel[i + 2], dx[i + 2], out[i + 2]);
+    if (!axis) return dy.with({});
+    axes.push_back(*axis);
+  }
+
+  // [groups, filters, channels, taps, phases, ..] -> [groups * channels * phases.., filters, taps..], taps from the last to the first.
+  PadAttrs pad{std::vector<Dim>(spatial + 2, Dim(0)), std::vector<Dim>(spatial + 2, Dim(0))};
+  std::vector<Dim> split{Dim(a.groups), Dim(*filters / a.groups), Dim(*channels)}, joined;
+  std::vector<int64_t> order{0, 2}, flipped;
+  int64_t phases = 1;
+  bool pads = false;
+  for (size_t i = 0; i < spatial; ++i) {
+    const BackAxis& x = axes[i];
+    const int64_t size = x.step == 1 ? x.taps : x.taps * x.step, own = kernel[i + 2].size();
+    pad.before[i + 2] = Dim(x.front);
+    pad.after[i + 2] = Dim(size - own - x.front);
+    pads = pads || size != own;
+    split.insert(split.end(), {Dim(x.taps), Dim(x.step)});
+    phases *= x.phases;
+    order.push_back(static_cast<int64_t>(2 * i + 4));
+  }
+  order.push_back(1);
+  joined = {Dim(a.groups * *channels * phases), Dim(*filters / a.groups)};
+  for (size_t i = 0; i < spatial; ++i) {
+    order.push_back(static_cast<int64_t>(2 * i + 3));
+    joined.push_back(Dim(axes[i].taps));
+    if (axes[i].taps > 1) flipped.push_back(static_cast<int64_t>(i) + 2);
+  }
+  if (pads) w = make(OpKind::Pad, {w, w.number(0)}, pad);
+  w = reshape(w, split);
+  for (size_t i = 0; i < spatial; ++i)
+    if (axes[i].phases < axes[i].step) w = narrow(w, static_cast<int64_t>(2 * i + 4), Dim(0), Dim(axes[i].phases));
+  w = reshape(transpose(w, order), joined);
+  if (!flipped.empty()) w = make(OpKind::Reverse, {w}, AxesAttrs{flipped});
+
+  ConvAttrs back;
+  back.groups = a.groups;
+  back.strides.assign(spatial, 1);
+  back.output_padding.assign(spatial, 0);
+  for (const BackAxis& x : axes) {
+    back.pads_begin.push_back(x.before);
+    back.pads_end.push_back(x.after);
+    back.dilations.push_back(x.spread);
+  }
+  Term g = make(OpKind::Conv, {dy, w}, back);
+  if (!g.valid() || std::ranges::all_of(axes, [](const BackAxis& x) { return x.step == 1; })) return g;
+
+  // [batch, channels, phases.., quotients..] -> [batch, channels, quotients * phases..]
+  std::vector<Dim> apart{out[0], dx[1]}, together = apart;
+  std::vector<int64_t> side_by_side{0, 1};
+  PadAttrs fill{std::vector<Dim>(2 * spatial + 2, Dim(0)), std::vector<Dim>(2 * spatial + 2, Dim(0))};
+  bool fills = false;
+  for (size_t i = 0; i < spatial; ++i) {
+    apart.push_back(Dim(axes[i].phases));
+    side_by_side.insert(side_by_side.end(), {static_cast<int64_t>(2 + spatial + i), static_cast<int64_t>(2 + i)});
+    fill.after[2 * i + 3] = Dim(axes[i].step - axes[i].phases);
+    fills = fills || axes[i].phases < axes[i].step;
+    together.push_back(t.mul(axes[i].quotients, Dim(axes[i].step)));
+  }
+  for (const BackAxis& x : axes) apart.push_back(x.quotients);
+  g = transpose(reshape(g, apart), side_by_side);
+  if (fills) g = make(OpKind::Pad, {g, g.number(0)}, fill);
+  g = reshape(g, together);
+  for (size_t i = 2; i < dx.size() && g.valid(); ++i)
+    if (!t.equal(g.dims()[i], dx[i])) g = narrow(g, static_cast<int64_t>(i), Dim(0), dx[i]);
+  return g;
+}
+
+}  // namespace
+
 Term conv_input_gradient(Term dy, Term w, ConvAttrs a, const std::vector<Dim>& dx) {
   const std::vector<Dim> out = dy.dims(), kernel = w.dims();
   DimTable& t = dy.b->dims();
   if (out.size() != dx.size() || kernel.size() != dx.size() || a.strides.size() + 2 != dx.size()) return dy.with({});
+  if (const Term g = input_gradient_by_conv(dy, w, a, dx); g.valid()) return g;
   a.output_padding.assign(a.strides.size(), 0);
   for (size_t i = 0; i < a.strides.size(); ++i) {
     const Dim reach =

@@ -15,6 +15,28 @@ struct Sample {
   size_t result = 0;
 };
 
+// Two modules may be built of one sample: transforms change theirs.
+struct SampleGraph {
+  Module m;
+  Diagnostics d;
+  std::vector<ValueId> operands, results;
+  std::vector<HostValue> in;  // of the operands that are there
+  Builder b{m.main(), &d};
+  explicit SampleGraph(const Sample& s) {
+    for (const HostValue& v : s.in) {
+      const bool there = v.kind == TypeKind::Tensor;
+      operands.push_back(there ? b.input("x" + std::to_string(operands.size()), eval::type_of(v)) : ValueId());
+      if (there) in.push_back(v);
+    }
+    const NodeId n = b.create_node(s.op, operands, s.attrs);
+    REQUIRE_MESSAGE(n.valid(), d.text());
+    for (size_t r = 0; r < m.main().result_count(n); ++r) results.push_back(m.main().result(n, r));
+  }
+  void set_outputs() {
+    for (size_t r = 0; r < results.size(); ++r) m.main().add_output(results[r], m.symbol("y" + std::to_string(r)));
+  }
+};
+
 inline HostValue reals(std::vector<int64_t> dims, uint64_t seed, double low = -0.9, double high = 0.9) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
@@ -32,6 +54,8 @@ inline std::vector<Sample> samples() {
                   image = reals({2, 4, 5, 6}, 4);
   const HostValue some = i64({2, 2}, {2, 0, 1, -1});
   ConvAttrs conv{{2, 1}, {1, 0}, {0, 1}, {1, 2}, {0, 0}, 2};
+  const ConvAttrs skips{{2, 3}, {0, 0}, {0, 0}, {1, 1}, {0, 0}, 1}, covers{{2, 3}, {1, 2}, {2, 1}, {1, 1}, {0, 0}, 1},
+      crops{{1, 1}, {2, 0}, {0, 3}, {1, 1}, {0, 0}, 1};
   PoolAttrs pool;
   pool.kernel = {2, 3}, pool.strides = {2, 1}, pool.pads_begin = {1, 0}, pool.pads_end = {0, 1}, pool.dilations = {1, 1};
   auto mean = pool, whole = pool, total = pool;
@@ -97,6 +121,9 @@ inline std::vector<Sample> samples() {
       {OpKind::MatMul, MatMulAttrs{true, true}, {reals({3, 4}, 1), reals({5, 3}, 16)}},
       {OpKind::DotGeneral, DotGeneralAttrs{{1}, {0}, {0, 3}, {2, 1}}, {reals({2, 3, 4, 5}, 17), reals({3, 5, 2, 6}, 18)}},
       {OpKind::Conv, conv, {image, reals({6, 2, 3, 2}, 19), reals({6}, 20)}},
+      {OpKind::Conv, skips, {image, reals({3, 4, 1, 1}, 19)}},
+      {OpKind::Conv, covers, {image, reals({3, 4, 3, 4}, 19)}},
+      {OpKind::Conv, crops, {image, reals({3, 4, 2, 2}, 19)}},
       {OpKind::ConvTranspose, conv, {reals({2, 6, 3, 2}, 21), reals({6, 2, 3, 2}, 19), reals({4}, 20)}},
       {OpKind::Pool, pool, {image}},
       {OpKind::Pool, mean, {image}},

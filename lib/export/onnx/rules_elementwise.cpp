@@ -6,13 +6,18 @@
 namespace rlxc::onnx_export {
 namespace {
 
+bool is_float_or_wide(DType t) { return is_float(t) || is_wide(t); }
+bool is_any_float(DType t) { return is_float(t); }
+constexpr TypeLimit kArithmetic{14, is_float_or_wide}, kNoBf16{16, is_not_bf16};
+
 struct Name {
   OpKind op;
   std::string_view onnx;
   int64_t since = kOldestOpset;
+  TypeLimit types = {};
 };
 constexpr Name kNames[] = {
-    {OpKind::Relu, "Relu"},
+    {OpKind::Relu, "Relu", kOldestOpset, {14, is_any_float}},
     {OpKind::Sigmoid, "Sigmoid"},
     {OpKind::Tanh, "Tanh"},
     {OpKind::Exp, "Exp"},
@@ -45,32 +50,27 @@ constexpr Name kNames[] = {
     {OpKind::Not, "Not"},
     {OpKind::BitNot, "BitwiseNot", 18},
     {OpKind::IsNan, "IsNaN"},
-    {OpKind::Sub, "Sub"},
-    {OpKind::Mul, "Mul"},
-    {OpKind::Div, "Div"},
+    {OpKind::Sub, "Sub", kOldestOpset, kArithmetic},
+    {OpKind::Mul, "Mul", kOldestOpset, kArithmetic},
+    {OpKind::Div, "Div", kOldestOpset, kArithmetic},
     {OpKind::Max, "Max"},
     {OpKind::Min, "Min"},
-    {OpKind::Pow, "Pow"},
+    {OpKind::Pow, "Pow", kOldestOpset, {15, is_not_bf16, 1}},
     {OpKind::BitAnd, "BitwiseAnd", 18},
     {OpKind::BitOr, "BitwiseOr", 18},
     {OpKind::BitXor, "BitwiseXor", 18},
     {OpKind::And, "And"},
     {OpKind::Or, "Or"},
     {OpKind::Xor, "Xor"},
-    {OpKind::PRelu, "PRelu"},
+    {OpKind::PRelu, "PRelu", kOldestOpset, kNoBf16},
     {OpKind::Eq, "Equal"},
     {OpKind::Lt, "Less"},
-    {OpKind::Le, "LessOrEqual"},
+    {OpKind::Le, "LessOrEqual", kOldestOpset, kNoBf16},
     {OpKind::Gt, "Greater"},
-    {OpKind::Ge, "GreaterOrEqual"},
-    {OpKind::Where, "Where"},
+    {OpKind::Ge, "GreaterOrEqual", kOldestOpset, kNoBf16},
+    {OpKind::Where, "Where", kOldestOpset, {16, is_not_bf16, 1}},
 };
 
-bool is_there(const Graph& g, NodeId n, int64_t opset) {
-  for (const Name& each : kNames)
-    if (each.op == g.op(n)) return opset >= each.since;
-  return false;
-}
 bool by_name(const Site& s) {
   for (const Name& n : kNames)
     if (n.op == s.g.op(s.n)) return s.be(n.onnx, s.all());
@@ -96,7 +96,6 @@ bool parametric(const Site& s) {
 }
 
 bool gelu_approx(const Site& s) { return s.be("Gelu", s.all(), Attributes().string("approximate", "tanh")); }
-bool is_gelu(const Graph&, NodeId, int64_t opset) { return opset >= 20; }
 bool silu(const Site& s) { return s.be("Mul", {s.in(0), s.w.node("Sigmoid", {s.in(0)})}); }
 bool swish(const Site& s) {
   const std::string scaled = s.w.node("Mul", {s.in(0), s.w.scalar(s.dtype(0), s.attrs<AlphaBetaAttrs>().alpha)});
@@ -166,16 +165,16 @@ bool atan2(const Site& s) {
 std::span<const RuleEntry> elementwise_rules() {
   static const auto table = [] {
     std::vector<RuleEntry> rows;
-    for (const Name& n : kNames) rows.push_back({n.op, by_name, is_there});
+    for (const Name& n : kNames) rows.push_back({n.op, by_name, nullptr, n.since, n.types});
     for (const RuleEntry& e : std::initializer_list<RuleEntry>{{OpKind::HardSigmoid, parametric<0>},
                                                                {OpKind::Elu, parametric<1>},
                                                                {OpKind::Selu, parametric<2>},
                                                                {OpKind::Celu, parametric<3>},
-                                                               {OpKind::LeakyRelu, parametric<4>},
+                                                               {OpKind::LeakyRelu, parametric<4>, nullptr, kOldestOpset, kNoBf16},
                                                                {OpKind::ThresholdedRelu, parametric<5>},
                                                                {OpKind::Shrink, parametric<6>},
-                                                               {OpKind::Add, add},
-                                                               {OpKind::GeluApprox, gelu_approx, is_gelu},
+                                                               {OpKind::Add, add, nullptr, kOldestOpset, kArithmetic},
+                                                               {OpKind::GeluApprox, gelu_approx, nullptr, 20},
                                                                {OpKind::Silu, silu},
                                                                {OpKind::Swish, swish},
                                                                {OpKind::Expm1, expm1},
@@ -183,7 +182,7 @@ std::span<const RuleEntry> elementwise_rules() {
                                                                {OpKind::Rsqrt, rsqrt},
                                                                {OpKind::LogSigmoid, log_sigmoid},
                                                                {OpKind::Clamp, clamp},
-                                                               {OpKind::IsInf, is_inf},
+                                                               {OpKind::IsInf, is_inf, nullptr, kOldestOpset, {20, is_wide}},
                                                                {OpKind::Cast, cast, is_cast},
                                                                {OpKind::Mod, mod},
                                                                {OpKind::Fmod, fmod},

@@ -191,7 +191,6 @@ bool has_known_reduction(const Graph& g, NodeId n, int64_t opset) {
   const Reduction r = g.attrs<ScatterAttrs>(n).reduction;
   return r == Reduction::None || opset >= (r < Reduction::Max ? 16 : 18);
 }
-bool is_trilu(const Graph&, NodeId, int64_t opset) { return opset >= 14; }
 bool has_known_pad(const Graph& g, NodeId n, int64_t opset) { return g.attrs<PadAttrs>(n).mode != PadMode::Wrap || opset >= 19; }
 
 bool reduce(const Site& s) {
@@ -275,7 +274,7 @@ std::span<const RuleEntry> movement_rules() {
       {OpKind::ScatterElements, scatter_elements, has_known_reduction},
       {OpKind::ScatterNd, scatter_nd, has_known_reduction},
       {OpKind::Pad, pad, has_known_pad},
-      {OpKind::Trilu, trilu, is_trilu},
+      {OpKind::Trilu, trilu, nullptr, 14},
       {OpKind::Range, range},
       {OpKind::Iota, iota},
       {OpKind::OneHot, one_hot},
@@ -286,7 +285,7 @@ std::span<const RuleEntry> movement_rules() {
       {OpKind::Resize, resize, has_known_resize},
       {OpKind::Reduce, reduce},
       {OpKind::ArgReduce, arg_reduce},
-      {OpKind::Cumsum, cumsum},
+      {OpKind::Cumsum, cumsum, nullptr, kOldestOpset, {14, is_wide}},
       {OpKind::TopK, topk},
       {OpKind::If, if_},
       {OpKind::Loop, loop},

@@ -92,7 +92,7 @@ bool layer_norm(const Site& s) {
   const NormAttrs& a = s.attrs<NormAttrs>();
   return s.be("LayerNormalization", s.all(), Attributes().integer("axis", a.axis).number("epsilon", a.eps));
 }
-bool is_layer_norm(const Graph& g, NodeId n, int64_t opset) { return opset >= 17 && g.operand(n, 1).valid(); }
+bool is_layer_norm(const Graph& g, NodeId n, int64_t) { return g.operand(n, 1).valid(); }
 bool batch_norm(const Site& s) {
   return s.be("BatchNormalization", s.all(), Attributes().number("epsilon", s.attrs<NormAttrs>().eps));
 }
@@ -199,8 +199,7 @@ bool fft(const Site& s) {
   const double factor = fft_factor(f.norm, count) / fft_factor(own, count);
   return s.be("Mul", {s.w.node("DFT", {s.in(0), length, axis}, a), s.w.scalar(s.dtype(0), factor)});
 }
-bool is_dft(const Graph& g, NodeId n, int64_t opset) {
-  if (opset < 17) return false;
+bool is_dft(const Graph& g, NodeId n, int64_t) {
   const FftAttrs& f = g.attrs<FftAttrs>(n);
   const int64_t length = fft_length(g, n);
   const auto given = g.module().dims.constant_value(g.dims(g.operand(n, 0))[static_cast<size_t>(f.axis)]);
@@ -251,7 +250,7 @@ std::span<const RuleEntry> nn_rules() {
       {OpKind::MaxPoolIndices, max_pool_indices},
       {OpKind::Softmax, softmax},
       {OpKind::LogSoftmax, log_softmax},
-      {OpKind::LayerNorm, layer_norm, is_layer_norm},
+      {OpKind::LayerNorm, layer_norm, is_layer_norm, 17},
       {OpKind::BatchNormInference, batch_norm, is_batch_norm},
       {OpKind::GroupNorm, group_norm, is_group_norm},
       {OpKind::Lrn, lrn},
@@ -261,7 +260,7 @@ std::span<const RuleEntry> nn_rules() {
       {OpKind::Rnn, recurrent, is_steps_first},
       {OpKind::Quantize, quantize, is_quantize},
       {OpKind::Dequantize, dequantize, is_dequantize},
-      {OpKind::Fft, fft, is_dft},
+      {OpKind::Fft, fft, is_dft, 17},
   };
   return kTable;
 }

@@ -95,10 +95,12 @@ RuleTable table_of(std::initializer_list<std::span<const RuleEntry>> families) {
 const RuleEntry* find_rule(const Graph& g, NodeId n, const OperatorSet& set) {
   static const RuleTable standard = table_of({elementwise_rules(), movement_rules(), nn_rules()});
   static const RuleTable microsoft = table_of({microsoft_rules()});
-  const auto row = [&](const RuleTable& table) {
+  const auto row = [&](const RuleTable& table) -> const RuleEntry* {
     const RuleEntry* rule = table[static_cast<size_t>(g.op(n))];
-    const bool fits = rule && takes_types(g, n, set.opset) && (!rule->fits || rule->fits(g, n, set.opset));
-    return fits ? rule : nullptr;
+    if (!rule || set.opset < rule->since) return nullptr;
+    const TypeLimit& t = rule->types;
+    const bool takes = set.opset >= t.all || t.before(g.dtype(g.operand(n, t.operand)));
+    return takes && (!rule->fits || rule->fits(g, n, set.opset)) ? rule : nullptr;
   };
   const RuleEntry* own = set.microsoft ? row(microsoft) : nullptr;
   return own ? own : row(standard);
@@ -111,25 +113,6 @@ bool is_exportable(const Graph& g, NodeId n, const OperatorSet& set) {
 bool has_dtype(DType t, int64_t opset) {
   const int code = onnx_dtype(t);
   return code <= 16 || (code <= 20 && opset >= 19) || (code <= 22 && opset >= 21);
-}
-bool takes_types(const Graph& g, NodeId n, int64_t opset) {
-  const auto operand = [&](size_t i) { return g.dtype(g.operand(n, i)); };
-  switch (g.op(n)) {
-    case OpKind::Add:
-    case OpKind::Sub:
-    case OpKind::Mul:
-    case OpKind::Div: return opset >= 14 || is_float(operand(0)) || bits(operand(0)) >= 32;
-    case OpKind::Relu: return opset >= 14 || is_float(operand(0));
-    case OpKind::Cumsum: return opset >= 14 || bits(operand(0)) >= 32;
-    case OpKind::Pow: return opset >= 15 || operand(1) != DType::BF16;
-    case OpKind::LeakyRelu:
-    case OpKind::PRelu:
-    case OpKind::Le:
-    case OpKind::Ge: return opset >= 16 || operand(0) != DType::BF16;
-    case OpKind::Where: return opset >= 16 || operand(1) != DType::BF16;
-    case OpKind::IsInf: return opset >= 20 || bits(operand(0)) >= 32;
-    default: return true;
-  }
 }
 
 std::string Writer::fresh(std::string_view stem) {

@@ -124,14 +124,23 @@ struct Site {
 
 // Do operators of this version take the type?
 bool has_dtype(DType, int64_t opset);
-// Is there an operator of this version for the element types of the node?
-bool takes_types(const Graph&, NodeId, int64_t opset);
+
+// Before version `all`, the operator takes only some element types of an operand.
+struct TypeLimit {
+  int64_t all = kOldestOpset;
+  bool (*before)(DType) = nullptr;
+  size_t operand = 0;
+};
+inline bool is_wide(DType t) { return bits(t) >= 32; }
+inline bool is_not_bf16(DType t) { return t != DType::BF16; }
 
 using Rule = bool (*)(const Site&);  // false: these attributes or types have no operator
 struct RuleEntry {
   OpKind op;
   Rule write;
   bool (*fits)(const Graph&, NodeId, int64_t opset) = nullptr;  // null: all nodes of the kind
+  int64_t since = kOldestOpset;
+  TypeLimit types = {};
 };
 // Null if the node has no operator.
 const RuleEntry* find_rule(const Graph&, NodeId, const OperatorSet&);

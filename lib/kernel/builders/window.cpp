@@ -21,6 +21,12 @@ class Window {
   Expr plane() { return product(b_.kernel(), s_.in_size); }
 
  private:
+  // Whether all windows are inside of the image along an axis.
+  bool never_leaves(size_t d) const {
+    int64_t in = 0, out = 0;
+    return s_.pads_begin[d] == 0 && constant(s_.in_size[d], &in) && constant(s_.out_size[d], &out) &&
+           (out - 1) * s_.strides[d] + (s_.kernel[d] - 1) * s_.dilations[d] < in;
+  }
   Expr truth() { return constant_int(b_.kernel(), DType::Bool, 1); }
 
   void walk(const std::vector<Expr>& at, bool transposed, size_t d, Expr tap, Expr offset, Expr inside, Expr padded,
@@ -36,7 +42,7 @@ class Window {
         in = in && i >= 0;
         i = i / s_.strides[d];
       }
-      in = in && i >= 0 && i < n;
+      if (transposed || !never_leaves(d)) in = in && i >= 0 && i < n;
       walk(at, transposed, d + 1, tap * s_.kernel[d] + t, offset * n + i, in, padded && i < n + s_.pads_end[d], body);
     };
     if (s_.kernel[d] == 1) return step(b_.i64(0));
@@ -135,11 +141,10 @@ void build_max_pool_indices(Builder& b, const WindowSpec& s, bool column_major, 
                    const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
                    window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
                      b.when(inside, [&] {
-                       const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get();
-                       b.when(v > old || where.get() < 0, [&] {
-                         best.set(v);
-                         where.set(offset);
-                       });
+                       const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get(), at = where.get();
+                       const Expr is_larger = b.let("larger", v > old || at < 0);
+                       best.set(select(is_larger, v, old));
+                       where.set(select(is_larger, offset, at));
                      });
                    });
                    Expr index = max(where.get(), 0);
