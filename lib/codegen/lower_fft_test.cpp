@@ -47,15 +47,20 @@ void check_fft(int64_t given, int64_t inner, int64_t parts, int64_t length, FftA
 
 TEST_CASE("Fourier transforms of all kinds of lengths") {
   // Powers of two, one vector, a rest of a vector, odd factors, a factor too large for registers, and odd lengths.
-  for (int64_t n : {16, 32, 256, 512, 48, 400, 360, 16 * 13, 16 * 17, 20, 28, 5, 21, 97}) check_fft(n, 1, 2, n, {});
+  for (int64_t n : {16, 512, 48, 400, 16 * 13, 16 * 17, 20, 97}) check_fft(n, 1, 2, n, {});
 }
 
 TEST_CASE("Fourier transforms of real rows, inverse ones, padded and cut ones, and columns") {
   for (int64_t n : {64, 240}) {
-    check_fft(n, 1, 1, n, {.onesided = true});
-    check_fft(n, 1, 2, n, {.inverse = true, .norm = FftNorm::InverseN});
-    check_fft(n / 2 + 1, 1, 2, n, {.inverse = true, .onesided = true, .norm = FftNorm::InverseN});
-    check_fft(n - 3, 3, 2, n, {.norm = FftNorm::Unitary});
+    FftAttrs real, back, half, unitary;
+    real.onesided = half.onesided = true;
+    back.inverse = half.inverse = true;
+    back.norm = half.norm = FftNorm::InverseN;
+    unitary.norm = FftNorm::Unitary;
+    check_fft(n, 1, 1, n, real);
+    check_fft(n, 1, 2, n, back);
+    check_fft(n / 2 + 1, 1, 2, n, half);
+    check_fft(n - 3, 3, 2, n, unitary);
     check_fft(n + 5, 2, 1, n, {});
   }
 }

@@ -210,8 +210,9 @@ void note_winograd(const LirModule& lir, const codegen::CapabilityRow& row, std:
       const int64_t tile = codegen::winograd_tile(g, plan.layouts, p.node, row);
       if (tile == 0) continue;
       const std::string size = std::to_string(tile) + "x" + std::to_string(tile);
-      notes->push_back({g.label(p.node).line(), "f32", "winograd-" + size,
-                        std::string("fast_math: rounding errors ") + (tile == 2 ? "as of" : "up to three times those of") + " plain sums"});
+      notes->push_back(
+          {g.label(p.node).line(), "f32", "winograd-" + size,
+           std::string("fast_math: rounding errors ") + (tile == 2 ? "as of" : "up to three times those of") + " plain sums"});
     }
   }
 }

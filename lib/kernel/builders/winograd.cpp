@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kBandBytes = 2 << 20;  // points of a band
 // The cost model: bytes per cycle that a core reads of weights, and that it moves between tiles and points; and the part of the
 // time of a plain sum that a tile has to stay below.
-constexpr double kWeightBytes = 5, kPointBytes = 16, kWorthwhile = 0.85;
+constexpr double kWeightBytes = 6, kPointBytes = 16, kWorthwhile = 0.85;
 
 using Exprs = std::vector<Expr>;
 
