@@ -2,10 +2,12 @@
 """Kernels of the cpu target on one thread: time of a run of a package of one node (processor time, best of several), beside it
 what the machine's multiply-adds or memory allow, measured in the same run. Rows named *cold* have several nodes with weights of
 their own, more than the second cache holds, as in a model: products of one operand, or convolutions of one another.
-ALONE is a command that runs another on one core ("taskset -c 0"); CPU is the value of --cpu (native).
+ALONE is a command that runs another on one core ("taskset -c 0"); CPU is the value of --cpu (native); FLAGS are further options
+of the compile ("--fast-math").
 Usage: bench/kernels.py [PART OF A NAME ...]"""
 import array
 import json
+import math
 import os
 import random
 import re
@@ -18,6 +20,7 @@ rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 cc = os.environ.get("CC", "gcc")
 cpu = os.environ.get("CPU", "native")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
+flags = os.environ.get("FLAGS", "").split()
 COLD_BYTES = 48 << 20  # of weights
 
 
@@ -104,7 +107,7 @@ def milliseconds(graph, inputs, folder, repeat):
             values = array.array("f", [random.uniform(-1, 1) for _ in range(min(size(dims), 1 << 16))])
             array.array("f", (values * (size(dims) // len(values) + 1))[:size(dims)]).tofile(f)
     run([rlxc, "compile", "m.json", "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", "out",
-         "--disable-pass", "fuse_shared_input_matmul"], cwd=folder)
+         "--disable-pass", "fuse_shared_input_matmul", *flags], cwd=folder)
     package = os.path.join(folder, "out/kernels/cpu")
     run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
     text = run(alone + ["./run", "--threads", "1", "--repeat", str(repeat)] + files, cwd=package)
@@ -140,6 +143,11 @@ def rowwise(op, rows, length, attrs, weights=0):
     return f"{op} {rows}x{length}", 0, 8 * rows * length, (op, operands, 1, attrs)
 
 
+def fourier(length):
+    flops = 5 * 64 * length * math.log2(length)  # as for powers of two
+    return f"Fft 64x{length}", flops, 0, ("Fft", [([64, length, 2], "input")], 1, {"axis": 1})
+
+
 def attention(heads, length, width):
     operands = [([1, heads, length, width], "input")] * 3
     return (f"Attention {heads} heads, {length}x{width}", 4 * heads * length * length * width, 0,
@@ -160,7 +168,7 @@ CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
     ("MaxPool 64x112x112, 3x3/2", 0, 4 * 64 * (112 * 112 + 56 * 56),
      ("Pool", [([1, 64, 112, 112], "input")], 1, {"op": "max", "kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1],
                                                  "pads_end": [1, 1], "dilations": [1, 1]})),
-    ("Fft 64x4096", 0, 16 * 64 * 4096, ("Fft", [([64, 4096, 2], "input")], 1, {"axis": 1})),
+    *(fourier(n) for n in (256, 1024, 4096, 400, 1000, 3600)),
 ]
 
 # Convolutions have as many results as channels, so that each can read the one before.

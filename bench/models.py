@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Full models, compiled to C and in ONNX Runtime, on one and two threads, with random weights. Needs RLXC_TEST_MODELS (models)
-and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0"); CPU is
-the value of --cpu (native).
+"""Full models, compiled to C and in ONNX Runtime, on one and two threads (THREADS), with random weights. Needs RLXC_TEST_MODELS
+(models) and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0");
+CPU is the value of --cpu (native); FLAGS are further options of the compile ("--fast-math").
 Usage: bench/models.py [MODEL ...]"""
 import array
 import math
@@ -20,6 +20,8 @@ peer = os.environ.get("ONNXRUNTIME", "")
 repeat = os.environ.get("REPEAT", "10")
 cpu = os.environ.get("CPU", "native")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
+flags = os.environ.get("FLAGS", "").split()
+thread_counts = os.environ.get("THREADS", "1 2").split()
 names = sys.argv[1:] or ["bert_base_s128", "timm_resnet50", "timm_mobilenetv3_large_100"]
 
 
@@ -139,11 +141,11 @@ with tempfile.TemporaryDirectory() as tmp:
                     f.truncate(int(size))
         inputs = write_inputs(text, folder)
         output([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o",
-                os.path.join(folder, "out")])
+                os.path.join(folder, "out"), *flags])
         package = os.path.join(folder, "out/kernels/cpu")
         output(["make", "-s", "-C", package])
         print(name)
-        for threads in ("1", "2"):
+        for threads in thread_counts:
             pin = alone if threads == "1" else []
             own, other = f"rlxc, {threads} threads", f"ONNX Runtime, {threads} threads"
             commands = {own: pin + [os.path.join(package, "run"), "-w", package, "-m", folder, "--threads", threads,

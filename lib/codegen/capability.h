@@ -14,6 +14,7 @@ struct CapabilityRow {
   size_t max_arguments = 0;                           // most arguments of a kernel; 0: unlimited
   bool weights_apart = false;                         // weights are separate arguments, all other memory is one argument
   bool collectives = false;                           // hosts exchange data between devices
+  bool winograd = false;                              // convolutions may be computed by Winograd's algorithm
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // element types that kernels may read and write
 
   // The element types of the kernel language.

@@ -1,6 +1,7 @@
 #include "codegen/lower_blocked.h"
 
 #include "analysis/channel_blocks.h"
+#include "kernel/builders/winograd.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -154,10 +155,86 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.lanes = out ? out : in;
   n.conv.weight = node.dtype(1);
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
+  if (node.row.winograd && !n.depthwise && !n.row_major_result) n.tile = kernel::winograd_tile(n.conv, node.mapping());
   return n;
 }
 
-bool lower_blocked_conv(Node& node, const BlockedConvNode& n) {
+int64_t winograd_tile(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row) {
+  const auto conv = blocked_conv_of(Node{g, layouts, n, row});
+  return conv ? conv->tile : 0;
+}
+
+int64_t BlockedConvNode::weight_elements() const {
+  if (tile > 0) return kernel::WinogradConv(conv, tile).weight_elements();
+  return depthwise ? conv.windows.channels * conv.windows.taps() : conv.weight_elements();
+}
+
+namespace {
+
+// Copies the image with its padding to a scratch buffer.
+uint32_t padded_image(Node& node, const BlockedWindows& w, DType type, const std::function<void(Scope&)>& bind) {
+  const uint32_t wide = node.scratch(type, Dim(w.padded_elements()));
+  Scope s(node, "pad");
+  bind(s);
+  s.bind({Binding::Kind::Scratch, wide});
+  const Index all = s.parameter("blocks", Dim(w.batch * w.channels / w.block));
+  kernel::build_pad_blocked(s.builder(), w, type, all, node.mapping());
+  s.finish();
+  return wide;
+}
+
+bool lower_winograd(Node& node, const BlockedConvNode& n) {
+  kernel::WinogradConv conv(n.conv, n.tile);
+  const BlockedConv products = conv.products();
+  const Dim in_blocks(conv.padded.channels / conv.padded.block), out_blocks(conv.results / conv.lanes);
+  const uint32_t packed = *node.prepacked_operand(1);
+  {
+    Scope s(node, "transform_weights");
+    s.in(1);
+    s.bind({Binding::Kind::Scratch, packed});
+    kernel::build_winograd_weights(s.builder(), conv, s.parameter("blocks", in_blocks), node.mapping());
+    s.finish(true);
+  }
+  std::optional<uint32_t> image;
+  if (conv.padded.padded()) image = padded_image(node, conv.padded, DType::F32, [](Scope& s) { s.in(0); });
+  const uint32_t points = node.scratch(DType::F32, Dim(conv.image_points()));
+  const uint32_t sums = node.scratch(DType::F32, Dim(conv.sum_points()));
+  for (int64_t band = 0; band < conv.bands(); ++band) {
+    const Dim first(band * conv.band);
+    {
+      Scope s(node, "tiles");
+      if (image) s.bind({Binding::Kind::Scratch, *image});
+      else s.in(0);
+      s.bind({Binding::Kind::Scratch, points});
+      const Index row = s.parameter("first", first), blocks = s.parameter("blocks", in_blocks);
+      kernel::build_winograd_tiles(s.builder(), conv, row, blocks, node.mapping());
+      s.finish();
+    }
+    {
+      Scope s(node, "products");
+      for (uint32_t buffer : {packed, points, sums}) s.bind({Binding::Kind::Scratch, buffer});
+      const Index blocks = s.parameter("blocks", in_blocks);
+      const Index tiles = s.parameter("band", Dim(kernel::tiles_per_task(products, node.mapping())));
+      kernel::build_conv_blocked(s.builder(), products, blocks, tiles, node.mapping());
+      s.finish();
+    }
+    Scope s(node);
+    s.bind({Binding::Kind::Scratch, sums});
+    conv.epilogue = {};
+    bind_epilogue(node, s, &conv.epilogue);
+    s.out();
+    const Index row = s.parameter("first", first), blocks = s.parameter("blocks", out_blocks);
+    kernel::build_winograd_results(s.builder(), conv, row, blocks, node.mapping());
+    s.finish();
+  }
+  return true;
+}
+
+}  // namespace
+
+bool lower_blocked_conv(Node& node, BlockedConvNode n) {
+  if (n.tile > 0 && !node.prepacked.empty()) return lower_winograd(node, n);
+  n.tile = 0;
   BlockedConv conv = n.conv;
   const BlockedWindows& w = conv.windows;
   const int64_t group_blocks = w.channels / w.block / (n.depthwise ? 1 : conv.groups);
@@ -179,16 +256,7 @@ bool lower_blocked_conv(Node& node, const BlockedConvNode& n) {
     if (image) s.bind({Binding::Kind::Scratch, *image});
     else s.in(0);
   };
-  if (!n.depthwise && conv.copies()) {
-    const uint32_t wide = node.scratch(conv.image(), Dim(w.padded_elements()));
-    Scope s(node, "pad");
-    bind_image(s);
-    s.bind({Binding::Kind::Scratch, wide});
-    const Index all = s.parameter("blocks", Dim(w.batch * w.channels / w.block));
-    kernel::build_pad_blocked(s.builder(), w, conv.image(), all, node.mapping());
-    s.finish();
-    image = wide;
-  }
+  if (!n.depthwise && conv.copies()) image = padded_image(node, w, conv.image(), bind_image);
   const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
   std::optional<uint32_t> sums;
   if (n.row_major_result) sums = node.scratch(w.dtype, Dim(results));

@@ -22,12 +22,15 @@ void split_channels(Scope&, int64_t block, kernel::MapSpec*);
 struct BlockedConvNode {
   kernel::BlockedConv conv;
   bool depthwise = false, row_major_result = false;
+  int64_t tile = 0;  // of Winograd's algorithm, for weights that are known at load time (kernel/builders/winograd.h); 0: not used
 
-  int64_t weight_elements() const { return depthwise ? conv.windows.channels * conv.windows.taps() : conv.weight_elements(); }
+  int64_t weight_elements() const;  // of packed weights
 };
 std::optional<BlockedConvNode> blocked_conv_of(const Node&);
+// The tile of a convolution whose weights are prepacked for Winograd's algorithm, or 0.
+int64_t winograd_tile(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&);
 
-bool lower_blocked_conv(Node&, const BlockedConvNode&);
+bool lower_blocked_conv(Node&, BlockedConvNode);
 bool lower_blocked_pool(Node&, const kernel::PoolSpec&);
 
 }  // namespace rlxc::codegen

@@ -1,5 +1,7 @@
 // Nets whose images have channels in blocks must equal the reference evaluator, and the interpreter must see no access out of
 // bounds, in the kernel language and compiled.
+#include "codegen/lower_blocked.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -73,8 +75,8 @@ class BlockedNet {
   void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
   Builder& b() { return b_; }
 
-  // `blocked`: how many values have channels in blocks.
-  void check(size_t blocked, const char* name) {
+  // `blocked`: how many values have channels in blocks. `tiles`: of Winograd's algorithm, of the nodes that use it.
+  void check(size_t blocked, const char* name, const std::vector<int64_t>& tiles = {}) {
     REQUIRE_MESSAGE(d_.errors() == 0, name << ": " << d_.text());
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {}, i));
@@ -87,6 +89,10 @@ class BlockedNet {
     for (NodeId n : g.nodes())
       for (size_t r = 0; r < g.result_count(n); ++r) found += lir->plans[0].layouts.channel_block(g.result(n, r)) > 0;
     CHECK_MESSAGE(found == blocked, name);
+    std::vector<int64_t> used;
+    for (const PrepackedWeight& p : lir->plans[0].prepacked)
+      if (const int64_t tile = codegen::winograd_tile(g, lir->plans[0].layouts, p.node, row_)) used.push_back(tile);
+    CHECK_MESSAGE(used == tiles, name);
     const double rtol = dtype_ == DType::F32 ? 1e-4 : dtype_ == DType::F16 ? 4e-3 : 4e-2;
     const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
       REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
@@ -251,5 +257,34 @@ TEST_CASE("blocks follow the vectors of the processor") {
     const ValueId y = net.conv(net.conv(x, {.channels = 24, .groups = 24}, true), {40}, true);
     net.output(net.conv(net.pool(y, ReduceOp::Max, {2, 2}, {2, 2}, {0, 0}, {0, 0}, false), {.channels = 12, .begin = {0, 1}}));
     net.check(4, "narrow vectors");
+  }
+}
+
+// The bound of errors is that of all convolutions.
+TEST_CASE("Winograd's algorithm on images of awkward sizes") {
+  codegen::CapabilityRow wide, narrow;
+  wide.winograd = narrow.winograd = true;
+  narrow.mapping.vector_bytes = 32;
+  narrow.mapping.vector_registers = 16;
+  const struct {
+    const char* name;
+    codegen::CapabilityRow row;
+    int64_t channels;
+    std::vector<Dim> image;
+    ConvCase last;
+    std::vector<int64_t> tiles;
+  } cases[] = {
+      {"tiles of 2x2", wide, 64, {1, 3, 9, 11}, {64}, {2, 2}},
+      {"a batch, and an odd number of panels", wide, 64, {2, 3, 6, 9}, {80}, {2, 2}},
+      {"tiles of 4x4, and a stride", wide, 64, {1, 3, 17, 18}, {.channels = 64, .strides = {2, 2}}, {4}},
+      {"without padding, few results", narrow, 32, {1, 3, 18, 19}, {.channels = 8, .begin = {0, 0}, .end = {0, 0}}, {4}},
+      {"several bands", narrow, 32, {2, 3, 33, 62}, {32}, {4, 4}},
+  };
+  for (const auto& c : cases) {
+    BlockedNet net(c.row);
+    const ValueId x = net.conv(net.image(c.image), {c.channels}, true);
+    const ValueId y = net.conv(x, {c.channels}, true, x);
+    net.output(net.conv(net.conv(y, c.last, true), {.channels = 4, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}}));
+    net.check(3, c.name, c.tiles);
   }
 }

@@ -1,6 +1,10 @@
 // Fourier transforms. On CPU threads, a row of constant length n is transformed in one pass per factor of n with Stockham's
-// self-sorting algorithm (Cochran et al., "What is the fast Fourier transform?", 1967): O(n * sum of the factors). Otherwise each
-// element is the DFT sum, with angles from the exact remainder of i * j modulo n.
+// self-sorting algorithm (Cochran et al., "What is the fast Fourier transform?", 1967): O(n * sum of the factors). A row of f32
+// whose length is a multiple of `lanes` is transformed in vectors: elements l, l + lanes, ... of all l at once, then across the
+// lanes (the four-step method of Bailey, "FFTs in External or Hierarchical Memory", 1990). Otherwise each element is the DFT sum,
+// with angles from the exact remainder of i * j modulo n.
+#include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "codegen/lowerings.h"
@@ -9,10 +13,16 @@ namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kMostOnStack = 1 << 15;  // complex numbers per row
+constexpr int kFewestLanes = 4;            // of a row that is transformed in vectors
+constexpr int64_t kMostRadix = 16;         // largest factor of a row that is transformed in vectors
+
+struct Complex {
+  Expr re, im;
+};
 
 class Fft {
  public:
-  Fft(Node& node, Scope& s)
+  Fft(Node& node, Scope& s, DType sums)
       : a_(node.attrs<FftAttrs>()),
         node_(node),
         s_(s),
@@ -21,7 +31,7 @@ class Fft {
         x_(s.shape(node.dims(0))),
         y_(s.shape(node.result_dims())),
         type_(kernel::compute_dtype(node.dtype(0))),
-        wide_(node.wide()) {
+        wide_(sums) {
     kernel::constant(x_.back(), &parts_);
     kernel::constant(y_.back(), &out_parts_);
     own_ = x_[axis_].in(s.kernel());
@@ -82,6 +92,57 @@ class Fft {
     });
   }
 
+  // Transforms row by row in vectors. Behind the roots of `passes`, the table has cosines, then sines, of the angles k * l of
+  // element k * lanes + l.
+  void vectors(int64_t n, int lanes, uint32_t table) {
+    data_ = s_.in_buf(0);
+    const Operand o = s_.scratch(table);
+    circle_ = b_.input(o.name, o.dtype, o.extent);
+    out_ = s_.out_buf();
+    const int64_t m = n / lanes;
+    kernel::for_each(b_, node_.mapping(), "row", outer_ * inner_, n * 32, [&](Expr row) {
+      const Expr i = b_.let("outer", row / inner_), k = b_.let("inner", row % inner_);
+      Parts from = parts("from", n), to = parts("to", n), tile = parts("tile", int64_t{lanes} * lanes);
+      const auto read = [&](Expr j) {
+        const auto [xr, xi] = load(i, j, k);
+        from.re.store(j, xr);
+        from.im.store(j, xi);
+      };
+      const bool whole = mirrored() || kernel::same(own_, length_);
+      b_.loop("j", whole ? b_.i64(n) : min(own_, n), read);
+      if (!whole)
+        b_.loop("j", n - min(own_, n), [&](Expr j) {
+          for (const Buf& part : {from.re, from.im}) part.store(min(own_, n) + j, b_.value(wide_, 0));
+        });
+      int64_t done = 1;
+      for (int64_t p : factors(m)) {
+        vector_pass(from, to, m, done, p, lanes);
+        std::swap(from, to);
+        done *= p;
+      }
+      // Element k + m * q of the result is element q of the transform over the lanes of element k, times its angles.
+      const auto across = [&](Expr first, int count) {
+        for (int64_t r = 0; r < count; ++r) {
+          const Expr at = b_.let("at", (first + r) * lanes);
+          const Complex angle = {circle_.load(2 * n + at, lanes), circle_.load(3 * n + at, lanes)};
+          tile.store(b_.i64(r * lanes), times(tile_load(from, at, lanes), angle));
+        }
+        std::vector<Complex> x;
+        for (int64_t l = 0; l < lanes; ++l) {
+          const Expr column = ramp(b_.i64(l), lanes, count);
+          x.push_back(count == 1 ? tile_load(tile, b_.i64(l), 1)
+                                 : Complex{b_.let("re", tile.re.gather(column)), b_.let("im", tile.im.gather(column))});
+        }
+        const std::vector<Complex> y = transform(x);
+        for (int64_t q = 0; q < lanes; ++q) to.store(first + q * m, y[static_cast<size_t>(q)]);
+      };
+      b_.loop("k", m / lanes, [&](Expr block) { across(b_.let("first", block * lanes), lanes); });
+      if (m % lanes > 0) b_.loop("k", m % lanes, [&](Expr rest) { across(b_.let("first", rest + m / lanes * lanes), 1); });
+      const Expr count = y_[axis_].in(s_.kernel());
+      b_.loop("j", count, [&](Expr j) { store((i * count + j) * inner_ + k, to.re.load(j), to.im.load(j)); });
+    });
+  }
+
   static std::vector<int64_t> factors(int64_t n) {
     std::vector<int64_t> f;
     for (int64_t p : {4, 2, 3, 5})
@@ -93,6 +154,101 @@ class Fft {
   }
 
  private:
+  // Real and imaginary parts, in buffers of their own.
+  struct Parts {
+    Buf re, im;
+    void store(Expr at, const Complex& x) const {
+      re.store(at, x.re);
+      im.store(at, x.im);
+    }
+  };
+  Parts parts(const std::string& name, int64_t n) {
+    return {b_.registers(name + "_re", wide_, n), b_.registers(name + "_im", wide_, n)};
+  }
+  Complex tile_load(const Parts& p, Expr at, int lanes) { return named(p.re.load(at, lanes), p.im.load(at, lanes)); }
+  Complex named(Expr re, Expr im) { return {b_.let("re", re), b_.let("im", im)}; }
+  Complex sum(const Complex& x, const Complex& y) { return named(x.re + y.re, x.im + y.im); }
+  Complex difference(const Complex& x, const Complex& y) { return named(x.re - y.re, x.im - y.im); }
+  Complex times(const Complex& x, const Complex& w) { return named(x.re * w.re - x.im * w.im, x.re * w.im + x.im * w.re); }
+  Complex quarter(const Complex& x) const { return a_.inverse ? Complex{-x.im, x.re} : Complex{x.im, -x.re}; }
+  // x times the root of unity of t / n turns.
+  Complex turned(const Complex& x, int64_t t, int64_t n) {
+    if (t == 0) return x;
+    if (4 * t == n) return quarter(x);
+    const double angle = (a_.inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(t) / static_cast<double>(n);
+    return times(x, {b_.value(wide_, std::cos(angle)), b_.value(wide_, std::sin(angle))});
+  }
+
+  // The transform of at most kMostRadix elements in registers.
+  std::vector<Complex> transform(const std::vector<Complex>& x) {
+    const auto n = static_cast<int64_t>(x.size());
+    if (n == 1) return x;
+    if (n == 2) return {sum(x[0], x[1]), difference(x[0], x[1])};
+    if (n == 4) {
+      const Complex a = sum(x[0], x[2]), b = difference(x[0], x[2]), c = sum(x[1], x[3]), d = quarter(difference(x[1], x[3]));
+      return {sum(a, c), sum(b, d), difference(a, c), difference(b, d)};
+    }
+    const int64_t p = factors(n).front(), rest = n / p;
+    if (rest == 1) return prime(x);
+    std::vector<std::vector<Complex>> parts;
+    for (int64_t s = 0; s < p; ++s) {
+      std::vector<Complex> own;
+      for (int64_t t = 0; t < rest; ++t) own.push_back(x[static_cast<size_t>(t * p + s)]);
+      parts.push_back(transform(own));
+    }
+    std::vector<Complex> y(x.size());
+    for (int64_t k = 0; k < rest; ++k) {
+      std::vector<Complex> z;
+      for (int64_t s = 0; s < p; ++s) z.push_back(turned(parts[static_cast<size_t>(s)][static_cast<size_t>(k)], s * k, n));
+      z = transform(z);
+      for (int64_t q = 0; q < p; ++q) y[static_cast<size_t>(k + rest * q)] = z[static_cast<size_t>(q)];
+    }
+    return y;
+  }
+
+  // Elements s and n - s have conjugate roots.
+  std::vector<Complex> prime(const std::vector<Complex>& x) {
+    const size_t n = x.size(), half = n / 2;
+    std::vector<Complex> sums, differences, y(n);
+    for (size_t s = 1; s <= half; ++s) {
+      sums.push_back(sum(x[s], x[n - s]));
+      differences.push_back(difference(x[s], x[n - s]));
+    }
+    y[0] = x[0];
+    for (const Complex& s : sums) y[0] = sum(y[0], s);
+    for (size_t q = 1; q <= half; ++q) {
+      Complex even = x[0], odd;
+      for (size_t s = 1; s <= half; ++s) {
+        const double angle = (a_.inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(s * q % n) / static_cast<double>(n);
+        const Complex &a = sums[s - 1], &d = differences[s - 1];
+        even = named(even.re + a.re * std::cos(angle), even.im + a.im * std::cos(angle));
+        const Expr re = d.re * std::sin(angle), im = d.im * std::sin(angle);
+        odd = s == 1 ? named(re, im) : named(odd.re + re, odd.im + im);
+      }
+      y[q] = named(even.re - odd.im, even.im + odd.re);
+      y[n - q] = named(even.re + odd.im, even.im - odd.re);
+    }
+    return y;
+  }
+
+  // A radix-p Stockham pass, as `pass`, of vectors of transforms.
+  void vector_pass(const Parts& from, const Parts& to, int64_t n, int64_t done, int64_t p, int lanes) {
+    const int64_t rest = n / (done * p);
+    b_.loop("j", rest, [&](Expr j) {
+      b_.loop("i", done, [&](Expr i) {
+        std::vector<Complex> x;
+        for (int64_t s = 0; s < p; ++s) {
+          x.push_back(tile_load(from, b_.let("at", ((j + s * rest) * done + i) * lanes), lanes));
+          if (s == 0 || done == 1) continue;
+          const Expr turn = b_.let("turn", i * (2 * s * rest * lanes));
+          x.back() = times(x.back(), named(circle_[turn], circle_[turn + 1]));
+        }
+        const std::vector<Complex> y = transform(x);
+        for (int64_t q = 0; q < p; ++q) to.store((j * (done * p) + i + q * done) * lanes, y[static_cast<size_t>(q)]);
+      });
+    });
+  }
+
   bool mirrored() const { return a_.onesided && a_.inverse; }  // the spectrum's second half is the conjugate of its first
 
   std::pair<Expr, Expr> load(Expr outer, Expr j, Expr inner) {
@@ -161,18 +317,42 @@ std::optional<int64_t> row_length(const Node& node) {
   return n && *n > 4 && *n <= kMostOnStack && !node.mapping().workgroups ? n : std::nullopt;
 }
 
-// Returns the table of roots of unity, computed at load time if it is prepacked.
+// Returns the lanes of the vectors in which rows of length n are transformed, or 1.
+int row_lanes(const Node& node, int64_t n) {
+  if (kernel::compute_dtype(node.dtype(0)) != DType::F32) return 1;
+  int lanes = node.mapping().vector_lanes(4);
+  while (n % lanes != 0) lanes /= 2;
+  const bool small = std::ranges::all_of(Fft::factors(n / lanes), [](int64_t p) { return p <= kMostRadix; });
+  return lanes >= kFewestLanes && small ? lanes : 1;
+}
+
+// The table of roots of unity.
+PrepackedBuffer table_of(const Node& node, int64_t n) {
+  const bool vectors = row_lanes(node, n) > 1;
+  const int64_t elements = (vectors ? 4 : 2) * n;
+  return {vectors ? DType::F32 : node.wide(), Dim(elements), {}, kElementNs * static_cast<double>(elements)};
+}
+
+// Returns the table, computed at load time if it is prepacked.
 uint32_t circle_table(Node& node, int64_t n, bool inverse) {
   const bool on_load = !node.prepacked.empty();
-  const uint32_t table = node.scratch(node.wide(), Dim(2 * n), on_load);
+  const PrepackedBuffer form = table_of(node, n);
+  const int lanes = row_lanes(node, n);
+  const uint32_t table = node.scratch(form.dtype, form.elements, on_load);
   Scope s(node, "circle");
   const Operand o = s.scratch(table);
   Buf out = s.builder().output(o.name, o.dtype, o.extent);
   kernel::for_each(s.builder(), node.mapping(), "i", n, 64, [&](Expr i) {
-    const Expr angle =
-        s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(i, node.wide()) / static_cast<double>(n));
-    out.store(2 * i, cos(angle));
-    out.store(2 * i + 1, sin(angle));
+    const auto angle = [&](Expr t) {
+      return s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(t, node.wide()) / static_cast<double>(n));
+    };
+    const Expr own = angle(i);
+    out.store(2 * i, cast_to(cos(own), form.dtype));
+    out.store(2 * i + 1, cast_to(sin(own), form.dtype));
+    if (lanes == 1) return;
+    const Expr across = angle(i / lanes * (i % lanes));
+    out.store(2 * n + i, cast_to(cos(across), form.dtype));
+    out.store(3 * n + i, cast_to(sin(across), form.dtype));
   });
   s.finish(on_load);
   return table;
@@ -184,8 +364,10 @@ bool lower_fft(Node& node) {
   const auto n = row_length(node);
   const uint32_t table = n ? circle_table(node, *n, node.attrs<FftAttrs>().inverse) : 0;
   Scope s(node);
-  Fft fft(node, s);
-  if (n) fft.passes(*n, table);
+  const int lanes = n ? row_lanes(node, *n) : 1;
+  Fft fft(node, s, lanes > 1 ? DType::F32 : node.wide());
+  if (lanes > 1) fft.vectors(*n, lanes, table);
+  else if (n) fft.passes(*n, table);
   else fft.sums();
   s.finish();
   return true;
@@ -194,7 +376,7 @@ bool lower_fft(Node& node) {
 std::vector<PrepackedBuffer> prepack_fft(Node& node, const std::vector<bool>&) {
   const auto n = row_length(node);
   if (!n) return {};
-  return {{node.wide(), Dim(2 * *n), {}, kElementNs * static_cast<double>(2 * *n)}};
+  return {table_of(node, *n)};
 }
 
 }  // namespace rlxc::codegen

@@ -18,6 +18,7 @@
 #include "runtime/run_package.h"
 #include "support/json_reader.h"
 #include "support/json_writer.h"
+#include "support/number.h"
 #include "support/progress.h"
 #include "support/schemas.h"
 #include "support/text.h"
@@ -27,7 +28,8 @@ namespace {
 
 struct Candidate {
   std::string name;
-  std::vector<double> ms;  // of each run; sorted before it is printed
+  std::vector<double> ms;                  // of each run; sorted before it is printed
+  const LoadedPackage* package = nullptr;  // null for other programs
   double at(double share) const { return ms[static_cast<size_t>(std::lround(share * static_cast<double>(ms.size() - 1)))]; }
   double mean() const {
     double sum = 0;
@@ -145,7 +147,13 @@ void print_bench(const std::vector<Candidate>& all, const ProfileRequest& reques
   if (all.size() > 1) {
     out += "; by the medians the first takes " + digits(all[0].at(0.5) / all[1].at(0.5)) + " times as long as the second";
   }
-  std::cout << out << '\n';
+  out += '\n';
+  for (const Candidate& c : all)
+    if (c.package)
+      out += ForeignText(c.name).line() + ": loaded in " + digits(c.package->load_ms()) + " ms, " +
+             human_bytes(c.package->packed_bytes()) + " of prepacked weights, arena of " + human_bytes(c.package->arena_bytes()) +
+             "\n";
+  std::cout << out;
 }
 
 void write_bench(const std::vector<Candidate>& all, const ProfileRequest& request, const BenchRequest& bench) {
@@ -161,6 +169,13 @@ void write_bench(const std::vector<Candidate>& all, const ProfileRequest& reques
                                                          {"p90_ms", c.at(0.9)},      {"p99_ms", c.at(0.99)},
                                                          {"most_ms", c.ms.back()},   {"mean_ms", c.mean()}};
     for (const auto& [key, value] : facts) w.key(key).number(rounded_ms(value));
+    if (c.package) {
+      w.key("load_ms").number(rounded_ms(c.package->load_ms()));
+      w.key("packed_bytes")
+          .unsigned_integer(c.package->packed_bytes())
+          .key("arena_bytes")
+          .unsigned_integer(c.package->arena_bytes());
+    }
     w.end_object();
   }
   w.end_array().end_object().finish();
@@ -172,7 +187,7 @@ void write_bench(const std::vector<Candidate>& all, const ProfileRequest& reques
 ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, const BenchRequest& bench, Terminal t) {
   Diagnostics d(o.input);
   ::setenv("RLXC_THREADS", std::to_string(request.threads).c_str(), 1);  // read when a package is loaded
-  std::vector<Candidate> all{{o.input, {}}};
+  std::vector<Candidate> all{{o.input, {}, nullptr}};
   Measured first, second;
   if (!prepare_measured(o, request, &first, d)) return print_diagnostics(d, t);
   const bool other_program = bench.against == "onnxruntime", other_model = !bench.against.empty() && !other_program;
@@ -181,7 +196,7 @@ ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, c
     other.input = bench.against;
     Diagnostics of_other(other.input);
     if (!prepare_measured(other, request, &second, of_other)) return print_diagnostics(of_other, t);
-    all.push_back({bench.against, {}});
+    all.push_back({bench.against, {}, second.loaded.get()});
   }
   note_stage("run");
   // In turn, so that both meet the same state of the machine.
@@ -192,6 +207,7 @@ ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, c
           (other_model && !measure(second, times, i ? &all[1].ms : nullptr, d)))
         return print_diagnostics(d, t);
   }
+  all[0].package = first.loaded.get();
   if (other_program && !measure_onnx_runtime(o, first, request, bench, &all.emplace_back(), d)) return print_diagnostics(d, t);
   for (Candidate& c : all) std::ranges::sort(c.ms);
   clear_progress_line();

@@ -8,6 +8,7 @@
 #include "backend/c/cpu_models.h"
 #include "backend/dispatch.h"
 #include "backend/target_traits.h"
+#include "codegen/lower_blocked.h"
 #include "driver/config_files.h"
 #include "driver/pipeline.h"
 #include "driver/rule_file.h"
@@ -196,7 +197,24 @@ std::optional<codegen::CapabilityRow> capability_for(const TargetInfo& info, con
   auto row = capability(info);
   if (const target::CpuModel* cpu = target::find_cpu(o.cpu); row && cpu && info.language == target::cpu)
     row->mapping = target::cpu_mapping(*cpu);
+  if (row) row->winograd = o.fast_math;
   return row;
+}
+
+// Notes the convolutions whose sums are rounded in another way than in the reference evaluator.
+void note_winograd(const LirModule& lir, const codegen::CapabilityRow& row, std::vector<PrecisionNote>* notes) {
+  for (GraphId id : graphs_in_use(*lir.module)) {
+    const Graph& g = lir.module->graph(id);
+    const GraphPlan& plan = lir.plans[id.raw];
+    for (const PrepackedWeight& p : plan.prepacked) {
+      const int64_t tile = codegen::winograd_tile(g, plan.layouts, p.node, row);
+      if (tile == 0) continue;
+      const std::string size = std::to_string(tile) + "x" + std::to_string(tile);
+      notes->push_back(
+          {g.label(p.node).line(), "f32", "winograd-" + size,
+           std::string("fast_math: rounding errors ") + (tile == 2 ? "as of" : "up to three times those of") + " plain sums"});
+    }
+  }
 }
 
 bool is_known_cpu(const CompileOptions& o, Diagnostics& d) {
@@ -301,6 +319,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   auto lir = plan_for(target, std::move(model.module), o, out.lowerings.get(), d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
+  if (out.lowerings) note_winograd(out.lir, out.lowerings->row(), &out.precision);
   out.lir.fingerprint = report::fingerprint(out.lir);
   out.after = report::count_module(out.lir);
   out.seconds.emplace_back("plan", watch.lap());

@@ -1,6 +1,7 @@
 #include "runtime/run_package.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "backend/c/cpu_package.h"
@@ -16,6 +17,7 @@ struct LoadedPackage::Api {
   int (*set_sizes)(void*, const int64_t*, int);
   int (*run)(void*, const void* const*, int, void* const*, int);
   int64_t (*output_dim)(const void*, int, int);
+  size_t (*arena_size)(const void*);
   void (*destroy)(void*);
 };
 
@@ -51,6 +53,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
       !find_symbol(loaded->library_, p.name + "_set_sizes", &api->set_sizes) ||
       !find_symbol(loaded->library_, p.name + "_run", &api->run) ||
       !find_symbol(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
+      !find_symbol(loaded->library_, p.name + "_arena_size", &api->arena_size) ||
       !find_symbol(loaded->library_, p.name + "_destroy", &api->destroy)) {
     add_load_error(p.name, diagnostics);
     return nullptr;
@@ -64,7 +67,9 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   for (const codegen::Weight& w : p.weights)
     weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
   int error = 0;
+  const auto start = std::chrono::steady_clock::now();
   loaded->context_ = loaded->api_->create_from(weights.data(), static_cast<int>(weights.size()), &error);
+  loaded->load_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   if (loaded->context_) return loaded;
   diagnostics.error(Code::ToolFailed, std::string("the package could not be prepared: ") + loaded->api_->strerror(error),
                     "package " + p.name);
@@ -72,6 +77,9 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
 }
 
 LoadedPackage::LoadedPackage(const codegen::Package& p) : package_(p) {}
+
+size_t LoadedPackage::packed_bytes() const { return static_cast<size_t>(package_.packed_bytes.size()); }
+size_t LoadedPackage::arena_bytes() const { return api_->arena_size(context_); }
 
 LoadedPackage::~LoadedPackage() {
   if (context_) api_->destroy(context_);

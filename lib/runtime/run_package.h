@@ -31,6 +31,12 @@ class LoadedPackage {
   // Milliseconds of each command, summed over all runs, in the order of all graphs' programs. Needs RunOptions::laps.
   std::span<const double> lap_ms() const { return laps_; }
 
+  // Milliseconds that preparing the weights took; bytes of prepared weights; bytes of activations and scratch memory, 0 before
+  // the first run.
+  double load_ms() const { return load_ms_; }
+  size_t packed_bytes() const;
+  size_t arena_bytes() const;
+
   // `inputs` are in the order of the graph; their shapes bind the symbols. Errors: Code::BadShape or BadType if they do not fit.
   std::optional<std::vector<eval::HostValue>> run(std::span<const eval::HostValue> inputs, Diagnostics&);
 
@@ -45,6 +51,7 @@ class LoadedPackage {
   uint64_t max_operations_ = 0;
   const char* const* limited_ = nullptr;  // the node of the loop that exceeded the limit
   std::span<const double> laps_;
+  double load_ms_ = 0;
 };
 
 std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs,

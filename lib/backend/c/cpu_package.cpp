@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_launcher.h"
@@ -14,6 +15,7 @@
 #include "backend/host_files.h"
 #include "backend/package_text.h"
 #include "backend/weight_files.h"
+#include "support/hash.h"
 
 namespace rlxc {
 
@@ -102,6 +104,11 @@ std::string kernels_header(const Package& p, const std::string& declared) {
 }
 
 std::string weight_table(const Package& p, const WeightFiles& located, const CpuPackageOptions& o) {
+  std::set<uint32_t> read_in_runs;
+  for (const codegen::GraphProgram& g : p.graphs)
+    for (const codegen::Command& c : g.run)
+      for (const codegen::BufferSlice& b : c.places)
+        if (b.memory == codegen::BufferSlice::Memory::Weights) read_in_runs.insert(b.index);
   const auto literal = [](uint64_t n) { return std::to_string(n) + "u"; };
   const std::vector<uint32_t> stages = weight_stages(p);
   std::string rows;
@@ -109,9 +116,11 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
     const codegen::Weight& w = p.weights[i];
     const WeightFiles::Row& row = located.weights[i];
     const bool given = !w.data.valid();  // the caller passes it
+    const bool in_runs = read_in_runs.contains(static_cast<uint32_t>(i));
     rows += "    {" + w.name.c_string() + ", " + (given ? "-1" : std::to_string(row.file)) + ", " +
             std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + literal(given ? 0 : row.offset) + ", " +
             literal(given ? w.bytes : row.stored) + ", " + literal(w.bytes);
+    rows += in_runs ? ", 1" : ", 0";
     if (located.files.size() > 1) rows += ", " + literal(row.file > 0 && !w.slice ? sample_of(weight_data(p, w).bytes) : 0);
     if (p.mesh && w.slice)
       rows += ", " + std::to_string(w.slice->group) + ", " + literal(w.slice->runs) + ", " + literal(w.slice->run) + ", " +
@@ -131,13 +140,13 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
          "_weights_begin[], " + p.name + "_weights_end[];\n\n";
   else s += "#define EMBEDDED 0\n\n";
   s += "typedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; "
-       "stored < bytes: one element, which all are equal to\n";
+       "stored < bytes: one element, which all are equal to\n  int in_runs;  // read by runs; else only to prepare others\n";
   if (located.files.size() > 1) s += "  uint64_t sample;  // hash of both ends, of weights in files of the model\n";
   if (p.mesh)
     s += "  int group;  // -1: every device has the whole weight; else `runs` runs, of which one in `devices` is its own\n"
          "  uint64_t runs, run, devices;\n";
   if (!stages.empty()) s += "  unsigned stages;  // bit s: the devices of stage s read it\n";
-  return s + "} weight_row;\n\nstatic const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0" +
+  return s + "} weight_row;\n\nstatic const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0, 0" +
          (located.files.size() > 1 ? ", 0" : "") + (p.mesh ? ", -1, 0, 0, 0" : "") + (stages.empty() ? "" : ", 0") + "}};\n\n";
 }
 
@@ -198,9 +207,19 @@ std::string extents_member(const Package& p) {
   return "  int64_t x[" + std::to_string(codegen::extent_cells(p)) + "];  // extents of the last run: " + names + "\n";
 }
 
-std::string launcher(const Package& p, const WeightFiles& located, const CpuPackageOptions& o, const Values& common) {
+// Names what packed weights depend on: the weights, all kernels, and how they are launched.
+std::string packed_header(const std::string& weights, std::span<const TextFile> kernels, const std::string& functions) {
+  Hash128 hash;
+  hash.update_text(weights);
+  for (const TextFile& f : kernels) hash.update_text(f.content);
+  hash.update_text(functions);
+  return "rlxc packed weights 1 " + hash.hex();
+}
+
+std::string launcher(const Package& p, const WeightFiles& located, const CpuPackageOptions& o, const Values& common,
+                     std::span<const TextFile> kernels) {
   CSizes sizes(p.lir->module->dims, p.symbols, p.lir->extents);
-  const std::string functions = launcher_functions(p, o, &sizes);
+  const std::string functions = launcher_functions(p, o, &sizes), table = weight_table(p, located, o);
   const PortAlignments alignments = port_alignments(p);
   std::vector<bool> is_state(p.inputs.size());
   std::string states, state_flags, names;
@@ -218,7 +237,7 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
   const bool sampled = located.files.size() > 1;
   Values v = common;
   v.insert(
-      {{"TABLE", weight_table(p, located, o)},
+      {{"TABLE", table},
        {"INPUT_ROWS", tensor_rows(p, p.inputs, alignments.inputs)},
        {"OUTPUT_ROWS", tensor_rows(p, p.outputs, alignments.outputs)},
        {"IS_STATE", state_flags},
@@ -241,7 +260,9 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"BEGIN_CHECKS", checked ? "  " + bad_indices + " = 0;\n" : ""},
        {"END_CHECKS", checked ? "  if (!status && " + bad_indices + " > 0) status = " + upper(p.name) + "_BAD_INDEX;\n" : ""},
        {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
-       {"PACKED", sizes(p.packed_bytes)},
+       {"PACKED_BYTES", sizes(p.packed_bytes)},
+       {"PACKED_ID", ForeignText(packed_header(table, kernels, functions)).c_string()},
+       {"PACKED_FILES_ARE_READ", p.mesh || o.training ? "0" : "1"},
        {"SAMPLE_OF", sampled ? target::expand(kSampleOf, {{"SAMPLED", std::to_string(kSampled)}}) : ""},
        {"SAMPLE_CHECK",
         sampled ? target::expand(kSampleCheck, {{"U", upper(p.name)}, {"WHOLE", p.mesh ? " && w->group < 0" : ""}}) : ""}});
@@ -266,7 +287,7 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   for (auto& [key, value] : link_values(p)) v.emplace(std::move(key), std::move(value));
   const std::string declared = prototypes(p);
   std::vector<TextFile> files = {{p.name + ".h", header(p, located, v)},
-                                 {p.name + ".c", launcher(p, located, o, v)},
+                                 {p.name + ".c", ""},
                                  {"kernels.h", kernels_header(p, declared)},
                                  {"levels.h", portable_header(p)},
                                  {"levels.c", portable_source(p, declared)}};
@@ -276,12 +297,14 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
     parts.push_back(p.name + "_train");
     for (TextFile& f : training_files(p, *o.training)) files.push_back(std::move(f));
   }
+  const size_t kernel_files = files.size();
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile) {
     std::vector<const kernel::Kernel*> kernels;
     for (size_t i = first; i < std::min(first + kKernelsInFile, p.kernels.size()); ++i) kernels.push_back(&p.kernels[i]);
     parts.push_back("kernels_" + std::to_string(first / kKernelsInFile));
     files.push_back({parts.back() + ".c", renamed + target::render(kernels, target::cpu())});
   }
+  files[1].content = launcher(p, located, o, v, std::span(files).subspan(kernel_files));
   files.push_back({"parallel.c", renamed + "#define rlxc_use_threads " + p.name + "_use_threads\n" +
                                      std::string(target::parallel_runtime(o.threads))});
   if (o.embed_weights) {

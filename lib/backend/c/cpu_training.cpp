@@ -83,12 +83,10 @@ std::vector<TextFile> training_files(const codegen::Package& step, const Trainin
 std::vector<std::pair<std::string, std::string>> training_values(const std::string& package, const TrainingProgram* t) {
   const std::string u = upper(package), library = t ? "forward/lib" + t->forward + ".a" : "";
   const auto only = [&](const std::string& text) { return t ? text : std::string(); };
-  return {{"TRAIN_ERRORS", only("  " + u + "_NO_CHECKPOINT = 10,  // the file is missing or no checkpoint of this program\n  " +
-                                u + "_NOT_WRITTEN = 11     // a checkpoint could not be written; the old one is whole\n")},
+  return {{"TRAIN_ERRORS", only("  " + u + "_NO_CHECKPOINT = 10  // the file is missing or no checkpoint of this program\n")},
           {"TRAIN_COMMA", only(",")},
           {"TRAIN_MESSAGES",
-           only("    case " + u + "_NO_CHECKPOINT: return \"the file is missing or no checkpoint of this program\";\n" +
-                "    case " + u + "_NOT_WRITTEN: return \"the checkpoint could not be written\";\n")},
+           only("    case " + u + "_NO_CHECKPOINT: return \"the file is missing or no checkpoint of this program\";\n")},
           {"TRAIN_LIBRARY", only(" " + library)},
           {"TRAIN_RULE",
            only("\n" + library + ": always\n\t$(MAKE) -C forward lib" + (t ? t->forward : "") + ".a\n\n.PHONY: always\n")},

@@ -163,6 +163,7 @@ $EMBEDDED| `main.c` | a runner on raw files, and an example of the API |
 | `Makefile` | `make` builds `run`, `lib$N.a` and `lib$N.so`, with gcc or clang, for this processor; `make PORTABLE=1` for every x86-64 processor from v2 on, with kernels for v3, v4 and those with 8-bit dot products |
 | `CMakeLists.txt` | the same for CMake, as the library `$N_model` of a larger project |
 | `$N.weights` | the weights |
+| `$N.packed` | weights as kernels read them, after `make prepack MODEL=FOLDER` (FOLDER: weights files of the model); later runs map it |
 )";
 
 constexpr std::string_view kChecks = R"(## What is checked

@@ -58,6 +58,11 @@ bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
 // Packs w [groups * group_outputs, channels / groups, kernel...] in the order in which tiles read it: [group][panel][depth][panel
 // vectors][lanes], where depth is [channel / block][kernel...][block / group()]. `blocks`: of a group's image. Adds w, out.
 void build_pack_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
+// Where packed weights of a block of a group's results begin within the group, and the elements between their products.
+struct PanelPlace {
+  Expr first, step;
+};
+PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr depth);
 // Adds packed weights, image (the result of build_pad_blocked if it copies), [bias], [residual], y. `band`: tiles_per_task() or
 // an argument of that value.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);

@@ -250,19 +250,26 @@ void build_pad_blocked(Builder& b, const BlockedWindows& w, DType type, Index bl
   });
 }
 
+PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr depth) {
+  const PanelVectors vectors = panel_vectors(s);
+  const int64_t whole = s.blocks() / vectors.all;
+  const Expr in_panel = block % vectors.all;
+  const Expr first = b.let("place", (block - in_panel) * s.lanes * depth + in_panel * s.lanes);
+  if (vectors.last == 0) return {first, b.i64(vectors.all * s.lanes)};
+  const Expr width = select(block / vectors.all < whole, b.i64(vectors.all), b.i64(vectors.last));
+  return {first, b.let("width", width * s.lanes)};
+}
+
 void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {
   const BlockedWindows& w = s.windows;
   const int64_t taps = w.taps(), lanes = s.lanes;
-  const PanelVectors vectors = panel_vectors(s);
   const Expr channels = blocks.in(b.kernel()) * w.block, depth = channels * taps;
   Buf from = b.input("w", s.weight, depth * (s.groups * s.group_outputs));
   Buf to = b.output("out", s.packed(), depth / s.group() * (s.groups * s.blocks() * lanes));
   for_each(b, m, "block", s.groups * s.blocks(), 1 << 16, [&](Expr block) {
-    const Expr own = b.let("own", block % s.blocks()), panel = b.let("panel", own / vectors.all);
-    const int64_t whole = s.blocks() / vectors.all;
-    const Expr width = vectors.last == 0 ? b.i64(vectors.all * lanes)
-                                         : b.let("width", select(panel < whole, b.i64(vectors.all), b.i64(vectors.last)) * lanes);
-    const Expr base = b.let("base", (block - own % vectors.all) * lanes * (depth / s.group()) + own % vectors.all * lanes);
+    const Expr own = b.let("own", block % s.blocks());
+    const PanelPlace place = panel_place(b, s, own, depth / s.group());
+    const Expr base = b.let("base", (block - own) * lanes * (depth / s.group()) + place.first);
     const Expr first = b.let("first", (block / s.blocks() * s.group_outputs + own * lanes) * depth);
     const Expr outputs =
         s.group_outputs % lanes == 0 ? b.i64(lanes) : b.let("outputs", min(s.group_outputs - own * lanes, lanes));
@@ -273,7 +280,7 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
       const Expr c = number * s.group();
       b.loop("tap", taps, [&](Expr tap) {
         const Expr step = ((c / w.block * taps + tap) * w.block + c % w.block) / s.group();
-        const Expr at = b.let("at", base + step * width), source = b.let("source", first + c * taps + tap);
+        const Expr at = b.let("at", base + step * place.step), source = b.let("source", first + c * taps + tap);
         b.loop("o", outputs, [&](Expr o) {
           const Expr own_source = source + o * depth;
           to.store(at + o, s.dots ? word(own_source, 0) | word(own_source, 1) : cast_to(from[own_source], DType::F32));

@@ -34,18 +34,25 @@ typedef struct {
   const char* name;
   int file, alignment;
   uint64_t offset, stored, bytes;  // in the file; stored < bytes: one element, which all are equal to
+  int in_runs;  // read by runs; else only to prepare others
 } weight_row;
 
 static const weight_row kWeights[WEIGHTS + 1] = {
-    {"w", 0, 4, 64u, 4u, 640u},
-    {"%2", 0, 4, 128u, 80u, 80u},
-    {"", 0, 1, 0, 0, 0}};
+    {"w", 0, 4, 64u, 4u, 640u, 0},
+    {"%2", 0, 4, 128u, 80u, 80u, 1},
+    {"", 0, 1, 0, 0, 0, 0}};
+
+// Weights as kernels read them, in memory or in a file of a context before.
+enum { PACKED_FILES = 1, PACKED_HEADER = 4096 };
+#define PACKED ((int64_t)2048)
+static const char kPackedFile[] = "small.packed", kPackedHeader[] = "rlxc packed weights 1 82126023dddf545f07520d5d55300480";
 
 struct small_ctx {
   const void* weights[WEIGHTS + 1];
   unsigned char* copies[WEIGHTS + 1];  // of weights that cannot be used in place
   const unsigned char* files[FILES];
   size_t file_bytes[FILES];
+  const unsigned char* packed_file;
   unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[4 + 1];  // sizes
   int sized, done, busy;  // sizes are set; the last run succeeded; in use
@@ -139,6 +146,7 @@ const char* small_strerror(int error) {
     case SMALL_BAD_ARGUMENT: return "a null pointer, or a number of arguments that is not the model's";
     case SMALL_UNALIGNED: return "a buffer is not aligned as its tensor needs it";
     case SMALL_WRONG_WEIGHTS: return "a weights file belongs to another model";
+    case SMALL_NOT_WRITTEN: return "a file could not be written";
     case SMALL_BUSY: return "the context is in use by another thread";
     case SMALL_BAD_INDEX: return "an index that the inputs give is out of range";
     default: return "unknown error";
@@ -252,6 +260,7 @@ int64_t small_output_dim(const small_ctx* c, int i, int axis) {
 static int place_weight(small_ctx* c, int i) {
   const weight_row* w = &kWeights[i];
   if (w->bytes == 0 || (w->stored == w->bytes && (uintptr_t)c->weights[i] % (unsigned)w->alignment == 0)) return SMALL_OK;
+  if (!c->weights[i]) return SMALL_OK;
   c->copies[i] = allocate((int64_t)w->bytes);
   if (!c->copies[i]) return SMALL_NO_MEMORY;
   for (uint64_t at = 0; at < w->bytes; at += w->stored) memcpy(c->copies[i] + at, c->weights[i], w->stored);
@@ -261,13 +270,13 @@ static int place_weight(small_ctx* c, int i) {
 
 static small_ctx* finish(small_ctx* c, int status, int* error) {
   unsigned char* scratch = NULL;
-  if (!status) {
+  if (!status && !c->packed_file) {
     scratch = allocate(0);
-    c->packed = allocate(2048);
+    c->packed = allocate(PACKED);
     status = c->packed && scratch ? SMALL_OK : SMALL_NO_MEMORY;
   }
   for (int i = 0; !status && i < WEIGHTS; ++i) status = place_weight(c, i);
-  if (!status) status = load(c, scratch);
+  if (!status && !c->packed_file) status = load(c, scratch);
   if (!status && SMALL_SIZES == 0) status = set_sizes(c, NULL);
   free(scratch);
   if (error) *error = status;
@@ -287,22 +296,61 @@ small_ctx* small_create_from(const void* const* weights, int count, int* error) 
   return finish(c, status, error);
 }
 
-static int map_file(small_ctx* c, const char* folder, int i) {
-  if (!folder || i >= FILES) return SMALL_BAD_ARGUMENT;
-  const size_t length = strlen(folder) + strlen(kFiles[i]) + 2;
+// FOLDER/NAME and a suffix, to be freed.
+static char* path_of(const char* folder, const char* name, const char* suffix) {
+  const size_t length = strlen(folder) + strlen(name) + strlen(suffix) + 2;
   char* path = malloc(length);
+  if (path) snprintf(path, length, "%s/%s%s", folder, name, suffix);
+  return path;
+}
+
+static int map_file(const char* folder, const char* name, const unsigned char** to, size_t* size) {
+  if (!folder) return SMALL_BAD_ARGUMENT;
+  char* path = path_of(folder, name, "");
   if (!path) return SMALL_NO_MEMORY;
-  snprintf(path, length, "%s/%s", folder, kFiles[i]);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   free(path);
   struct stat info;
   if (file < 0) return SMALL_NO_WEIGHTS;
   if (fstat(file, &info) == 0 && info.st_size > 0) {
     void* bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (bytes != MAP_FAILED) c->files[i] = bytes, c->file_bytes[i] = (size_t)info.st_size;
+    if (bytes != MAP_FAILED) *to = bytes, *size = (size_t)info.st_size;
   }
   close(file);
-  return c->files[i] ? SMALL_OK : SMALL_NO_WEIGHTS;
+  return *to ? SMALL_OK : SMALL_NO_WEIGHTS;
+}
+
+// Maps the file of packed weights, if this package wrote it.
+static void map_packed(small_ctx* c, const char* folder) {
+  const unsigned char* file = NULL;
+  size_t size = 0;
+  if (PACKED == 0 || !folder || !PACKED_FILES || map_file(folder, kPackedFile, &file, &size)) return;
+  if (size == PACKED_HEADER + (size_t)PACKED && memcmp(file, kPackedHeader, sizeof kPackedHeader) == 0) {
+    c->packed_file = file;
+    c->packed = (unsigned char*)(uintptr_t)file + PACKED_HEADER;  // never written
+  } else munmap((void*)(uintptr_t)file, size);
+}
+
+static int write_packed(const small_ctx* c, const char* path) {
+  unsigned char header[PACKED_HEADER] = {0};
+  memcpy(header, kPackedHeader, sizeof kPackedHeader);
+  FILE* f = fopen(path, "wb");
+  if (!f) return 0;
+  const int written = fwrite(header, 1, sizeof header, f) == sizeof header && fwrite(c->packed, 1, (size_t)PACKED, f) == (size_t)PACKED;
+  return fclose(f) == 0 && written;
+}
+
+int small_save_packed(const small_ctx* c, const char* folder) {
+  if (!c || !folder) return SMALL_BAD_ARGUMENT;
+  if (PACKED == 0 || !PACKED_FILES) return SMALL_OK;
+  char suffix[32];
+  snprintf(suffix, sizeof suffix, ".tmp-%ld", (long)getpid());
+  char *path = path_of(folder, kPackedFile, ""), *beside = path_of(folder, kPackedFile, suffix);
+  int status = path && beside ? SMALL_OK : SMALL_NO_MEMORY;
+  if (!status && (!write_packed(c, beside) || rename(beside, path) != 0)) status = SMALL_NOT_WRITTEN;
+  if (status == SMALL_NOT_WRITTEN) unlink(beside);
+  free(path), free(beside);
+  return status;
 }
 
 // Opens file i. The package's weights file must begin with the model's fingerprint.
@@ -313,7 +361,7 @@ static int open_file(small_ctx* c, const char* folder, int i) {
     return SMALL_OK;
   }
 #endif
-  const int status = map_file(c, folder, i);
+  const int status = map_file(folder, kFiles[i], &c->files[i], &c->file_bytes[i]);
   if (status || i > 0) return status;
   if (c->file_bytes[0] < HEADER) return SMALL_NO_WEIGHTS;
   return memcmp(c->files[0], kHeader, strlen(kHeader)) == 0 ? SMALL_OK : SMALL_WRONG_WEIGHTS;
@@ -322,9 +370,10 @@ static int open_file(small_ctx* c, const char* folder, int i) {
 small_ctx* small_create(const char* folder, const char* model_folder, int* error) {
   small_ctx* c = calloc(1, sizeof *c);
   int status = c ? SMALL_OK : SMALL_NO_MEMORY;
+  if (c) map_packed(c, folder);
   for (int i = 0; !status && i < WEIGHTS; ++i) {
     const weight_row* w = &kWeights[i];
-    if (w->bytes == 0) continue;
+    if (w->bytes == 0 || (c->packed_file && !w->in_runs)) continue;
     if (w->file < 0) status = SMALL_NO_WEIGHTS;
     else if (!c->files[w->file]) status = open_file(c, w->file == 0 ? folder : model_folder, w->file);
     if (!status && (w->offset > c->file_bytes[w->file] || w->stored > c->file_bytes[w->file] - w->offset)) status = SMALL_NO_WEIGHTS;
@@ -362,5 +411,7 @@ void small_destroy(small_ctx* c) {
   for (int i = EMBEDDED; i < FILES; ++i)
     if (c->files[i]) munmap((void*)(uintptr_t)c->files[i], c->file_bytes[i]);
   for (int i = 0; i < WEIGHTS; ++i) free(c->copies[i]);
-  free(c->packed), free(c->arena), free(c);
+  if (c->packed_file) munmap((void*)(uintptr_t)c->packed_file, PACKED_HEADER + (size_t)PACKED);
+  else free(c->packed);
+  free(c->arena), free(c);
 }

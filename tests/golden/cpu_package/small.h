@@ -27,6 +27,7 @@ enum {
   SMALL_UNALIGNED = 6,      // a buffer does not begin at a multiple of its tensor's alignment
   SMALL_WRONG_WEIGHTS = 7,  // a weights file belongs to another model
   SMALL_BUSY = 8,           // the context is in use by another thread
+  SMALL_NOT_WRITTEN = 11,   // a file could not be written; an older one of its name is whole
   SMALL_BAD_INDEX = 9       // an index that the inputs give is out of range (only with --hardened)
 };
 const char* small_strerror(int error);  // "unknown error" for other numbers
@@ -50,11 +51,16 @@ typedef struct small_ctx small_ctx;
 
 // Maps the weights and prepares them. NULL where that fails, and the error in *error (which may be NULL). `folder` holds
 // small.weights; `model_folder` the weights files of the model itself (none here: it may be NULL).
+// A file of prepared weights in `folder` is mapped in place of those that only it needs.
 small_ctx* small_create(const char* folder, const char* model_folder, int* error);
 // The same with the bytes of each weight as they are stored (one element where all are equal), in the order of
 // small_weight_name; they must outlive the context. `count` is SMALL_WEIGHTS.
 small_ctx* small_create_from(const void* const* weights, int count, int* error);
 const char* small_weight_name(int i);  // NULL where there is none
+
+// Writes the prepared weights to small.packed in `folder`. Later contexts map it, and processes share its memory. It fits this
+// package and its weights only: write it again when one of them changes. A file of another package is not read.
+int small_save_packed(const small_ctx*, const char* folder);
 
 // Sets all symbolic sizes, in the order of small_size_name, and allocates the memory that they need. Needed before the first run
 // where SMALL_SIZES > 0. `count` is SMALL_SIZES. After an error the context has no sizes.

@@ -10,17 +10,20 @@ typedef void (*rlxc_loop_body)(const void* args, int64_t begin, int64_t end);
 
 enum { RLXC_OPEN = 1 << 30, RLXC_SPINS = 4000, RLXC_MOST_THREADS = 1024 };
 
+// What threads write often has cache lines of its own.
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t wake;
-  rlxc_loop_body body;
-  const void* args;
-  int64_t count, piece, next;
   int wanted, usual;  // threads: set by rlxc_use_threads (0: unset), and the default
   int running;        // threads of the pool, including a caller
-  int limit;          // most threads in the loop
-  int taken, inside, sleeping;  // inside: threads working on the loop, plus RLXC_OPEN while more may join
+  int taken, sleeping;
+  rlxc_loop_body body __attribute__((aligned(64)));
+  const void* args;
+  int64_t count, piece;
+  int limit;  // most threads in the loop
   unsigned round;
+  int64_t next __attribute__((aligned(64)));
+  int inside __attribute__((aligned(64)));  // threads working on the loop, plus RLXC_OPEN while more may join
 } rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .running = 1};
 
 static void rlxc_pause(void) {
