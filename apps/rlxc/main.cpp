@@ -48,11 +48,9 @@ void add_option(CLI::App* app, Given& given) {
   if (o.required) given.flag->required();
 }
 
-CLI::App* add_command(CLI::App* app, const CommandInfo& command, std::deque<Given>* given) {
-  CLI::App* sub = app->add_subcommand(std::string(command.name));
+void add_options(CLI::App* sub, Subcommand command, std::deque<Given>* given) {
   for (const Option& o : kOptions)
-    if (o.commands & command.command) add_option(sub, given->emplace_back(Given{&o}));
-  return sub;
+    if (o.commands & command) add_option(sub, given->emplace_back(Given{&o}));
 }
 
 int wrong_usage(const std::string& message) {
@@ -256,7 +254,11 @@ int main(int argc, char** argv) {
   CLI::App app;
   app.require_subcommand(1);
   std::map<Subcommand, std::pair<CLI::App*, std::deque<Given>>> commands;
-  for (const CommandInfo& c : kCommands) commands[c.command].first = add_command(&app, c, &commands[c.command].second);
+  for (const CommandInfo& c : kCommands) {  // adding the options of all commands would take a third of a short compile
+    auto& [sub, given] = commands[c.command];
+    sub = app.add_subcommand(std::string(c.name));
+    if (c.name == arguments[0]) add_options(sub, c.command, &given);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -18,7 +18,7 @@ bool has_whole_bytes(const Graph& g, ValueId v) {
   return width > 0 && width % 8 == 0;
 }
 
-bool moves_elements(OpKind op) { return layout_rule(op) == LayoutRule::View; }
+bool is_layout_op(OpKind op) { return layout_rule(op) == LayoutRule::View; }
 
 // A Narrow or Slice as a strided range of one axis.
 struct Part {
@@ -229,7 +229,7 @@ bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, siz
   *readers -= g.use_count(v);
   for (const auto use : g.uses(v)) {
     if (accepts_layout(g, use, layout)) continue;
-    const auto l = moves_elements(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
+    const auto l = is_layout_op(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
     if (!l || !all_take(g, g.result(use.user), *l, moves - 1, readers)) return false;
   }
   return true;
@@ -366,7 +366,7 @@ std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
 std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
   NodeId path[2 * kMostMoves];  // twice as long, because the operand may itself be written in its consumer's layout
   size_t moves = 0;
-  for (NodeId n = g.def(v); moves < std::size(path) && moves_elements(g.op(n)); v = g.operand(n, 0), n = g.def(v))
+  for (NodeId n = g.def(v); moves < std::size(path) && is_layout_op(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
   const auto made = made_as_read(g, v);
   std::optional<Layout> l;

@@ -6,8 +6,10 @@
 #include <unordered_map>
 
 #include "backend/target_traits.h"
-#include "commands/check_run.h"
 #include "commands/layer_search.h"
+#include "commands/smoothing.h"
+#include "commands/trials.h"
+#include "commands/weight_search.h"
 #include "driver/compile.h"
 #include "driver/config_files.h"
 #include "driver/limits.h"
@@ -15,10 +17,8 @@
 #include "driver/pipeline.h"
 #include "eval/equivalence.h"
 #include "eval/value.h"
-#include "eval/weight_value.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/quantise/scalable_norms.h"
 #include "passes/quantise/tensor_names.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
@@ -39,8 +39,6 @@ struct Tap {
   std::optional<CalibrationEntry> entry;  // of a weight, after its first evaluation; of an activation, after the second round
   QuantizationNoise noise;
 };
-
-using ChannelScales = decltype(CalibrationRecord::channel_scales);
 
 enum class Round : uint8_t { Range, Distribution, Noise };
 
@@ -172,130 +170,6 @@ class Calibration {
   std::unordered_map<uint64_t, size_t> index_;
 };
 
-// The float outputs of a sample, and its inputs.
-struct ReferenceRun {
-  DataSet set;
-  std::vector<eval::HostValue> outputs;
-};
-
-// Quantises the model with candidate records and measures what that does to its outputs.
-class Trials {
- public:
-  Trials(const CompileOptions& o, const CalibrateRequest& request, const TargetTraits& target, const PassOptions& passes,
-         const std::vector<ReferenceRun>& samples, Diagnostics& d)
-      : o_(o), request_(request), target_(target), passes_(passes), samples_(samples), d_(d) {
-    o_.calibration_file = o.output;  // any name: the record is in the options of the passes
-    o_.stop_before.clear();
-  }
-
-  // The least cosine of an output over the first `count` samples.
-  std::optional<double> cosine(CalibrationRecord record, size_t count) {
-    note_stage("calibrate: model " + std::to_string(++tried_));
-    CompileOptions plain = o_;
-    plain.calibration_file.clear();
-    plain.weights.clear();
-    Diagnostics d(o_.input);
-    auto model = load_model(plain, d);
-    PassOptions passes = passes_;
-    passes.weight_cast = record.weights;
-    passes.calibration = std::move(record);
-    Compiled done;
-    if (!model || !lower_interface(*model->module, target_.name, plain, d) ||
-        !optimise(*model->module, target_, o_, passes, {}, &done, d))
-      return failed(d);
-    double least = 1;
-    for (const ReferenceRun& s : std::span(samples_).first(count)) {
-      const auto outputs = eval::evaluate(*model->module, s.set.inputs, d, evaluation_limits(o_));
-      if (!outputs) return failed(d);
-      for (size_t i = 0; i < outputs->size(); ++i)
-        least = std::min(least, eval::compare((*outputs)[i], s.outputs[i], 0, 0).cosine);
-    }
-    return least;
-  }
-
-  std::optional<bool> good(const Calibrated& c) {
-    if (request_.accuracy > 0) {
-      const auto found = cosine(c.record, samples_.size());
-      if (!found || *found < request_.accuracy) return found ? std::optional(false) : std::nullopt;
-    }
-    if (request_.check.empty()) return true;
-    if (!write_file(o_.output, calibration_json(c), d_)) return std::nullopt;
-    size_t floats = 0;
-    for (const CalibratedLayer& l : c.layers) floats += l.is_float;
-    return run_check(request_.check, std::to_string(floats) + " of " + std::to_string(c.layers.size()) + " layers in float", d_);
-  }
-
- private:
-  std::nullopt_t failed(const Diagnostics& d) {
-    for (const Diagnostic& item : d.items()) d_.add(item);
-    return std::nullopt;
-  }
-
-  CompileOptions o_;
-  const CalibrateRequest& request_;
-  const TargetTraits& target_;
-  const PassOptions& passes_;
-  const std::vector<ReferenceRun>& samples_;
-  Diagnostics& d_;
-  int tried_ = 0;
-};
-
-// Scales of the channels of norms by which `share` of their range moves to the weights that read them:
-// max|x|^share / max|w|^(1-share) (Xiao et al., "SmoothQuant", 2022). Channels of zeros keep their scale.
-std::optional<ChannelScales> smoothing(const Module& m, std::span<const DataSet> samples, double share,
-                                       const eval::Options& limits, Diagnostics& d) {
-  std::unordered_map<uint64_t, std::vector<double>> largest;  // of each channel of a norm
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    for (const ScalableNorm& s : scalable_norms(g))
-      largest[key(g.id(), g.result(s.norm))].resize(static_cast<size_t>(*match::size_at(g, g.result(s.norm), -1)));
-  }
-  for (size_t i = 0; i < samples.size(); ++i) {
-    note_stage("calibrate: ranges of channels, sample " + std::to_string(i + 1) + " of " + std::to_string(samples.size()));
-    eval::Options options = limits;
-    options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
-      const auto found = largest.find(key(g.id(), v));
-      if (found == largest.end()) return;
-      const std::vector<double> x = eval::numbers(value);
-      for (size_t k = 0; k < x.size(); ++k) {
-        double& most = found->second[k % found->second.size()];
-        if (std::isfinite(x[k])) most = std::max(most, std::fabs(x[k]));
-      }
-    };
-    if (!eval::evaluate(m, samples[i].inputs, d, options)) return std::nullopt;
-  }
-  std::unordered_map<uint64_t, std::vector<double>> scales;
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    for (const ScalableNorm& s : scalable_norms(g)) {
-      const std::vector<double>& x = largest[key(g.id(), g.result(s.norm))];
-      std::vector<double> w(x.size());
-      bool known = true;
-      for (NodeId n : s.matmuls) {
-        const auto data = eval::weight_value(m, g, g.operand(n, 1));
-        known = known && data;
-        const bool rows_of_k = g.attrs<MatMulAttrs>(n).trans_b;
-        for (int64_t e = 0; known && e < data->elements(); ++e) {
-          double& most = w[static_cast<size_t>(rows_of_k ? e % data->dims[1] : e / data->dims[1])];
-          most = std::max(most, std::fabs(element_as_double(*data, e)));
-        }
-      }
-      if (!known) continue;
-      std::vector<double> each(x.size(), 1);
-      for (size_t k = 0; k < x.size(); ++k) {
-        const double v = std::pow(x[k], share) / std::pow(w[k], 1 - share);
-        if (v > 0 && std::isfinite(v)) each[k] = static_cast<double>(static_cast<float>(v));
-      }
-      scales.emplace(key(g.id(), g.result(s.norm)), std::move(each));
-    }
-  }
-  ChannelScales out;
-  each_tensor(m, [&](GraphId g, ValueId v, const std::string& name) {
-    if (const auto found = scales.find(key(g, v)); found != scales.end()) out.emplace_back(name, std::move(found->second));
-  });
-  return out;
-}
-
 // Runs migrate_scales on the module, which then has the tensors that a compile with the record quantises.
 bool migrate(Module& m, const ChannelScales& scales, const TargetTraits& target, PassOptions passes, Diagnostics& d) {
   passes.calibration = CalibrationRecord{{}, {}, scales, {}};
@@ -306,89 +180,17 @@ bool migrate(Module& m, const ChannelScales& scales, const TargetTraits& target,
   return d.ok();
 }
 
-// The matmuls that a compile with these weights makes DequantMatMul.
-std::vector<std::string> weight_layers(const Module& m) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::MatMul && g.rank(g.operand(n, 1)) == 2 && match::is_weight(g, g.operand(n, 1)))
-        names.emplace_back(g.label(n).bytes());
-  }
-  return names;
-}
-
-constexpr int64_t kGroupSizes[] = {128, 64, 32, 16};
-
-// Finds the largest group of weights that share a scale, and the layers that stay float if the smallest is not accurate enough.
-std::optional<Calibrated> accurate_weights(const Module& m, const CompileOptions& o, const CalibrateRequest& request,
-                                           Trials& trials, size_t samples, Diagnostics& d) {
-  const auto given = weight_cast_from(o.weights);
-  const std::vector<std::string> layers = weight_layers(m);
-  std::vector<int64_t> sizes(std::begin(kGroupSizes), std::end(kGroupSizes));
-  if (given->block != 0) sizes = {given->block};
-  if (request.accuracy == 0 && request.check.empty()) {
-    d.error(Code::BadFlag, "--weights of a record needs --accuracy or --check", {},
-            "rlxc compile --weights quantises all layers");
-    return std::nullopt;
-  }
-  const auto candidate = [&](int64_t size, const std::vector<bool>& kept) {
-    Calibrated c;
-    c.record.weights = given;
-    c.record.weights->block = size;
-    c.weights = o.weights.substr(0, o.weights.find(':')) + ":" + std::to_string(size);
-    for (size_t i = 0; i < layers.size(); ++i) {
-      if (kept[i]) c.record.float_layers.push_back(layers[i]);
-      c.layers.push_back({layers[i], {}, {}, {}, kept[i]});
-    }
-    return c;
-  };
-  const std::vector<bool> none(layers.size());
-  std::optional<Calibrated> best;
-  for (int64_t size : sizes) {
-    Calibrated c = candidate(size, none);
-    const auto good = trials.good(c);
-    if (!good) return std::nullopt;
-    if (*good) {
-      best = std::move(c);
-      break;
-    }
-  }
-  if (!best) {
-    std::vector<double> alone(layers.size());
-    for (size_t i = 0; i < layers.size(); ++i) {
-      std::vector<bool> others(layers.size(), true);
-      others[i] = false;
-      const auto cosine = trials.cosine(candidate(sizes.back(), others).record, std::min<size_t>(samples, 1));
-      if (!cosine) return std::nullopt;
-      alone[i] = *cosine;
-    }
-    const auto kept = layers_to_keep(alone, [&](const std::vector<bool>& k) { return trials.good(candidate(sizes.back(), k)); });
-    if (!kept) return std::nullopt;
-    best = candidate(sizes.back(), *kept);
-    for (size_t i = 0; i < layers.size(); ++i) best->layers[i].cosine = alone[i];
-  }
-  best->accuracy = trials.cosine(best->record, samples);
-  return best->accuracy ? std::move(best) : std::nullopt;
-}
-
 // Finds the layers that stay float.
 std::optional<Calibrated> accurate(const Calibration& calibration, Trials& trials, size_t samples) {
   const size_t n = calibration.layers();
-  std::vector<double> alone(n);
-  for (size_t i = 0; i < n; ++i) {
-    std::vector<bool> others(n, true);
-    others[i] = false;
-    const auto cosine = trials.cosine(calibration.record(others), std::min<size_t>(samples, 1));
-    if (!cosine) return std::nullopt;
-    alone[i] = *cosine;
-  }
+  const auto alone = trials.each_alone(n, [&](const std::vector<bool>& kept) { return calibration.record(kept); });
+  if (!alone) return std::nullopt;
   const auto with_cosines = [&](const std::vector<bool>& kept) {
     Calibrated c = calibration.result(kept);
-    for (size_t i = 0; i < n; ++i) c.layers[i].cosine = alone[i];
+    for (size_t i = 0; i < n; ++i) c.layers[i].cosine = (*alone)[i];
     return c;
   };
-  const auto kept = layers_to_keep(alone, [&](const std::vector<bool>& k) { return trials.good(with_cosines(k)); });
+  const auto kept = layers_to_keep(*alone, [&](const std::vector<bool>& k) { return trials.good(with_cosines(k)); });
   if (!kept) return std::nullopt;
   Calibrated c = with_cosines(*kept);
   c.accuracy = trials.cosine(c.record, samples);

@@ -6,7 +6,7 @@
 #include "analysis/phases.h"
 #include "codegen/lower.h"
 #include "ir/graphs.h"
-#include "plan/problem.h"
+#include "support/checked.h"
 
 namespace rlxc {
 namespace {
@@ -76,11 +76,15 @@ bool gathers_runs(const Graph& g, const GraphPlan& plan, const Liveness& livenes
 uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
                     uint64_t alignment) {
   const Buffers buffers = buffers_of(g, plan, liveness, plans, alignment);
-  plan::Problem problem;
-  for (size_t i = 0; i < buffers.sizes.size(); ++i)
-    problem.buffers.push_back(
-        {buffers.first[i], int64_t{buffers.last[i]} + 1, sample_size(g.module().dims, buffers.sizes[i]), alignment});
-  return plan::peak(problem).bytes;
+  std::vector<uint64_t> change(plan.schedule.size() + 2);  // of the live bytes, by step, modulo 2^64
+  for (size_t i = 0; i < buffers.sizes.size(); ++i) {
+    const uint64_t bytes = align_up(sample_size(g.module().dims, buffers.sizes[i]), alignment).value_or(0);
+    change[buffers.first[i]] += bytes;
+    change[buffers.last[i] + 1] -= bytes;
+  }
+  uint64_t live = 0, most = 0;
+  for (uint64_t c : change) most = std::max(most, live += c);
+  return most;
 }
 
 }  // namespace
@@ -136,20 +140,19 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& livenes
         liveness.sharing[result.raw] = Sharing::InPlace;
         return true;
       };
-      // A state before anything else: elsewhere its new value would have to be copied.
-      std::vector<size_t> order;
       const ValueId old = liveness.replaces[result.raw];
       const auto holds_old = [&](size_t i) {
         const ValueId v = g.operand(n, i);
         return old.valid() && v.valid() && liveness.owner[plan.layouts.root[v.raw].raw] == old;
       };
-      for (size_t i = 0; i < g.operands(n).size(); ++i) {
-        order.insert(holds_old(i) ? order.begin() : order.end(), i);
-      }
+      const size_t count = g.operands(n).size();
+      bool reads_old = false, done = false;
+      for (size_t i = 0; i < count; ++i) reads_old |= holds_old(i);
       const bool is_dead = old.valid() && liveness.last_use[old.raw] < plan.step[n.raw];
-      if (is_dead && (order.empty() || !holds_old(order[0]))) continue;  // it is made in the buffer of the state
-      for (size_t i : order)
-        if (overwrites(i)) break;
+      if (is_dead && !reads_old) continue;  // it is made in the buffer of the state
+      // A state before anything else: elsewhere its new value would have to be copied.
+      for (size_t i = count; reads_old && !done && i-- > 0;) done = holds_old(i) && overwrites(i);
+      for (size_t i = 0; !done && i < count; ++i) done = !holds_old(i) && overwrites(i);
     }
   }
 }

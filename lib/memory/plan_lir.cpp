@@ -35,10 +35,10 @@ class GraphPlanner {
                Diagnostics& diagnostics)
       : g_(g), dims_(g.module().dims), plans_(plans), extents_(extents), options_(options), diagnostics_(diagnostics) {}
 
-  bool run(std::vector<NodeId> schedule, uint64_t* weights_size) {
+  bool run(std::vector<NodeId> schedule, GraphLayouts layouts, std::vector<Phase> phase, uint64_t* weights_size) {
     plan_.schedule = std::move(schedule);
-    plan_.layouts = assign_layouts(g_, options_.lanes);
-    if (options_.verify && !verify_layouts(g_, plan_.layouts, diagnostics_)) return false;
+    plan_.layouts = std::move(layouts);
+    plan_.phase = std::move(phase);
     index_nodes();
     liveness_ = derive_liveness(g_, plan_);
     for (NodeId n : plan_.schedule)
@@ -89,7 +89,6 @@ class GraphPlanner {
   void index_nodes() {
     plan_.step.assign(g_.node_capacity(), 0);
     plan_.body_offset.assign(g_.node_capacity(), Dim(0));
-    plan_.phase = derive_phases(g_);
     plan_.slot.resize(g_.value_capacity());
     uint32_t step = 0;
     for (NodeId n : plan_.schedule) {
@@ -263,14 +262,17 @@ std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plan
   std::vector<NodeId> nodes;
   for (NodeId n : g.nodes()) nodes.push_back(n);
   uint64_t weights_before = *weights_size;
+  GraphLayouts layouts = assign_layouts(g, options.lanes);
+  if (options.verify && !verify_layouts(g, layouts, diagnostics)) return std::nullopt;
+  std::vector<Phase> phase = derive_phases(g);
   GraphPlanner given(g, plans, extents, options, diagnostics);
-  if (!given.run(std::move(nodes), weights_size)) return std::nullopt;
+  if (!given.run(std::move(nodes), layouts, phase, weights_size)) return std::nullopt;
   auto order = options.reorder ? given.better_order() : std::nullopt;
   GraphPlan plan = given.take();
   plan.given_arena = plan.arena_size;
   if (!order) return plan;
   GraphPlanner reordered(g, plans, extents, options, diagnostics);
-  if (!reordered.run(std::move(*order), &weights_before)) return std::nullopt;
+  if (!reordered.run(std::move(*order), std::move(layouts), std::move(phase), &weights_before)) return std::nullopt;
   GraphPlan other = reordered.take();
   DimTable& dims = g.module().dims;
   if (!dims.at_least(dims.sub(plan.arena_size, other.arena_size), 0) || plan.arena_size == other.arena_size) return plan;
@@ -421,7 +423,7 @@ std::optional<GraphPlan> shrink_by_time(Graph& g, GraphPlan plan, uint64_t aim, 
   return with_copies;
 }
 
-// What a gradient reads is computed again where that costs little.
+// Computes values again that a gradient reads, up to a small share of the time of the graph.
 std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
                                          const SymbolRanges& extents, const Request& options, uint64_t weights_size,
                                          Diagnostics& diagnostics) {

@@ -65,13 +65,20 @@ class HashSet {
 class Scheduler {
  public:
   explicit Scheduler(const TaskGraph& g)
-      : g_(g), n_(g.tasks.size()), readers_(g.bytes.size()), next_(n_), waits_(n_), defining_op_(g.bytes.size(), kNone) {
+      : g_(g),
+        n_(g.tasks.size()),
+        reads_(n_),
+        readers_(g.bytes.size()),
+        next_(n_),
+        waits_(n_),
+        defining_op_(g.bytes.size(), kNone) {
     for (uint32_t t = 0; t < n_; ++t)
       for (uint32_t b : g.tasks[t].makes) defining_op_[b] = t;
     for (uint32_t t = 0; t < n_; ++t)
       for (uint32_t b : g.tasks[t].reads) {
         if (!readers_[b].empty() && readers_[b].back() == t) continue;
         readers_[b].push_back(t);
+        reads_[t].push_back(b);
         if (defining_op_[b] != kNone) link(defining_op_[b], t);
       }
     for (const auto& [a, b] : g.before) link(a, b);
@@ -89,11 +96,8 @@ class Scheduler {
     const Task& task = g_.tasks[t];
     uint64_t made = 0, freed = 0;
     for (uint32_t b : task.makes) made += g_.bytes[b];
-    for (size_t i = 0; i < task.reads.size(); ++i) {
-      const uint32_t b = task.reads[i];
-      if (std::find(task.reads.begin(), task.reads.begin() + i, b) == task.reads.begin() + i && dies(s, b, t))
-        freed += g_.bytes[b];
-    }
+    for (uint32_t b : reads_[t])
+      if (dies(s, b, t)) freed += g_.bytes[b];
     uint64_t more = made;
     size_t taken = 0;
     for (uint32_t b : task.overwrites)
@@ -107,6 +111,20 @@ class Scheduler {
     return {t, more + task.scratch, made - freed - unread};
   }
 
+  // No order has a lower peak: while a task runs, what it reads and makes is live.
+  uint64_t least_peak() const {
+    State end;
+    end.done.assign((n_ + 63) / 64, ~uint64_t{0});
+    uint64_t least = 0;
+    for (uint32_t t = 0; t < n_; ++t) {
+      uint64_t bytes = effect(end, t).most;
+      for (uint32_t b : reads_[t])
+        if (defining_op_[b] != kNone) bytes += g_.bytes[b];
+      least = std::max(least, bytes);
+    }
+    return least;
+  }
+
   void run(State& s, uint32_t t) {
     const auto self = find(s, t);
     s.peak = std::max(s.peak, s.live + self->most);
@@ -114,7 +132,7 @@ class Scheduler {
     s.ready.erase(self);
     s.done[t / 64] |= uint64_t{1} << (t % 64);
     s.hash ^= mix(uint64_t{t} + 1);
-    for (uint32_t b : g_.tasks[t].reads) note_last_reader(s, b);
+    for (uint32_t b : reads_[t]) note_last_reader(s, b);
     for (uint32_t u : next_[t])
       if (std::all_of(waits_[u].begin(), waits_[u].end(), [&](uint32_t w) { return is_done(s, w); }))
         s.ready.insert(find(s, u), effect(s, u));
@@ -141,6 +159,8 @@ class Scheduler {
     Order best;
     best.peak = limit;
     best.exact = true;
+    const uint64_t least = least_peak();
+    if (limit <= least) return best;
     const uint64_t width = std::clamp<uint64_t>(kWords / (n_ * (n_ / 64 + 16) + 1), 1, kWidest);
     std::vector<State> states(1, start()), next;  // used up to `count` and `made`, so that states keep their memory
     size_t count = 1, made = 0;
@@ -160,6 +180,7 @@ class Scheduler {
           best.tasks.clear();
           for (uint32_t h = s.history; h != kNone; h = history_[h].first) best.tasks.push_back(history_[h].second);
           std::reverse(best.tasks.begin(), best.tasks.end());
+          if (best.peak <= least) return best;
         }
         if (s.ready.size() >= effects_) {
           best.exact = false;
@@ -227,6 +248,7 @@ class Scheduler {
   const TaskGraph& g_;
   const size_t n_;
   uint64_t effects_ = kEffects;                         // remaining visits
+  std::vector<std::vector<uint32_t>> reads_;            // by task: the buffers that it reads, each once
   std::vector<std::vector<uint32_t>> readers_;          // by buffer
   std::vector<std::vector<uint32_t>> next_, waits_;     // by task: successors and predecessors
   std::vector<uint32_t> defining_op_;                   // by buffer

@@ -209,10 +209,15 @@ class Matcher {
     if (!id.valid()) return false;
     const TensorData& d = g_.module().data[id];
     if (d.elements() > kConstantLimit || d.bytes.empty()) return false;
-    for (int64_t i = 0; i < (d.splat ? 1 : d.elements()); ++i)
-      if (const double e = element_as_double(d, i); e != 0 && !is_hidden(v, e, hidden)) return false;
-    return pattern(
-        g_, v, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out);
+    const int64_t count = d.splat || is_uniform(d, d.size_bytes()) ? 1 : d.elements();
+    bool hides_some = false;
+    for (int64_t i = 0; i < count; ++i) {
+      const double e = element_as_double(d, i);
+      hides_some |= e != 0;
+      if (e != 0 && !is_hidden(v, e, hidden)) return false;
+    }
+    const auto visible = [&](int64_t i) { return element_as_double(d, i) == 0; };
+    return !hides_some || pattern(g_, v, visible, out);
   }
 
   // Matches Where(condition, mask, number that hides), in either order; mask is 0 or a mask itself.
