@@ -13,6 +13,10 @@ namespace {
 using test::attribute;
 using test::node;
 
+void declare(test::OnnxModel& m, std::string_view name, DType t, const std::vector<int64_t>& dims) {
+  m.raw_graph(test::field(11, test::value_info(name, t, dims)));
+}
+
 // The interpreter's report on a model with random inputs.
 std::string ran(const test::OnnxModel& m, ExitCode* code) {
   const test::TempDir dir;
@@ -29,7 +33,7 @@ std::string ran(const test::OnnxModel& m, ExitCode* code) {
 
 TEST_CASE("nodes on strings run on the host, those before and behind them as kernels") {
   test::OnnxModel m;
-  m.input("x", DType::F32, {2, 3}, {});
+  declare(m, "x", DType::F32, {2, 3});
   m.add(node("Abs", {"x"}, {"a"}));
   m.add(node("Cast", {"a"}, {"text"}, {attribute("to", 8)}));
   m.add(node("Cast", {"text"}, {"b"}, {attribute("to", 1)}));
@@ -44,8 +48,8 @@ TEST_CASE("nodes on strings run on the host, those before and behind them as ker
 
 TEST_CASE("a sequence whose element the data select is taken apart on the host") {
   test::OnnxModel m;
-  m.input("x", DType::F32, {-1, 3}, {});
-  m.input("at", DType::I64, {}, {});
+  declare(m, "x", DType::F32, {-1, 3});
+  declare(m, "at", DType::I64, {});
   m.add(node("Neg", {"x"}, {"a"}));
   m.add(node("SequenceConstruct", {"a", "x"}, {"s"}));
   m.add(node("SequenceAt", {"s", "at"}, {"e"}));

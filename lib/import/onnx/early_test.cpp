@@ -35,6 +35,32 @@ TEST_CASE("the order of the first LpPool is a float") {
   check_close(got[1], {std::cbrt(27 + 64 + 1728)});
 }
 
+TEST_CASE("the first MeanVarianceNormalization takes each image by itself") {
+  OnnxModel m(1);
+  const std::vector<double> x{1, 3, 5, 9, -2, 2, 0, 8};
+  m.input("x", DType::F32, {2, 2, 2, 1}, x);
+  const auto add = [&](const char* name, int across, int variance) {
+    m.add(node("MeanVarianceNormalization", {"x"}, {name},
+               {attribute("across_channels", across), attribute("normalize_variance", variance)}));
+    m.output(name);
+  };
+  add("each", 0, 1);
+  add("across", 1, 0);
+  const auto got = m.run();
+  check_close(got[0], {-1, 1, -1, 1, -1, 1, -1, 1});
+  check_close(got[1], {-3.5, -1.5, 0.5, 4.5, -4, 0, -2, 6});
+}
+
+TEST_CASE("dropout of early opsets: is_test, and a mask of zeros") {
+  OnnxModel m(6);
+  m.input("x", DType::F32, {2}, {3, 4});
+  m.add(node("Dropout", {"x"}, {"y", "mask"}, {attribute("is_test", 1), attribute("ratio", 0.5)}));
+  for (const char* name : {"y", "mask"}) m.output(name);
+  const auto got = m.run();
+  check_close(got[0], {3, 4});
+  check_close(got[1], {0, 0});
+}
+
 TEST_CASE("operators of the first opsets alone") {
   OnnxModel m(1);
   m.input("x", DType::F32, {1, 2, 3, 4}, some(24, 1));

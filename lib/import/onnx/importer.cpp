@@ -68,17 +68,29 @@ constexpr IdleAttribute kIdle[] = {{"", "broadcast"},
                                    {"Cast", "saturate"},
                                    {"CastLike", "round_mode"},
                                    {"CastLike", "saturate"},
+                                   {"CategoryMapper", "default_int64"},
+                                   {"CategoryMapper", "default_string"},
                                    {"Dropout", "ratio"},
                                    {"FlexAttention", "precision"},
+                                   {"Imputer", "replaced_value_float"},
+                                   {"Imputer", "replaced_value_int64"},
+                                   {"LabelEncoder", "default_float"},
+                                   {"LabelEncoder", "default_int64"},
+                                   {"LabelEncoder", "default_string"},
                                    {"LinearAttention", "chunk_size"},
                                    {"LinearClassifier", "multi_class"},
                                    {"OneHotEncoder", "zeros"},
                                    {"QuantizeLinear", "precision"},
                                    {"QuantizeLinear", "saturate"},
-                                   {"Resize", "keep_aspect_ratio_policy"}};
+                                   {"Resize", "keep_aspect_ratio_policy"},
+                                   {"SVMClassifier", "kernel_params"},
+                                   {"SVMClassifier", "kernel_type"}};
 
-bool is_idle(std::string_view op, std::string_view name) {
-  return std::ranges::any_of(kIdle, [&](const IdleAttribute& a) { return a.name == name && (a.op.empty() || a.op == op); });
+// A list without entries is as good as absent.
+bool is_idle(std::string_view op, const AttributeView& given) {
+  if (given.type == AttrType::Ints || given.type == AttrType::Floats || given.type == AttrType::Strings)
+    if (given.ints().empty() && given.floats().empty() && given.strings().empty()) return true;
+  return std::ranges::any_of(kIdle, [&](const IdleAttribute& a) { return a.name == given.name && (a.op.empty() || a.op == op); });
 }
 
 // Returns the values that a node reads in addition to its inputs.
@@ -436,7 +448,7 @@ void Importer::dispatch(NodeWork& work) {
       return finish_node(work, {});
     }
   for (const AttributeView& a : node.attributes) {
-    if (a.asked || folded || is_idle(node.op_type, a.name)) continue;
+    if (a.asked || folded || is_idle(node.op_type, a)) continue;
     if (!a.name.starts_with('_')) {  // an underscore marks a note of the exporter
       diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node));
       return finish_node(work, {});

@@ -89,13 +89,14 @@ ValueId first_largest(Op& op, ValueId scores) {
 
 size_t class_count(Op& op) {
   for (std::string_view name : kIntegerLabels)
-    if (op.has_attr(name)) return op.ints(name).size();
+    if (const auto labels = op.ints(name); !labels.empty()) return labels.size();
   return op.strings("classlabels_strings").size();
 }
 
 ValueId class_labels(Op& op, ValueId classes) {
   for (std::string_view name : kIntegerLabels)
-    if (op.has_attr(name)) return op.b.create(OpKind::Gather, {op.b.ints(op.ints(name)), classes}, AxisAttrs{0});
+    if (const auto labels = op.ints(name); !labels.empty())
+      return op.b.create(OpKind::Gather, {op.b.ints(labels), classes}, AxisAttrs{0});
   return op.b.create(OpKind::Gather, {op.string_vector(op.strings("classlabels_strings")), classes}, AxisAttrs{0});
 }
 

@@ -33,7 +33,10 @@ TEST_CASE("linear models, scalers and features") {
   ml(p, "Scaler", "x", {"scaled"}, {attribute("offset", Reals{0.2, 1}), attribute("scale", Reals{10, 2})});
   ml(p, "Binarizer", "x", {"binary"}, {attribute("threshold", 0.5)});
   ml(p, "Normalizer", "x", {"unit"}, {attribute("norm", "L1")});
-  ml(p, "Imputer", "x", {"filled"}, {attribute("imputed_value_floats", Reals{9, 8}), attribute("replaced_value_float", 0.7)});
+  ml(p, "Imputer", "x", {"filled"},
+     {attribute("imputed_value_floats", Reals{9, 8}), attribute("replaced_value_float", 0.7),
+      attribute("replaced_value_int64", 0),
+      attribute("imputed_value_int64s", std::vector<int64_t>{})});  // what belongs to integers has no effect
   p.node_of("ai.onnx.ml", "FeatureVectorizer", {"x", "line"}, {"joined"}, {});
   for (const char* name : {"line", "scaled", "binary", "unit", "filled", "joined"}) p.model().output(name);
   const auto got = p.model().run();

@@ -122,11 +122,16 @@ void lp_norm(Op& op) {
 
 void mean_variance_norm(Op& op) {  // (x - mean) / (sqrt(var) + 1e-9)
   std::vector<int64_t> list = op.ints("axes");
-  if (!op.has_attr("axes")) list = {0, 2, 3};
+  if (op.opset < 9) {  // each image by itself
+    for (int64_t k = op.i("across_channels", 0) != 0 ? 1 : 2; k < op.rank(0); ++k) list.push_back(k);
+  } else if (!op.has_attr("axes")) {
+    list = {0, 2, 3};
+  }
   const auto axes = op.axes(list, op.rank(0));
   if (!axes) return;
   // The variance is the mean of squares: a difference of means may be negative where all elements are alike.
   const ValueId x = op.in(0), centred = op.b.sub(x, op.b.reduce(ReduceOp::Mean, x, *axes, true));
+  if (op.i("normalize_variance", 1) == 0) return op.set(0, centred);
   const ValueId deviation = op.b.unary(OpKind::Sqrt, op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), *axes, true));
   op.set(0, op.b.div(centred, op.b.add(deviation, op.b.scalar(op.dtype(0), 1e-9))));
 }
