@@ -82,8 +82,8 @@ std::optional<BackAxis> back_axis(DimTable& t, const ConvAttrs& a, size_t i, Dim
   return x.before >= 0 && x.after >= 0 ? std::optional(x) : std::nullopt;
 }
 
-// As a convolution of dy with the flipped weights. Where the strides are not 1, each phase of the positions has weights of its own;
-// the phases are channels of the convolution and lie side by side afterwards.
+// As a convolution of dy with the flipped weights. Where the strides are not 1, each phase of the positions has weights of its
+// own; the phases are channels of the convolution and lie side by side afterwards.
 Term input_gradient_by_conv(Term dy, Term w, const ConvAttrs& a, const std::vector<Dim>& dx) {
   DimTable& t = dy.b->dims();
   const size_t spatial = a.strides.size();
@@ -97,7 +97,8 @@ Term input_gradient_by_conv(Term dy, Term w, const ConvAttrs& a, const std::vect
     axes.push_back(*axis);
   }
 
-  // [groups, filters, channels, taps, phases, ..] -> [groups * channels * phases.., filters, taps..], taps from the last to the first.
+  // [groups, filters, channels, taps, phases, ..] -> [groups * channels * phases.., filters, taps..], taps from the last to the
+  // first.
   PadAttrs pad{std::vector<Dim>(spatial + 2, Dim(0)), std::vector<Dim>(spatial + 2, Dim(0))};
   std::vector<Dim> split{Dim(a.groups), Dim(*filters / a.groups), Dim(*channels)}, joined;
   std::vector<int64_t> order{0, 2}, flipped;

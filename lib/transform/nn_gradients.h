@@ -29,7 +29,8 @@ std::vector<int64_t> axes_between(int64_t from, int64_t to);
 // A vector beside axis `axis` of x.
 Term along(Term v, int64_t axis, Term x);
 
-// By x of sizes dx: a transposed convolution of dy. Invalid where sizes of axes are not known.
+// By x of sizes dx: a convolution of dy with the flipped weights, or, where sizes are not known or strides meet dilations, a
+// transposed convolution. Invalid where the ranks differ.
 Term conv_input_gradient(Term dy, Term w, ConvAttrs, const std::vector<Dim>& dx);
 // By w of sizes dw [Co, Ci/groups, ...]: a correlation of x and dy over the batch.
 Term conv_weight_gradient(Term x, Term dy, ConvAttrs, const std::vector<Dim>& dw);
