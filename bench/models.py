@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Full models, compiled to C and in ONNX Runtime, on one and two threads (THREADS), with random weights. Needs RLXC_TEST_MODELS
 (models) and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0");
-CPU is the value of --cpu (native); FLAGS are further options of the compile ("--fast-math").
+CPU is the value of --cpu (native); FLAGS are further options of the compile ("--fast-math"). QUANTISED=1, or the operators to
+quantise, compares Q/DQ models instead (tests/support/python/quantised_model.py), and adds the float model.
 Usage: bench/models.py [MODEL ...]"""
 import array
 import math
@@ -19,6 +20,7 @@ work = os.environ.get("BENCH_FOLDER", "")  # kept, so that a second run need not
 peer = os.environ.get("ONNXRUNTIME", "")
 repeat = os.environ.get("REPEAT", "10")
 cpu = os.environ.get("CPU", "native")
+quantised = os.environ.get("QUANTISED", "").split()  # operators, or 1
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 flags = os.environ.get("FLAGS", "").split()
 thread_counts = os.environ.get("THREADS", "1 2").split()
@@ -108,7 +110,7 @@ def best(commands, cwd):
             wall, middle, busy, _ = map(float, re.findall(r"(?:min|median) ([\d.]+)", output(command, cwd=cwd)))
             found[name] = [min(pair) for pair in zip(found.get(name, [wall, middle, busy]), [wall, middle, busy])]
     for name, (wall, middle, busy) in found.items():
-        print(f"  {name:24} {wall:9.2f} {middle:9.2f} {busy:9.2f}", flush=True)
+        print(f"  {name:30} {wall:9.2f} {middle:9.2f} {busy:9.2f}", flush=True)
     return found
 
 
@@ -121,7 +123,7 @@ if not models:
     print("RLXC_TEST_MODELS is not set")
     sys.exit(0)
 print(f"processor: {processor()}")
-print(f"{'ms':26} {'wall min':>9} {'median':>9} {'cpu min':>9}")
+print(f"{'ms':32} {'wall min':>9} {'median':>9} {'cpu min':>9}")
 with tempfile.TemporaryDirectory() as tmp:
     base = work or tmp
     sizes = dict(line.split("\t")[:2] for line in open(os.path.join(models, "full/weights.tsv")).readlines()[1:])
@@ -140,18 +142,27 @@ with tempfile.TemporaryDirectory() as tmp:
                 with open(os.path.join(folder, missing), "wb") as f:
                     f.truncate(int(size))
         inputs = write_inputs(text, folder)
-        output([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o",
-                os.path.join(folder, "out"), *flags])
-        package = os.path.join(folder, "out/kernels/cpu")
-        output(["make", "-s", "-C", package])
+        forms = {"": model}
+        if quantised:
+            forms["Q/DQ, "] = os.path.join(folder, "quantised.onnx")
+            output([sys.executable, os.path.join(root, "tests/support/python/quantised_model.py"), model, forms["Q/DQ, "]] +
+                   [o for o in quantised if o != "1"])
+        packages = {}
+        for form, path in forms.items():
+            out = path.removesuffix(".onnx") + ".out"
+            output([rlxc, "compile", path, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", out, *flags])
+            packages[form] = os.path.join(out, "kernels/cpu")
+            output(["make", "-s", "-C", packages[form]])
         print(name)
         for threads in thread_counts:
             pin = alone if threads == "1" else []
-            own, other = f"rlxc, {threads} threads", f"ONNX Runtime, {threads} threads"
-            commands = {own: pin + [os.path.join(package, "run"), "-w", package, "-m", folder, "--threads", threads,
-                                    "--repeat", repeat] + inputs}
+            commands = {f"rlxc, {form}{threads} threads": pin + [os.path.join(package, "run"), "-w", package, "-m", folder,
+                                                                "--threads", threads, "--repeat", repeat] + inputs
+                        for form, package in packages.items()}
+            own, other = list(commands)[-1], f"ONNX Runtime, {list(forms)[-1]}{threads} threads"
             if peer:
-                commands[other] = pin + ["node", os.path.join(root, "bench/onnxruntime.mjs"), model, threads, repeat] + inputs
+                commands[other] = pin + ["node", os.path.join(root, "bench/onnxruntime.mjs"), list(forms.values())[-1], threads,
+                                         repeat] + inputs
             found = best(commands, folder)
-            if peer:
-                print(f"  {'ratio of wall min':24} {found[own][0] / found[other][0]:9.2f}", flush=True)
+            for base_name in [c for c in found if c != own]:
+                print(f"  {'ratio of cpu min to':20} {base_name:30} {found[own][2] / found[base_name][2]:5.2f}", flush=True)

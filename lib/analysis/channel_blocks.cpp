@@ -1,25 +1,61 @@
 #include "analysis/channel_blocks.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "analysis/views.h"
 #include "ir/op_rules.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
 
 bool is_blocked_float(DType t) { return t == DType::F32 || t == DType::F16 || t == DType::BF16; }
 
+bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
+
 bool is_image(const Graph& g, ValueId v) {
-  if (!v.valid() || g.type(v).kind != TypeKind::Tensor || !is_blocked_float(g.dtype(v)) || g.rank(v) != 4) return false;
+  if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.rank(v) != 4) return false;
+  if (!is_blocked_float(g.dtype(v)) && !is_code(g.dtype(v)) && g.dtype(v) != DType::I32) return false;
   for (Dim d : g.dims(v))
     if (!d.is_static() || d.size() < 1) return false;
   return true;
 }
 
 const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
-  if (g.op(n) == OpKind::Conv) return &g.attrs<ConvAttrs>(n);
-  return g.op(n) == OpKind::FusedConvBiasAct ? &g.attrs<FusedConvAttrs>(n).conv : nullptr;
+  switch (g.op(n)) {
+    case OpKind::Conv:
+    case OpKind::QConv: return &g.attrs<ConvAttrs>(n);
+    case OpKind::FusedConvBiasAct: return &g.attrs<FusedConvAttrs>(n).conv;
+    case OpKind::FusedQConv: return &g.attrs<FusedQConvAttrs>(n).conv;
+    default: return nullptr;
+  }
+}
+
+bool is_integer_conv(OpKind op) { return op == OpKind::QConv || op == OpKind::FusedQConv; }
+
+// Returns whether an operand of a convolution's epilogue is laid out as the result.
+bool is_whole(const Graph& g, NodeId n, ValueId v) { return std::ranges::equal(g.dims(v), g.dims(g.result(n))); }
+
+// Returns whether kernels for blocked images read this operand of the steps: it is one value, one per channel, or whole.
+bool is_step_operand(const Graph& g, NodeId n, ValueId v) {
+  if (num_elements(g.type(v)) == 1) return true;
+  if (is_whole(g, n, v)) return is_image(g, v);
+  const auto own = g.dims(v);
+  return own.size() >= 3 && own[own.size() - 3] == g.dims(g.result(n))[1] &&
+         num_elements(g.type(v)) == own[own.size() - 3].size();
+}
+
+// Returns whether an integer convolution has kernels for blocked images: weights without zero points, whose sums are exact.
+bool is_blocked_integer_conv(const Graph& g, NodeId n, const ConvChannels& c) {
+  const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
+  const auto operands = g.operands(n);
+  if (!is_code(g.dtype(x)) || g.dtype(w) != DType::I8 || (operands.size() > 3 && operands[3].valid())) return false;
+  if (operands.size() > 2 && operands[2].valid() && num_elements(g.type(operands[2])) != 1) return false;
+  if (c.depthwise() && g.dims(w)[2].size() * g.dims(w)[3].size() > kMostExactTaps) return false;
+  for (size_t i = kQuantOperands; i < operands.size(); ++i)
+    if (!is_step_operand(g, n, operands[i])) return false;
+  return true;
 }
 
 // Returns whether a task's copy of padded rows is small.
@@ -60,6 +96,7 @@ class ChannelBlocks {
   }
 
  private:
+  static inline const std::vector<int64_t> kPositions = {2, 3};
   static constexpr int64_t kLeastBlock = 8;  // half vectors are worth it from 8 lanes on
   struct State {
     bool refused = false, convolved = false;
@@ -101,9 +138,10 @@ class ChannelBlocks {
 
   void constrain(NodeId n) {
     const OpKind op = g_.op(n);
-    if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return convolution(n);
+    if (is_blocked_conv(op)) return convolution(n);
     if (op == OpKind::Pool) return pooling(n);
     if (op == OpKind::Reduce) return reduction(n);
+    if (op == OpKind::ReduceRegion) return reduce_region(n);
     const bool joins = op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis == 1;
     const bool maps =
         layout_rule(op) == LayoutRule::Elementwise && (has_trait(op, kElementwise) || op == OpKind::ElementwiseRegion);
@@ -122,16 +160,21 @@ class ChannelBlocks {
   }
 
   void convolution(NodeId n) {
-    const ValueId y = g_.result(n), residual = g_.operands(n).size() > 3 ? g_.operand(n, 3) : ValueId();
-    for (size_t i = 1; i < std::min<size_t>(g_.operands(n).size(), 3); ++i) refuse(g_.operand(n, i));
+    const ValueId y = g_.result(n), x = g_.operand(n, 0);
+    const bool integers = is_integer_conv(g_.op(n));
     const auto c = blocked_conv_channels(g_, n);
     if (!c) {
       refuse_all(n);
       return refuse(y);
     }
-    const ValueId x = g_.operand(n, 0);
+    for (size_t i = 1; i < g_.operands(n).size(); ++i) {
+      const ValueId v = g_.operand(n, i);
+      if (!v.valid()) continue;
+      const bool residual = i >= (integers ? kQuantOperands : size_t{3}) && is_whole(g_, n, v);
+      if (residual) join(y, v);
+      else refuse(v);
+    }
     state_[find(y)].convolved = true;
-    if (residual.valid()) join(y, residual);
     if (c->groups == 1) return;
     if (!c->depthwise()) {  // a block of channels belongs to one group
       divide(x, c->in);
@@ -145,7 +188,8 @@ class ChannelBlocks {
     const ValueId x = g_.operand(n, 0), y = g_.result(n);
     refuse_all(n, 1);
     join(y, x);
-    if (!is_image(g_, x) || a.kernel.size() != 2 ||
+    const bool computes = a.op == ReduceOp::Max || a.op == ReduceOp::Min || is_blocked_float(g_.dtype(x));
+    if (!is_image(g_, x) || a.kernel.size() != 2 || !computes ||
         !windows_fit(g_, x, a.kernel[0], a.dilations[0], a.pads_begin[1] + a.pads_end[1] + a.kernel[1] * a.strides[1]))
       refuse(y);
   }
@@ -153,7 +197,24 @@ class ChannelBlocks {
   void reduction(NodeId n) {
     const auto& a = g_.attrs<ReduceAttrs>(n);
     refuse(g_.result(n));
-    if (a.axes != std::vector<int64_t>{2, 3} || a.op == ReduceOp::LogSumExp) refuse_all(n);
+    if (a.axes != kPositions || a.op == ReduceOp::LogSumExp) refuse_all(n);
+  }
+
+  // A region with one reduction of whole images over their positions (lower_reduce.cpp, reduce_once).
+  void reduce_region(NodeId n) {
+    const auto& a = g_.attrs<ReduceRegionAttrs>(n);
+    refuse(g_.result(n));
+    const bool once = std::ranges::count_if(a.steps, is_core) == 1 && a.axes == kPositions;
+    const auto results = num_elements(g_.type(g_.result(n)));
+    ValueId image;
+    for (ValueId v : g_.operands(n)) {
+      if (!v.valid()) continue;
+      const bool whole = once && is_image(g_, v) && num_elements(g_.type(v)) != g_.dims(v)[0].size() * g_.dims(v)[1].size() &&
+                         results == g_.dims(v)[0].size() * g_.dims(v)[1].size();
+      if (!whole) refuse(v);
+      else if (image.valid()) join(image, v);
+      else image = v;
+    }
   }
 
   const Graph& g_;
@@ -172,11 +233,13 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
   if (!is_image(g, x) || !is_image(g, w) || !is_image(g, g.result(n)) || a->strides.size() != 2) return std::nullopt;
   const DType t = g.dtype(g.result(n));
-  if (g.dtype(x) != t) return std::nullopt;
-  for (size_t i = 2; i < g.operands(n).size(); ++i)
+  const bool integers = is_integer_conv(g.op(n));
+  if (!integers && g.dtype(x) != t) return std::nullopt;
+  for (size_t i = 2; !integers && i < g.operands(n).size(); ++i)
     if (g.operand(n, i).valid() && (i == 2 ? !is_blocked_float(g.dtype(g.operand(n, i))) : g.dtype(g.operand(n, i)) != t))
       return std::nullopt;
   const ConvChannels c{a->groups, g.dims(w)[1].size(), g.dims(w)[0].size() / a->groups};
+  if (integers && !is_blocked_integer_conv(g, n, c)) return std::nullopt;
   if (c.groups > 1 && c.in == 1) {
     const bool fits = c.out == 1 && windows_fit(g, x, g.dims(w)[2].size(), a->dilations[0],
                                                 a->pads_begin[1] + a->pads_end[1] + g.dims(w)[3].size() * a->strides[1]);
@@ -184,6 +247,8 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   }
   return c;
 }
+
+bool is_blocked_conv(OpKind op) { return op == OpKind::Conv || op == OpKind::FusedConvBiasAct || is_integer_conv(op); }
 
 void assign_channel_blocks(const Graph& g, int64_t lanes, GraphLayouts* layouts) { ChannelBlocks(g, lanes, layouts).run(); }
 

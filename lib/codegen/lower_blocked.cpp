@@ -1,6 +1,8 @@
 #include "codegen/lower_blocked.h"
 
 #include "analysis/channel_blocks.h"
+#include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/winograd.h"
 
 namespace rlxc::codegen {
@@ -11,10 +13,16 @@ using kernel::BlockedConv, kernel::BlockedWindows;
 struct ConvParts {
   const ConvAttrs& attrs;
   Epilogue act = {};
+  bool integers = false;
+  std::span<const RegionStep> steps = {};  // epilogue of integers
 };
 ConvParts parts_of(const Node& node) {
-  if (node.op() == OpKind::Conv) return {node.attrs<ConvAttrs>()};
-  return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
+  switch (node.op()) {
+    case OpKind::FusedConvBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
+    case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
+    case OpKind::FusedQConv: return {node.attrs<FusedQConvAttrs>().conv, {}, true, node.attrs<FusedQConvAttrs>().steps};
+    default: return {node.attrs<ConvAttrs>()};
+  }
 }
 
 BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
@@ -34,12 +42,28 @@ BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int
   return w;
 }
 
-// Binds bias and residual in the order in which the builders add them.
-void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e) {
-  const bool residual = node.graph.operands(node.id).size() > 3 && node.has(3);
-  if (node.graph.operands(node.id).size() > 2 && node.has(2)) e->bias = s.in(2);
-  if (residual) e->residual = s.in(3);
-  if (const Epilogue act = parts_of(node).act; act.has) e->act = [act](Expr y) { return activation(act, y); };
+// Binds the operands of the epilogue in the order in which the builders add them: bias and residual, or those of the steps.
+// row_major: with strides over a row-major result.
+void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e, bool row_major = false) {
+  const ConvParts parts = parts_of(node);
+  const size_t first = parts.integers ? kQuantOperands : 2;
+  for (size_t i = first; i < node.graph.operands(node.id).size(); ++i) {
+    if (!node.has(i)) continue;
+    const bool bias = !parts.integers && i == 2, one = !bias && num_elements(node.graph.type(node.in(i))) == 1;
+    Operand o = row_major && !bias ? s.in(i, node.result_dims()) : s.in(i);
+    if (!row_major) o.strides = {one ? 0 : 1, std::ranges::equal(node.dims(i), node.result_dims()) && !one ? 1 : 0};
+    else if (bias) o.strides = {0, 1, 0, 0};
+    e->extras.push_back(std::move(o));
+  }
+  if (!parts.steps.empty())
+    e->apply = [steps = RegionSteps(parts.steps)](Expr sum, const std::vector<Expr>& extras) {
+      return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
+    };
+  else if (!e->extras.empty() || parts.act.has)
+    e->apply = [act = parts.act](Expr sum, const std::vector<Expr>& extras) {
+      for (const Expr& x : extras) sum = sum + x;
+      return activation(act, sum);
+    };
 }
 
 // Writes blocked sums [N, C / lanes, H, W, lanes] to a result that is not blocked, with the epilogue.
@@ -53,18 +77,12 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   from.strides = {blocks * c.lanes * positions, 1, c.windows.out[1] * c.lanes, c.lanes};
   from.factors.resize(4);
   from.factors[1] = {{blocks, positions * c.lanes}, {c.lanes, 1}};
-  bind_epilogue(node, s, &e);
+  bind_epilogue(node, s, &e, true);
   spec.inputs = {std::move(from)};
-  if (e.bias) {
-    e.bias->strides = {0, 1, 0, 0};
-    spec.inputs.push_back(*e.bias);
-  }
-  if (e.residual) spec.inputs.push_back(*e.residual);
+  spec.inputs.insert(spec.inputs.end(), e.extras.begin(), e.extras.end());
   spec.outputs = {s.out()};
-  spec.body = [act = e.act](const std::vector<Expr>& v) -> std::vector<Expr> {
-    Expr y = v[0];
-    for (size_t i = 1; i < v.size(); ++i) y = y + v[i];
-    return {act ? act(y) : y};
+  spec.body = [apply = e.apply](const std::vector<Expr>& v) -> std::vector<Expr> {
+    return {apply ? apply(v[0], {v.begin() + 1, v.end()}) : v[0]};
   };
   if (c.group_outputs % c.lanes == 0) {  // [N, C / lanes, lanes, H, W]: the map turns squares of channels and positions
     const auto split = [&](Operand& o) {
@@ -139,12 +157,13 @@ void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
 }
 
 std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
-  if (node.op() != OpKind::Conv && node.op() != OpKind::FusedConvBiasAct) return std::nullopt;
+  if (!is_blocked_conv(node.op())) return std::nullopt;
   const int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
   if (in == 0 && out == 0) return std::nullopt;
   const auto channels = blocked_conv_channels(node.graph, node.id);
   if (!channels) return std::nullopt;
-  const ConvAttrs& a = parts_of(node).attrs;
+  const ConvParts parts = parts_of(node);
+  const ConvAttrs& a = parts.attrs;
   BlockedConvNode n;
   n.depthwise = channels->depthwise();
   n.row_major_result = out == 0;
@@ -154,6 +173,13 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.group_outputs = channels->out;
   n.conv.lanes = out ? out : in;
   n.conv.weight = node.dtype(1);
+  n.conv.result = node.result_dtype();
+  BlockedWindows& w = n.conv.windows;
+  if (parts.integers && w.block == 1) {
+    w.planes = w.channels;
+    w.block = kernel::kWordCodes;
+    w.channels = (w.planes + w.block - 1) / w.block * w.block;
+  }
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
   if (node.row.winograd && !n.depthwise && !n.row_major_result) n.tile = kernel::winograd_tile(n.conv, node.mapping());
   return n;
@@ -171,14 +197,15 @@ int64_t BlockedConvNode::weight_elements() const {
 
 namespace {
 
-// Copies the image with its padding to a scratch buffer.
-uint32_t padded_image(Node& node, const BlockedWindows& w, DType type, const std::function<void(Scope&)>& bind) {
-  const uint32_t wide = node.scratch(type, Dim(w.padded_elements()));
+// Copies the image with its padding to a scratch buffer. `bind` binds the image, and the zero point if there is one.
+uint32_t padded_image(Node& node, const BlockedConv& conv, const std::function<void(Scope&)>& bind) {
+  const BlockedWindows& w = conv.windows;
+  const uint32_t wide = node.scratch(conv.image(), Dim(w.padded_elements()));
   Scope s(node, "pad");
   bind(s);
   s.bind({Binding::Kind::Scratch, wide});
   const Index all = s.parameter("blocks", Dim(w.batch * w.channels / w.block));
-  kernel::build_pad_blocked(s.builder(), w, type, all, node.mapping());
+  kernel::build_pad_blocked(s.builder(), conv, all, node.mapping());
   s.finish();
   return wide;
 }
@@ -196,7 +223,9 @@ bool lower_winograd(Node& node, const BlockedConvNode& n) {
     s.finish(true);
   }
   std::optional<uint32_t> image;
-  if (conv.padded.padded()) image = padded_image(node, conv.padded, DType::F32, [](Scope& s) { s.in(0); });
+  BlockedConv padding;
+  padding.windows = conv.padded;
+  if (conv.padded.padded()) image = padded_image(node, padding, [](Scope& s) { s.in(0); });
   const uint32_t points = node.scratch(DType::F32, Dim(conv.image_points()));
   const uint32_t sums = node.scratch(DType::F32, Dim(conv.sum_points()));
   for (int64_t band = 0; band < conv.bands(); ++band) {
@@ -237,6 +266,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   n.tile = 0;
   BlockedConv conv = n.conv;
   const BlockedWindows& w = conv.windows;
+  if (conv.integers() && !n.depthwise && !conv.dots) return node.fail("no dot unit for blocks of this size");
   const int64_t group_blocks = w.channels / w.block / (n.depthwise ? 1 : conv.groups);
   const auto blocks = [&](Scope& s) { return s.parameter("blocks", Dim(group_blocks)); };
   const bool on_load = !node.prepacked.empty();
@@ -249,26 +279,39 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
                 : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
     s.finish(on_load);
   }
+  const bool zero = conv.integers() && node.has(2);
+  const auto bind_zero = [&](Scope& s) {
+    conv.windows.zero.reset();
+    if (zero) conv.windows.zero = s.in(2);
+  };
   std::optional<uint32_t> image;
-  if (w.block == 1) image = row_major_scratch(node, node.in(0));
+  if (w.block == 1 || w.planes > 0) image = row_major_scratch(node, node.in(0));
   if (image) copy_image(node, *image, false);
   const auto bind_image = [&](Scope& s) {
     if (image) s.bind({Binding::Kind::Scratch, *image});
     else s.in(0);
   };
-  if (!n.depthwise && conv.copies()) image = padded_image(node, w, conv.image(), bind_image);
+  if (!n.depthwise && conv.copies())
+    image = padded_image(node, conv, [&](Scope& s) {
+      bind_image(s);
+      bind_zero(s);
+    });
   const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
   std::optional<uint32_t> sums;
-  if (n.row_major_result) sums = node.scratch(w.dtype, Dim(results));
+  if (n.row_major_result) {
+    conv.result = conv.integers() ? conv.accumulator() : w.dtype;
+    sums = node.scratch(conv.result, Dim(results));
+  }
   Scope s(node);
   s.bind({Binding::Kind::Scratch, packed});
   bind_image(s);
+  bind_zero(s);
   if (!sums) bind_epilogue(node, s, &conv.epilogue);
   if (sums) s.bind({Binding::Kind::Scratch, *sums});
   else s.out();
   const Index in = blocks(s);
   if (n.depthwise) {
-    kernel::build_depthwise_blocked(s.builder(), w, conv.epilogue, in, node.mapping());
+    kernel::build_depthwise_blocked(s.builder(), conv, in, node.mapping());
   } else {
     const Index band = s.parameter("band", Dim(kernel::tiles_per_task(conv, node.mapping())));
     kernel::build_conv_blocked(s.builder(), conv, in, band, node.mapping());

@@ -44,7 +44,7 @@ class BlockedNet {
     t.dims = std::move(dims);
     t.bytes = std::as_bytes(std::span(*values));
     t.owner = values;
-    return b_.cast(b_.constant(std::move(t)), dtype_);
+    return b_.cast(b_.constant(std::move(t)), is_float(dtype_) ? dtype_ : DType::F32);
   }
   ValueId conv(ValueId x, const ConvCase& c, bool bias = false, ValueId residual = {}) {
     const int64_t in = g().dims(x)[1].size() / c.groups;
@@ -72,6 +72,42 @@ class BlockedNet {
     a.count_include_pad = count;
     return b_.create(OpKind::Pool, {x}, a);
   }
+  // A convolution of integers, with codes as results: sums * scale, plus a code of the residual, rounded.
+  ValueId integer_conv(ValueId x, const ConvCase& c, std::optional<double> zero = {}, ValueId residual = {}) {
+    using enum OpKind;
+    const int64_t in = g().dims(x)[1].size() / c.groups;
+    const ValueId w = codes(DType::I8, {c.channels, in, c.kernel[0], c.kernel[1]}), channel = weight({c.channels, 1, 1});
+    FusedQConvAttrs a;
+    a.conv.strides = c.strides;
+    a.conv.pads_begin = c.begin;
+    a.conv.pads_end = c.end;
+    a.conv.dilations = c.dilations;
+    a.conv.groups = c.groups;
+    std::vector<ValueId> operands{x, w, zero ? b_.scalar(dtype_, *zero) : ValueId(), {}, channel, b_.scalar(DType::F32, 0.01)};
+    const auto step = [&](OpKind op, DType t, std::array<uint16_t, 3> args, double alpha = 0, double beta = 0) {
+      a.steps.push_back({op, t, args, alpha, beta});
+      return static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1));
+    };
+    constexpr uint16_t kNone = RegionStep::kNone;
+    uint16_t y = step(QConv, DType::I32, {kNone, kNone, kNone});
+    y = step(Cast, DType::F32, {y, kNone, kNone});
+    y = step(Mul, DType::F32, {step(Mul, DType::F32, {y, 4, kNone}), 5, kNone});
+    if (residual.valid()) {
+      operands.push_back(residual);
+      y = step(Add, DType::F32, {y, step(Cast, DType::F32, {6, kNone, kNone}), kNone});
+    }
+    y = step(Clamp, DType::F32, {step(Round, DType::F32, {y, kNone, kNone}), kNone, kNone}, dtype_ == DType::U8 ? 0 : -128,
+             dtype_ == DType::U8 ? 255 : 127);
+    step(Cast, dtype_, {y, kNone, kNone});
+    return b_.create(FusedQConv, operands, a);
+  }
+  ValueId codes(DType t, std::vector<int64_t> dims) {
+    int64_t n = 1;
+    for (int64_t d : dims) n *= d;
+    std::vector<int8_t> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<int8_t>(random_.below(5) ? random_.below(256) : 128));
+    return b_.constant(make_data(t, std::move(dims), values));
+  }
   void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
   Builder& b() { return b_; }
 
@@ -79,7 +115,10 @@ class BlockedNet {
   void check(size_t blocked, const char* name, const std::vector<int64_t>& tiles = {}) {
     REQUIRE_MESSAGE(d_.errors() == 0, name << ": " << d_.text());
     std::vector<eval::HostValue> inputs;
-    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {}, i));
+    eval::RandomRange range;
+    range.int_low = dtype_ == DType::I8 ? -128 : 0;
+    range.int_high = range.int_low + 255;
+    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {}, i, range));
     const auto expected = eval::evaluate(*m_, inputs, d_);
     REQUIRE_MESSAGE(expected.has_value(), d_.text());
     const auto lir = plan_lir(std::move(m_), {.verify = true}, d_, {.kernels = row_});
@@ -93,7 +132,7 @@ class BlockedNet {
     for (const PrepackedWeight& p : lir->plans[0].prepacked)
       if (const int64_t tile = codegen::winograd_tile(g, lir->plans[0].layouts, p.node, row_)) used.push_back(tile);
     CHECK_MESSAGE(used == tiles, name);
-    const double rtol = dtype_ == DType::F32 ? 1e-4 : dtype_ == DType::F16 ? 4e-3 : 4e-2;
+    const double rtol = is_integer(dtype_) ? 0 : dtype_ == DType::F32 ? 1e-4 : dtype_ == DType::F16 ? 4e-3 : 4e-2;
     const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
       REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
       for (size_t i = 0; i < expected->size(); ++i) {
@@ -287,4 +326,54 @@ TEST_CASE("Winograd's algorithm on images of awkward sizes") {
     net.output(net.conv(net.conv(y, c.last, true), {.channels = 4, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}}));
     net.check(3, c.name, c.tiles);
   }
+}
+
+TEST_CASE("convolutions of 8-bit integers between blocked images") {
+  const struct {
+    const char* name;
+    std::vector<Dim> image;
+    ConvCase first, second;
+    size_t blocked;
+  } cases[] = {
+      {"3x3", {1, 3, 9, 11}, {32}, {32}, 1},
+      {"blocks of eight", {2, 5, 8, 9}, {24}, {40}, 1},
+      {"outputs that fill no block", {1, 1, 8, 9}, {16}, {13}, 1},
+      {"1x1 of 7x7", {1, 4, 7, 7}, {16}, {.channels = 32, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}}, 1},
+      {"7x7 of stride 2",
+       {1, 3, 31, 33},
+       {.channels = 16, .kernel = {7, 7}, .strides = {2, 2}, .begin = {3, 3}, .end = {3, 3}},
+       {16},
+       1},
+      {"dilated", {1, 3, 12, 13}, {16}, {.channels = 16, .begin = {2, 3}, .end = {3, 2}, .dilations = {2, 3}}, 1},
+      {"depthwise", {1, 3, 9, 11}, {48}, {.channels = 48, .kernel = {5, 3}, .strides = {2, 1}, .groups = 48}, 0},
+      {"groups", {1, 7, 9, 11}, {32}, {.channels = 64, .groups = 2}, 0},
+  };
+  const struct {
+    int bytes, registers;
+    DType dtype;
+    std::optional<double> zero;
+  } forms[] = {{64, 32, DType::U8, 255}, {64, 32, DType::I8, {}}, {32, 16, DType::I8, -128}, {16, 32, DType::U8, {}}};
+  for (size_t f = 0; f < std::size(forms); ++f)
+    for (size_t i = f; i < std::size(cases); i += f == 0 ? 1 : std::size(forms)) {
+      codegen::CapabilityRow row;
+      row.mapping = target::cpu_mapping();
+      row.mapping.vector_bytes = forms[f].bytes;
+      row.mapping.vector_registers = forms[f].registers;
+      BlockedNet net(row, forms[f].dtype);
+      const ValueId x = net.integer_conv(net.image(cases[i].image), cases[i].first, forms[f].zero);
+      net.output(net.integer_conv(x, cases[i].second, forms[f].zero));
+      net.check(cases[i].blocked, cases[i].name);
+    }
+}
+
+TEST_CASE("residuals, maxima and joins of 8-bit integers keep blocks") {
+  codegen::CapabilityRow row;
+  row.mapping = target::cpu_mapping();
+  BlockedNet net(row, DType::U8);
+  const ValueId x = net.integer_conv(net.image({1, 3, 13, 11}), {48}, 128);
+  const ValueId alone = net.integer_conv(x, {.channels = 48, .groups = 48}, 7, x);
+  const ValueId pooled = net.pool(alone, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false);
+  const ValueId joined = net.b().concat(std::array{pooled, pooled}, 1);
+  net.output(net.integer_conv(net.integer_conv(joined, {32}, 0), {32}, 1));
+  net.check(5, "u8");
 }

@@ -63,6 +63,14 @@ void apply_rule(Node& node, const Rule& r, kernel::ReduceSpec* spec, std::functi
 }
 Expr first_input(const LoadInput& load) { return load(0); }
 
+// Reduces the positions of images whose channels are in blocks; changes nothing if the block is 0.
+void by_blocks(int64_t block, kernel::ReduceSpec* spec) {
+  if (block == 0) return;
+  split_channels(block, &spec->shape);
+  for (Operand& o : spec->inputs) split_channels(block, &o);
+  spec->reduced = {false, false, true, true, false};
+}
+
 // max + log(sum(exp(x - max))). Stores the maximum and the exponentials.
 bool log_sum_exp(Node& node) {
   const DType t = kernel::compute_dtype(node.dtype(0));
@@ -120,11 +128,7 @@ bool lower_reduce(Node& node) {
   apply_rule(node, *rule_of(a.op), &spec, first_input);
   spec.inputs = {s.in(0)};
   spec.output = s.out();
-  if (const int64_t block = block_of(node, node.in(0)); block > 0) {
-    split_channels(block, &spec.shape);
-    split_channels(block, &spec.inputs[0]);
-    spec.reduced = {false, false, true, true, false};
-  }
+  by_blocks(block_of(node, node.in(0)), &spec);
   kernel::build_reduce(s.builder(), spec, node.mapping());
   s.finish();
   return true;
@@ -151,8 +155,13 @@ bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, cons
     spec.finish = [&, finish = spec.finish, t = kernel::compute_dtype(list[core].dtype)](Expr x, Expr n, const LoadInput& load) {
       return steps.last(core, cast_to(finish ? finish(x, n, load) : x, t), load);
     };
-  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
+  int64_t block = 0;
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
+    spec.inputs.push_back(s.in(i, whole));
+    block = std::max(block, block_of(node, node.in(i)));
+  }
   spec.output = s.out();
+  by_blocks(block, &spec);
   kernel::build_reduce(s.builder(), spec, node.mapping());
   s.finish();
   return true;

@@ -25,6 +25,8 @@ constexpr std::string_view kPairs = R"(    const $H even = (const $H)(($U)a & 25
 constexpr Instructions kInstructions[] = {
     {DType::U8, "defined(__AVX512VNNI__)", 64,
      "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
+    {DType::U8, "defined(__AVX512VNNI__) && defined(__AVX512VL__)", 32,
+     "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
     {DType::U8, "defined(__AVXVNNI__)", 32,
      "    __asm__(\"%{vex%} vpdpbusd %2, %1, %0\" : \"+x\"(c) : \"x\"(a), \"x\"(b));\n    return c;\n"},
     {DType::U8, "defined(__AVX512BW__)", 64, kPairs},

@@ -149,19 +149,31 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
-// Casts f32 to integers of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts.
+// Casts f32 to integers of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts. x86 has an
+// instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
 std::string saturated(const CLike& target, Type to, Type from, Helpers& h) {
-  const int bits = rlxc::bits(to.dtype) - (is_signed(to.dtype) ? 1 : 0);
+  const bool negative = is_signed(to.dtype);
+  const int bits = rlxc::bits(to.dtype) - (negative ? 1 : 0);
   const auto number = [](int v) { return std::to_string(v) + ".0f"; };
+  const std::string by_masks =
+      "  $I m = a > low;\n  a = ($V)((($I)a & m) | (($I)low & ~m));\n  m = a < high;\n  a = ($V)((($I)a & m) | (($I)high & "
+      "~m));\n";
+  const std::string by_bounds =
+      "  __asm__(\"vmaxps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(low));\n"
+      "  __asm__(\"vminps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(high));\n";
+  const char* const condition = from.lanes == 16                     ? "defined(__AVX512F__)"
+                                : from.lanes == 8 || from.lanes == 4 ? "defined(__AVX__)"
+                                                                     : nullptr;
   return expand(
-      "const $V high = $U - ($V){0}, low = $L - ($V){0};\n  a = ($V)(($I)a & (a == a));\n  $I m = a > low;\n"
-      "  a = ($V)((($I)a & m) | (($I)low & ~m));\n  m = a < high;\n  a = ($V)((($I)a & m) | (($I)high & ~m));\n"
-      "  return __builtin_convertvector(__builtin_convertvector(a, $I), $R);",
+      "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" + std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") +
+          (condition ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks) +
+          "  return __builtin_convertvector(__builtin_convertvector(a, $I), $R);",
       {{"V", target.type(from, h)},
        {"I", target.type({DType::I32, from.lanes}, h)},
        {"R", target.type(to, h)},
+       {"C", from.lanes == 16 ? "v" : "x"},
        {"U", number((1 << bits) - 1)},
-       {"L", number(is_signed(to.dtype) ? -(1 << bits) : 0)}});
+       {"L", number(negative ? -(1 << bits) : 0)}});
 }
 
 }  // namespace

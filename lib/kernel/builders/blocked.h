@@ -1,7 +1,8 @@
 // Convolution and pooling on CPU threads for images whose channels are in blocks of a vector (NCHW16c, NCHW8c): a weight or a
-// result is a vector, an element of the image is broadcast. Values are f32, f16 or bf16, sums f32, sizes constants. Kernels take
-// the number of blocks as an argument (`blocks`), so that layers which differ in their channels alone share one. After Georganas
-// et al. ("Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures", 2018).
+// result is a vector, an element of the image is broadcast. Values are f32, f16 or bf16 with sums in f32, or u8 and i8 with sums
+// in i32; sizes are constants. Kernels take the number of blocks as an argument (`blocks`), so that layers which differ in their
+// channels alone share one. After Georganas et al. ("Anatomy of High-Performance Deep Learning Convolutions on SIMD
+// Architectures", 2018).
 #pragma once
 #include <array>
 #include <functional>
@@ -13,8 +14,10 @@ namespace rlxc::kernel {
 
 // The windows of an image [batch][channels / block][height][width][block]. A block of 1 is the row-major image.
 struct BlockedWindows {
-  DType dtype = DType::F32;  // of image, residual and result
+  DType dtype = DType::F32;  // of the image
   int64_t batch = 1, channels = 1, block = 1;
+  int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
+  std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
   std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{};  // pad: before the image
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
@@ -25,14 +28,25 @@ struct BlockedWindows {
   int64_t padded_elements() const { return batch * channels * extent(0) * extent(1); }
 };
 
-// Adds x and the image with its padding as elements of type `to`, [batch][channels / block][extent][extent][block]. `blocks`: of
-// all images.
-void build_pad_blocked(Builder&, const BlockedWindows&, DType to, Index blocks, const Mapping&);
-
-// Applied to a vector of sums: bias (stride 1 over channels), residual (laid out as the result), activation.
+// Applied to a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0], or [1, 1] if it is laid out as
+// the result.
 struct BlockedEpilogue {
-  std::optional<Operand> bias, residual;
-  std::function<Expr(Expr)> act;  // may be null
+  std::vector<Operand> extras;
+  std::function<Expr(Expr sum, const std::vector<Expr>& extras)> apply;  // may be null
+};
+
+// The operands of an epilogue in a kernel.
+class BlockedExtras {
+ public:
+  BlockedExtras(Builder&, const BlockedEpilogue&);  // adds them
+  void begin(Expr channel, int lanes);              // for the vector of channels from this one on
+  Expr apply(Expr sum, Expr at) const;              // to sums of the elements of the result from `at` on
+
+ private:
+  Builder& b_;
+  const BlockedEpilogue& e_;
+  std::vector<Buf> buffers_;
+  std::vector<Expr> own_;  // values that are the same at all positions
 };
 
 // A convolution. Channels of a group are whole blocks of the image. The result has blocks of `lanes` channels; missing channels
@@ -40,39 +54,49 @@ struct BlockedEpilogue {
 struct BlockedConv {
   BlockedWindows windows;
   int64_t groups = 1, group_outputs = 1, lanes = 16;
-  DType weight = DType::F32;
-  bool dots = false;  // on a dot unit of bf16 (conv_fits_blocked_dots)
+  DType weight = DType::F32, result = DType::F32;
+  bool dots = false;  // on a dot unit (conv_fits_blocked_dots)
   BlockedEpilogue epilogue;
 
   int64_t depth() const { return windows.channels / groups * windows.taps(); }  // products of a sum
   int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }        // of a group's results
-  int64_t weight_elements() const { return groups * blocks() * lanes * depth() / group(); }
-  int64_t group() const { return dots ? 2 : 1; }                                // channels of a product
-  DType packed() const { return dots ? DType::I32 : DType::F32; }               // weights: words of two channels
-  DType image() const { return dots ? DType::BF16 : DType::F32; }               // as tiles read it
-  bool copies() const { return windows.padded() || windows.dtype != image(); }  // whether the image is copied for them
+  int64_t weight_elements() const { return groups * blocks() * lanes * (depth() / group() + sum_rows()); }
+  bool integers() const { return weight == DType::I8; }
+  int64_t group() const { return dots ? integers() ? kWordCodes : 2 : 1; }  // channels of a product
+  int64_t sum_rows() const { return integers() ? 1 : 0; }                   // rows of sums after a panel
+  DType accumulator() const { return integers() ? DType::I32 : DType::F32; }
+  DType packed() const { return dots ? DType::I32 : DType::F32; }                            // weights: words of channels
+  DType image() const { return !dots ? DType::F32 : integers() ? DType::U8 : DType::BF16; }  // as tiles read it
+  // Whether the image is copied for them.
+  bool copies() const { return windows.padded() || windows.planes > 0 || windows.dtype != image(); }
 };
 
 bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
 
+// Adds x, [zero] and the image with its padding as tiles read it, [batch][channels / block][extent][extent][block]. Padding is
+// the zero point. The sign bit of i8 is flipped. `blocks`: of all images.
+void build_pad_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
+
 // Packs w [groups * group_outputs, channels / groups, kernel...] in the order in which tiles read it: [group][panel][depth][panel
-// vectors][lanes], where depth is [channel / block][kernel...][block / group()]. `blocks`: of a group's image. Adds w, out.
+// vectors][lanes], where depth is [channel / block][kernel...][block / group()]. Panels of integers end with a row of their sums.
+// `blocks`: of a group's image. Adds w, out.
 void build_pack_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
-// Where packed weights of a block of a group's results begin within the group, and the elements between their products.
+// Where packed weights of a block of a group's results begin within the group, and the elements between their products. `rows`:
+// of a panel.
 struct PanelPlace {
   Expr first, step;
 };
-PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr depth);
-// Adds packed weights, image (the result of build_pad_blocked if it copies), [bias], [residual], y. `band`: tiles_per_task() or
-// an argument of that value.
+PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows);
+// Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y. `band`: tiles_per_task() or an
+// argument of that value.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);
 int64_t tiles_per_task(const BlockedConv&, const Mapping&);
 
 // A convolution of single channels. Packs w [channels, 1, kernel...] as [channels / block][kernel...][block] of f32. `blocks`: of
 // an image. Adds w, out.
 void build_pack_depthwise(Builder&, const BlockedWindows&, DType weight, Index blocks, const Mapping&);
-// Adds packed weights, x (without padding), [bias], [residual], y.
-void build_depthwise_blocked(Builder&, const BlockedWindows&, const BlockedEpilogue&, Index blocks, const Mapping&);
+// Adds packed weights, x (without padding), [zero], extras, y. Integers are multiplied in f32; their sums must fit its mantissa.
+void build_depthwise_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
 
 // The function of a pooling (window.h, PoolSpec).
 struct BlockedPool {

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kImageBytes = 256 << 10;  // of the image that a task reads: a quarter of a second cache
 constexpr int64_t kLeastTasks = 16;
-constexpr int64_t kTermsOfStep = 4;    // channels, or taps of a row, per step of the innermost loop
+constexpr int64_t kTermsOfStep =
+    4;  // channels (of integers: words of channels), or taps of a row, per step of the innermost loop
 constexpr int64_t kLineElements = 16;  // of a cache line
 
 // Vectors of results per tile, and of the last panel if they do not divide the blocks of a group.
@@ -43,7 +44,7 @@ struct TileShape {
     across = (out[1] + columns - 1) / columns;
     tiles = across * ((out[0] + rows - 1) / rows);
     panels = (s.blocks() + vectors.all - 1) / vectors.all;
-    const int64_t bytes = 4 * w.channels / s.groups / w.block * plane;
+    const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups / w.block * plane;
     const int64_t bands = std::clamp<int64_t>(
         std::max((bytes + kImageBytes - 1) / kImageBytes, kLeastTasks / (panels * s.groups * w.batch)), 1, tiles);
     band = piece(tiles, (tiles + bands - 1) / bands);
@@ -69,15 +70,17 @@ class BlockedTiles {
         blocks_(blocks.in(b.kernel())),
         band_(band.in(b.kernel())),
         group_(s.group()),
-        depth_(blocks_ * (w_.taps() * w_.block / group_)) {}
+        terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        depth_(blocks_ * (w_.taps() * w_.block / group_)),
+        rows_(depth_ + s.sum_rows()) {}
 
   void run() {
     const int64_t positions = w_.out[0] * w_.out[1];
-    weights_ = b_.input("w", s_.packed(), depth_ * (s_.groups * s_.blocks() * s_.lanes));
+    weights_ = b_.input("w", s_.packed(), rows_ * (s_.groups * s_.blocks() * s_.lanes));
     image_ = b_.input("image", s_.image(), blocks_ * (w_.batch * s_.groups * t_.plane));
-    for (const auto* o : {&s_.epilogue.bias, &s_.epilogue.residual})
-      extras_.push_back(*o ? b_.input((*o)->name, (*o)->dtype, (*o)->extent) : Buf());
-    y_ = b_.output("y", w_.dtype, w_.batch * s_.groups * s_.blocks() * s_.lanes * positions);
+    if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
+    extras_.emplace(b_, s_.epilogue);
+    y_ = b_.output("y", s_.result, w_.batch * s_.groups * s_.blocks() * s_.lanes * positions);
     const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
     // A product takes less time than moving a byte.
     const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
@@ -85,7 +88,7 @@ class BlockedTiles {
       const Expr panel = b_.let("panel", task % t_.panels), rest = b_.let("rest", task / t_.panels);
       const Expr image = b_.let("n", rest / tasks), group = b_.let("group", image % s_.groups);
       block0_ = b_.let("block", group * s_.blocks() + panel * t_.vectors.all);
-      from_ = b_.let("from", block0_ * s_.lanes * depth_);
+      from_ = b_.let("from", block0_ * s_.lanes * rows_);
       in_ = b_.let("in", image * blocks_ * t_.plane);
       to_ = b_.let("to", (image * s_.blocks() + panel * t_.vectors.all) * (s_.lanes * positions));
       const Expr first = b_.let("first", rest % tasks * band_), count = b_.let("count", min(t_.tiles - first, band_));
@@ -120,31 +123,42 @@ class BlockedTiles {
   void fetch_begin(int64_t vectors, Expr t) {
     fetched_ = 0;
     if (w_.block % kTermsOfStep != 0) return;
-    const int64_t lines = kTermsOfStep / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
+    const int64_t lines = terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
     fetched_ = std::clamp<int64_t>((lines + t_.band - 1) / t_.band, 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
-    const Expr share = depth_ / (kTermsOfStep / group_) * (fetched_ * kLineElements);
-    next_ = b_.let("next", from_ + depth_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
+    const Expr share = depth_ / (terms_ / group_) * (fetched_ * kLineElements);
+    next_ = b_.let("next", from_ + rows_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
+  }
+
+  // Returns the sum before any product of vector v of a panel: the products of the zero point, subtracted.
+  Expr first_sum(int64_t v, int64_t width) {
+    const int lanes = static_cast<int>(s_.lanes), flip = w_.dtype == DType::I8 ? kSignFlip : 0;
+    const Expr none = broadcast(b_.value(s_.accumulator(), 0), lanes);
+    if (!s_.integers() || (!zero_.builder() && flip == 0)) return none;
+    const Expr zero = zero_.builder() ? cast_to(zero_[0], DType::I32) + flip : b_.value(DType::I32, flip);
+    return b_.let("before", none - zero * weights_.load(from_ + depth_ * width + v * lanes, lanes));
   }
 
   void sum(int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns) {
-    std::vector<Buf> sums;
-    for (int64_t i = 0; i < rows * columns * vectors; ++i)
-      sums.push_back(b_.variable("sum", broadcast(b_.f32(0), static_cast<int>(s_.lanes))));
-    const Expr start = b_.let("start", in_ + row * (w_.stride[0] * t_.pitch) + column * (w_.stride[1] * w_.block));
     const int64_t width = vectors * s_.lanes;
-    // Adds the products of one channel of all pixels, or of two on a dot unit.
+    std::vector<Buf> sums;
+    std::vector<Expr> before;
+    for (int64_t v = 0; v < vectors; ++v) before.push_back(first_sum(v, width));
+    for (int64_t i = 0; i < rows * columns * vectors; ++i)
+      sums.push_back(b_.variable("sum", before[static_cast<size_t>(i % vectors)]));
+    const Expr start = b_.let("start", in_ + row * (w_.stride[0] * t_.pitch) + column * (w_.stride[1] * w_.block));
+    // Adds the products of one channel of all pixels, or of group_ channels on a dot unit.
     const auto step = [&](Expr image, Expr weights, int64_t c) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors; ++v)
-        w.push_back(
-            b_.let("w", factor(weights_.load(weights + (c / group_ * width + v * s_.lanes), static_cast<int>(s_.lanes)))));
+        w.push_back(b_.let(
+            "w", factor(weights_.load(weights + (c / group_ * width + v * s_.lanes), static_cast<int>(s_.lanes)), s_.weight)));
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t q = 0; q < columns; ++q) {
           const int64_t at = r * w_.stride[0] * t_.pitch + q * w_.stride[1] * w_.block + c;
           const Expr pixel = image_.load(image + at, static_cast<int>(group_));
           const Expr word = s_.dots ? bitcast_to(pixel, Type(DType::I32)) : pixel;
-          const Expr x = b_.let("x", factor(broadcast(word, static_cast<int>(s_.lanes))));
+          const Expr x = b_.let("x", factor(broadcast(word, static_cast<int>(s_.lanes)), s_.image()));
           for (int64_t v = 0; v < vectors; ++v) {
             Buf& sum = sums[static_cast<size_t>((r * columns + q) * vectors + v)];
             const Expr y = w[static_cast<size_t>(v)];
@@ -160,13 +174,12 @@ class BlockedTiles {
         const Expr line = b_.let("line", start + cb * t_.plane + ky * (w_.dilation[0] * t_.pitch));
         const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * (w_.kernel[1] * w_.block));
         const auto tap = [&](Expr kx) {
-          const int64_t unrolled = std::min(w_.block, kTermsOfStep);
-          b_.loop("u", w_.block / unrolled, [&](Expr u) {
-            const Expr number = b_.let("number", (taps + kx * w_.block) / unrolled + u);
-            const Expr image = b_.let("at", line + kx * (w_.dilation[1] * w_.block) + u * unrolled);
-            const Expr weights = b_.let("weights", from_ + number * (unrolled / group_ * width));
+          b_.loop("u", w_.block / terms_, [&](Expr u) {
+            const Expr number = b_.let("number", (taps + kx * w_.block) / terms_ + u);
+            const Expr image = b_.let("at", line + kx * (w_.dilation[1] * w_.block) + u * terms_);
+            const Expr weights = b_.let("weights", from_ + number * (terms_ / group_ * width));
             fetch(number);
-            for (int64_t c = 0; c < unrolled; c += group_) step(image, weights, c);
+            for (int64_t c = 0; c < terms_; c += group_) step(image, weights, c);
           });
         };
         if (w_.block > 1 || w_.kernel[1] > kTermsOfStep) return b_.loop("kx", w_.kernel[1], tap);
@@ -177,22 +190,19 @@ class BlockedTiles {
   }
 
   // A vector of words as the dot unit reads it.
-  Expr factor(Expr v) const { return s_.dots ? bitcast_to(v, Type(DType::BF16, 2 * v.lanes())) : v; }
+  Expr factor(Expr v, DType t) const { return s_.dots ? bitcast_to(v, Type(t, static_cast<int>(group_) * v.lanes())) : v; }
 
   void write(const std::vector<Buf>& sums, int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns) {
     const int lanes = static_cast<int>(s_.lanes);
     const int64_t positions = w_.out[0] * w_.out[1];
     for (int64_t v = 0; v < vectors; ++v) {
       const Expr at = b_.let("at", to_ + (row * t_.out[1] + column + v * positions) * s_.lanes);
-      Expr bias;
-      if (s_.epilogue.bias) bias = b_.let("bias", cast_to(extras_[0].load((block0_ + v) * s_.lanes, lanes), DType::F32));
+      extras_->begin((block0_ + v) * s_.lanes, lanes);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t q = 0; q < columns; ++q) {
-          Expr y = sums[static_cast<size_t>((r * columns + q) * vectors + v)].get();
-          const int64_t pixel = (r * t_.out[1] + q) * s_.lanes;
-          if (s_.epilogue.bias) y = y + bias;
-          if (s_.epilogue.residual) y = y + cast_to(extras_[1].load(at + pixel, lanes), DType::F32);
-          y_.store(at + pixel, cast_to(s_.epilogue.act ? s_.epilogue.act(y) : y, w_.dtype));
+          const Expr y = sums[static_cast<size_t>((r * columns + q) * vectors + v)].get();
+          const Expr to = at + (r * t_.out[1] + q) * s_.lanes;
+          y_.store(to, cast_to(extras_->apply(y, to), s_.result));
         }
     }
   }
@@ -203,11 +213,11 @@ class BlockedTiles {
   const BlockedWindows& w_;
   const TileShape t_;
   const Expr blocks_, band_;
-  const int64_t group_;  // channels of a product
-  const Expr depth_;     // products of a sum
-  int64_t fetched_ = 0;  // lines per step
-  Buf weights_, image_, y_;
-  std::vector<Buf> extras_;
+  const int64_t group_, terms_;  // channels of a product, and of a step of the innermost loop
+  const Expr depth_, rows_;      // products of a sum; rows of a panel
+  int64_t fetched_ = 0;          // lines per step
+  Buf weights_, image_, zero_, y_;
+  std::optional<BlockedExtras> extras_;
   Expr block0_, from_, in_, to_, next_;
 };
 
@@ -219,42 +229,89 @@ bool BlockedWindows::padded() const {
   return false;
 }
 
-void build_pad_blocked(Builder& b, const BlockedWindows& w, DType type, Index blocks, const Mapping& m) {
+BlockedExtras::BlockedExtras(Builder& b, const BlockedEpilogue& e) : b_(b), e_(e) {
+  for (const Operand& o : e.extras) buffers_.push_back(b.input(o.name, o.dtype, o.extent));
+}
+
+void BlockedExtras::begin(Expr channel, int lanes) {
+  own_.assign(buffers_.size(), Expr());
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (!is_constant(e_.extras[i].strides[1], 0)) continue;
+    const bool one = is_constant(e_.extras[i].strides[0], 0);
+    const Expr v = one ? buffers_[i].load(0) : buffers_[i].load(channel, lanes);
+    own_[i] = b_.let("own", broadcast(cast_to(v, compute_dtype(v.dtype())), lanes));
+  }
+}
+
+Expr BlockedExtras::apply(Expr sum, Expr at) const {
+  std::vector<Expr> all = own_;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].kernel) all[i] = cast_to(buffers_[i].load(at, sum.lanes()), compute_dtype(buffers_[i].type().dtype));
+  return e_.apply ? e_.apply(sum, all) : sum;
+}
+
+void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {
+  const BlockedWindows& w = s.windows;
+  const DType type = s.image();
   const Expr all = blocks.in(b.kernel());
-  const int64_t from_pitch = w.in[1] * w.block, to_pitch = w.extent(1) * w.block;
-  const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(to_pitch - left, 0, from_pitch);
-  Buf x = b.input("x", w.dtype, all * (w.in[0] * from_pitch));
+  const int64_t from_pitch = w.in[1] * (w.planes ? 1 : w.block), to_pitch = w.extent(1) * w.block;
+  const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(w.extent(1) - w.pad[1], 0, w.in[1]);
+  Buf x = b.input("x", w.dtype, w.planes ? b.i64(w.batch * w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
+      of_zero;
+  if (w.zero) of_zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
   Buf y = b.output("image", type, all * (w.extent(0) * to_pitch));
+  const auto as_read = [&](Expr v) {
+    return w.dtype == DType::I8 ? bitcast_to(v, Type(type, v.lanes())) ^ kSignFlip : cast_to(v, type);
+  };
   // Calls body(first, lanes) for vectors, then for the remaining elements.
-  const auto each = [&](int64_t count, const std::function<void(Expr, int)>& body) {
-    int lanes = m.vector_lanes(4);
+  const auto each = [&](int64_t count, int64_t most, const std::function<void(Expr, int)>& body) {
+    int lanes = static_cast<int>(most);
     while (lanes > count) lanes /= 2;
     if (lanes == 0) return;
     b.loop("v", count / lanes, [&](Expr v) { body(v * lanes, lanes); });
     if (count % lanes) b.loop("e", count % lanes, [&](Expr e) { body(e + count / lanes * lanes, 1); });
   };
+  const int64_t widest = m.vector_lanes(s.integers() ? 1 : 4);
   for_each(b, m, "row", all * w.extent(0), 8 * to_pitch, [&](Expr row) {
     const Expr line = b.let("line", row % w.extent(0) - w.pad[0]), to = b.let("to", row * to_pitch);
-    const auto zero = [&](Expr at, int64_t count) {
-      each(count, [&](Expr i, int lanes) { y.store(at + i, broadcast(cast_to(b.f32(0), type), lanes)); });
+    const Expr outside = as_read(of_zero.builder() ? b.let("outside", of_zero[0]) : b.value(w.dtype, 0));
+    const auto fill = [&](Expr at, int64_t count) {
+      each(count, widest, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
+    };
+    const auto copy = [&] {
+      const Expr from = b.let("from", (row / w.extent(0) * w.in[0] + line) * from_pitch);
+      each(copied * w.block, widest, [&](Expr i, int lanes) { y.store(to + left + i, as_read(x.load(from + i, lanes))); });
+    };
+    // Words of one element of each plane of the block. Planes beyond the last are not multiplied: their weights are zero.
+    const auto interleave = [&] {
+      const int64_t groups = (w.planes + w.block - 1) / w.block, plane = w.in[0] * from_pitch;
+      const Expr block = b.let("block", row / w.extent(0)), first = b.let("first", block % groups * w.block);
+      const Expr from = b.let("from", (block / groups * w.planes * w.in[0] + line) * from_pitch);
+      each(copied, m.vector_lanes(4), [&](Expr i, int lanes) {
+        Expr word = broadcast(b.value(DType::I32, 0), lanes);
+        for (int64_t c = 0; c < w.block; ++c) {
+          const Expr source = b.let("source", min(first + c, b.i64(w.planes - 1)) * plane);
+          word = word | cast_to(as_read(x.load(from + source + i, lanes)), DType::I32) << 8 * c;
+        }
+        y.store(to + left + i * w.block, bitcast_to(word, Type(type, static_cast<int>(w.block) * lanes)));
+      });
     };
     b.when(
         line >= 0 && line < w.in[0],
         [&] {
-          const Expr from = b.let("from", (row / w.extent(0) * w.in[0] + line) * from_pitch);
-          zero(to, std::min(left, to_pitch));
-          each(copied, [&](Expr i, int lanes) { y.store(to + left + i, cast_to(x.load(from + i, lanes), type)); });
-          zero(to + left + copied, to_pitch - std::min(left, to_pitch) - copied);
+          fill(to, std::min(left, to_pitch));
+          w.planes ? interleave() : copy();
+          fill(to + left + copied * w.block, to_pitch - std::min(left, to_pitch) - copied * w.block);
         },
-        [&] { zero(to, to_pitch); });
+        [&] { fill(to, to_pitch); });
   });
 }
 
-PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr depth) {
+PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr rows) {
   const PanelVectors vectors = panel_vectors(s);
   const int64_t whole = s.blocks() / vectors.all;
   const Expr in_panel = block % vectors.all;
-  const Expr first = b.let("place", (block - in_panel) * s.lanes * depth + in_panel * s.lanes);
+  const Expr first = b.let("place", (block - in_panel) * s.lanes * rows + in_panel * s.lanes);
   if (vectors.last == 0) return {first, b.i64(vectors.all * s.lanes)};
   const Expr width = select(block / vectors.all < whole, b.i64(vectors.all), b.i64(vectors.last));
   return {first, b.let("width", width * s.lanes)};
@@ -263,19 +320,34 @@ PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr depth)
 void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {
   const BlockedWindows& w = s.windows;
   const int64_t taps = w.taps(), lanes = s.lanes;
-  const Expr channels = blocks.in(b.kernel()) * w.block, depth = channels * taps;
+  const Expr channels = blocks.in(b.kernel()) * w.block;
+  const Expr rows = channels * taps / s.group() + s.sum_rows();
+  const Expr own_channels = w.planes ? b.i64(w.planes) : channels, depth = own_channels * taps;  // of the weights
   Buf from = b.input("w", s.weight, depth * (s.groups * s.group_outputs));
-  Buf to = b.output("out", s.packed(), depth / s.group() * (s.groups * s.blocks() * lanes));
+  Buf to = b.output("out", s.packed(), rows * (s.groups * s.blocks() * lanes));
   for_each(b, m, "block", s.groups * s.blocks(), 1 << 16, [&](Expr block) {
     const Expr own = b.let("own", block % s.blocks());
-    const PanelPlace place = panel_place(b, s, own, depth / s.group());
-    const Expr base = b.let("base", (block - own) * lanes * (depth / s.group()) + place.first);
+    const PanelPlace place = panel_place(b, s, own, rows);
+    const Expr base = b.let("base", (block - own) * lanes * rows + place.first);
     const Expr first = b.let("first", (block / s.blocks() * s.group_outputs + own * lanes) * depth);
     const Expr outputs =
         s.group_outputs % lanes == 0 ? b.i64(lanes) : b.let("outputs", min(s.group_outputs - own * lanes, lanes));
     const auto word = [&](Expr at, int64_t channel) {
       return cast_to(bitcast_to(cast_to(from[at + channel * taps], DType::BF16), DType::U16), DType::I32) << 16 * channel;
     };
+    const auto add_word = [&](Expr to_word, Expr to_sum, Expr at, Expr c) {
+      Expr bits = b.value(DType::I32, 0), sum = to.load(to_sum);
+      for (int64_t q = 0; q < s.group(); ++q) {
+        const Expr code = b.let(
+            "code", w.planes ? from.load_if(c + q < own_channels, at + q * taps, b.value(DType::I8, 0)) : from[at + q * taps]);
+        bits = bits | (cast_to(code, DType::I32) & 255) << 8 * q;
+        sum = sum + cast_to(code, DType::I32);
+      }
+      to.store(to_word, bits);
+      to.store(to_sum, sum);
+    };
+    const Expr sums = base + (rows - s.sum_rows()) * place.step;
+    if (s.integers()) b.loop("o", lanes, [&](Expr o) { to.store(sums + o, b.value(DType::I32, 0)); });
     b.loop("c", channels / s.group(), [&](Expr number) {
       const Expr c = number * s.group();
       b.loop("tap", taps, [&](Expr tap) {
@@ -283,6 +355,7 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
         const Expr at = b.let("at", base + step * place.step), source = b.let("source", first + c * taps + tap);
         b.loop("o", outputs, [&](Expr o) {
           const Expr own_source = source + o * depth;
+          if (s.integers()) return add_word(at + o, sums + o, own_source, c);
           to.store(at + o, s.dots ? word(own_source, 0) | word(own_source, 1) : cast_to(from[own_source], DType::F32));
         });
         b.loop("o", lanes - outputs, [&](Expr o) { to.store(at + outputs + o, cast_to(b.f32(0), s.packed())); });
@@ -296,11 +369,12 @@ void build_conv_blocked(Builder& b, const BlockedConv& s, Index blocks, Index ba
 }
 
 bool conv_fits_blocked_dots(const BlockedConv& s, const Mapping& m) {
-  const auto fits = [&](const DotUnit& u) {
-    return u.a == DType::BF16 && u.b == DType::BF16 && u.accumulator == DType::F32 && u.group == 2 && u.lanes == s.lanes;
-  };
+  const bool integers = s.integers() && (s.windows.dtype == DType::U8 || s.windows.dtype == DType::I8);
   const bool halves = s.windows.dtype == DType::BF16 && s.weight == DType::BF16;
-  return halves && s.windows.block % kTermsOfStep == 0 && std::ranges::any_of(m.dot_units, fits);
+  const int lanes = static_cast<int>(s.lanes);
+  const DotUnit unit = integers ? DotUnit{lanes, kWordCodes, DType::U8, DType::I8, DType::I32}
+                                : DotUnit{lanes, 2, DType::BF16, DType::BF16, DType::F32};
+  return (integers || halves) && s.windows.block % kTermsOfStep == 0 && std::ranges::find(m.dot_units, unit) != m.dot_units.end();
 }
 
 int64_t tiles_per_task(const BlockedConv& s, const Mapping& m) { return TileShape(s, m).band; }

@@ -13,8 +13,15 @@ constexpr int64_t kMostTaps = 25;            // largest window that is unrolled
 
 class BlockedRows {
  public:
-  BlockedRows(Builder& b, const BlockedWindows& w, const Index& blocks, const Mapping& m)
-      : b_(b), m_(m), w_(w), blocks_(blocks.in(b.kernel())), lanes_(static_cast<int>(w.block)), padded_(w.padded()) {
+  // `wide`: the type of the values that taps() passes.
+  BlockedRows(Builder& b, const BlockedWindows& w, DType wide, const Index& blocks, const Mapping& m)
+      : b_(b),
+        m_(m),
+        w_(w),
+        wide_(wide),
+        blocks_(blocks.in(b.kernel())),
+        lanes_(static_cast<int>(w.block)),
+        padded_(w.padded() || (is_integer(w.dtype) && is_float(wide))) {
     const int64_t pieces = (w.out[1] + kMostPixels - 1) / kMostPixels;
     columns_ = (w.out[1] + pieces - 1) / pieces;
     pitch_ = (padded_ ? w.span(1) : w.in[1]) * w.block;
@@ -23,9 +30,11 @@ class BlockedRows {
     band_ = (w.out[0] + bands - 1) / bands;
   }
 
-  void add_image() { x_ = b_.input("x", w_.dtype, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1])); }
-  Expr result_elements() const { return blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1]); }
-  Buf add_result() { return b_.output("y", w_.dtype, result_elements()); }
+  void add_image() {
+    x_ = b_.input("x", w_.dtype, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1]));
+    if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
+  }
+  Buf add_result(DType t) { return b_.output("y", t, blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1])); }
 
   // Calls begin(block of channels), then tile(row, column, count, window of the first pixel) for neighbouring pixels of a row.
   void each(const std::function<Expr(Kernel*)>& padding, const std::function<void(Expr)>& begin,
@@ -60,7 +69,7 @@ class BlockedRows {
     const auto one = [&](Expr ky, Expr kx) {
       begin(ky * w_.kernel[1] + kx);
       const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * w_.block);
-      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * w_.block, lanes_), DType::F32));
+      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * w_.block, lanes_), wide_));
     };
     if (w_.taps() > kMostTaps)
       return b_.loop("ky", w_.kernel[0], [&](Expr ky) { b_.loop("kx", w_.kernel[1], [&](Expr kx) { one(ky, kx); }); });
@@ -75,9 +84,10 @@ class BlockedRows {
  private:
   void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {
     const int64_t reach = (w_.kernel[0] - 1) * w_.dilation[0] + 1;
-    from_ = b_.registers("band", DType::F32, ((band_ - 1) * w_.stride[0] + reach) * pitch_);
+    from_ = b_.registers("band", wide_, ((band_ - 1) * w_.stride[0] + reach) * pitch_);
     const int64_t width = w_.span(1), left = std::min(w_.pad[1], width), copied = std::clamp<int64_t>(width - left, 0, w_.in[1]);
-    const Expr outside = b_.let("outside", broadcast(padding ? padding(b_.kernel()) : b_.f32(0), lanes_));
+    const Expr outside = b_.let("outside", broadcast(padding ? padding(b_.kernel()) : b_.value(wide_, 0), lanes_));
+    const Expr zero = zero_.builder() ? b_.let("zero", cast_to(zero_[0], wide_)) : Expr();
     b_.loop("r", (rows - 1) * w_.stride[0] + reach, [&](Expr r) {
       const Expr line = b_.let("line", first + r), to = b_.let("to", r * pitch_);
       const auto fill = [&](int64_t at, int64_t count) {
@@ -89,7 +99,8 @@ class BlockedRows {
             const Expr source = b_.let("source", (plane * w_.in[0] + line) * (w_.in[1] * w_.block));
             fill(0, left);
             b_.loop("p", copied, [&](Expr p) {
-              from_.store(to + (p + left) * w_.block, cast_to(x_.load(source + p * w_.block, lanes_), DType::F32));
+              const Expr v = cast_to(x_.load(source + p * w_.block, lanes_), wide_);
+              from_.store(to + (p + left) * w_.block, zero.kernel ? v - zero : v);
             });
             fill(left + copied, width - left - copied);
           },
@@ -100,11 +111,12 @@ class BlockedRows {
   Builder& b_;
   const Mapping& m_;
   const BlockedWindows& w_;
+  const DType wide_;
   const Expr blocks_;
   const int lanes_;
   const bool padded_;
   int64_t columns_ = 1, pitch_ = 1, band_ = 1;  // pixels per tile, elements per row, result rows per task
-  Buf x_, from_;
+  Buf x_, zero_, from_;
   Expr to_;
 };
 
@@ -120,14 +132,13 @@ void build_pack_depthwise(Builder& b, const BlockedWindows& w, DType weight, Ind
   });
 }
 
-void build_depthwise_blocked(Builder& b, const BlockedWindows& w, const BlockedEpilogue& e, Index blocks, const Mapping& m) {
-  BlockedRows rows(b, w, blocks, m);
+void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {
+  const BlockedWindows& w = s.windows;
+  BlockedRows rows(b, w, DType::F32, blocks, m);
   Buf weights = b.input("w", DType::F32, blocks.in(b.kernel()) * (w.block * w.taps()));
   rows.add_image();
-  Buf bias, residual;
-  if (e.bias) bias = b.input(e.bias->name, e.bias->dtype, blocks.in(b.kernel()) * w.block);
-  if (e.residual) residual = b.input(e.residual->name, e.residual->dtype, rows.result_elements());
-  Buf y = rows.add_result();
+  BlockedExtras extras(b, s.epilogue);
+  Buf y = rows.add_result(s.result);
   Expr block;
   const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
     std::vector<Buf> sums;
@@ -141,21 +152,24 @@ void build_depthwise_blocked(Builder& b, const BlockedWindows& w, const BlockedE
         });
     const Expr at = b.let("at", rows.place(row, column));
     for (int64_t i = 0; i < count; ++i) {
-      Expr v = sums[static_cast<size_t>(i)].get();
-      if (e.bias) v = v + cast_to(bias.load(block * w.block, rows.lanes()), DType::F32);
-      if (e.residual) v = v + cast_to(residual.load(at + i * w.block, rows.lanes()), DType::F32);
-      y.store(at + i * w.block, cast_to(e.act ? e.act(v) : v, w.dtype));
+      const Expr sum = cast_to(sums[static_cast<size_t>(i)].get(), s.accumulator());
+      y.store(at + i * w.block, cast_to(extras.apply(sum, at + i * w.block), s.result));
     }
   };
   rows.each(
-      nullptr, [&](Expr of) { block = of; }, tile);
+      nullptr,
+      [&](Expr of) {
+        block = of;
+        extras.begin(of * w.block, rows.lanes());
+      },
+      tile);
 }
 
 void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Mapping& m) {
   const BlockedWindows& w = p.windows;
-  BlockedRows rows(b, w, blocks, m);
+  BlockedRows rows(b, w, compute_dtype(w.dtype), blocks, m);
   rows.add_image();
-  Buf y = rows.add_result();
+  Buf y = rows.add_result(w.dtype);
   // Returns the number of counted elements of the window at o along an axis.
   const auto counted = [&](size_t d, Expr o) {
     const int64_t step = w.dilation[d], size = w.in[d] + (p.count_padding ? p.pad_end[d] : 0);

@@ -111,7 +111,7 @@ bool fits(const BlockedConv& c) {
   const BlockedWindows& w = c.windows;
   const std::array<int64_t, 2> three{3, 3}, one{1, 1};
   return w.kernel == three && w.stride == one && w.dilation == one && w.dtype == DType::F32 && c.weight == DType::F32 &&
-         !c.dots && c.groups == 1 && w.block > 1 && c.group_outputs % c.lanes == 0;
+         !c.dots && c.result == DType::F32 && c.groups == 1 && w.block > 1 && c.group_outputs % c.lanes == 0;
 }
 
 // Cycles of a core: products at two vectors per cycle or weights as they come, whichever takes longer, and the transforms.
@@ -212,9 +212,8 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
   const Expr count = blocks.in(b.kernel()), begin = first.in(b.kernel());
   const int64_t own = s.band_tiles() * s.lanes, positions = s.out[0] * s.out[1];
   const Expr elements = count * (s.padded.batch * positions * s.lanes);
-  Buf sums = b.input("sums", DType::F32, count * (s.points() * own)), bias, residual;
-  if (s.epilogue.bias) bias = b.input(s.epilogue.bias->name, s.epilogue.bias->dtype, count * s.lanes);
-  if (s.epilogue.residual) residual = b.input(s.epilogue.residual->name, s.epilogue.residual->dtype, elements);
+  Buf sums = b.input("sums", DType::F32, count * (s.points() * own));
+  BlockedExtras extras(b, s.epilogue);
   Buf y = b.output("y", DType::F32, elements);
   const int lanes = static_cast<int>(s.lanes);
   for_each(b, m, "work", count * s.band, 8 * s.points() * s.tiles[1] * s.lanes, [&](Expr work) {
@@ -229,14 +228,10 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
         for (int64_t r = 0; r < s.side(); ++r)
           square[static_cast<size_t>(x)].push_back(b.let("m", sums.load(at + step * (r * s.side() + x), lanes)));
       const auto z = both_axes(square, [&](const Exprs& v) { return results_of(b, v, s.tile); });
-      const Expr add = s.epilogue.bias ? b.let("bias", cast_to(bias.load(block * s.lanes, lanes), DType::F32)) : Expr();
       const auto write = [&](int64_t r) {
         for (int64_t x = 0; x < columns; ++x) {
           const Expr pixel = to + (r * s.out[1] + x) * s.lanes;
-          Expr v = z[static_cast<size_t>(r)][static_cast<size_t>(x)];
-          if (s.epilogue.bias) v = v + add;
-          if (s.epilogue.residual) v = v + cast_to(residual.load(pixel, lanes), DType::F32);
-          y.store(pixel, s.epilogue.act ? s.epilogue.act(v) : v);
+          y.store(pixel, extras.apply(z[static_cast<size_t>(r)][static_cast<size_t>(x)], pixel));
         }
       };
       for (int64_t r = 0; r < s.tile; ++r)
@@ -244,6 +239,7 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
         else write(r);
     };
     b.when(row < s.rows(), [&] {
+      extras.begin(block * s.lanes, lanes);
       b.loop("t", s.out[1] / s.tile, [&](Expr t) { tile(t, s.tile); });
       if (s.out[1] % s.tile > 0) tile(b.i64(s.out[1] / s.tile), s.out[1] % s.tile);
     });

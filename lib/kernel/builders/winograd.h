@@ -39,7 +39,7 @@ int64_t winograd_tile(const BlockedConv&, const Mapping&);
 void build_winograd_weights(Builder&, const WinogradConv&, Index blocks, const Mapping&);
 // Transforms the band of tile rows that begins with row `first`. Adds image (padded), out.
 void build_winograd_tiles(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
-// Writes the results of the band. `blocks`: of the result. Adds sums, [bias], [residual], y.
+// Writes the results of the band. `blocks`: of the result. Adds sums, extras, y.
 void build_winograd_results(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -1,0 +1,138 @@
+"""Writes a float ONNX model as a Q/DQ model: a pair before each operand of convolutions, matmuls, additions, multiplications and
+pooling, 8 bits, one scale and zero point per activation, one scale per output channel of a weight; biases have 32 bits. Codes of
+weights are random, within sqrt(3 / fan-in), which keeps activations near 1. They lie in codes.bin beside the model, other weights
+where they were.
+Usage: quantised_model.py MODEL OUT [OP ...]; the operators replace the list above."""
+import math
+import os
+import random
+import struct
+import sys
+
+from protobuf_wire import field, fields
+
+FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6
+OPS = ["Conv", "Gemm", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "HardSwish"]
+model, out, *ops = sys.argv[1:]
+ops = ops or OPS
+values = random.Random(7)
+pool = values.randbytes(1 << 20)
+with open(model, "rb") as f:
+    parts = list(fields(f.read()))
+graph = list(fields(next(v for k, v in parts if k == 7)))
+
+
+def of(message, number):
+    return [v for k, v in fields(message) if k == number]
+
+
+def integers(packed):
+    """The values of a repeated integer field, packed or not."""
+    found = []
+    for v in packed:
+        if isinstance(v, int):
+            found.append(v)
+            continue
+        value = shift = 0
+        for byte in v:
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                found.append(value)
+                value = shift = 0
+    return found
+
+
+weights = {of(t, 8)[0]: (integers(of(t, 1)), of(t, 2)[0]) for k, t in graph if k == 5}
+floats = {name for name, (dims, dtype) in weights.items() if dtype == FLOAT}
+scales = {}  # of rounded values
+added, nodes, codes, pairs = [], [], open(os.path.join(os.path.dirname(out), "codes.bin"), "wb"), {}
+
+
+def tensor(name, dtype, dims, data):
+    added.append(b"".join(field(1, d) for d in dims) + field(2, dtype) + field(8, name) + field(9, data))
+    return name
+
+
+def node(op, inputs, output, **attributes):
+    nodes.append(b"".join(field(1, v) for v in inputs) + field(2, output) + field(4, op) +
+                 b"".join(field(5, field(1, k) + field(3, v) + field(20, 2)) for k, v in attributes.items()))
+    return output
+
+
+def activation(v):
+    """The value, rounded: codes of 0.04 around a zero point of its own."""
+    if v not in pairs:
+        step = values.uniform(0.03, 0.05)
+        scale = tensor(v + b".scale", FLOAT, [], struct.pack("<f", step))
+        zero = tensor(v + b".zero", UINT8, [], bytes([values.randrange(100, 156)]))
+        q = node("QuantizeLinear", [v, scale, zero], v + b".codes")
+        pairs[v] = node("DequantizeLinear", [q, scale, zero], v + b".rounded")
+        scales[pairs[v]] = [step]
+    return pairs[v]
+
+
+def weight(v, axis):
+    if v not in pairs:
+        dims = weights[v][0]
+        name, channels, count = v + b".codes", dims[axis], math.prod(dims)
+        offset, fan_in, left = codes.tell(), count / channels, count
+        while left > 0:
+            left -= codes.write(pool[:left])
+        steps = [math.sqrt(3 / fan_in) / 127 * values.uniform(0.8, 1.2) for _ in range(channels)]
+        scale = struct.pack(f"<{channels}f", *steps)
+        places = {"location": "codes.bin", "offset": str(offset), "length": str(count)}
+        added.append(b"".join(field(1, d) for d in dims) + field(2, INT8) + field(8, name) +
+                     b"".join(field(13, field(1, k) + field(2, p)) for k, p in places.items()) + field(14, 1))
+        pairs[v] = node("DequantizeLinear", [name, tensor(v + b".scale", FLOAT, [channels], scale)], v + b".rounded", axis=axis)
+        scales[pairs[v]] = steps
+    return pairs[v]
+
+
+def bias(v, x, w):
+    """Codes of 32 bits, whose scale is the product of those of the operands."""
+    steps = [scales[x][0] * s for s in scales[w]]
+    codes_of_bias = [round(values.uniform(-0.1, 0.1) / s) for s in steps]
+    count = len(steps)
+    name = tensor(v + b".codes", INT32, [count], struct.pack(f"<{count}i", *codes_of_bias))
+    scale = tensor(v + b".scale", FLOAT, [count], struct.pack(f"<{count}f", *steps))
+    return node("DequantizeLinear", [name, scale], v + b".rounded", axis=0)
+
+
+def quantised(n):
+    op, inputs, trans_b = of(n, 4)[0].decode(), of(n, 1), False
+    for a in of(n, 5):
+        trans_b |= of(a, 1)[0] == b"transB" and of(a, 3) == [1]
+    changed = list(inputs)
+    for i, v in enumerate(inputs):
+        if op not in ops or not v or (i == 2 and op in ("Conv", "Gemm")) or (i > 0 and op == "ReduceMean"):
+            continue
+        if v in weights:
+            if i == 1 and op in ("Conv", "Gemm", "MatMul") and v in floats:
+                changed[i] = weight(v, 0 if op == "Conv" or trans_b else len(weights[v][0]) - 1)
+        elif v in activations:
+            changed[i] = activation(v)
+    if op in ("Conv", "Gemm") and len(inputs) == 3 and inputs[2] in floats and set(changed[:2]) <= set(scales):
+        changed[2] = bias(inputs[2], changed[0], changed[1])
+    return b"".join(field(1, v) for v in changed) + b"".join(field(k, v) for k, v in fields(n) if k != 1)
+
+
+# Operators whose results are floats; others may be indices or masks.
+FLOAT_OPS = set(OPS) | {"Relu", "LayerNormalization", "Softmax", "Gelu", "Erf", "Tanh", "Sub", "Div", "Reshape", "Transpose", "HardSigmoid",
+                        "Where", "Clip", "Sigmoid", "BatchNormalization", "Flatten", "Squeeze", "Unsqueeze", "Split"}
+activations = set()
+for k, v in graph:
+    if k == 11 and of(v, 2) and of(of(of(v, 2)[0], 1)[0], 1) == [FLOAT]:
+        activations.add(of(v, 1)[0])
+for k, v in graph:
+    if k == 1:
+        sources = of(v, 1)
+        if of(v, 4)[0].decode() in FLOAT_OPS and any(s in activations or s in floats for s in sources):
+            activations.update(of(v, 2))
+        nodes.append(quantised(v))
+codes.close()
+rest = [field(k, v) for k, v in graph if k not in (1, 5)]
+kept = [field(5, t) for k, t in graph if k == 5 and of(t, 8)[0] + b".codes" not in {of(a, 8)[0] for a in added}]
+body = b"".join([field(1, n) for n in nodes] + kept + [field(5, t) for t in added] + rest)
+with open(out, "wb") as f:
+    f.write(b"".join(field(7, body) if k == 7 else field(k, v) for k, v in parts))
