@@ -12,7 +12,8 @@ namespace rlxc {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kHalvings = 40;
+constexpr double kDear = 1e15;  // of what no cut should cross, and sums stay finite
+constexpr int kHalvings = 60;
 
 class Cutter {
  public:
@@ -76,11 +77,18 @@ class Cutter {
   double own_ns(NodeId n) const { return exchanges_data(g_.op(n)) ? exchange_cost(g_, n, link_).ns : step_ns(g_, n, machine_); }
 
   // What it takes to have a value on another stage: to send it, or to compute it there from operands that are had in this way.
+  // Nodes that read weights are computed by one stage, so that no other needs these.
   void price() {
+    std::vector<bool> of_weights(g_.value_capacity());
+    for (NodeId n : g_.nodes())
+      for (size_t r = 0; r < g_.result_count(n) && !runs(n); ++r)
+        of_weights[g_.result(n, r).raw] = g_.op(n) == OpKind::Param || std::ranges::any_of(g_.operands(n), [&](ValueId v) {
+                                            return v.valid() && of_weights[v.raw];
+                                          });
     for (NodeId n : steps_) {
       double again = has_trait(g_.op(n), kImpure) ? kNever : own_ns(n);
       for (ValueId v : g_.operands(n))
-        if (v.valid()) again += reach_[v.raw];
+        if (v.valid()) again += of_weights[v.raw] ? kNever : reach_[v.raw];
       for (size_t r = 0; r < g_.result_count(n); ++r) {
         const ValueId v = g_.result(n, r);
         const double send = g_.type(v).kind == TypeKind::Tensor && g_.dtype(v) != DType::String
@@ -106,8 +114,9 @@ class Cutter {
         for (Graph::Use use : g_.uses(v))
           if (step_[use.user.raw] != kNone) last = std::max(last, step_[use.user.raw]);
         if (last == i || reach_[v.raw] == 0) continue;
-        cross[i + 1] += reach_[v.raw];
-        cross[last + 1] -= reach_[v.raw];
+        const double ns = std::min(reach_[v.raw], kDear);
+        cross[i + 1] += ns;
+        cross[last + 1] -= ns;
       }
     }
     for (size_t i = 1; i <= n; ++i) cross[i] += cross[i - 1];
