@@ -104,15 +104,15 @@ bool combines(const Graph& part) {
 }
 
 // One part of several.
-struct Part {
+struct BatchPart {
   Graph* graph;
   std::vector<ValueId> leaves;  // of the whole, by value of the part
 };
 
 // Nullopt if nodes combine rows of several parts.
-std::optional<Part> make_part(Graph& g, int64_t parts) {
+std::optional<BatchPart> make_part(Graph& g, int64_t parts) {
   std::vector<NodeId> made;
-  Part part{&copy_graph(g, "part", &made), {}};
+  BatchPart part{&copy_graph(g, "part", &made), {}};
   Graph& p = *part.graph;
   Mesh mesh;
   mesh.axes.push_back({std::string(kAxis), parts});
@@ -159,7 +159,7 @@ bool cut_batch(Graph& g, int64_t stages, const PassContext& context) {
     part->graph->clear();
   }
   if (best == 1) return false;
-  Part part = *make_part(g, best);
+  BatchPart part = *make_part(g, best);
   // Constants that the partition made.
   for (NodeId n : part.graph->nodes())
     if (const ValueId v = part.graph->result(n); has_trait(part.graph->op(n), kLeaf) && !part.leaves[v.raw].valid())
