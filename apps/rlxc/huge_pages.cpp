@@ -16,8 +16,12 @@
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__) && !RLXC_HAS_FEATURE(address_sanitizer)
 void* operator new(size_t size) {
   constexpr size_t kLarge = 8 << 20;
-  void* const block = std::malloc(size > 0 ? size : 1);
-  if (!block) throw std::bad_alloc();
+  void* block;
+  while (!(block = std::malloc(size > 0 ? size : 1))) {
+    const std::new_handler out_of_memory = std::get_new_handler();
+    if (!out_of_memory) throw std::bad_alloc();
+    out_of_memory();
+  }
   if (size < kLarge) return block;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + page - 1) / page * page;

@@ -55,7 +55,7 @@ TEST_CASE("facts of artefacts are numbers, texts and items under dotted names") 
   CHECK(old.at("cpu/fusion.declined.a").number == 5);
   for (const char* name : {"cpu/fusion.misses", "cpu/fusion.misses.a", "cpu/fusion.misses.a.layout"})
     CHECK(find_fact(old, name).value_or(Fact{}).number == 1);
-  CHECK(find_fact(old, "cpu/fusion.misses.a.cost").value_or(Fact{.number = 1}).number == 0);
+  CHECK(find_fact(old, "cpu/fusion.misses.a.cost").value_or(Fact{1, {}, false}).number == 0);
   CHECK_FALSE(find_fact(old, "fusion.misses").has_value());
   CHECK_FALSE(read_facts("plan.json", "{\"arena\": [", "", &bad, &message));
   CHECK_FALSE(message.empty());
