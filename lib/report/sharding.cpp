@@ -36,7 +36,7 @@ struct Facts {
   uint64_t device_weight_bytes() const { return std::ranges::max(weight_bytes); }
   uint64_t sent() const { return std::ranges::max(clock.stages(), {}, &RunClock::Stage::sent).sent; }
   bool pipeline() const { return weight_bytes.size() > 1; }
-  // What takes the longest: waits are those of a pipeline for its slowest stage.
+  // The longest part of a run. Waits are those of a pipeline for its slowest stage.
   std::string_view limit() const {
     const RunClock::Stage& s = clock.busiest();
     if (clock.end_ns() > 2 * (s.compute_ns + s.exchange_ns)) return "stages";

@@ -76,7 +76,7 @@ class Cutter {
 
   double own_ns(NodeId n) const { return exchanges_data(g_.op(n)) ? exchange_cost(g_, n, link_).ns : step_ns(g_, n, machine_); }
 
-  // What it takes to have a value on another stage: to send it, or to compute it there from operands that are had in this way.
+  // The cost of a value on another stage: it is sent, or computed there from operands with the same choice.
   // Nodes that read weights are computed by one stage, so that no other needs these.
   void price() {
     std::vector<bool> of_weights(g_.value_capacity());
