@@ -25,7 +25,12 @@ const browser = spawn(chromium, [
 const finish = (text, code) => {
   console.log(text);
   browser.once('close', () => {
-    fs.rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    try {
+      fs.rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+    } catch (error) {
+      // A child of the browser may outlive it and still write. The page is not at fault.
+      console.error('the profile remains:', error.message);
+    }
     process.exit(code);
   });
   browser.kill();
