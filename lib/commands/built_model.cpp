@@ -11,8 +11,6 @@
 #include "runtime/package_call.h"
 
 namespace rlxc {
-namespace {
-
 std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
                                           codegen::LoweringCache* lowerings, Diagnostics& d) {
   if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
@@ -24,8 +22,6 @@ std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOpt
   process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
   return make_emulated_runner(lir, run.target, d, process, lowerings);
 }
-
-}  // namespace
 
 std::unique_ptr<BuiltModel> build_model(LoadedModel model, const CompileOptions& o, const RunRequest& run,
                                         const std::vector<DataSet>& sets, Diagnostics& d) {

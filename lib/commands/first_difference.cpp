@@ -2,15 +2,12 @@
 
 #include <map>
 
-#include "backend/backend.h"
 #include "codegen/lowering_cache.h"
+#include "commands/built_model.h"
 #include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
 #include "eval/value.h"
-#include "runtime/emulate_package.h"
-#include "runtime/interpret_package.h"
-#include "runtime/run_kernels.h"
 #include "support/number.h"
 
 namespace rlxc {
@@ -46,14 +43,6 @@ std::optional<Reference> reference_values(const CompileOptions& o, const RunRequ
     if (kept <= kMostKept) out.emplace(g.module().bytes(compared_name(g, v)), eval::numbers(value));
   };
   return eval::evaluate(*model->module, set.inputs, quiet, options) ? std::optional(std::move(out)) : std::nullopt;
-}
-
-std::unique_ptr<KernelRunner> runner_for(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
-                                         codegen::LoweringCache* lowerings, Diagnostics& d) {
-  if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
-  if (find_backend(run.target)->info.host_run.how != HostRun::How::Native || run.sanitize)
-    return make_emulated_runner(lir, run.target, d, {}, lowerings);
-  return make_kernel_runner(lir, d, o.max_operations, lowerings);
 }
 
 std::vector<int64_t> index_of(int64_t element, std::span<const int64_t> dims) {
@@ -96,7 +85,7 @@ std::optional<FirstDifference> first_difference(const CompileOptions& o, const R
     if (!results) return std::nullopt;
     got = std::move(*results);
   } else {
-    const auto runner = runner_for(*lir, o, run, lowerings.get(), quiet);
+    const auto runner = make_runner(*lir, o, run, lowerings.get(), quiet);
     auto results = runner ? runner->run(set.inputs, quiet) : std::nullopt;
     if (!results) return std::nullopt;
     got = std::move(*results);

@@ -84,7 +84,8 @@ std::vector<Step> divide(const Module& m) {
   return steps;
 }
 
-// A run loads the model once a step: parts of it are made in place, and the ids of a module depend on its options alone.
+// Loads the model for each step, because parts of a module are made in place. Ids of a module depend on its options alone, so
+// steps agree on them.
 class SteppedRun {
  public:
   SteppedRun(const CompileOptions& o, const RunRequest& run, Diagnostics& d) : options_(o), request_(run), d_(d) {}
