@@ -20,18 +20,17 @@ ValueId Builder::create(OpKind op, std::initializer_list<ValueId> operands) { re
 
 NodeId Builder::create_node(OpKind op, std::span<const ValueId> operands, Attrs attrs, std::span<const GraphId> bodies) {
   error_.clear();
-  std::vector<const Type*> types;
-  for (size_t i = 0; i < operands.size(); ++i) types.push_back(operands[i].valid() ? &graph_.type(operands[i]) : nullptr);
-  while (!types.empty() && types.back() == nullptr) types.pop_back();
-  const auto used = operands.first(types.size());
-  auto results = infer(module(), op, attrs, types, bodies, &error_);
+  while (!operands.empty() && !operands.back().valid()) operands = operands.first(operands.size() - 1);
+  operand_types_.clear();
+  for (ValueId v : operands) operand_types_.push_back(v.valid() ? &graph_.type(v) : nullptr);
+  auto results = infer(module(), op, attrs, operand_types_, bodies, &error_);
   if (!results) {
     if (diagnostics_) diagnostics_->error(Code::BadShape, std::string(name(op)) + ": " + error_);
     return {};
   }
-  std::vector<TypeId> ids;
-  for (const Type& t : *results) ids.push_back(module().types.intern(t));
-  const NodeId n = graph_.make_node(op, used, module().attrs.intern(std::move(attrs)), ids, bodies, before_);
+  result_types_.clear();
+  for (const Type& t : *results) result_types_.push_back(module().types.intern(t));
+  const NodeId n = graph_.make_node(op, operands, module().attrs.intern(std::move(attrs)), result_types_, bodies, before_);
   if (name_.valid()) graph_.set_node_name(n, name_);
   return n;
 }

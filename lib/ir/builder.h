@@ -55,6 +55,8 @@ class Builder {
   NodeId before_;
   Symbol name_;
   std::string error_;
+  std::vector<const Type*> operand_types_;  // of the node that is created
+  std::vector<TypeId> result_types_;
 };
 
 }  // namespace rlxc

@@ -131,10 +131,10 @@ class Verifier {
     if (t.rank() > kMaxRank)
       diagnostics_.error(Code::TooLarge, "rank " + std::to_string(t.rank()) + " is more than " + std::to_string(kMaxRank),
                          where(g, n));
-    std::vector<int64_t> known;
+    known_sizes_.clear();
     for (Dim d : t.dims)
-      if (d.is_static()) known.push_back(d.size());
-    const auto elements = checked_product(known);
+      if (d.is_static()) known_sizes_.push_back(d.size());
+    const auto elements = checked_product(known_sizes_);
     const DType sized = t.dtype == DType::String ? DType::U8 : t.dtype;  // a string takes at least a byte
     const auto bytes = elements ? byte_size(sized, static_cast<uint64_t>(*elements)) : std::nullopt;
     if (!bytes || *bytes > kMaxTensorBytes)
@@ -145,6 +145,7 @@ class Verifier {
 
   const Module& module_;
   Diagnostics& diagnostics_;
+  std::vector<int64_t> known_sizes_;
 };
 
 }  // namespace

@@ -6,12 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <semaphore>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "support/text.h"
 
@@ -53,6 +59,87 @@ void remove_stale(const std::string& path) {
 
 }  // namespace
 
+// A file descriptor, and the hash of what was written to it.
+class OutputFile::Sink {
+ public:
+  explicit Sink(int fd) : fd_(fd) {}
+  ~Sink() {
+    close();
+    if (!thread_.joinable()) return;
+    push({});
+    thread_.join();
+  }
+
+  // `is_large`: whether a thread shall write, which takes copies of small blocks.
+  void write(std::span<const std::byte> data, bool is_large) {
+    if (is_large && !thread_.joinable()) start();
+    if (thread_.joinable() && !data.empty() && data.size() <= kLargestCopy) return push(data);
+    drain();
+    put(data);
+  }
+  void drain() const {
+    if (!thread_.joinable()) return;
+    for (size_t i = 0; i < kBlocks; ++i) free_.acquire();
+    free_.release(kBlocks);
+  }
+  int error() const { return error_; }  // of the first failure, or 0
+  std::string sha256_hex() const { return sha_.hex(); }
+  int sync() { return ::fsync(fd_) == 0 ? 0 : errno; }
+  int close() {
+    drain();
+    const int fd = std::exchange(fd_, -1);
+    return fd <= STDERR_FILENO || ::close(fd) == 0 ? 0 : errno;
+  }
+
+ private:
+  static constexpr size_t kBlocks = 8, kLargestCopy = size_t{1} << 18;
+
+  void start() {
+    try {
+      thread_ = std::thread([this] {
+        for (size_t i = 0;; ++i) {
+          full_.acquire();
+          const std::vector<std::byte>& block = blocks_[i % kBlocks];
+          if (block.empty()) return;
+          put(block);
+          free_.release();
+        }
+      });
+    } catch (const std::system_error&) {  // the caller's thread writes
+    }
+  }
+  void push(std::span<const std::byte> data) {
+    free_.acquire();
+    blocks_[next_++ % kBlocks].assign(data.begin(), data.end());
+    full_.release();
+  }
+  void put(std::span<const std::byte> data) {
+    sha_.update(data);
+    while (!data.empty() && error_ == 0) {
+      constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2 GiB - 4 KiB per call
+      const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kMost));
+      if (n < 0 && errno != EINTR) error_ = errno;
+      if (n > 0) data = data.subspan(static_cast<size_t>(n));
+    }
+  }
+
+  int fd_;
+  Sha256 sha_;
+  std::atomic<int> error_ = 0;
+  std::array<std::vector<std::byte>, kBlocks> blocks_;  // a ring; an empty block ends the thread
+  size_t next_ = 0;
+  mutable std::counting_semaphore<kBlocks> free_{kBlocks};
+  std::counting_semaphore<kBlocks> full_{0};
+  std::thread thread_;
+};
+
+OutputFile::OutputFile(std::string path, std::unique_ptr<TemporaryFile> temporary, std::string shown, int fd, Diagnostics& d)
+    : path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      shown_(std::move(shown)),
+      sink_(std::make_unique<Sink>(fd)),
+      diagnostics_(&d) {}
+
 std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostics& d, const std::string& shown) {
   const std::string& name = shown.empty() ? path : shown;
   if (path == "-") return OutputFile(path, {}, name, STDOUT_FILENO, d);
@@ -74,67 +161,57 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   return OutputFile(std::move(final_path), std::move(temporary), name, fd, d);
 }
 
-OutputFile::OutputFile(OutputFile&& o) noexcept
-    : path_(std::move(o.path_)),
-      temporary_(std::move(o.temporary_)),
-      shown_(std::move(o.shown_)),
-      fd_(std::exchange(o.fd_, -1)),
-      diagnostics_(o.diagnostics_),
-      size_(o.size_),
-      sha_(o.sha_),
-      failed_(o.failed_) {}
+OutputFile::OutputFile(OutputFile&&) noexcept = default;
 
 OutputFile& OutputFile::operator=(OutputFile&& o) noexcept {
-  if (this != &o) {
-    discard();
-    path_ = std::move(o.path_);
-    temporary_ = std::move(o.temporary_);
-    shown_ = std::move(o.shown_);
-    fd_ = std::exchange(o.fd_, -1);
-    diagnostics_ = o.diagnostics_;
-    size_ = o.size_;
-    sha_ = o.sha_;
-    failed_ = o.failed_;
-  }
+  if (this == &o) return *this;
+  discard();
+  path_ = std::move(o.path_);
+  temporary_ = std::move(o.temporary_);
+  shown_ = std::move(o.shown_);
+  sink_ = std::move(o.sink_);
+  diagnostics_ = o.diagnostics_;
+  size_ = o.size_;
+  closed_ = o.closed_;
+  failed_ = o.failed_;
   return *this;
 }
 
 OutputFile::~OutputFile() { discard(); }
 
 void OutputFile::discard() {
-  if (fd_ > STDERR_FILENO) ::close(fd_);
-  fd_ = -1;
+  if (sink_) sink_->close();
   if (temporary_) ::unlink(temporary_->path().c_str());
   temporary_.reset();
 }
 
 void OutputFile::fail(const char* what, int error) {
+  if (error == 0) return;
   if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + system_error_text(error), "\"" + shown_ + "\"");
   failed_ = true;
 }
 
 bool OutputFile::write(std::span<const std::byte> data) {
-  if (failed_ || fd_ < 0) return false;
-  sha_.update(data);
-  while (!data.empty()) {
-    constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2 GiB - 4 KiB per call
-    const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kMost));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      fail("cannot write", errno);
-      return false;
-    }
-    data = data.subspan(static_cast<size_t>(n));
-    size_ += static_cast<size_t>(n);
-  }
-  return true;
+  constexpr uint64_t kLarge = uint64_t{1} << 17;
+  if (failed_ || closed_) return false;
+  sink_->write(data, size_ >= kLarge);
+  size_ += data.size();
+  fail("cannot write", sink_->error());
+  return !failed_;
+}
+
+std::string OutputFile::sha256_hex() const {
+  sink_->drain();
+  return sink_->sha256_hex();
 }
 
 bool OutputFile::commit(Durability durability) {
-  if (fd_ < 0) return false;
-  if (!failed_ && durability == Durability::Disk && temporary_ && ::fsync(fd_) != 0) fail("cannot sync", errno);
-  if (fd_ > STDERR_FILENO && ::close(fd_) != 0) fail("cannot close", errno);
-  fd_ = -1;
+  if (closed_) return false;
+  closed_ = true;
+  sink_->drain();
+  fail("cannot write", sink_->error());
+  if (!failed_ && durability == Durability::Disk && temporary_) fail("cannot sync", sink_->sync());
+  fail("cannot close", sink_->close());
   if (!failed_ && temporary_) {
     if (::rename(temporary_->path().c_str(), path_.c_str()) == 0) temporary_.reset();
     else fail("cannot rename into place", errno);

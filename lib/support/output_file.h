@@ -17,8 +17,8 @@ namespace rlxc {
 // Writes to `PATH.tmp-<pid>` in the folder of PATH. commit() renames it; destruction without commit() and the signals of
 // support/temporary_folder.h remove it; the next file with this name removes what a killed process left. "-" is standard output;
 // an existing device or pipe is written in place; a symbolic link is followed. The first failure is reported to the Diagnostics,
-// which must outlive the file, and later writes do nothing. Unbuffered: write large blocks or use a JsonWriter. Errors name
-// `shown`, or PATH.
+// which must outlive the file, and later writes do nothing. Unbuffered: write large blocks or use a JsonWriter. A thread of its
+// own hashes and writes the blocks of a large file, so an error may come with a later call. Errors name `shown`, or PATH.
 class OutputFile {
  public:
   static std::optional<OutputFile> create(const std::string& path, Diagnostics&, const std::string& shown = {});
@@ -34,23 +34,22 @@ class OutputFile {
   bool commit(Durability durability = Durability::PageCache);  // false if this or an earlier call failed
 
   bool ok() const { return !failed_; }
-  uint64_t size() const { return size_; }                // bytes written
-  std::string sha256_hex() const { return sha_.hex(); }  // of the bytes written
+  uint64_t size() const { return size_; }  // bytes accepted
+  std::string sha256_hex() const;          // of the bytes accepted
 
  private:
-  OutputFile(std::string path, std::unique_ptr<TemporaryFile> temporary, std::string shown, int fd, Diagnostics& d)
-      : path_(std::move(path)), temporary_(std::move(temporary)), shown_(std::move(shown)), fd_(fd), diagnostics_(&d) {}
+  class Sink;
+  OutputFile(std::string path, std::unique_ptr<TemporaryFile>, std::string shown, int fd, Diagnostics&);
   void fail(const char* what, int error);
   void discard();
 
   std::string path_;
   std::unique_ptr<TemporaryFile> temporary_;  // null if written in place
   std::string shown_;
-  int fd_ = -1;
+  std::unique_ptr<Sink> sink_;
   Diagnostics* diagnostics_;
   uint64_t size_ = 0;
-  Sha256 sha_;
-  bool failed_ = false;
+  bool closed_ = false, failed_ = false;
 };
 
 // Creates, writes and commits.
