@@ -161,15 +161,18 @@ class BlockedNet {
   test::Random random_;
 };
 
+// A convolution of an image, and one of its result.
+struct Pair {
+  const char* name;
+  std::vector<Dim> image;
+  ConvCase first, second;
+  size_t blocked;
+};
+
 }  // namespace
 
 TEST_CASE("convolutions between blocked images of awkward sizes") {
-  const struct {
-    const char* name;
-    std::vector<Dim> image;
-    ConvCase first, second;
-    size_t blocked;
-  } cases[] = {
+  const Pair cases[] = {
       {"3x3", {1, 3, 9, 11}, {32}, {32}, 1},
       {"three panels", {2, 5, 6, 17}, {16}, {48}, 1},
       {"an odd number of panels", {1, 8, 5, 5}, {80}, {16}, 1},
@@ -329,12 +332,7 @@ TEST_CASE("Winograd's algorithm on images of awkward sizes") {
 }
 
 TEST_CASE("convolutions of 8-bit integers between blocked images") {
-  const struct {
-    const char* name;
-    std::vector<Dim> image;
-    ConvCase first, second;
-    size_t blocked;
-  } cases[] = {
+  const Pair cases[] = {
       {"3x3", {1, 3, 9, 11}, {32}, {32}, 1},
       {"blocks of eight", {2, 5, 8, 9}, {24}, {40}, 1},
       {"outputs that fill no block", {1, 1, 8, 9}, {16}, {13}, 1},

@@ -199,12 +199,6 @@ std::optional<Known> Op::find_known(size_t i) {
   return t ? known_from(*t, dims()) : std::nullopt;
 }
 
-std::optional<Known> Op::need_known(size_t i, std::string_view what) {
-  auto k = find_known(i);
-  if (!k) fail(Code::UnsupportedAttribute, "the value of the " + std::string(what) + " is only known at run time", kValueHelp);
-  return k;
-}
-
 std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
   if (auto d = known_reals(i)) return d;
   if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) &&

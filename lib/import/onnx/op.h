@@ -83,7 +83,6 @@ class Op {
   std::optional<std::vector<Dim>> find_dims(size_t i);
   std::optional<int64_t> length(size_t i);    // length of a vector, which must be constant
   std::optional<Known> find_known(size_t i);  // known or promised contents
-  std::optional<Known> need_known(size_t i, std::string_view what);
   std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);
 
   // Attributes. One of the wrong type is an error.

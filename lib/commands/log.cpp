@@ -1,4 +1,4 @@
-#include "driver/log.h"
+#include "commands/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
