@@ -197,7 +197,7 @@ std::optional<codegen::CapabilityRow> capability_for(const TargetInfo& info, con
   auto row = capability(info);
   if (const target::CpuModel* cpu = target::find_cpu(o.cpu); row && cpu && info.language == target::cpu)
     row->mapping = target::cpu_mapping(*cpu);
-  if (row) row->winograd = o.fast_math;
+  if (row) row->winograd = o.fast_math || o.winograd;
   return row;
 }
 
@@ -212,9 +212,23 @@ void note_winograd(const LirModule& lir, const codegen::CapabilityRow& row, std:
       const std::string size = std::to_string(tile) + "x" + std::to_string(tile);
       notes->push_back(
           {g.label(p.node).line(), "f32", "winograd-" + size,
-           std::string("fast_math: rounding errors ") + (tile == 2 ? "as of" : "up to three times those of") + " plain sums"});
+           std::string("winograd: rounding errors ") + (tile == 2 ? "as of" : "up to three times those of") + " plain sums"});
     }
   }
+}
+
+// Warns if the processor multiplies the narrow floats of the precision as f32.
+void check_gain(const kernel::Mapping& m, PrecisionPolicy p, const std::string& precision, const std::string& cpu,
+                Diagnostics& d) {
+  const bool bf16 = p == PrecisionPolicy::AutoMixedBf16;
+  const bool narrow =
+      bf16 || p == PrecisionPolicy::F16 || p == PrecisionPolicy::AutoMixed || p == PrecisionPolicy::AutoMixedConservative;
+  const DType type = bf16 ? DType::BF16 : DType::F16;
+  if (!narrow || m.workgroups || std::ranges::any_of(m.dot_units, [&](const kernel::DotUnit& u) { return u.a == type; })) return;
+  d.warning(Code::NoGain,
+            "--precision " + precision + " makes the model smaller and not faster: the processor \"" + cpu + "\" multiplies " +
+                std::string(name(type)) + " as f32",
+            {}, "--cpu zen4 and --cpu sapphirerapids multiply bf16: use one with --precision automixed-bf16");
 }
 
 bool is_known_cpu(const CompileOptions& o, Diagnostics& d) {
@@ -313,6 +327,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
+  if (out.lowerings) check_gain(out.lowerings->row().mapping, pass_opts->precision, o.precision_name, o.cpu, d);
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
   note_stage("plan");

@@ -19,6 +19,7 @@ struct PassOptions {
   uint64_t max_operations = uint64_t{1} << 33;
   std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; nullopt: decided by cost
   bool fast_math = false;                       // rewrites that are not exact in IEEE arithmetic
+  bool winograd = false;                        // convolutions by Winograd's algorithm; fast_math allows it, too
   uint64_t unroll_max_nodes = 0;                // node limit for unrolled loops of known trip count; 0: never unroll
   std::vector<std::string> promoted_params;     // Params to turn into Inputs
   std::vector<std::string> specialised_params;  // Params with data to turn into Constants
@@ -490,6 +491,9 @@ inline constexpr Option kOptions[] = {
      .help = "apply only the first N optional rewrites (rlxc bisect sets it for its check)"},
     {.key = "fast-math", .flag = "--fast-math", .field = &PassOptions::fast_math, .group = Group::Passes,
      .commands = kPassCommands, .in_manifest = true, .help = "allow rewrites that are not exact in IEEE arithmetic"},
+    {.key = "winograd", .flag = "--winograd", .field = &PassOptions::winograd, .group = Group::Passes,
+     .commands = kPassCommands, .in_manifest = true,
+     .help = "compute 3x3 convolutions of f32 by Winograd's algorithm where that pays (cpu; part of --fast-math)"},
     {.key = "fuse-attn-threshold", .flag = "--fuse-attn-threshold", .field = &PassOptions::fuse_attn_threshold,
      .group = Group::Passes, .commands = kPassCommands, .env = "RLX_FUSE_ATTN_THRESHOLD", .value = "ROWS", .in_manifest = true,
      .help = "fuse attention blocks and layers of at most ROWS rows (batch times tokens) into one launch (default: where the cost "

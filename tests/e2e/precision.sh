@@ -15,3 +15,15 @@ if same 0.9995 --precision "custom:$TMPDIR/map.json" 2> "$TMPDIR/log"; then
   exit 1
 fi
 grep -q kontraction "$TMPDIR/log"
+
+# The cpu kernels multiply f16 as f32 on every processor, and bf16 on some. GPUs multiply both.
+compile() { "$RLXC" compile examples/bert.onnx --emit plan -o "$TMPDIR/out" "$@" 2>&1; }
+compile --target cpu --precision automixed | grep -q 'RLX0111.*multiplies f16 as f32'
+compile --target cpu --cpu skylake-avx512 --precision automixed-bf16 | grep -q 'RLX0111.*multiplies bf16 as f32'
+for flags in '--target cpu --cpu zen4 --precision automixed-bf16' '--target cuda --precision automixed' '--target cpu'; do
+  # shellcheck disable=SC2086
+  if compile $flags | grep RLX0111; then
+    echo "$flags must not warn"
+    exit 1
+  fi
+done
