@@ -1,7 +1,6 @@
 #!/bin/bash
 # The commands of docs/training.md, in order; what they write; and checkpoints: whole whenever the program is killed, refused if damaged.
 set -u
-export PATH=/usr/bin:$PATH
 python3 -c 'import numpy' 2> /dev/null || { echo "python3-numpy is not installed"; exit 77; }
 root=$PWD fails=0
 fail() { echo "FAIL $*"; head -20 "$TMPDIR/log" 2> /dev/null; fails=1; }
