@@ -31,6 +31,11 @@ grep -q "no checkpoint of this program" log || fail "the error of a foreign chec
   fail "a resumed run"
 python3 -c 'import json; e = json.load(open("cnn.json"))["epochs"][0]; assert e["accuracy"] >= 0.97, e' || fail "accuracy of the CNN"
 
+# A checkpoint does not take the place of a device or a pipe.
+mkfifo pipe
+"$RLXC" train digits/mlp.json --data digits/x.npy --labels digits/y.npy --loss cross-entropy --epochs 1 --batch 100 -q --checkpoint pipe -o no.onnx > log 2>&1
+[ $? -eq 6 ] && [ -p pipe ] && grep -q 'RLX0106.*pipe' log || fail "a checkpoint to a pipe"
+
 # The same seed gives the same weights.
 for i in 1 2; do
   "$RLXC" train digits/mlp.json --data digits/x.npy --labels digits/y.npy --loss cross-entropy --epochs 1 --batch 100 --threads 1 -q -o same$i.onnx > log 2>&1 ||
