@@ -60,5 +60,5 @@ TEST_CASE("sizes of bytes have units") {
                                                                    {"", {}},          {"1KB", 1024},
                                                                    {"1KBB", {}},      {"99999999T", {}},
                                                                    {"nan", {}}};
-  for (const auto& [text, bytes] : cases) CHECK_MESSAGE(parse_bytes(text) == bytes, text);
+  for (const auto& c : cases) CHECK_MESSAGE(parse_bytes(c.first) == c.second, c.first);
 }

@@ -32,8 +32,8 @@ class EmulatedRunner : public KernelRunner {
     if (!emitted) return false;
     package_ = std::move(emitted->program);
     folder_ = std::make_unique<target::WorkFolder>(options_.folder);
-    at_ = folder_->path();
     std::error_code error;
+    if (!folder_->path().empty()) at_ = fs::absolute(folder_->path(), error);
     if (!at_.empty()) fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) {
       d.error(Code::NotWritable, "can't make a folder for the sources");
@@ -55,8 +55,7 @@ class EmulatedRunner : public KernelRunner {
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
     auto call = bind_call(*package_, inputs, d);
     if (!call) return std::nullopt;
-    std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
-    for (std::string& word : runner()) command.push_back(std::move(word));
+    std::vector<std::string> command = in_folder(runner());
     if (how() != HostRun::How::Native) command.push_back(".");
     else if (!options_.model_folder.empty()) command.insert(command.end(), {"-m", options_.model_folder});
     for (size_t i = 0; i < call->sizes.size(); ++i)
@@ -96,6 +95,13 @@ class EmulatedRunner : public KernelRunner {
     if (run.how != HostRun::How::Script) return {"./run"};
     const char* named = run.script_named.empty() ? nullptr : std::getenv(std::string(run.script_named).c_str());
     return {std::string(run.interpreter), named && *named ? named : std::string(run.script)};
+  }
+
+  // Returns the command, run in the folder of the package.
+  std::vector<std::string> in_folder(const std::vector<std::string>& command) const {
+    std::vector<std::string> words = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
   }
 
   // Processes of one machine exchange data through shared memory, by copies: others need rights that containers lack.
@@ -138,13 +144,14 @@ class EmulatedRunner : public KernelRunner {
       command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
       if (!tool(command, d)) return false;
     }
-    return tool(
-        {"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
+    // The host is the same for all packages: a compiler cache on PATH has it if no path names the folder.
+    return tool({"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-c", "main.cpp", "-o", "main.o"}, d) &&
+           tool({"g++", "main.o", "-ldl", "-o", "run"}, d);
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {
     std::string log;
-    return (target::run_command(command, (at_ / "log").string(), &log) && log.empty()) || failed(command[0], log, d);
+    return (target::run_command(in_folder(command), (at_ / "log").string(), &log) && log.empty()) || failed(command[0], log, d);
   }
   bool failed(const std::string& command, const std::string& log, Diagnostics& d) {
     d.error(Code::ToolFailed, command + ": " + log.substr(0, 8000), place());

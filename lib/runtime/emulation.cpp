@@ -4,6 +4,7 @@ namespace rlxc::target {
 namespace {
 
 constexpr std::string_view kFibers = R"(#pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -28,7 +29,7 @@ struct Any {
 };
 
 struct Thread {
-  ucontext_t context;
+  jmp_buf context;
   std::vector<char> stack;
   uint3 index;
   bool done;
@@ -36,20 +37,39 @@ struct Thread {
 };
 
 std::vector<Thread> threads;
-ucontext_t scheduler;
+jmp_buf scheduler;
 size_t current;
 uint3 group;
 void (*body)();
 void* const* buffers;
 const int64_t* symbols;
 
-inline void thread_main() {
-  body();
-  threads[current].done = true;
-  swapcontext(&threads[current].context, &scheduler);
+// swapcontext would ask the system for the signal mask at each switch.
+inline void jump(jmp_buf& from, jmp_buf& to) {
+  if (_setjmp(from) == 0) _longjmp(to, 1);
 }
 
-inline void barrier() { swapcontext(&threads[current].context, &scheduler); }
+inline void barrier() { jump(threads[current].context, scheduler); }
+
+// A fiber serves all launches, with a stop before each.
+inline void thread_main() {
+  for (;;) {
+    barrier();
+    body();
+    threads[current].done = true;
+  }
+}
+
+inline void start(Thread& t) {
+  t.stack.resize(1 << 16);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = t.stack.data();
+  context.uc_stack.ss_size = t.stack.size();
+  context.uc_link = nullptr;
+  makecontext(&context, thread_main, 0);
+  if (_setjmp(scheduler) == 0) setcontext(&context);
+}
 
 template <class T>
 T shuffle_xor(T value, unsigned mask) {
@@ -64,24 +84,20 @@ T shuffle_xor(T value, unsigned mask) {
 inline void run(const int64_t* grid, const int64_t* extents, void (*f)()) {
   size_t n = static_cast<size_t>(extents[0] * extents[1] * extents[2]);
   body = f;
-  threads.resize(n);
+  for (current = threads.size(); current < n; ++current) {
+    threads.emplace_back();
+    start(threads.back());
+  }
   for (int64_t g = 0; g < grid[0] * grid[1] * grid[2]; ++g) {
     group = {unsigned(g % grid[0]), unsigned(g / grid[0] % grid[1]), unsigned(g / (grid[0] * grid[1]))};
     for (size_t i = 0; i < n; ++i) {
-      Thread& l = threads[i];
-      l.stack.resize(1 << 16);
-      l.done = false;
-      l.index = {unsigned(i % extents[0]), unsigned(i / extents[0] % extents[1]), unsigned(i / (extents[0] * extents[1]))};
-      getcontext(&l.context);
-      l.context.uc_stack.ss_sp = l.stack.data();
-      l.context.uc_stack.ss_size = l.stack.size();
-      l.context.uc_link = nullptr;
-      makecontext(&l.context, thread_main, 0);
+      threads[i].done = false;
+      threads[i].index = {unsigned(i % extents[0]), unsigned(i / extents[0] % extents[1]), unsigned(i / (extents[0] * extents[1]))};
     }
     for (size_t done = 0; done < n;) {
       done = 0;
       for (current = 0; current < n; ++current) {
-        swapcontext(&scheduler, &threads[current].context);
+        jump(scheduler, threads[current].context);
         done += threads[current].done;
       }
       if (done != 0 && done != n) {

@@ -135,7 +135,14 @@ bool LoadedTrainer::loss(std::span<const void* const> inputs, std::span<void* co
 
 bool LoadedTrainer::save(const std::string& path, Diagnostics& d) {
   const TemporaryFile beside(path + ".tmp-" + std::to_string(::getpid()));  // the name that the package gives it
-  return good(api_->save(trainer_, path.c_str()), path, d);
+  std::error_code unknown;
+  std::string reason;
+  // The package renames its file, which would replace a device.
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
+    reason = "it is no regular file";
+  else if (const int error = api_->save(trainer_, path.c_str())) reason = api_->strerror(error);
+  if (!reason.empty()) d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
+  return reason.empty();
 }
 bool LoadedTrainer::load(const std::string& path, Diagnostics& d) { return good(api_->load(trainer_, path.c_str()), path, d); }
 

@@ -202,7 +202,7 @@ TEST_CASE("shardings that cannot be are errors that name the flag or the value")
                                                        {"w1=model:0,model:1", "twice"},
                                                        {"(((=model:0", "no value of the model"}};
   for (const auto& [rule, why] : cases) {
-    const Partitioned p(kMlp, [&](PassOptions& o) {
+    const Partitioned p(kMlp, [&rule = rule](PassOptions& o) {
       o.mesh = "model=4";
       o.shards = {rule};
     });

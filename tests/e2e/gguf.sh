@@ -2,7 +2,6 @@
 # GGUF files of each architecture: the reference evaluator and kernels agree with NumPy, without and with a past; every block format
 # is among the weights; the metadata go with the package; a damaged file is refused.
 set -uo pipefail
-export PATH=/usr/bin:$PATH
 python3 -c 'import numpy' 2>"$TMPDIR/log" || { echo "needs NumPy for $(command -v python3)"; exit 77; }
 fail() { echo "$1"; cat "$TMPDIR/log"; exit 1; }
 python3 tests/support/python/gguf_models.py "$TMPDIR" >"$TMPDIR/log" 2>&1 || fail "the generator"

@@ -3,7 +3,6 @@
 # by its own tool, and packages compute what the model says. Graph names that packages use themselves are no fault either.
 set -uo pipefail
 export PYTHONPATH=$PWD/tests/support/python PYTHONDONTWRITEBYTECODE=1 RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py
-export PATH=/usr/bin:$PATH
 fails=0
 fail() { echo "FAIL $*"; fails=1; }
 mkdir "$TMPDIR/models" "$TMPDIR/out"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What is too much work ends with exit code 7 and names the limit, the node, and the flag that raises it.
 set -uo pipefail
-export PYTHONPATH=$PWD/tests/support/python PYTHONDONTWRITEBYTECODE=1 PATH=/usr/bin:$PATH
+export PYTHONPATH=$PWD/tests/support/python PYTHONDONTWRITEBYTECODE=1
 fails=0
 python3 tests/support/python/endless_models.py "$TMPDIR" || exit 1
 stops() { # words of the message, command...: within 60 seconds

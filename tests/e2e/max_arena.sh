@@ -1,7 +1,6 @@
 #!/bin/bash
 # Gradients that compute values again for a smaller arena give the same results as those that keep them.
 set -eu
-export PATH=/usr/bin:$PATH
 models=${RLXC_TEST_MODELS:-}
 fail() { echo "$1"; exit 1; }
 arena() { grep -o '"arena_bytes": [0-9]*' "$1/plan.json" | head -1 | grep -o '[0-9]*$'; }

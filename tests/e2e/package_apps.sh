@@ -4,7 +4,7 @@
 set -uo pipefail
 root=$PWD fails=0
 fail() { echo "FAIL $*"; head -20 "$TMPDIR/log" 2> /dev/null; fails=1; }
-export PATH=/usr/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1
 cd "$TMPDIR" || exit 1
 "$RLXC" compile "$root/examples/bert.onnx" --embed-weights --emit kernels -q -o bert || exit 1
 "$RLXC" compile "$root/examples/mlp.json" --emit kernels --target cpu -q -o mlp || exit 1

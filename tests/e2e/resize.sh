@@ -2,7 +2,7 @@
 # Resize from and to data-dependent dims, by each mode and coordinate rule, on targets with code of their own for it: kernels
 # that compute with f64 and without, and MLX.
 set -uo pipefail
-export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
+export PYTHONPATH=$PWD/tests/support/python
 number=0 results=""
 resize() {  # attributes
   number=$((number + 1)) results+="${results:+, }%$number \"$*\""

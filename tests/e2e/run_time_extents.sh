@@ -3,7 +3,7 @@
 # what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes selections,
 # loops whose iterations, carried shape and rows follow from the data, and rows of odd numbers of bytes.
 set -euo pipefail
-export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH  # the python3 that has NumPy
+export PYTHONPATH=$PWD/tests/support/python
 cd "$TMPDIR"
 export ASAN_OPTIONS=detect_leaks=0
 cat >select.rlx <<'IR'

@@ -3,7 +3,7 @@
 # tests/support, and on wgpu where RLXC_WEBGPU names its module; or on the targets of RLXC_TEST_TARGETS (minutes each).
 set -uo pipefail
 [ -n "${RLXC_TEST_MODELS:-}" ] || { echo "RLXC_TEST_MODELS is not set"; exit 77; }
-export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
+export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python
 fails=0
 for target in ${RLXC_TEST_TARGETS:-mlx tpu ${RLXC_WEBGPU:+wgpu}}; do
   passed=0 unsupported=0

@@ -3,7 +3,7 @@
 # sources run on the CPU, mlx and tpu by the NumPy stand-ins of tests/support, wgpu on Dawn where RLXC_WEBGPU names its module.
 # One package of a model with symbolic sizes runs at several of them; products in mixed precision go through matrix units.
 set -uo pipefail
-export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
+export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python
 fails=0
 for target in metal cuda rocm mlx tpu ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run examples/bert.onnx --data examples/bert_data --target $target --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||

@@ -1,7 +1,6 @@
 #!/bin/bash
 # The commands of docs/training.md, in order; what they write; and checkpoints: whole whenever the program is killed, refused if damaged.
 set -u
-export PATH=/usr/bin:$PATH
 python3 -c 'import numpy' 2> /dev/null || { echo "python3-numpy is not installed"; exit 77; }
 root=$PWD fails=0
 fail() { echo "FAIL $*"; head -20 "$TMPDIR/log" 2> /dev/null; fails=1; }
@@ -31,6 +30,11 @@ grep -q "no checkpoint of this program" log || fail "the error of a foreign chec
   --loss cross-entropy --optimizer adamw --lr 0 --resume digits/cnn.safetensors --epochs 1 --batch 500 --history cnn.json -o again.onnx > log 2>&1 ||
   fail "a resumed run"
 python3 -c 'import json; e = json.load(open("cnn.json"))["epochs"][0]; assert e["accuracy"] >= 0.97, e' || fail "accuracy of the CNN"
+
+# A checkpoint does not take the place of a device or a pipe.
+mkfifo pipe
+"$RLXC" train digits/mlp.json --data digits/x.npy --labels digits/y.npy --loss cross-entropy --epochs 1 --batch 100 -q --checkpoint pipe -o no.onnx > log 2>&1
+[ $? -eq 6 ] && [ -p pipe ] && grep -q 'RLX0106.*pipe' log || fail "a checkpoint to a pipe"
 
 # The same seed gives the same weights.
 for i in 1 2; do

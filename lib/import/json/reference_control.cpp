@@ -201,8 +201,10 @@ ValueId scan_backward_result(Node& n, size_t result) {
     if (trajectory) gradient = body.add(gradient, slices.back());
     auto out = read_reference_inline(n, "body_vjp", body, {{slices.begin(), slices.begin() + 1 + xs}, {{"d_output", gradient}}});
     if (n.good && out.size() != static_cast<size_t>(1 + xs)) n.fail(Code::BadArity, "the body needs a gradient for each input");
-    if (!n.good) return std::vector<ValueId>();
-    return result > 0 ? std::vector{out[0], out[result]} : std::vector{out[0]};
+    std::vector<ValueId> results;
+    if (n.good) results.push_back(out[0]);
+    if (n.good && result > 0) results.push_back(out[result]);
+    return results;
   });
   return made.valid() ? b.graph().result(made, result > 0) : ValueId();
 }

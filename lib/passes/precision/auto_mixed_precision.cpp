@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 #include <unordered_map>
 
 #include "analysis/phases.h"
@@ -171,7 +170,8 @@ class Rewriter {
   void mark_exact() {
     std::vector<NodeId> order;
     for (NodeId n : graph_.nodes()) order.push_back(n);
-    for (NodeId n : order | std::views::reverse) {
+    std::ranges::reverse(order);
+    for (NodeId n : order) {
       if (has_trait(graph_.op(n), kLeaf)) continue;
       const bool passes = exact_[n.raw] && precision_rule(graph_.op(n)).cls != PrecisionClass::Contraction;
       if (!passes && !decides(n)) continue;
