@@ -40,8 +40,9 @@ ExitCode simplify_command(const CompileOptions& o, Terminal t) {
   constexpr std::array<std::string_view, 6> kPasses{
       "dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination",
       "dead_code_elimination"};
-  if (!model || !lower_to_tensors(*model->module, o, d) || !run_named_passes(*model->module, kPasses, o, d))
-    return print_diagnostics(d, t);
+  if (!model || !lower_to_tensors(*model->module, o, d)) return print_diagnostics(d, t);
+  expand_for_onnx(*model->module, o);
+  if (!run_named_passes(*model->module, kPasses, o, d)) return print_diagnostics(d, t);
   if (write_onnx(*model->module, o, d) && !o.quiet) {
     clear_progress_line();
     std::cerr << nodes_before << " nodes -> " << live_nodes(*model->module) << " nodes -> " << ForeignText(o.output).line()

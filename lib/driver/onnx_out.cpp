@@ -31,6 +31,23 @@ uint64_t weight_bytes(const Module& m) {
   return total;
 }
 
+// Again and again: expansions never lead back to their own kind.
+void expand_within(Module& m, GraphId first, const onnx_export::OperatorSet& operators) {
+  std::vector<GraphId> graphs{first};
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    Graph& g = m.graph(graphs[i]);
+    for (bool more = true; more;) {
+      more = false;
+      for (NodeId n : g.nodes()) {
+        const bool exportable = onnx_export::is_exportable(g, n, operators);
+        const legalise::Decomposition expand = exportable ? nullptr : legalise::decomposition(g.op(n));
+        more |= expand && legalise::expand_node(g, n, expand);
+      }
+    }
+    for (NodeId n : g.nodes()) graphs.insert(graphs.end(), g.bodies(n).begin(), g.bodies(n).end());
+  }
+}
+
 // Gives each node without an operator a graph of nodes that have one.
 class Bodies {
  public:
@@ -81,25 +98,9 @@ class Bodies {
     std::vector<ValueId> results;
     for (size_t r = 0; r < g.result_count(whole); ++r) results.push_back(g.result(whole, r));
     g.set_outputs(results);
-    expand_within(g.id());
+    expand_within(m_, g.id(), options_->operators);
     erase_all_dead(g);
     return g.id();
-  }
-
-  // Again and again: expansions never lead back to their own kind.
-  void expand_within(GraphId first) {
-    std::vector<GraphId> graphs{first};
-    for (size_t i = 0; i < graphs.size(); ++i) {
-      Graph& g = m_.graph(graphs[i]);
-      for (bool more = true; more;) {
-        more = false;
-        for (NodeId n : g.nodes()) {
-          const legalise::Decomposition expand = is_exportable(g, n) ? nullptr : legalise::decomposition(g.op(n));
-          more |= expand && legalise::expand_node(g, n, expand);
-        }
-      }
-      for (NodeId n : g.nodes()) graphs.insert(graphs.end(), g.bodies(n).begin(), g.bodies(n).end());
-    }
   }
 
   static void erase_all_dead(Graph& g) {
@@ -141,10 +142,12 @@ class Bodies {
   std::map<OpKind, size_t> numbers_;
 };
 
+onnx_export::OperatorSet operators_of(const CompileOptions& o) { return {o.opset, o.dialect == "ort"}; }
+
 ExportOptions export_options(const Module& m, const std::string& path, const CompileOptions& o) {
   using Weights = ExportOptions::Weights;
   ExportOptions options;
-  options.operators = {o.opset, o.dialect == "ort"};
+  options.operators = operators_of(o);
   options.producer_version = std::string(version());
   const bool beside = path != "-" && fs::absolute(path).parent_path() == fs::absolute(o.input).parent_path();
   options.read_from = fs::path(o.input).filename().string();
@@ -170,6 +173,8 @@ std::optional<OnnxFile> onnx_model(Module& m, const std::string& path, Fused fus
   if (!out.data.empty()) out.data_name = options.data_file;
   return out;
 }
+
+void expand_for_onnx(Module& m, const CompileOptions& o) { expand_within(m, m.main().id(), operators_of(o)); }
 
 void write_external_data(const OnnxFile& model, OutputFile& f) {
   uint64_t at = 0;

@@ -24,6 +24,9 @@ struct OnnxFile {
 enum class Fused : uint8_t { Functions, InPlace };
 std::optional<OnnxFile> onnx_model(Module&, const std::string& path, Fused, const CompileOptions&, Diagnostics&);
 
+// Replaces nodes that have no operator by simpler ones, so that passes simplify these, too. O(nodes).
+void expand_for_onnx(Module&, const CompileOptions&);
+
 // Writes it there.
 bool write_onnx(Module&, const CompileOptions&, Diagnostics&);
 // Writes the bytes of OnnxFile::data.

@@ -49,33 +49,25 @@ Term along(Term v, int64_t axis, Term x) {
 namespace {
 
 // One spatial axis of the convolution that gives the gradient of a convolution's input. Element `step * q + r` of the gradient is
-// element q of phase r, and phase r sums dy[q + ahead - u] * w[step * u + r - front] over u.
+// element q of phase r, and phase r sums dy[q + ahead - spread * u] * w[step * u + r - front] over u.
 struct BackAxis {
   int64_t step = 1, phases = 1, front = 0, taps = 1, spread = 1, before = 0, after = 0;
   Dim quotients;
 };
 
-// Nullopt where the sizes are not known, or dy would have to be cut.
+// Nullopt where the sizes are not known, strides meet dilations, or dy would have to be cut.
 std::optional<BackAxis> back_axis(DimTable& t, const ConvAttrs& a, size_t i, Dim kernel, Dim in, Dim out) {
-  BackAxis x;
   const auto size = t.constant_value(kernel);
-  if (!size || *size < 1 || a.strides[i] < 1) return std::nullopt;
-  const int64_t pad = a.pads_begin[i];
-  if (a.strides[i] == 1) {
-    x.taps = *size;
-    x.spread = a.dilations[i];
-    x.quotients = in;
-    x.before = (x.taps - 1) * x.spread - pad;
-  } else {
-    if (a.dilations[i] != 1 && *size != 1) return std::nullopt;
-    x.step = a.strides[i];
-    const int64_t ahead = (pad + x.step - 1) / x.step;
-    x.front = ahead * x.step - pad;
-    x.phases = std::min(x.step, x.front + *size);
-    x.taps = (x.front + *size + x.step - 1) / x.step;
-    x.quotients = t.floor_div(t.add(in, Dim(x.step - 1)), Dim(x.step));
-    x.before = x.taps - 1 - ahead;
-  }
+  if (!size || *size < 1 || a.strides[i] < 1 || (a.strides[i] > 1 && a.dilations[i] > 1 && *size > 1)) return std::nullopt;
+  BackAxis x;
+  x.step = a.strides[i];
+  x.spread = x.step == 1 ? a.dilations[i] : 1;
+  const int64_t ahead = (a.pads_begin[i] + x.step - 1) / x.step;
+  x.front = ahead * x.step - a.pads_begin[i];
+  x.phases = std::min(x.step, x.front + *size);
+  x.taps = (x.front + *size + x.step - 1) / x.step;
+  x.quotients = t.ceil_div(in, Dim(x.step));
+  x.before = (x.taps - 1) * x.spread - ahead;
   const auto longer = t.constant_value(t.sub(x.quotients, out));
   if (!longer) return std::nullopt;
   x.after = *longer - x.before + (x.taps - 1) * x.spread;
@@ -106,7 +98,7 @@ Term input_gradient_by_conv(Term dy, Term w, const ConvAttrs& a, const std::vect
   bool pads = false;
   for (size_t i = 0; i < spatial; ++i) {
     const BackAxis& x = axes[i];
-    const int64_t size = x.step == 1 ? x.taps : x.taps * x.step, own = kernel[i + 2].size();
+    const int64_t size = x.taps * x.step, own = kernel[i + 2].size();
     pad.before[i + 2] = Dim(x.front);
     pad.after[i + 2] = Dim(size - own - x.front);
     pads = pads || size != own;

@@ -4,13 +4,12 @@
 set -eu
 models=${RLXC_TEST_MODELS:-}
 fail() { echo "$1"; exit 1; }
-nodes() { "$RLXC" inspect "$1" --stage hir | grep -c ' = '; }
 check() { # MODEL DATA NAME
   local out="$TMPDIR/$3.onnx"
   "$RLXC" simplify "$1" -o "$out" || fail "simplify of $1"
   "$RLXC" run "$out" --data "$2" --engine reference > "$TMPDIR/run" || fail "$1 differs: $(cat "$TMPDIR/run")"
-  "$RLXC" simplify "$out" -o "$TMPDIR/again.onnx" && "$RLXC" simplify "$TMPDIR/again.onnx" -o "$TMPDIR/twice.onnx"
-  [ "$(nodes "$TMPDIR/again.onnx")" = "$(nodes "$TMPDIR/twice.onnx")" ] || fail "$1: a second simplification changes it"
+  "$RLXC" simplify "$out" -o "$TMPDIR/again.onnx"
+  cmp "$out" "$TMPDIR/again.onnx" || fail "$1: a second simplification changes it"
   pairs+=("$out" "$2")
 }
 after_passes() { # MODEL DATA NAME, then options of compile

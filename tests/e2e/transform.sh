@@ -27,3 +27,8 @@ grep -q 'vmap x size 8' "$TMPDIR/said" || fail "what was done is not said"
 ! "$RLXC" compile $mlp --grad z -q -o "$TMPDIR/no" 2> "$TMPDIR/error" || fail "an unknown name passes"
 grep -q 'RLX0210.*"z"' "$TMPDIR/error" || fail "$(cat "$TMPDIR/error")"
 ! "$RLXC" compile $mlp --hvp -q -o "$TMPDIR/no" 2> "$TMPDIR/error" || fail "hvp of nothing passes"
+
+# Second derivatives of a potential agree with differences.
+if /usr/bin/python3 -c 'import numpy' 2> /dev/null; then
+  RLXC=$RLXC /usr/bin/python3 examples/physics/force_matching.py "$TMPDIR/physics" > "$TMPDIR/said" 2>&1 || fail "$(cat "$TMPDIR/said")"
+fi

@@ -52,6 +52,8 @@ bool reshape(const Site& s) {
     const NarrowAttrs& a = s.g.attrs<NarrowAttrs>(from);
     return s.be("Gather", {s.w.name_of(s.g, s.g.operand(from, 0)), s.w.size(a.start)}, axis_of(a.axis));
   }
+  if (s.g.op(from) == OpKind::Fft && reshape_of_real_part(s.g, from) == s.n)
+    return s.be("Gather", {s.in(0), s.w.scalar(DType::I64, 0)}, axis_of(s.rank(0) - 1));
   return s.be("Reshape", {s.in(0), s.w.sizes(s.attrs<DimsAttrs>().dims)}, allow_zero(s, true));
 }
 // Before allowzero, a 0 stands for the operand's dim at the same axis.
@@ -94,8 +96,9 @@ bool slice(const Site& s) {
   const Dim end = t.add(a.start, t.mul(a.len, t.constant(a.step)));
   const auto known = t.constant_value(end);
   if (a.step < 0 && !known) return false;
+  const std::string x = s.in(0), first = s.w.sizes(std::array{a.start});
   const std::string last = known && *known < 0 ? s.w.ints({std::numeric_limits<int64_t>::min()}) : s.w.sizes(std::array{end});
-  return s.be("Slice", {s.in(0), s.w.sizes(std::array{a.start}), last, s.w.ints({a.axis}), s.w.ints({a.step})});
+  return s.be("Slice", {x, first, last, s.w.ints({a.axis}), s.w.ints({a.step})});
 }
 bool reverse(const Site& s) {
   const std::vector<int64_t> axes = s.attrs<AxesAttrs>().axes;
@@ -122,8 +125,7 @@ bool pad(const Site& s) {
   const PadAttrs& a = s.attrs<PadAttrs>();
   std::vector<Dim> all = a.before;
   all.insert(all.end(), a.after.begin(), a.after.end());
-  const std::string fill = s.has(1) ? s.w.node("Reshape", {s.in(1), s.w.ints({})}) : std::string();
-  return s.be("Pad", {s.in(0), s.w.sizes(all), fill},
+  return s.be("Pad", {s.in(0), s.w.sizes(all), s.has(1) ? s.scalar(1) : std::string()},
               Attributes().string("mode", enum_names(a.mode)[static_cast<size_t>(a.mode)]));
 }
 bool trilu(const Site& s) {
@@ -133,14 +135,20 @@ bool trilu(const Site& s) {
 }
 bool range(const Site& s) {
   const std::string count = s.w.size(s.attrs<DimsAttrs>().dims[0]);
-  const std::string at = s.w.node("Range", {s.w.scalar(DType::I64, 0), count, s.w.scalar(DType::I64, 1)});
-  const std::string own =
-      s.dtype(0) == DType::I64 ? at : s.w.node("Cast", {at}, Attributes().integer("to", onnx_dtype(s.dtype(0))));
-  return s.be("Add", {s.w.node("Mul", {own, s.in(1)}), s.in(0)});
+  const bool casts = s.dtype(0) != DType::I64, scales = !s.is_number(1, 1), moves = !s.is_number(0, 0);
+  std::string v;
+  const auto add = [&](bool last, std::string_view op, const Names& in, const Attributes& a = {}) {
+    if (last) s.be(op, in, a);
+    else v = s.w.node(op, in, a);
+  };
+  add(!casts && !scales && !moves, "Range", {s.w.scalar(DType::I64, 0), count, s.w.scalar(DType::I64, 1)});
+  if (casts) add(!scales && !moves, "Cast", {v}, Attributes().integer("to", onnx_dtype(s.dtype(0))));
+  if (scales) add(!moves, "Mul", {v, s.in(1)});
+  if (moves) add(true, "Add", {v, s.in(0)});
+  return true;
 }
 bool iota(const Site& s) {
-  const std::string n =
-      s.w.node("Cast", {s.w.node("Reshape", {s.in(0), s.w.ints({})})}, Attributes().integer("to", onnx_dtype(DType::I64)));
+  const std::string n = s.w.node("Cast", {s.scalar(0)}, Attributes().integer("to", onnx_dtype(DType::I64)));
   return s.be("Range", {s.w.scalar(DType::I64, 0), n, s.w.scalar(DType::I64, 1)});
 }
 bool one_hot(const Site& s) {
@@ -239,8 +247,8 @@ bool loop(const Site& s) {
   const Names all = captured(s, 0, s.g.operands(s.n).size());
   Attributes a;
   a.graph("body", s.w.body(s.g.bodies(s.n)[0], all, 0, 2 + carries));
-  const auto scalar = [&](const std::string& v) { return v.empty() ? v : s.w.node("Reshape", {v, s.w.ints({})}); };
-  Names in{scalar(all[0]), all.size() > 1 ? scalar(all[1]) : ""};
+  const auto scalar = [&](size_t i) { return i < all.size() && s.has(i) ? s.scalar(i) : std::string(); };
+  Names in{scalar(0), scalar(1)};
   in.insert(in.end(), all.begin() + 2, all.begin() + 2 + static_cast<std::ptrdiff_t>(carries));
   return s.be("Loop", in, a);
 }

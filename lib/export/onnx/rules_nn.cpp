@@ -164,22 +164,22 @@ int64_t fft_length(const Graph& g, NodeId n) {  // -1: not known
   const Dim length = f.length != Dim(0) ? f.length : g.dims(g.operand(n, 0))[static_cast<size_t>(f.axis)];
   return g.module().dims.constant_value(length).value_or(-1);
 }
-double inverse_factor(const Site& s) {
-  const auto n = static_cast<double>(fft_length(s.g, s.n));
-  return fft_factor(s.attrs<FftAttrs>().norm, n) * n;
+double inverse_factor(const Graph& g, NodeId fft) {
+  const auto n = static_cast<double>(fft_length(g, fft));
+  return fft_factor(g.attrs<FftAttrs>(fft).norm, n) * n;
 }
+bool is_mirrored(const FftAttrs& f) { return f.inverse && f.onesided; }
 // Half a spectrum with its mirror image, conjugated, behind it.
 std::string whole_spectrum(const Site& s) {
   const int64_t n = fft_length(s.g, s.n), half = n / 2 + 1, axis = s.attrs<FftAttrs>().axis;
-  const std::string at = s.w.ints({axis}), lower = s.w.node("Slice", {s.in(0), s.w.ints({0}), s.w.ints({half}), at});
-  const std::string upper = s.w.node("Slice", {s.in(0), s.w.ints({n - half}), s.w.ints({0}), at, s.w.ints({-1})});
-  const std::string sign = s.w.node("Cast", {s.w.ints({1, -1})}, Attributes().integer("to", onnx_dtype(s.dtype(0))));
+  const bool cuts = s.dims(0)[static_cast<size_t>(axis)] != Dim(half);
+  const std::string lower = cuts ? s.w.node("Slice", {s.in(0), s.w.ints({0}), s.w.ints({half}), s.w.ints({axis})}) : s.in(0);
+  const std::string upper = s.w.node("Slice", {s.in(0), s.w.ints({n - half}), s.w.ints({0}), s.w.ints({axis}), s.w.ints({-1})});
+  std::vector<std::byte> signs;
+  for (double sign : {1.0, -1.0}) std::ranges::copy(element_bytes(s.dtype(0), sign), std::back_inserter(signs));
+  const std::string sign = s.w.constant(make_data(s.dtype(0), {2}, std::span<const std::byte>(signs)), "c");
   return s.w.node("Concat", {lower, s.w.node("Mul", {upper, sign})}, Attributes().integer("axis", axis));
 }
-std::string real_part(const Site& s, const std::string& v) {
-  return s.w.node("Slice", {v, s.w.ints({0}), s.w.ints({1}), s.w.ints({-1})});
-}
-
 // The forward transform of ONNX has no factor, the backward one 1/n.
 bool fft(const Site& s) {
   const FftAttrs& f = s.attrs<FftAttrs>();
@@ -188,12 +188,17 @@ bool fft(const Site& s) {
   const std::string axis = by_operand ? s.w.scalar(DType::I64, static_cast<double>(f.axis)) : std::string();
   Attributes a;
   if (!by_operand) a.integer("axis", f.axis);
-  const bool mirrored = f.inverse && f.onesided;
+  const bool mirrored = is_mirrored(f);
   a.integer("inverse", f.inverse).integer("onesided", f.onesided && !mirrored);
   const FftNorm own = f.inverse ? FftNorm::InverseN : FftNorm::None;
-  if (mirrored)
-    return s.be("Mul",
-                {real_part(s, s.w.node("DFT", {whole_spectrum(s), "", axis}, a)), s.w.scalar(s.dtype(0), inverse_factor(s))});
+  if (mirrored) {
+    const Names in{whole_spectrum(s), "", axis};
+    if (reshape_of_real_part(s.g, s.n).valid()) return s.be("DFT", in, a);  // which takes the real parts
+    const Names real{s.w.node("DFT", in, a), s.w.ints({0}), s.w.ints({1}), s.w.ints({-1})};
+    const double factor = inverse_factor(s.g, s.n);
+    if (factor == 1) return s.be("Slice", real);
+    return s.be("Mul", {s.w.node("Slice", real), s.w.scalar(s.dtype(0), factor)});
+  }
   if (f.norm == own) return s.be("DFT", {s.in(0), length, axis}, a);
   const auto count = static_cast<double>(fft_length(s.g, s.n));
   const double factor = fft_factor(f.norm, count) / fft_factor(own, count);
@@ -203,7 +208,7 @@ bool is_dft(const Graph& g, NodeId n, int64_t) {
   const FftAttrs& f = g.attrs<FftAttrs>(n);
   const int64_t length = fft_length(g, n);
   const auto given = g.module().dims.constant_value(g.dims(g.operand(n, 0))[static_cast<size_t>(f.axis)]);
-  if (f.inverse && f.onesided) return length > 0 && given.value_or(0) > length / 2;
+  if (is_mirrored(f)) return length > 0 && given.value_or(0) > length / 2;
   return length > 0 || f.norm == (f.inverse ? FftNorm::InverseN : FftNorm::None);
 }
 
@@ -227,6 +232,14 @@ bool is_group_norm(const Graph& g, NodeId n, int64_t opset) {
 }
 
 }  // namespace
+
+NodeId reshape_of_real_part(const Graph& g, NodeId fft) {
+  const NodeId user = g.only_user(g.result(fft));
+  if (!user.valid() || g.op(user) != OpKind::Reshape || !is_mirrored(g.attrs<FftAttrs>(fft)) || inverse_factor(g, fft) != 1)
+    return {};
+  const auto dims = g.dims(g.result(fft));
+  return std::ranges::equal(dims.first(dims.size() - 1), g.dims(g.result(user))) ? user : NodeId();
+}
 
 NodeId product_of_gemm(const Graph& g, NodeId add) {
   for (size_t k = 0; k < 2; ++k) {

@@ -6,6 +6,7 @@
 
 #include "export/onnx/export.h"
 #include "ir/dim_postfix.h"
+#include "ir/graphs.h"
 
 namespace rlxc::onnx_export {
 namespace {
@@ -68,6 +69,12 @@ Message Writer::tensor(const TensorData& d, const std::string& name) {
   return t;
 }
 
+bool Site::is_number(size_t i, double value) const {
+  const NodeId from = g.def(g.operand(n, i));
+  if (g.op(from) != OpKind::Constant) return false;
+  const TensorData& d = w.module().data[g.attrs<DataAttrs>(from).data];
+  return d.dtype != DType::String && d.elements() == 1 && element_as_double(d, 0) == value;
+}
 Names Site::all() const {
   Names out;
   for (size_t i = 0; i < g.operands(n).size(); ++i) out.push_back(in(i));
@@ -116,13 +123,30 @@ bool has_dtype(DType t, int64_t opset) {
 }
 
 std::string Writer::fresh(std::string_view stem) {
-  std::string name(stem.empty() ? "v" : stem);
-  if (used_.insert(name).second) return name;
+  const std::string name(stem.empty() ? "v" : stem);
+  const auto take = [&](const std::string& s) { return !reserved_.contains(s) && used_.insert(s).second; };
+  if (take(name)) return name;
   size_t& count = counters_[name];
-  for (;;) {
-    std::string numbered = name + "_" + std::to_string(++count);
-    if (used_.insert(numbered).second) return numbered;
-  }
+  for (;;)
+    if (std::string numbered = name + "_" + std::to_string(++count); take(numbered)) return numbered;
+}
+std::string Writer::claim(std::string_view name) {
+  std::string own(name);
+  return used_.insert(own).second ? own : fresh(name);
+}
+
+// Names that were given before are kept, and numbered ones go around them: a model that is written again stays the same.
+void Writer::reserve_names() {
+  for (GraphId id : graphs_in_use(module_))
+    for (const Graph& g = module_.graph(id); NodeId n : g.nodes()) {
+      if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
+      const Symbol name = g.value_name(g.result(n));
+      if (!name.valid()) continue;
+      reserved_.emplace(module_.bytes(name));
+      const DataId data = g.attrs<DataAttrs>(n).data;
+      if (g.op(n) != OpKind::Constant || !data.valid()) continue;
+      if (const std::string key = content_key(module_.data[data]); !key.empty()) own_names_.try_emplace(key, module_.bytes(name));
+    }
 }
 
 std::string Writer::name_of(const Graph& g, ValueId v) {
@@ -130,8 +154,28 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
   auto& names = top().names;
   if (const auto at = names.find(v.raw); at != names.end()) return at->second;
   // Names of values on the way depend on the order alone, so that a model that is written again stays the same.
-  const bool is_named = has_trait(g.op(g.def(v)), kLeaf) && g.value_name(v).valid();
-  return names[v.raw] = fresh(is_named ? module_.bytes(g.value_name(v)) : std::string_view());
+  const OpKind op = g.op(g.def(v));
+  std::string name;
+  if (op == OpKind::Param || op == OpKind::Constant) name = leaf(g, v);
+  else if (has_trait(op, kLeaf) && g.value_name(v).valid()) name = claim(module_.bytes(g.value_name(v)));
+  else name = fresh({});
+  return names[v.raw] = std::move(name);
+}
+
+std::string Writer::leaf(const Graph& g, ValueId v) {
+  const NodeId n = g.def(v);
+  const DataId data = g.attrs<DataAttrs>(n).data;
+  if (!data.valid()) {
+    diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
+    return fresh({});
+  }
+  const TensorData& contents = module_.data[data];
+  if (in_function_ || (g.op(n) == OpKind::Constant && !content_key(contents).empty())) return constant(contents, "c");
+  std::string& written = weights_[data.raw];
+  if (!written.empty()) return written;
+  written = g.value_name(v).valid() ? claim(module_.bytes(g.value_name(v))) : fresh("c");
+  scopes_.front().initializers.push_back(tensor(contents, written));
+  return written;
 }
 void Writer::set_name(const Graph&, ValueId v, std::string name) { top().names[v.raw] = std::move(name); }
 
@@ -141,7 +185,12 @@ void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, 
   while (count > 0 && in[count - 1].empty()) --count;
   for (size_t i = 0; i < count; ++i) n.bytes(1, in[i]);
   for (const std::string& s : results) n.bytes(2, s);
-  if (!node_name_.empty() && node_names_.emplace(node_name_).second) n.bytes(3, node_name_);  // unique, as ONNX Runtime wants
+  std::string name(node_name_);
+  if (name.empty() || !node_names_.insert(name).second) {  // unique, as ONNX Runtime wants
+    name = std::string(op) + "_" + results[0];
+    node_names_.insert(name);
+  }
+  n.bytes(3, name);
   n.bytes(4, op);
   for (const Message& each : a.all()) n.message(5, each);
   if (!domain.empty()) {
@@ -158,24 +207,31 @@ std::string Writer::node(std::string_view op, const Names& in, const Attributes&
   return result;
 }
 
+std::string Writer::content_key(const TensorData& d) const {
+  constexpr uint64_t kMostBytes = 256;
+  if (d.size_bytes() > kMostBytes || d.dtype == DType::String) return {};
+  std::string key(name(d.dtype));
+  for (int64_t n : d.dims) key += "," + std::to_string(n);
+  key += ":";
+  for (int64_t i = d.splat ? d.elements() : 1; i > 0; --i)
+    key.append(reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size());
+  return key;
+}
+
+Message Writer::constant_node(const TensorData& d, const std::string& result) {
+  Message n;
+  n.bytes(2, result).bytes(4, "Constant").message(5, Attributes().tensor("value", tensor(d, result)).all()[0]);
+  return n;
+}
+
 std::string Writer::constant(const TensorData& d, std::string_view stem) {
-  std::string key = std::string(name(d.dtype));
-  const bool small = !d.splat && d.size_bytes() <= 256 && d.dtype != DType::String;
-  if (small) {
-    for (int64_t n : d.dims) key += "," + std::to_string(n);
-    key += ":" + std::string(reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size());
-    if (const auto at = constants_.find(key); at != constants_.end()) return at->second;
-  }
-  const std::string made = fresh(stem);
-  Message value = tensor(d, made);
-  if (in_function_) {
-    Message n;
-    n.bytes(2, made).bytes(4, "Constant").message(5, Attributes().tensor("value", value).all()[0]);
-    scopes_.front().nodes.push_back(std::move(n));
-  } else {
-    scopes_.front().initializers.push_back(std::move(value));
-  }
-  if (small) constants_[key] = made;
+  const std::string key = content_key(d);
+  if (const auto at = constants_.find(key); at != constants_.end()) return at->second;
+  const auto own = own_names_.find(key);
+  const std::string made = own != own_names_.end() ? claim(own->second) : fresh(stem);
+  if (in_function_) scopes_.front().nodes.push_back(constant_node(d, made));
+  else scopes_.front().initializers.push_back(tensor(d, made));
+  if (!key.empty()) constants_[key] = made;
   return made;
 }
 std::string Writer::ints(const std::vector<int64_t>& v) {
@@ -250,12 +306,25 @@ std::string Writer::extent(const std::string& value, int64_t axis) {
   return node("Gather", {node("Shape", {value}), ints({axis})}, Attributes().integer("axis", 0));
 }
 
+namespace {
+
+// A constant, or a size that is recorded to equal one.
+std::optional<int64_t> known_size(const DimTable& dims, Dim d) {
+  if (const auto value = dims.constant_value(d)) return value;
+  for (const auto& [a, b] : dims.equalities())
+    if (a == d || b == d)
+      if (const auto value = dims.constant_value(a == d ? b : a)) return value;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
   const Type& t = g.type(v);
   Message shape;  // dim 1: dim_value 1, dim_param 2
   for (Dim d : t.dims) {
     Message dim;
-    if (const auto value = module_.dims.constant_value(d)) dim.integer(1, *value);
+    if (const auto value = known_size(module_.dims, d)) dim.integer(1, *value);
     else if (const auto symbol = symbol_name(module_.dims, d)) dim.bytes(2, *symbol);
     shape.message(1, dim);
   }
@@ -268,16 +337,7 @@ Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
 void Writer::graph_nodes(const Graph& g) {
   for (NodeId n : g.nodes()) {
     const OpKind op = g.op(n);
-    if (op == OpKind::Input) continue;
-    if (op == OpKind::Param || op == OpKind::Constant) {
-      const DataId data = g.attrs<DataAttrs>(n).data;
-      const ValueId v = g.result(n);
-      if (!data.valid()) diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
-      else if (in_function_ || (op == OpKind::Constant && !g.value_name(v).valid()))
-        set_name(g, v, constant(module_.data[data], "c"));
-      else scopes_.front().initializers.push_back(tensor(module_.data[data], name_of(g, v)));
-      continue;
-    }
+    if (has_trait(op, kLeaf)) continue;
     node_name_ = g.node_name(n).valid() ? module_.bytes(g.node_name(n)) : std::string_view();
     const auto body = options_.bodies.find({g.id(), n});
     const RuleEntry* rule = body == options_.bodies.end() ? find_rule(g, n, options_.operators) : nullptr;
@@ -368,9 +428,16 @@ Message Writer::function(const Body& b) {
 void Writer::outputs(const Graph& g, Message* to) {
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
+    const bool is_main = scopes_.size() == 1;
+    if (g.op(g.def(v)) == OpKind::Constant && !is_main) {  // within a body: the condition of a loop stays a known one
+      const Symbol own = g.value_name(v);
+      const std::string name = own.valid() ? claim(module_.bytes(own)) : fresh("out");
+      top().nodes.push_back(constant_node(module_.data[g.attrs<DataAttrs>(g.def(v)).data], name));
+      to->message(12, value_info(g, v, name));
+      continue;
+    }
     std::string name = name_of(g, v);
     const std::string_view own = g.output_name(i).valid() ? module_.bytes(g.output_name(i)) : std::string_view();
-    const bool is_main = scopes_.size() == 1;
     if (!is_main || name != own) {
       const std::string result = is_main && !own.empty() ? std::string(own) : fresh("out");
       name = node("Identity", {name}, {}, result);
@@ -385,7 +452,7 @@ Message Writer::body(GraphId id, std::span<const std::string> outer, size_t firs
   scopes_.emplace_back();
   top().graph = &g;
   Message out;  // node 1, name 2, input 11, output 12
-  out.bytes(2, fresh(g.name().bytes()));
+  out.bytes(2, fresh("body"));
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const ValueId v = g.result(g.inputs()[i]);
     const bool own = i >= first_input && i < last_input;
@@ -406,6 +473,7 @@ Message Writer::body(GraphId id, std::span<const std::string> outer, size_t firs
 std::optional<std::string> Writer::model() {
   const Graph& g = module_.main();
   const size_t errors = diagnostics_.errors();
+  reserve_names();
   scopes_.emplace_back();
   top().graph = &g;
   Message graph;  // node 1, name 2, initializer 5, input 11, output 12

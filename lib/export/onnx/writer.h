@@ -29,7 +29,7 @@ class Writer {
   // one, with the given results.
   std::string node(std::string_view op, const Names& in, const Attributes& = {}, std::string result = {});
   void node_of(std::string_view op, const Names& in, const Attributes&, const Names& results, std::string_view domain = {});
-  std::string fresh(std::string_view stem);  // a name that nothing has
+  std::string fresh(std::string_view stem);  // a name that nothing has, and no weight
 
   std::string constant(const TensorData&, std::string_view stem);
   std::string ints(const std::vector<int64_t>&);  // an i64 vector
@@ -60,8 +60,13 @@ class Writer {
   void graph_nodes(const Graph&);
   void node_by_body(const Graph&, NodeId, const Body&);
   Message function(const Body&);
+  void reserve_names();
+  std::string claim(std::string_view name);          // this name if nothing has it yet, else a fresh one
+  std::string leaf(const Graph&, ValueId);           // writes a weight or constant, where it is first read
+  std::string content_key(const TensorData&) const;  // of a small constant; empty for others
   Names graph_outputs(const Graph&);  // a name for each output of the graph, which is that of no other output and no input
   Message tensor(const TensorData&, const std::string& name);
+  Message constant_node(const TensorData&, const std::string& result);
   void outputs(const Graph&, Message*);
   Message value_info(const Graph&, ValueId, const std::string& name);
   std::string vector_of(Dim);  // one size as an i64 vector of one element
@@ -79,7 +84,7 @@ class Writer {
   std::vector<Scope> scopes_;
   std::string_view node_name_;  // of the node that is being written
   std::unordered_set<std::string> node_names_;
-  std::unordered_set<std::string> used_;
+  std::unordered_set<std::string> used_, reserved_;  // reserved: names of weights and constants, which keep them
   std::unordered_map<std::string, size_t> counters_;
   struct Place {
     std::string value;
@@ -88,6 +93,8 @@ class Writer {
   };
   std::map<std::string, std::vector<Place>, std::less<>> symbols_;  // where sizes can be read off
   std::map<std::string, std::string, std::less<>> constants_;       // of the main graph, by type and content
+  std::map<std::string, std::string, std::less<>> own_names_;       // of constants of the module, by type and content
+  std::unordered_map<uint32_t, std::string> weights_;               // written, by their data
 };
 
 // The node at hand.
@@ -113,6 +120,10 @@ struct Site {
   }
   int rank(size_t i) const { return g.rank(g.operand(n, i)); }
   DType dtype(size_t i) const { return g.dtype(g.operand(n, i)); }
+  // Whether the operand is a constant of one element, which is `value`.
+  bool is_number(size_t i, double value) const;
+  // An operand of one element as a scalar.
+  std::string scalar(size_t i) const { return rank(i) == 0 ? in(i) : w.node("Reshape", {in(i), w.ints({})}); }
   std::string out(size_t r = 0) const { return w.name_of(g, g.result(n, r)); }
   Names outs() const;
   // The operator that gives the results of the node.
@@ -144,6 +155,9 @@ struct RuleEntry {
 };
 // Null if the node has no operator.
 const RuleEntry* find_rule(const Graph&, NodeId, const OperatorSet&);
+// The reshape that drops the axis of which this transform, back to real numbers, leaves the real parts: together they are a
+// Gather.
+NodeId reshape_of_real_part(const Graph& g, NodeId fft);
 // The MatMul of two matrices that becomes one Gemm with this Add, which alone reads it; invalid if there is none.
 NodeId product_of_gemm(const Graph&, NodeId add);
 

@@ -108,6 +108,11 @@ void range_by_data(Op& op) {
   const DType t = op.dtype(0);
   std::array<ValueId, 3> v;
   for (size_t i = 0; i < 3; ++i) v[i] = op.has(i) ? op.b.reshape(op.in(i), {}) : op.b.scalar(t, 1);
+  const auto is = [&](size_t i, int64_t number) {
+    const auto known = op.has(i) ? op.find_known(i) : std::nullopt;
+    return known && known->v.size() == 1 && !known->v[0].is_real && known->v[0].num == Dim(number) && known->v[0].den == 1;
+  };
+  if (is_integer(t) && is(0, 0) && (!op.has(2) || is(2, 1))) return op.set(0, op.b.cast(iota(op, v[1]), t));
   const ValueId span = op.b.cast(op.b.sub(v[1], v[0]), DType::F64),
                 n = op.b.unary(OpKind::Ceil, op.b.div(span, op.b.cast(v[2], DType::F64)));
   op.set(0, op.b.add(v[0], op.b.mul(op.b.cast(iota(op, n), t), v[2])));
