@@ -7,6 +7,7 @@
 #include "driver/transform_stage.h"
 #include "eval/random.h"
 #include "ir/text.h"
+#include "support/onnx_model.h"
 #include "support/rule_samples.h"
 #include "support/temp_dir.h"
 
@@ -72,6 +73,49 @@ TEST_CASE("operators of opset 15") { check_every_kind({15, "onnx", Fused::Functi
 TEST_CASE("operators of opset 13") { check_every_kind({13, "onnx", Fused::InPlace}); }
 TEST_CASE("functions for what has no operator") { check_every_kind({21, "onnx", Fused::Functions}); }
 TEST_CASE("operators of com.microsoft") { check_every_kind({20, "ort", Fused::Functions}); }
+
+TEST_CASE("device configurations of nodes are read, and written again with the names of the written model") {
+  const auto part = [](std::string_view of, int64_t axis) {
+    const std::string group = field(3, field(1, -1) + field(2, 2) + field(2, 3));
+    return field(2, field(1, of) + field(2, 0) + field(2, -1) + group + field(4, field(1, axis) + field(2, field(3, 2))));
+  };
+  const auto devices = [](std::string_view specs, int64_t stage) {
+    return field(10, field(1, "tp") + std::string(specs) + field(3, stage));
+  };
+  OnnxModel source(21);
+  source.input("x", DType::F32, {2, 4}, some(8, 1));
+  source.input("w", DType::F32, {4, 6}, some(24, 2));
+  source.add(node("MatMul", {"x", "w"}, {"t"}) + field(3, "mm") + devices(part("w", -1) + part("t", 1), 0));
+  source.add(node("Relu", {"t"}, {"y"}) + field(3, "act") + devices(part("t", 1), 1));
+  source.output("y");
+  source.raw(field(26, field(1, "tp") + field(2, 4) + field(3, "g0") + field(3, "g1")));
+  const TempDir dir;
+  Diagnostics d;
+  auto m = source.load(d);
+  REQUIRE_MESSAGE(m, d.text());
+  const DeviceConfigurations before = m->devices;
+  REQUIRE(before.all == std::vector<DeviceConfiguration>{{"tp", 4, {"g0", "g1"}}});
+  REQUIRE(before.nodes.size() == 2);
+  CHECK(before.nodes.at("act") ==
+        std::vector<NodeDevices>{{"tp", 1, {{"t", {0, -1}, {{-1, {2, 3}}}, {{1, {{std::nullopt, "", 2}}}}}}}});
+  CHECK(before.nodes.at("mm")[0].tensors.size() == 2);
+
+  const auto again = through_onnx(*m, dir / "m.onnx", {}, Fused::InPlace, d);
+  REQUIRE_MESSAGE(again, d.text());
+  CHECK(d.text() == "");
+  DeviceConfigurations after = again->devices;
+  const std::string renamed = after.nodes.at("act")[0].tensors.at(0).tensor;
+  CHECK(renamed == after.nodes.at("mm")[0].tensors.at(1).tensor);
+  for (auto& [name, list] : after.nodes)
+    for (TensorSharding& t : list[0].tensors)
+      if (t.tensor == renamed) t.tensor = "t";
+  CHECK(after == before);
+
+  m = source.load(d);
+  m->main().set_node_name(m->main().def(m->main().outputs()[0]), {});
+  REQUIRE(through_onnx(*m, dir / "m.onnx", {}, Fused::InPlace, d));
+  CHECK(d.text().find("left out: the model that is written lacks \"act\"") != std::string::npos);
+}
 
 TEST_CASE("symbolic sizes are computed in the model, names stay, and control flow takes what it captures from outside") {
   const char* text =

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/attrs.h"
+#include "ir/devices.h"
 #include "ir/type.h"
 #include "support/foreign_text.h"
 #include "support/interner.h"
@@ -253,6 +254,7 @@ class Module {
   AttrTable attrs;
   DataTable data;
   Interner strings;
+  DeviceConfigurations devices;
 
   Graph& main() { return *graphs_[0]; }
   const Graph& main() const { return *graphs_[0]; }

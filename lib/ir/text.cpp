@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "ir/lir.h"
+#include "support/json_writer.h"
 #include "support/number.h"
 #include "support/text.h"
 
@@ -178,6 +179,12 @@ std::string print(const Module& m, const TextOptions& options) {
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
   std::string out = "module " + m.name.quoted() + " " + std::string(kStages[static_cast<size_t>(m.stage)]) + " {\n";
   for (const auto& [a, b] : m.dims.equalities()) out += "equal " + quote(m.dims.text(a)) + " " + quote(m.dims.text(b)) + "\n";
+  if (!m.devices.empty()) {
+    out += "devices ";
+    JsonWriter json(out);
+    write_json(m.devices, json);
+    json.finish();
+  }
   for (size_t i = 0; i < m.graph_count(); ++i) out += print(m.graph(GraphId(i)), options);
   return out + "}\n";
 }

@@ -1,6 +1,8 @@
 // The text form of modules, for dumps and pass tests. It prints and parses back.
 //
-//   module @name mir {
+//   module "name" mir {
+//   equal "batch" "2*n"
+//   devices {"configurations": [...], "nodes": [...]}
 //   graph @main {
 //     %0 = input "x" : f32[batch,4]
 //     %1 = constant {data = dense [0.5, 1]} : f32[2]

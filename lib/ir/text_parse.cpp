@@ -6,6 +6,7 @@
 
 #include "ir/text.h"
 #include "support/checked.h"
+#include "support/json_reader.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 
@@ -122,13 +123,24 @@ class TextParser {
         if (!quoted(&a) || !quoted(&b)) return false;
         const auto x = module_->dims.parse(a), y = module_->dims.parse(b);
         if (!x || !y || !module_->dims.assume_equal(*x, *y)) return fail("contradicting sizes");
+      } else if (what == "devices") {
+        if (!devices()) return false;
       } else if (what == "graph") {
         if (!graph(module_->graph(GraphId(index++)))) return false;
       } else {
-        return fail("expected 'graph', 'equal' or '}'");
+        return fail("expected 'graph', 'equal', 'devices' or '}'");
       }
     }
     return expect('}') && (index > 0 || fail("a module needs a graph"));
+  }
+
+  bool devices() {  // JSON up to the end of the line
+    const size_t end = std::min(s_.find('\n', at_), s_.size());
+    JsonReader r(s_.substr(at_, end - at_));
+    const bool good = read_json(r, &module_->devices) && r.finish();
+    if (good) at_ = end;
+    else at_ += r.error_at();
+    return good || fail(r.error());
   }
 
   bool number_graphs() {

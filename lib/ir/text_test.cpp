@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kText = R"(module "m" mir {
 equal "b" "batch"
+devices {"configurations": [{"name": "tp", "devices": 4, "device_names": ["g0", "g\u00011"]}], "nodes": [{"node": "mm/1", "configuration": "tp", "stage": 1, "tensors": [{"tensor": "w", "devices": [0, -1], "groups": [{"id": -1, "devices": [1, 2]}], "axes": [{"axis": -1, "parts": [{"shards": 2, "size": 8}, {"shards": 1, "size": "n"}, {"shards": 1}]}]}]}]}
 graph @main {
   %0 = input "x y" : f32[batch,4]
   %1 = param "w" : f32[4,8]

@@ -21,7 +21,7 @@ inline constexpr std::string_view kFormatVersion = "1.0";
 inline constexpr std::string_view kPlanVersion = "3.0";    // 3.0: types are objects; 2.1: at_sizes
 inline constexpr std::string_view kFusionVersion = "3.0";  // 3.0: formed and declined; 2.0: intermediate_values
 inline constexpr std::string_view kLirVersion = "2.0";     // 2.0: results and types are objects; 1.1: layouts of values
-inline constexpr std::string_view kGraphVersion = "2.0";   // 2.0: results, outputs and types are objects; 1.x is read
+inline constexpr std::string_view kGraphVersion = "2.1";   // 2.1: devices; 2.0: results and types are objects; 1.x is read
 
 // Writes the first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input,
 // target.

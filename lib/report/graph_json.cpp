@@ -44,6 +44,10 @@ void write_graph(const Module& m, JsonWriter& out, const ReportContext& context)
   out.key("module").string(m.name);
   out.key("stage").string(kStages[static_cast<size_t>(m.stage)]);
   terms.symbols();
+  if (!m.devices.empty()) {
+    out.key("devices");
+    write_json(m.devices, out);
+  }
   terms.constants();
   out.key("graphs").begin_array();
   for (size_t i = 0; i < m.graph_count(); ++i) write_one(m.graph(GraphId(i)), terms);

@@ -15,6 +15,7 @@ constexpr uint64_t kLargest = uint64_t{1900} << 20;  // of a protobuf message: 2
 constexpr uint64_t kSmall = 1024;                    // bytes of a weight that stays in the model
 
 // Versions of the format by that of the operators.
+constexpr int64_t kDevices = 11;  // the first with device configurations
 int64_t ir_version(int64_t opset) { return opset < 15 ? 7 : opset < 19 ? 8 : opset < 21 ? 9 : 10; }
 
 // dims 1, data_type 2, string_data 6, name 8, raw_data 9, external_data 13, data_location 14
@@ -23,6 +24,48 @@ Message tensor_head(const TensorData& d, const std::string& name) {
   for (int64_t n : d.dims) t.integer(1, n);
   t.integer(2, onnx_dtype(d.dtype)).bytes(8, name);
   return t;
+}
+
+Message sharding(const TensorSharding& t) {  // tensor_name 1, device 2, index_to_device_group_map 3, sharded_dim 4
+  Message out;
+  out.bytes(1, t.tensor);
+  for (int64_t d : t.devices) out.integer(2, d);
+  for (const auto& [id, devices] : t.groups) {  // key 1, value 2
+    Message group;
+    group.integer(1, id);
+    for (int64_t d : devices) group.integer(2, d);
+    out.message(3, group);
+  }
+  for (const ShardedAxis& a : t.axes) {  // axis 1, simple_sharding 2: dim_value 1, dim_param 2, num_shards 3
+    Message axis;
+    axis.integer(1, a.axis);
+    for (const ShardedAxis::Part& p : a.parts) {
+      Message part;
+      if (p.size) part.integer(1, *p.size);
+      else if (!p.symbol.empty()) part.bytes(2, p.symbol);
+      axis.message(2, part.integer(3, p.shards));
+    }
+    out.message(4, axis);
+  }
+  return out;
+}
+
+// configuration_id 1, sharding_spec 2, pipeline_stage 3; of one of the nodes that stand for the node
+Message node_devices(const NodeDevices& d, const Names& in, const Names& results) {
+  Message out;
+  out.bytes(1, d.configuration);
+  for (const TensorSharding& t : d.tensors)
+    if (std::ranges::find(in, t.tensor) != in.end() || std::ranges::find(results, t.tensor) != results.end())
+      out.message(2, sharding(t));
+  if (d.stage) out.integer(3, *d.stage);
+  return out;
+}
+
+Message device_configuration(const DeviceConfiguration& c) {  // name 1, num_devices 2, device 3
+  Message out;
+  out.bytes(1, c.name).integer(2, c.devices);
+  for (const std::string& name : c.device_names) out.bytes(3, name);
+  return out;
 }
 
 void add_contents(const TensorData& d, Message* t) {
@@ -193,6 +236,7 @@ void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, 
   n.bytes(3, name);
   n.bytes(4, op);
   for (const Message& each : a.all()) n.message(5, each);
+  for (const NodeDevices& d : devices_) n.message(10, node_devices(d, in, results));
   if (!domain.empty()) {
     n.bytes(7, domain);
     domains_.try_emplace(std::string(domain), 1);
@@ -335,10 +379,12 @@ Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
 }
 
 void Writer::graph_nodes(const Graph& g) {
+  const std::vector<NodeDevices> owner = devices_;  // of the node that these stand for
   for (NodeId n : g.nodes()) {
     const OpKind op = g.op(n);
     if (has_trait(op, kLeaf)) continue;
     node_name_ = g.node_name(n).valid() ? module_.bytes(g.node_name(n)) : std::string_view();
+    devices_ = node_name_.empty() ? owner : devices_of(g, n);
     const auto body = options_.bodies.find({g.id(), n});
     const RuleEntry* rule = body == options_.bodies.end() ? find_rule(g, n, options_.operators) : nullptr;
     if (body != options_.bodies.end()) {
@@ -351,6 +397,48 @@ void Writer::graph_nodes(const Graph& g) {
     for (size_t r = 0; r < g.result_count(n); ++r) note_sizes(g, g.result(n, r));
   }
   node_name_ = {};
+  devices_ = owner;
+}
+
+// The device configurations of the node, with the names of its values in the model that is written. Values that the node no
+// longer reads or gives are left out.
+std::vector<NodeDevices> Writer::devices_of(const Graph& g, NodeId n) {
+  const auto at = module_.devices.nodes.find(node_name_);
+  if (in_function_ || at == module_.devices.nodes.end()) return {};
+  std::map<std::string_view, std::string> names;
+  const auto add = [&](ValueId v) {
+    if (v.valid() && g.value_name(v).valid()) names.emplace(module_.bytes(g.value_name(v)), name_of(g, v));
+  };
+  for (ValueId v : g.operands(n)) add(v);
+  for (size_t r = 0; r < g.result_count(n); ++r) add(g.result(n, r));
+  std::vector<NodeDevices> out = at->second;
+  for (NodeDevices& d : out) {
+    std::erase_if(d.tensors, [&](const TensorSharding& t) { return !names.contains(t.tensor); });
+    for (TensorSharding& t : d.tensors) {
+      configured_.insert({at->first, t.tensor});
+      t.tensor = names.at(t.tensor);
+    }
+  }
+  configured_.insert({at->first, {}});
+  return out;
+}
+
+void Writer::warn_of_lost_devices() {
+  size_t lost = 0;
+  std::string first;
+  const auto look = [&](const std::string& node, const std::string& tensor) {
+    if (configured_.contains({node, tensor})) return;
+    if (++lost == 1) first = tensor.empty() ? node : tensor;
+  };
+  for (const auto& [node, list] : module_.devices.nodes) {
+    look(node, {});
+    for (const NodeDevices& d : list)
+      for (const TensorSharding& t : d.tensors) look(node, t.tensor);
+  }
+  if (lost > 0)
+    diagnostics_.warning(Code::BadSharding, "device configurations of " + std::to_string(lost) +
+                                                " nodes and values are left out: the model that is written lacks " +
+                                                ForeignText(first).quoted() + (lost > 1 ? " and others" : ""));
 }
 
 void Writer::node_by_body(const Graph& g, NodeId n, const Body& b) {
@@ -361,8 +449,10 @@ void Writer::node_by_body(const Graph& g, NodeId n, const Body& b) {
   const Graph& body = module_.graph(b.graph);
   if (!b.function.empty()) {
     const std::string_view owner = node_name_;
+    const std::vector<NodeDevices> devices = devices_;
     if (written_functions_.insert(b.graph.raw).second) functions_.push_back(function(b));
     node_name_ = owner;
+    devices_ = devices;
     return node_of(b.function, in, {}, outs, b.domain);
   }
   scopes_.emplace_back();
@@ -402,6 +492,7 @@ Message Writer::function(const Body& b) {
   auto symbols = std::exchange(symbols_, {});
   auto constants = std::exchange(constants_, {});
   in_function_ = true;
+  devices_ = {};
   scopes_.emplace_back();
   top().graph = &g;
   node_name_ = {};
@@ -505,11 +596,15 @@ std::optional<std::string> Writer::model() {
   }
   for (const Message& n : top().nodes) graph.message(1, n);
   for (const Message& t : top().initializers) graph.message(5, t);
-  Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8, functions 25
-  model.integer(1, ir_version(opset())).bytes(2, "rlxc").bytes(3, options_.producer_version);
+  warn_of_lost_devices();
+  Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8, functions 25, configuration 26
+  model.integer(1, std::max(ir_version(opset()), module_.devices.empty() ? 0 : kDevices))
+      .bytes(2, "rlxc")
+      .bytes(3, options_.producer_version);
   model.message(7, graph).message(8, Message().bytes(1, "").integer(2, opset()));
   for (const auto& [domain, version] : domains_) model.message(8, Message().bytes(1, domain).integer(2, version));
   for (const Message& f : functions_) model.message(25, f);
+  for (const DeviceConfiguration& c : module_.devices.all) model.message(26, device_configuration(c));
   return model.text();
 }
 

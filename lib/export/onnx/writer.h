@@ -71,6 +71,8 @@ class Writer {
   Message value_info(const Graph&, ValueId, const std::string& name);
   std::string vector_of(Dim);  // one size as an i64 vector of one element
   Scope& top() { return scopes_.back(); }
+  std::vector<NodeDevices> devices_of(const Graph&, NodeId);
+  void warn_of_lost_devices();
 
   const Module& module_;
   const ExportOptions& options_;
@@ -82,7 +84,9 @@ class Writer {
   std::unordered_set<uint32_t> written_functions_;       // graphs
   std::map<std::string, int64_t, std::less<>> domains_;  // besides that of the standard, with their versions
   std::vector<Scope> scopes_;
-  std::string_view node_name_;  // of the node that is being written
+  std::string_view node_name_;                                // of the node that is being written
+  std::vector<NodeDevices> devices_;                          // its device configurations
+  std::set<std::pair<std::string, std::string>> configured_;  // nodes, and their values, whose configurations are written
   std::unordered_set<std::string> node_names_;
   std::unordered_set<std::string> used_, reserved_;  // reserved: names of weights and constants, which keep them
   std::unordered_map<std::string, size_t> counters_;

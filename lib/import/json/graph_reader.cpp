@@ -66,6 +66,7 @@ class GraphReader {
     if (key == "stage") return stage();
     if (key == "symbols") return symbols();
     if (key == "equalities") return equalities();
+    if (key == "devices") return read_json(r_, &module_.devices);
     if (key == "constants") {
       constants_.read_list();
       return r_.ok();

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 
+#include "import/onnx/attention.h"
+#include "import/onnx/expressions.h"
 #include "import/onnx/handlers.h"
 #include "ir/infer.h"
 #include "support/text.h"
@@ -9,7 +11,8 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int kMaxWidenings = 3;  // of carried shapes, before all remaining dims become symbolic
+constexpr int64_t kMaxUnrolled = 64;  // iterations of a loop that are copied
+constexpr int kMaxWidenings = 3;      // of carried shapes, before all remaining dims become symbolic
 
 void set_results(Op& op, NodeId n) {
   if (!n.valid()) return;
@@ -141,7 +144,8 @@ void if_else(Op& op) {
     a.graph->clear();
     b.graph->clear();
     if (!equal)
-      return (void)op.fail(Code::BadShape, "the ranks of the results depend on the condition, which is not known here",
+      return (void)op.fail(Code::UnsupportedAttribute,
+                           "the ranks of the results depend on the condition, which is not known here",
                            "bind sizes, or give input data, so that it is known when the model is read");
     const bool possible = op.dims().assume_equal(equal->first, equal->second);
     return inline_branch(op, possible ? *then_body : *else_body);
@@ -153,6 +157,50 @@ void if_else(Op& op) {
   const std::array bodies{a.graph->id(), b.graph->id()};
   set_results(op, op.b.create_node(OpKind::If, operands, IfAttrs{a.equal, b.equal}, bodies));
 }
+
+namespace {
+
+// A loop that changes the rank of a carried value: copies the body for each iteration, whose number must be known.
+void unrolled(Op& op, Bytes body, std::span<const ValueId> operands, size_t changing) {
+  const auto refuse = [&](const std::string& why) {
+    op.unsupported("carried value " + std::to_string(changing) + " changes its rank, and " + why);
+  };
+  const size_t carries = operands.size() - 2;
+  int64_t count = kMaxUnrolled + 1;
+  if (op.has(0)) {
+    const auto known = op.known_ints(0);
+    if (!known || known->size() != 1) return refuse("the number of iterations is not known");
+    count = (*known)[0];
+  }
+  std::vector<ValId> state;
+  for (ValueId v : operands.subspan(1)) state.push_back(op.im.value(v));
+  std::vector<std::vector<ValueId>> scanned;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i == kMaxUnrolled) return refuse("there are more than " + std::to_string(kMaxUnrolled) + " iterations");
+    const TensorData* going = op.im.tensor(state[0]);
+    if (!going || going->elements() != 1) return refuse("its condition is not known");
+    if (element_as_int(*going, 0) == 0) break;
+    std::vector<ValId> inputs{op.im.value(integer(op, i))};
+    inputs.insert(inputs.end(), state.begin(), state.end());
+    const std::vector<ValId> results = op.im.inline_body(body, inputs);
+    if (results.size() < 1 + carries) return op.give_up();
+    state.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(1 + carries));
+    scanned.resize(results.size() - state.size());
+    for (size_t k = 0; k < scanned.size(); ++k) {
+      const ValueId v = op.im.materialise(results[state.size() + k]);
+      if (!v.valid() || op.graph().type(v).kind != TypeKind::Tensor) return op.give_up();
+      std::vector<Dim> one = dims_of(op, v);
+      one.insert(one.begin(), Dim(1));
+      scanned[k].push_back(op.b.reshape(v, one));
+    }
+  }
+  if (op.outputs() > carries + scanned.size()) return refuse("no iteration tells the shape of its scanned results");
+  for (size_t i = 0; i < op.outputs(); ++i)
+    if (i < carries) op.set_ref(i, state[i + 1]);
+    else op.set(i, op.b.concat(scanned[i - carries], 0));
+}
+
+}  // namespace
 
 // If a carried tensor changes its shape between iterations, imports the body again with symbolic dims for it.
 void loop(Op& op) {
@@ -204,7 +252,10 @@ void loop(Op& op) {
         in = joined;
         continue;
       }
-      if (in.rank() != out.rank()) return (void)op.unsupported("carried value " + std::to_string(i) + " changes its rank");
+      if (in.rank() != out.rank()) {
+        g->clear();
+        return unrolled(op, *body, operands, i);
+      }
       for (size_t k = 0; k < in.dims.size(); ++k)
         if (!op.dims().equal(in.dims[k], out.dims[k])) {
           if (attempt > kMaxWidenings) continue;
@@ -223,17 +274,36 @@ void loop(Op& op) {
 
 namespace {
 
+// The state after `length` steps: the first one, or one of `all` [T,...].
+ValueId state_after(Op& op, ValueId first, ValueId all, ValueId length) {
+  std::vector<Dim> one = dims_of(op, first);
+  one.insert(one.begin(), Dim(1));
+  const ValueId states = op.b.concat(std::array{op.b.reshape(first, one), all}, 0);
+  return op.b.create(OpKind::Gather, {states, length}, AxisAttrs{0});
+}
+
+// Zeros in place of the results [T,...] from step `length` on.
+ValueId zero_after(Op& op, ValueId x, ValueId length) {
+  const Dim steps = op.graph().dims(x)[0];
+  std::vector<Dim> column(op.graph().dims(x).size(), Dim(1));
+  column[0] = steps;
+  const ValueId kept = op.b.reshape(compute(op, OpKind::Lt, positions(op, steps), length), column);
+  return select(op, kept, x, op.b.scalar(op.graph().dtype(x), 0));
+}
+
 // Opset 8: the first input has the length of each batch entry (absent: full length), axis 0 of all others is the batch, axis 1 of
 // scan inputs is scanned. Emits one Scan per entry.
 void scan_batches(Op& op) {
   const auto body = op.body("body");
   const int64_t inputs = op.i("num_scan_inputs", 0), states = static_cast<int64_t>(op.inputs()) - 1 - inputs;
   if (!body) return;
-  if (op.has(0)) return (void)op.unsupported("Scan of opset 8 with sequence_lens");
   if (inputs < 1 || states < 0)
     return (void)op.fail(Code::BadAttribute,
                          "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(op.inputs()) + " inputs");
   const auto reversed = op.ints("directions");
+  const bool cut = op.has(0);
+  if (cut && std::ranges::any_of(reversed, [](int64_t r) { return r != 0; }))
+    return (void)op.unsupported("Scan of opset 8 with sequence_lens, backwards");
   std::optional<int64_t> batch;
   std::vector<Type> types;
   for (size_t i = 1; i < op.inputs(); ++i) {
@@ -250,7 +320,7 @@ void scan_batches(Op& op) {
   std::vector<std::vector<ValueId>> results;
   for (int64_t entry = 0; entry < *batch; ++entry) {
     std::vector<Frame::Capture> captures;
-    const Graph* g = op.im.import_body(*body, body_name(op, "body"), types, &captures);
+    Graph* g = op.im.import_body(*body, body_name(op, "body"), types, &captures);
     if (!g) return op.give_up();
     std::vector<ValueId> operands;
     for (size_t i = 1; i < op.inputs(); ++i) {
@@ -265,13 +335,24 @@ void scan_batches(Op& op) {
     a.input_reverse = reversed;
     a.input_reverse.resize(static_cast<size_t>(inputs));
     if (static_cast<int64_t>(g->outputs().size()) < states) return (void)op.fail(Code::BadGraph, "the body has too few outputs");
+    const size_t outputs = g->outputs().size();
+    if (cut) {  // all states are results, too
+      std::vector<ValueId> all(g->outputs().begin(), g->outputs().end());
+      all.insert(all.end(), all.begin(), all.begin() + states);
+      g->set_outputs(all);
+    }
     a.output_axes.assign(g->outputs().size() - static_cast<size_t>(states), 0);
     a.output_reverse = a.output_axes;
     const NodeId n = op.b.create_node(OpKind::Scan, operands, std::move(a), std::array{g->id()});
     if (!n.valid()) return;
-    results.resize(op.graph().result_count(n));
+    const ValueId length =
+        cut ? op.b.reshape(op.b.narrow(op.b.cast(op.in(0), DType::I64), 0, Dim(entry), Dim(1)), {}) : ValueId();
+    results.resize(outputs);
     for (size_t i = 0; i < results.size(); ++i) {
-      const ValueId v = op.graph().result(n, i);
+      ValueId v = op.graph().result(n, i);
+      if (cut && i < static_cast<size_t>(states)) v = state_after(op, operands[i], op.graph().result(n, outputs + i), length);
+      else if (cut) v = zero_after(op, v, length);
+      if (!v.valid()) return;
       std::vector<Dim> d(op.graph().dims(v).begin(), op.graph().dims(v).end());
       d.insert(d.begin(), Dim(1));
       results[i].push_back(op.b.reshape(v, std::move(d)));

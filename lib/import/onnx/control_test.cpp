@@ -147,3 +147,40 @@ TEST_CASE("a name that a file gives to a size that only data tell does not hide 
   REQUIRE_MESSAGE(module, d.text());
   CHECK_FALSE(module->dims.equal(module->main().dims(module->main().outputs()[0])[1], module->dims.symbol("found")));
 }
+
+TEST_CASE("a loop whose carried value changes its rank is copied") {
+  for (const int64_t count : {0, 3}) {
+    OnnxModel m(13);
+    m.input("x", DType::F32, {2}, {1, 2});
+    m.add(ints("count_1", {count}));
+    m.add(ints("axis", {0}));
+    m.add(node("Squeeze", {"count_1"}, {"count"}));
+    std::string g = field(1, node("Unsqueeze", {"a", "axis"}, {"b"})) + field(1, node("Identity", {"go"}, {"more"}));
+    g += field(11, value_info("i", DType::I64, {})) + field(11, value_info("go", DType::Bool, {}));
+    g += field(11, field(1, "a") + field(2, field(1, field(1, 1)))) + field(2, "body");
+    g += field(12, field(1, "more")) + field(12, field(1, "b"));
+    m.add(node("Loop", {"count", "", "x"}, {"y"}, {graph_attribute("body", g)}));
+    m.add(node("Shape", {"y"}, {"shape"}));
+    m.output("y");
+    m.output("shape");
+    const auto got = m.run();
+    CHECK(got[0] == std::vector<double>{1, 2});
+    CHECK(got[1] == (count == 0 ? std::vector<double>{2} : std::vector<double>{1, 1, 1, 2}));
+  }
+}
+
+TEST_CASE("Scan of opset 8 stops at the length of each entry") {
+  OnnxModel m(8);
+  m.input("lengths", DType::I64, {2}, {2, 3});
+  m.input("start", DType::F32, {2, 1}, {0, 10});
+  m.input("x", DType::F32, {2, 3, 1}, {1, 2, 3, 4, 5, 6});
+  std::string g = field(1, node("Add", {"s", "v"}, {"t"})) + field(1, node("Identity", {"t"}, {"u"}));
+  g += field(11, value_info("s", DType::F32, {1})) + field(11, value_info("v", DType::F32, {1})) + field(2, "body");
+  g += field(12, field(1, "t")) + field(12, field(1, "u"));
+  m.add(node("Scan", {"lengths", "start", "x"}, {"end", "y"}, {graph_attribute("body", g), attribute("num_scan_inputs", 1)}));
+  m.output("end");
+  m.output("y");
+  const auto got = m.run();
+  CHECK(got[0] == std::vector<double>{3, 25});
+  CHECK(got[1] == std::vector<double>{1, 3, 0, 14, 19, 25});
+}

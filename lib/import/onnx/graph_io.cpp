@@ -71,11 +71,11 @@ Dim Importer::named_dim(std::string_view name) {
   if (looks_like_expression(name))
     if (const auto d = dims().parse(name)) {
       for (const std::string& s : dims().symbols_of(*d)) model_dims_.emplace(s, model_dims_.size());
-      return dims().bind(*d, options_.bind);
+      return dims().bind(*d, bound_);
     }
   model_dims_.emplace(std::string(name), model_dims_.size());
-  const auto bound = options_.bind.find(name);
-  return bound == options_.bind.end() ? dims().symbol(name) : Dim(bound->second);
+  const auto bound = bound_.find(name);
+  return bound == bound_.end() ? dims().symbol(name) : Dim(bound->second);
 }
 
 bool Importer::is_of_inputs(Dim d) {
@@ -206,6 +206,7 @@ void Importer::main_inputs(const GraphInfo& info) {
                              "=2x3 gives it one (sizes or names); rlxc run --data takes it from the data");
       t.reset();
     }
+    if (t && options_.constant_sizes) take_sizes(&*t);
     ValId v;
     if (t) {
       for (Dim& d : t->dims) {  // unnamed dims get a name that can be bound
@@ -221,6 +222,16 @@ void Importer::main_inputs(const GraphInfo& info) {
     }
     if (view.name.empty()) diagnostics_.error(Code::BadGraph, "an input has no name");
     else if (!bind(s, v)) diagnostics_.error(Code::DuplicateName, "two inputs have this name", place);
+  }
+}
+
+// Gives the symbols of an input the sizes of its data.
+void Importer::take_sizes(Type* t) {
+  const auto data = options_.contents(frame().graph->inputs().size(), t->kind);
+  if (!data || t->kind != TypeKind::Tensor || data->dims.size() != t->dims.size()) return;
+  for (size_t k = 0; k < t->dims.size(); ++k) {
+    if (const auto name = symbol_name(dims(), t->dims[k])) bound_.try_emplace(*name, data->dims[k]);
+    t->dims[k] = dims().bind(t->dims[k], bound_);
   }
 }
 
@@ -507,6 +518,12 @@ std::unique_ptr<Module> import_file(const std::shared_ptr<const MappedFile>& fil
   constant.constant_contents = true;
   Diagnostics second = before;
   module = import_model(file, on_disk, model, constant, second);
+  if (!module && second.exit() == ExitCode::Unsupported) {
+    constant.constant_sizes = true;
+    second = before;
+    module = import_model(file, on_disk, model, constant, second);
+    if (module) second.warning(Code::UnboundDim, "shapes depend on the sizes of inputs: the program is for the given ones only");
+  }
   if (module) d = std::move(second);
   return module;
 }

@@ -41,7 +41,8 @@ struct ImportOptions {
   // warning. Unset: models of that kind are unsupported.
   std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};
   const std::vector<OpDefinition>* operations = nullptr;  // of the user; null: none
-  bool constant_contents = false;  // treat all short vectors as constants; otherwise only if the model is unsupported without
+  // Treat all short vectors as constants, or all sizes of inputs, too. Otherwise only if the model is unsupported without.
+  bool constant_contents = false, constant_sizes = false;
 };
 
 // Return null on errors. The second form reads a copy of a file in memory; external weights are beside its path.

@@ -112,7 +112,7 @@ std::string function_key(std::string_view domain, std::string_view name, std::st
 }  // namespace
 
 Importer::Importer(Module& m, TensorSource& source, const ModelView& model, const ImportOptions& options, Diagnostics& d)
-    : module_(m), source_(source), model_(model), options_(options), diagnostics_(d) {}
+    : module_(m), source_(source), model_(model), options_(options), diagnostics_(d), bound_(options.bind) {}
 
 int64_t Importer::opset(std::string_view domain) const {
   if (domain.empty() || domain == "ai.onnx") return scopes_.back().opset;
@@ -139,6 +139,11 @@ bool Importer::run() {
   GraphInfo info;
   if (!read_graph(model_.graph, &info)) return false;
   module_.name = ForeignText(info.name.empty() ? "main" : info.name);
+  module_.devices.all = model_.configurations;
+  for (const DeviceConfiguration& c : module_.devices.all) {
+    refuse_unless_utf8(c.name, diagnostics_);
+    for (const std::string& name : c.device_names) refuse_unless_utf8(name, diagnostics_);
+  }
   main_inputs(info);
   assume_equal_sizes();
   import_nodes(model_.graph, 1);
@@ -186,11 +191,14 @@ void Importer::leave() {
   scopes_.pop_back();
 }
 
+std::string Importer::node_text(const NodeView& node) const {
+  return scopes_.back().prefix +
+         (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name));
+}
+
 Symbol Importer::node_name(const NodeView& node) {
-  const std::string& prefix = scopes_.back().prefix;
-  if (prefix.empty() && !node.name.empty()) return module_.strings.append(node.name);
-  return module_.strings.append(
-      prefix + (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name)));
+  if (scopes_.back().prefix.empty() && !node.name.empty()) return module_.strings.append(node.name);
+  return module_.strings.append(node_text(node));
 }
 
 Symbol Importer::symbol(std::string_view name) {
@@ -296,9 +304,31 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
              "--max-nodes N allows more");
     return true;
   }
+  if (!work.view.devices.empty()) keep_devices(work.view);
   if (valid_attributes(work.view)) dispatch(work);
   else finish_node(work, {});
   return true;
+}
+
+void Importer::keep_devices(const NodeView& node) {
+  std::vector<NodeDevices> list;
+  for (Bytes b : node.devices)
+    if (!read_node_devices(b, &list.emplace_back()))
+      return diagnostics_.error(Code::NotAModel, "a device configuration is cut short or malformed", where(node));
+  for (NodeDevices& d : list) {
+    if (std::ranges::find(model_.configurations, d.configuration, &DeviceConfiguration::name) == model_.configurations.end())
+      diagnostics_.warning(Code::BadAttribute, "the model has no device configuration " + quote(d.configuration), where(node));
+    refuse_unless_utf8(d.configuration, diagnostics_);
+    for (TensorSharding& t : d.tensors) {
+      t.tensor = scopes_.back().prefix + t.tensor;
+      refuse_unless_utf8(t.tensor, diagnostics_);
+      for (const ShardedAxis& a : t.axes)
+        for (const ShardedAxis::Part& p : a.parts) refuse_unless_utf8(p.symbol, diagnostics_);
+    }
+  }
+  if (!module_.devices.nodes.try_emplace(node_text(node), std::move(list)).second)
+    diagnostics_.warning(Code::DuplicateName, "another node has the name: its device configurations are kept, these are not",
+                         where(node));
 }
 
 bool Importer::valid_attributes(const NodeView& node) {

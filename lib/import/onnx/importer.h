@@ -167,6 +167,8 @@ class Importer {
   bool enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets);
   void leave();
   Symbol symbol(std::string_view name);
+  void keep_devices(const NodeView&);
+  std::string node_text(const NodeView&) const;
   Symbol node_name(const NodeView&);  // nodes are not looked up by name: each gets a new symbol
   ValId lookup(Symbol);
   bool bind(Symbol, ValId);  // false: the scope has the name already
@@ -182,6 +184,7 @@ class Importer {
   void unknown_dim(std::string_view name);
   void assume_equal_sizes();
   Dim named_dim(std::string_view);
+  void take_sizes(Type*);
 
   Module& module_;
   TensorSource& source_;
@@ -217,6 +220,7 @@ class Importer {
   int expansion_depth_ = 0;
   std::map<std::string, size_t> model_dims_;  // names of dims, in order
   std::set<std::string> input_dims_;          // names of input dims
+  DimBindings bound_;                         // values of dims: those of the options, or of the data
   size_t nodes_ = 0, expanded_ = 0;
   uint64_t operations_ = 0;  // of the values computed from constants
   bool over_limit_ = false;

@@ -16,12 +16,37 @@ namespace rlxc::onnx_import {
 namespace {
 
 constexpr double kLowest = -3.4028234663852886e38;  // of f32: the score of a token that is not allowed
+constexpr int64_t kMostNumbers = 1 << 20;           // drawn at import
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // Input numbers. SIZE_MAX: no such input.
 struct SearchInputs {
   size_t min_length, beams, returned, length_penalty, repetition_penalty, vocabulary, prefix, mask;
+  size_t presence = SIZE_MAX, seed = SIZE_MAX;
 };
+
+// How Sampling draws a token: by the probabilities of the words that are left.
+struct Draws {
+  double temperature = 1, top_p = 0, filter = -1e20, presence_penalty = 0;
+  int64_t keep = 0, seed = 0;  // keep: words that are always left
+  bool descending = false;     // the words are dropped from the end of the descending order, not the start of the ascending one
+};
+
+// `count` numbers in [0,1) as the C++ library of GNU, hence onnxruntime on Linux, draws them: two numbers of a linear
+// congruential generator each.
+std::vector<float> uniform_numbers(int64_t seed, int64_t count) {
+  constexpr int64_t kModulus = 2147483647, kFactor = 16807;
+  constexpr double kRange = kModulus - 1;
+  int64_t state = ((seed % kModulus) + kModulus) % kModulus;
+  if (state == 0) state = 1;
+  const auto next = [&] { return static_cast<double>((state = state * kFactor % kModulus) - 1); };
+  std::vector<float> out;
+  for (int64_t i = 0; i < count; ++i) {
+    const double low = next();
+    out.push_back(static_cast<float>((low + next() * kRange) / (kRange * kRange)));
+  }
+  return out;
+}
 
 // What an iteration changes, in the order of the values that the loop carries.
 struct State {
@@ -43,6 +68,22 @@ struct State {
 class Search {
  public:
   Search(Op& op, bool greedy, const SearchInputs& inputs) : op_(op), greedy_(greedy), at_(inputs) {}
+
+  // Draws the tokens instead of taking the best.
+  bool draw() {
+    Draws d;
+    d.temperature = op_.f("temperature", 1);
+    d.top_p = op_.f("top_p", 0);
+    d.filter = op_.f("filter_value", d.filter);
+    d.presence_penalty = op_.f("presence_penalty", 0);
+    d.keep = op_.i("min_tokens_to_keep", 0);
+    d.descending = op_.i("custom", 0) != 0;
+    if (!number(at_.seed, 0, INT32_MIN, INT32_MAX, "seed", &d.seed)) return false;
+    if (!(d.temperature > 0)) return op_.fail(Code::BadAttribute, "temperature must be > 0");
+    if (d.keep < 0) return op_.fail(Code::BadAttribute, "min_tokens_to_keep must be at least 0");
+    draws_ = d;
+    return true;
+  }
 
   void run() {
     if (!read() || !start()) return;
@@ -296,10 +337,61 @@ class Search {
     return op.b.cast(op.b.reduce(ReduceOp::Max, open, {0}, false), DType::Bool);
   }
 
+  // A number in [0,1) per row for the token at `length`.
+  ValueId numbers(Op& op, ValueId length) {
+    const Dim rows = rows_;
+    ValueId all;
+    if (const auto n = op.dims().constant_value(rows); n && *n <= kMostNumbers / longest_) {
+      const std::vector<float> v = uniform_numbers(draws_->seed, longest_ * *n);
+      all = op.b.constant(make_data(DType::F32, {longest_, *n}, v));
+    } else {
+      RandomAttrs a;
+      a.dims = {Dim(longest_), rows};
+      a.seed = draws_->seed;
+      a.b = 1;
+      all = op.b.create(OpKind::Random, {}, std::move(a));
+    }
+    const ValueId step = op.b.sub(length, size_of(op, prompt_));
+    return op.b.reshape(op.b.create(OpKind::Gather, {all, step}, AxisAttrs{0}), {rows, Dim(1)});
+  }
+
+  // Draws a word per row by scores [N,V].
+  ValueId drawn(Op& op, ValueId scores, ValueId length) {
+    Builder& b = op.b;
+    const Draws& d = *draws_;
+    const Dim words = op.graph().dims(scores)[1];
+    const auto real = [&](double v) { return b.scalar(DType::F32, v); };
+    if (d.temperature != 1) scores = b.div(scores, real(d.temperature));
+    if (op.has(at_.presence) && d.presence_penalty != 0)
+      scores = b.sub(scores, b.mul(b.cast(op.in(at_.presence), DType::F32), real(d.presence_penalty)));
+    const NodeId order = b.create_node(OpKind::TopK, std::array{scores}, TopKAttrs{words, 1, d.descending, true});
+    if (!order.valid()) return {};
+    const ValueId sorted = op.graph().result(order, 0), word = op.graph().result(order, 1);
+    const ValueId sum =
+        b.create(OpKind::Cumsum, {b.create(OpKind::Softmax, {sorted}, AxisAttrs{1})}, CumAttrs{1, d.descending, false});
+    ValueId lost;
+    if (d.descending) {
+      lost = compute(op, OpKind::Gt, sum, real(d.top_p));
+    } else {
+      const ValueId some = compute(op, OpKind::Max, b.sub(size_of(op, words), integer(op, d.keep)), integer(op, 1));
+      lost = compute(op, OpKind::And, compute(op, OpKind::Le, sum, real(1 - d.top_p)),
+                     compute(op, OpKind::Lt, positions(op, words), some));
+    }
+    const ValueId left =
+        b.create(OpKind::ScatterElements, {scores, word, select(op, lost, real(d.filter), sorted)}, ScatterAttrs{1});
+    const ValueId most = b.reduce(ReduceOp::Max, left, {1}, true);
+    const ValueId up_to = b.create(OpKind::Cumsum, {b.unary(OpKind::Exp, b.sub(left, most))}, CumAttrs{1});
+    const ValueId all = b.narrow(up_to, 1, op.dims().sub(words, Dim(1)), Dim(1));
+    const ValueId below = compute(op, OpKind::Le, up_to, b.mul(numbers(op, length), all));
+    const ValueId count = b.reduce(ReduceOp::Sum, b.cast(below, DType::I64), {1}, false);
+    return compute(op, OpKind::Min, count, size_of(op, op.dims().sub(words, Dim(1))));
+  }
+
   // An end token is stored as padding.
   ValueId greedy_step(Op& op, State* s, ValueId logits, ValueId length, bool first) {
     Builder& b = op.b;
-    const ValueId best = b.create(OpKind::ArgReduce, {allowed(op, logits, s->tokens, length, first)}, ArgAttrs{1, true, false});
+    const ValueId scores = allowed(op, logits, s->tokens, length, first);
+    const ValueId best = draws_ ? drawn(op, scores, length) : b.create(OpKind::ArgReduce, {scores}, ArgAttrs{1, true, false});
     s->done = compute(op, OpKind::Or, s->done, compute(op, OpKind::Eq, best, integer(op, eos_)));
     append(op, s, b.cast(select(op, s->done, integer(op, pad_), best), DType::I32), length);
     return any_open(op, s->done);
@@ -486,6 +578,7 @@ class Search {
   int64_t eos_ = 0, pad_ = 0, start_ = 0, ngram_ = 0, vocabulary_ = 0;
   int64_t longest_ = 0, shortest_ = 0, beams_ = 1, returned_ = 1;
   double length_penalty_ = 1, repetition_ = 1;
+  std::optional<Draws> draws_;
   Dim batch_, rows_, prompt_;
   Bytes decoder_;
   std::vector<BodyInput> inputs_;
@@ -503,5 +596,11 @@ void beam_search(Op& op) { Search(op, false, {2, 3, 4, 5, 6, 7, 8, 9}).run(); }
 
 // Operands: ids, maximum and minimum length, penalty of repetition, masks of words, of first words, and of ids.
 void greedy_search(Op& op) { Search(op, true, {2, SIZE_MAX, SIZE_MAX, SIZE_MAX, 3, 4, 5, 6}).run(); }
+
+// Operands: those of a greedy search, the penalty mask of words, and the seed.
+void token_sampling(Op& op) {
+  Search search(op, true, {2, SIZE_MAX, SIZE_MAX, SIZE_MAX, 3, 4, 5, 6, 7, 8});
+  if (search.draw()) search.run();
+}
 
 }  // namespace rlxc::onnx_import

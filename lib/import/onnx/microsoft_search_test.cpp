@@ -114,6 +114,31 @@ TEST_CASE("a beam search finds the most likely sequence") {
   }
 }
 
+TEST_CASE("a sampling that keeps one word is a greedy search, and one that keeps all draws by the seed") {
+  const auto tokens = [](std::string_view op, double top_p, int64_t seed) {
+    OnnxModel m = searching({1, 2, 2, 3});
+    constant(m, "longest", 40);
+    constant(m, "seed", seed);
+    std::vector<std::string> inputs{"ids", "longest"}, attributes{graph_attribute("decoder", decoder())};
+    attributes.push_back(attribute("eos_token_id", 9));
+    attributes.push_back(attribute("pad_token_id", 0));
+    if (op == "Sampling") {
+      inputs.insert(inputs.end(), {"", "", "", "", "", "", "seed"});
+      attributes.push_back(attribute("top_p", top_p));
+      attributes.push_back(attribute("min_tokens_to_keep", 1));
+    }
+    m.add(node(op, inputs, {"y"}, attributes, "com.microsoft"));
+    m.output("y");
+    return m.run()[0];
+  };
+  const std::vector<double> greedy = tokens("GreedySearch", 0, 1), drawn = tokens("Sampling", 1, 1);
+  CHECK(tokens("Sampling", 0.01, 1) == greedy);
+  CHECK(drawn != greedy);
+  CHECK(tokens("Sampling", 1, 1) == drawn);
+  CHECK(tokens("Sampling", 1, 2) != drawn);
+  for (double v : drawn) CHECK((v >= 0 && v < kWords));
+}
+
 TEST_CASE("searches say what they do not support") {
   const auto refused = [](std::vector<std::string> attributes) {
     OnnxModel m = searching({1, 2});

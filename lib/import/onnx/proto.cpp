@@ -15,6 +15,67 @@ bool read_opset(Bytes b, OpsetView* out) {
   return r.ok();
 }
 
+bool read_configuration(Bytes b, DeviceConfiguration* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case bytes_field(1): out->name = r.text(); break;
+      case varint_field(2): out->devices = r.value(); break;
+      case bytes_field(3): out->device_names.emplace_back(r.text()); break;
+    }
+  return r.ok();
+}
+
+bool read_part(Bytes b, ShardedAxis::Part* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case varint_field(1): out->size = r.value(); break;
+      case bytes_field(2): out->symbol = r.text(); break;
+      case varint_field(3): out->shards = r.value(); break;
+    }
+  return r.ok();
+}
+
+bool read_axis(Bytes b, ShardedAxis* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case varint_field(1): out->axis = r.value(); break;
+      case bytes_field(2):
+        if (!read_part(r.bytes(), &out->parts.emplace_back())) return false;
+        break;
+    }
+  return r.ok();
+}
+
+bool read_group(Bytes b, std::pair<int64_t, std::vector<int64_t>>* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case varint_field(1): out->first = r.value(); break;
+      case varint_field(2): out->second.push_back(r.value()); break;
+      case bytes_field(2):
+        if (!read_packed(r.bytes(), &out->second)) return false;
+        break;
+    }
+  return r.ok();
+}
+
+bool read_sharding(Bytes b, TensorSharding* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case bytes_field(1): out->tensor = r.text(); break;
+      case varint_field(2): out->devices.push_back(r.value()); break;
+      case bytes_field(2):
+        if (!read_packed(r.bytes(), &out->devices)) return false;
+        break;
+      case bytes_field(3):
+        if (!read_group(r.bytes(), &out->groups.emplace_back())) return false;
+        break;
+      case bytes_field(4):
+        if (!read_axis(r.bytes(), &out->axes.emplace_back())) return false;
+        break;
+    }
+  return r.ok();
+}
+
 bool read_number(std::string_view s, uint64_t* out) {
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), *out);
   return error == std::errc() && end == s.data() + s.size();
@@ -122,6 +183,7 @@ bool read_node(Bytes b, NodeView* out) {
   out->inputs.clear();
   out->outputs.clear();
   out->attributes.clear();
+  out->devices.clear();
   WireReader r(b);
   while (r.next()) switch (r.tag()) {
       case bytes_field(1): out->inputs.push_back(r.text()); break;
@@ -133,6 +195,7 @@ bool read_node(Bytes b, NodeView* out) {
         break;
       case bytes_field(7): out->domain = r.text(); break;
       case bytes_field(8): out->overload = r.text(); break;
+      case bytes_field(10): out->devices.push_back(r.bytes()); break;
     }
   if (out->domain == "ai.onnx") out->domain = {};
   return r.ok();
@@ -223,6 +286,18 @@ bool read_function(Bytes b, FunctionView* out) {
   return r.ok();
 }
 
+bool read_node_devices(Bytes b, NodeDevices* out) {
+  WireReader r(b);
+  while (r.next()) switch (r.tag()) {
+      case bytes_field(1): out->configuration = r.text(); break;
+      case bytes_field(2):
+        if (!read_sharding(r.bytes(), &out->tensors.emplace_back())) return false;
+        break;
+      case varint_field(3): out->stage = r.value(); break;
+    }
+  return r.ok();
+}
+
 bool read_model(Bytes b, ModelView* out) {
   WireReader r(b);
   while (r.next()) switch (r.tag()) {
@@ -233,6 +308,9 @@ bool read_model(Bytes b, ModelView* out) {
         break;
       case bytes_field(25):
         if (!read_function(r.bytes(), &out->functions.emplace_back())) return false;
+        break;
+      case bytes_field(26):
+        if (!read_configuration(r.bytes(), &out->configurations.emplace_back())) return false;
         break;
     }
   return r.ok();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/onnx/wire.h"
+#include "ir/devices.h"
 
 namespace rlxc::onnx_import {
 
@@ -46,6 +47,7 @@ struct NodeView {
   std::string_view name, op_type, domain, overload;
   std::vector<std::string_view> inputs, outputs;
   std::vector<AttributeView> attributes;
+  std::vector<Bytes> devices;  // NodeDeviceConfigurationProto
 
   const AttributeView* attribute(std::string_view attribute_name) const;
   std::string_view repeated_attribute() const;  // a duplicate name; empty if none
@@ -102,10 +104,13 @@ struct FunctionView {
 };
 bool read_function(Bytes, FunctionView*);
 
+bool read_node_devices(Bytes, NodeDevices*);
+
 struct ModelView {
   int64_t ir_version = 0;
   std::vector<OpsetView> opsets;
   std::vector<FunctionView> functions;
+  std::vector<DeviceConfiguration> configurations;
   Bytes graph;
   int graphs = 0;
 };

@@ -77,7 +77,8 @@ Taps axis_taps(Op& op, Sampler& s, ValueId coordinate, Dim size, const GridRule&
   const ValueId shifted = b.add(coordinate, s.real(1));  // -1..1 -> positions
   ValueId x = rule.align_corners ? b.mul(b.mul(shifted, half), last) : b.sub(b.mul(b.mul(shifted, n), half), half);
   if (rule.taps == 1) x = b.unary(OpKind::Round, x);
-  if (rule.outside != Outside::Zeros) {
+  const bool is_moved = rule.outside == Outside::Reflection || (rule.outside == Outside::Border && rule.taps < 4);
+  if (is_moved) {  // cubic: the taps are moved, as in onnxruntime and PyTorch
     const ValueId moved = rule.outside == Outside::Border ? s.clamp(x, s.real(0), last) : reflect(op, s, x, low, high);
     x = b.create(OpKind::Where, {s.inside(x, low, high), x, moved});
   }

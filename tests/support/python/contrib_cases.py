@@ -364,6 +364,15 @@ def GreedySearch(c):
 
 
 @maker
+def Sampling(c):
+    words = 12
+    c.ms("Sampling", prompt(c, words, 0), np.array([c.pick(7, 12)], np.int32), None, np.array([c.pick(1.0, 1.5)], np.float32),
+         c.feed((c.random.random(words) < .9).astype(np.int32)) if c.pick(0, 1) else None, None, None, None,
+         np.array([c.random.integers(1, 1000)], np.int32), types=["int32"], decoder=gpt(c, words), eos_token_id=99, pad_token_id=0,
+         model_type=0, top_p=c.pick(0.2, 0.6, 0.95), temperature=c.pick(1.0, 2.0), custom=c.pick(0, 1), min_tokens_to_keep=1)
+
+
+@maker
 def BeamSearch(c):
     words, beams = 12, c.pick(1, 2, 4)
     c.ms("BeamSearch", prompt(c, words, 0), np.array([c.pick(7, 12)], np.int32), np.array([c.pick(0, 9)], np.int32),
