@@ -138,8 +138,10 @@ class EmulatedRunner : public KernelRunner {
       command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
       if (!tool(command, d)) return false;
     }
-    return tool(
-        {"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
+    std::vector<std::string> command = {package_->mesh ? "mpicxx" : "g++", "-std=c++17", "-O1", "-Wall", "-Wextra"};
+    if (package_->mesh) command.insert(command.end(), {"-DRLXC_RANKS", "-I" + at_.string()});
+    command.insert(command.end(), {(at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()});
+    return tool(command, d);
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {
