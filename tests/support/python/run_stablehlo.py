@@ -490,7 +490,7 @@ def check_annotations(text):
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
     for part in head.groups():
         annotated = re.findall(rf"({TENSOR}) \{{sdy\.sharding = #sdy\.sharding<@mesh, \[(.*?)\]>\}}", part)
-        assert len(annotated) == part.count("sdy."), "an annotation is not of a tensor"
+        assert len(annotated) == part.count("sdy.sharding ="), "an annotation is not of a tensor"
         for kind, sharding in annotated:
             dims, parts = parse_type(kind)[0], re.findall(r"\{(.*?)\}", sharding)
             used = [axis for p in parts for axis in re.findall(r'"(\w+)"', p)]
