@@ -64,6 +64,12 @@ class Packager {
       if (name.empty()) name = m_.text(main.value_name(main.outputs()[i]));
       p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
     }
+    for (const State& s : lir_.states)
+      if (s.part) {
+        const uint32_t group = group_number(*s.part);
+        p_.inputs[s.input].part = p_.outputs[s.output].part =
+            PortPart{group, s.part->axis, s.part->blocks, p_.mesh->group_size(p_.groups[group])};
+      }
     for (const auto* ports : {&p_.inputs, &p_.outputs})
       for (const Port& port : *ports)
         if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
@@ -604,6 +610,14 @@ class Packager {
 };
 
 }  // namespace
+
+Type whole_type(const Package& p, const Port& port) {
+  Type t = p.lir->module->graph(port.graph).type(port.value);
+  if (!port.part) return t;
+  Dim& d = t.dims[static_cast<size_t>(port.part->axis)];
+  d = p.lir->module->dims.mul(d, Dim(port.part->devices));
+  return t;
+}
 
 size_t extent_cells(const Package& p) { return p.lir->extents.size() + (p.lir->check_indices ? 1 : 0); }
 

@@ -86,10 +86,17 @@ struct Weight {
   std::optional<WeightSlice> slice = {};  // absent: the device has the whole weight
 };
 
+// The part of a state that belongs to a device: of each of `blocks` blocks of an axis, one part of `devices`.
+struct PortPart {
+  uint32_t group = 0;  // in Package::groups
+  int64_t axis = 0, blocks = 1, devices = 1;
+};
+
 struct Port {
   ForeignText name;
   GraphId graph;
   ValueId value;
+  std::optional<PortPart> part = {};  // absent: the buffer of a device holds all of it
 };
 
 struct Package {
@@ -113,6 +120,8 @@ struct Package {
   }
 };
 
+// The type of all of a port, of which a device may have a part.
+Type whole_type(const Package&, const Port&);
 size_t extent_cells(const Package&);  // number of Memory::Extent cells
 // The cells of a run: extent_cells() i64, then, 64-byte aligned, two cells of 64 bytes per loop: counter and condition. Returns
 // the offset of a loop's cells; cell_bytes: the total size.

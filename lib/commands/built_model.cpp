@@ -27,7 +27,9 @@ std::unique_ptr<BuiltModel> build_model(LoadedModel model, const CompileOptions&
                                         const std::vector<DataSet>& sets, Diagnostics& d) {
   if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !sets.empty())
     bind_input_sizes(*model.module, sets.front().inputs);
-  auto compiled = compile(std::move(model), run.target, o, {}, d);
+  CompileOptions own = o;
+  own.whole_states = run.engine == Engine::Reference;
+  auto compiled = compile(std::move(model), run.target, own, {}, d);
   if (!compiled) return nullptr;
   auto built = std::make_unique<BuiltModel>(BuiltModel{std::move(*compiled), nullptr});
   if (run.engine == Engine::Reference) return built;

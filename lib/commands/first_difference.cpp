@@ -63,7 +63,9 @@ std::optional<FirstDifference> first_difference(const CompileOptions& o, const R
   auto model = reference ? load_model(o, quiet) : std::nullopt;
   if (!model) return std::nullopt;
   fill_missing_weights(*model->module, {}, run.seed, quiet);
-  auto compiled = compile(std::move(*model), run.target, o, {}, quiet);
+  CompileOptions own = o;
+  own.whole_states = true;
+  auto compiled = compile(std::move(*model), run.target, own, {}, quiet);
   if (!compiled) return std::nullopt;
   Graph& g = compiled->lir.module->main();
   std::vector<ValueId> outputs;
@@ -77,7 +79,7 @@ std::optional<FirstDifference> first_difference(const CompileOptions& o, const R
   for (size_t i = 0; i < outputs.size(); ++i) g.set_output_name(i, names[i].first);
   auto& lowerings = compiled->lowerings;
   if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
-  const auto lir = plan_for(run.target, std::move(compiled->lir.module), o, lowerings.get(), quiet);
+  const auto lir = plan_for(run.target, std::move(compiled->lir.module), own, lowerings.get(), quiet);
   if (!lir) return std::nullopt;
   std::vector<eval::HostValue> got;
   if (run.engine == Engine::Reference) {

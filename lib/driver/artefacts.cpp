@@ -7,6 +7,7 @@
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
+#include "driver/annotated_module.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
 #include "driver/training_report.h"
@@ -124,6 +125,21 @@ void write_kernels(const Compiled& c, const Compiled* forward, const CompileOpti
   write_kernel_folder(forward->lir, c.target, options, forward->lowerings.get(), beside, d);
 }
 
+// Beside the module of a device, the module of the whole model with annotations, in sdy/.
+void write_annotated(const Compiled& c, const CompileOptions& o, const MakeFile& make_file, Diagnostics& d) {
+  const auto model = annotated_model(o, c.target, d);
+  if (!model) return;
+  const Module& m = *model->compiled.lir.module;
+  const std::string text =
+      stablehlo::translate(m, codegen::package_name(m), find_backend(c.target)->info.dtypes, d, &model->annotations);
+  if (!d.ok()) return;
+  const auto beside = [&](const std::string& name, const auto& body) {
+    if (name == "model.mlir") make_file("sdy/" + name, [&](OutputFile& f) { f.write(text); });
+    else make_file("sdy/" + name, body);
+  };
+  write_kernel_folder(model->compiled.lir, c.target, {.embed_weights = o.embed_weights}, nullptr, beside, d);
+}
+
 }  // namespace
 
 std::string fusion_text(const Compiled& c, const InputIdentity& input) {
@@ -215,6 +231,10 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     Diagnostics found;
     const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
     write_kernels(c, forward, o, make_file, found, d);
+    if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.emits == "StableHLO") {
+      fs::create_directories(out->staging() + "/" + kernels + "/sdy", ignored);
+      write_annotated(c, o, make_file, d);
+    }
     if (input.gguf && found.ok())
       w.json(kernels + "/metadata.json", [&](JsonWriter& j) {
         j.begin_object();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analysis/extents.h"
 #include "backend/backend.h"
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_models.h"
@@ -289,8 +290,12 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
   auto states = find_states(*m, o.states, d);
   if (!states) return std::nullopt;
+  const auto kernels = o.element_bytes > 1 ? std::nullopt : capability_for(info, o);
+  if (kernels && kernels->collectives && info.host_run.how == HostRun::How::Native && !o.whole_states &&
+      find_extents(*m, o.bounds).empty())
+    split_states(*m, &*states);
   const bool gradient = o.train || std::ranges::any_of(o.transforms, [](const std::string& w) { return w.starts_with("grad "); });
-  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability_for(info, o), lowerings, gradient};
+  const PlanInputs inputs{std::move(*states), kernels, lowerings, gradient};
   auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
   lir->check_indices = o.hardened;

@@ -83,6 +83,7 @@ struct DataDependentDim {
 // An input and an output of the main graph that share a buffer. It holds the input before a run and the output after it.
 struct State {
   uint32_t input, output;
+  std::optional<CollectiveAttrs> part = {};  // the buffer of a device holds its part of an axis; absent: all
 };
 
 struct LirModule {

@@ -45,6 +45,29 @@ std::optional<std::vector<State>> find_states(const Module& m, std::span<const s
   return d.ok() ? std::optional(std::move(states)) : std::nullopt;
 }
 
+void split_states(Module& m, std::vector<State>* states) {
+  Graph& g = m.main();
+  for (State& s : *states) {
+    const ValueId in = g.result(g.inputs()[s.input]), out = g.outputs()[s.output];
+    const NodeId gather = g.def(out);
+    if (g.op(gather) != OpKind::AllGather || g.use_count(in) == 0 || bits(g.dtype(in)) < 8) continue;
+    const AttrId attrs = g.attr_id(gather);
+    bool sliced = true;
+    for (Graph::Use use : g.uses(in)) sliced &= g.op(use.user) == OpKind::DeviceSlice && g.attr_id(use.user) == attrs;
+    if (!sliced) continue;
+    s.part = g.attrs<CollectiveAttrs>(gather);
+    std::vector<NodeId> slices;
+    for (Graph::Use use : g.uses(in)) slices.push_back(use.user);
+    g.set_type(in, g.type_id(g.operand(gather, 0)));
+    for (NodeId n : slices) {
+      g.replace_all_uses(g.result(n), in);
+      g.erase(n);
+    }
+    g.set_operand(g.terminator(), s.output, g.operand(gather, 0));
+    if (g.use_count(out) == 0) g.erase(gather);
+  }
+}
+
 bool verify_states(const Graph& g, const GraphPlan& plan, std::span<const State> states, Diagnostics& d) {
   struct Content {
     ValueId value;

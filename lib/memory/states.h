@@ -15,6 +15,10 @@ namespace rlxc {
 std::optional<std::vector<State>> find_states(const Module&, std::span<const std::pair<std::string, std::string>> names,
                                               Diagnostics&);
 
+// A state that every device slices when a run begins, and gathers when it ends, becomes one of which a device has its part alone:
+// input and output get the types of the part. O(states + uses).
+void split_states(Module&, std::vector<State>*);
+
 // Checks, apart from the planner, that nothing reads what a state held after something else was written there. False with
 // Code::PlanInvalid. O(values + values in states^2).
 bool verify_states(const Graph& main, const GraphPlan&, std::span<const State>, Diagnostics&);

@@ -69,6 +69,7 @@ struct TrainingOptions {
 
   // Set by commands.
   bool evaluate_only = false;    // the program that evaluates a model in training, without gradients and updates
+  bool whole_states = false;     // every device of a mesh has all of each state
   bool parameters_only = false;  // the model as it is, with the parameters that training knows
 };
 

@@ -145,8 +145,11 @@ class EmulatedRunner : public KernelRunner {
       if (!tool(command, d)) return false;
     }
     // The host is the same for all packages: a compiler cache on PATH has it if no path names the folder.
-    return tool({"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-c", "main.cpp", "-o", "main.o"}, d) &&
-           tool({"g++", "main.o", "-ldl", "-o", "run"}, d);
+    const std::string compiler = package_->mesh ? "mpicxx" : "g++";
+    std::vector<std::string> command = {compiler, "-std=c++17", "-O1", "-Wall", "-Wextra"};
+    if (package_->mesh) command.insert(command.end(), {"-DRLXC_RANKS", "-I."});
+    command.insert(command.end(), {"-c", "main.cpp", "-o", "main.o"});
+    return tool(command, d) && tool({compiler, "main.o", "-ldl", "-o", "run"}, d);
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {

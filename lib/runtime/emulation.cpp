@@ -353,6 +353,66 @@ void atomic_fetch_add_explicit(T* p, V v, memory_order) { *p += v; }
 
 }  // namespace
 
+namespace {
+
+// NCCL by MPI, whose processes hold what devices would.
+constexpr std::string_view kNccl = R"(#pragma once
+#include <mpi.h>
+
+#include <vector>
+
+enum ncclResult_t { ncclSuccess, ncclFailed };
+enum ncclDataType_t { ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat32, ncclFloat64 };
+enum ncclRedOp_t { ncclSum, ncclMax, ncclMin };
+struct ncclUniqueId {
+  int first;
+};
+using ncclComm_t = MPI_Comm;
+
+inline std::vector<MPI_Request>& emulated_requests() {
+  static std::vector<MPI_Request> requests;
+  return requests;
+}
+inline MPI_Datatype emulated_type(ncclDataType_t t) {
+  const MPI_Datatype types[] = {MPI_INT8_T, MPI_UINT8_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT, MPI_DOUBLE};
+  return types[t];
+}
+inline MPI_Op emulated_op(ncclRedOp_t op) { return op == ncclMax ? MPI_MAX : op == ncclMin ? MPI_MIN : MPI_SUM; }
+inline ncclResult_t emulated(int status) { return status == MPI_SUCCESS ? ncclSuccess : ncclFailed; }
+
+inline const char* ncclGetErrorString(ncclResult_t) { return "an error of MPI"; }
+inline ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return emulated(MPI_Comm_rank(MPI_COMM_WORLD, &id->first)); }
+inline ncclResult_t ncclCommInitRank(ncclComm_t* c, int, ncclUniqueId id, int rank) {
+  return emulated(MPI_Comm_split(MPI_COMM_WORLD, id.first, rank, c));
+}
+inline ncclResult_t ncclCommDestroy(ncclComm_t c) { return emulated(MPI_Comm_free(&c)); }
+inline ncclResult_t ncclAllReduce(const void* in, void* out, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t c, void*) {
+  return emulated(MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, static_cast<int>(n), emulated_type(t), emulated_op(op), c));
+}
+inline ncclResult_t ncclReduceScatter(const void* in, void* out, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t c, void*) {
+  return emulated(MPI_Reduce_scatter_block(in, out, static_cast<int>(n), emulated_type(t), emulated_op(op), c));
+}
+inline ncclResult_t ncclAllGather(const void* in, void* out, size_t n, ncclDataType_t t, ncclComm_t c, void*) {
+  return emulated(MPI_Allgather(in, static_cast<int>(n), emulated_type(t), out, static_cast<int>(n), emulated_type(t), c));
+}
+inline ncclResult_t ncclSend(const void* in, size_t n, ncclDataType_t t, int to, ncclComm_t c, void*) {
+  emulated_requests().emplace_back();
+  return emulated(MPI_Isend(in, static_cast<int>(n), emulated_type(t), to, 0, c, &emulated_requests().back()));
+}
+inline ncclResult_t ncclRecv(void* out, size_t n, ncclDataType_t t, int from, ncclComm_t c, void*) {
+  emulated_requests().emplace_back();
+  return emulated(MPI_Irecv(out, static_cast<int>(n), emulated_type(t), from, 0, c, &emulated_requests().back()));
+}
+inline ncclResult_t ncclGroupStart() { return ncclSuccess; }
+inline ncclResult_t ncclGroupEnd() {
+  const int status = MPI_Waitall(static_cast<int>(emulated_requests().size()), emulated_requests().data(), MPI_STATUSES_IGNORE);
+  emulated_requests().clear();
+  return emulated(status);
+}
+)";
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> emulation_headers() {
   std::vector<std::pair<std::string, std::string>> files = {{"fibers.h", std::string(kFibers)},
                                                             {"metal_stdlib", std::string(kMetal)}};
@@ -360,6 +420,7 @@ std::vector<std::pair<std::string, std::string>> emulation_headers() {
   for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"})
     files.push_back({name, "#define RLXC_WARP_64\n#include <cuda.h>\n"});
   files.push_back({"cuda.h", std::string(kCuda)});
+  files.push_back({"nccl.h", std::string(kNccl)});
   return files;
 }
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr uintptr_t kAlignment = alignof(std::max_align_t);  // sufficient for all buffers of a package
 
-const Type& type_of(const codegen::Package& p, const codegen::Port& port) {
-  return p.lir->module->graph(port.graph).type(port.value);
-}
-
 // An input without users may have any type.
 bool is_read(const codegen::Package& p, const codegen::Port& input) {
   return p.lir->module->graph(input.graph).use_count(input.value) > 0;
@@ -49,7 +45,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   }
   std::vector<KnownSize> sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Type& t = type_of(package, package.inputs[i]);
+    const Type t = whole_type(package, package.inputs[i]);
     const TensorData& d = inputs[i].tensor;
     if (d.dtype != t.dtype || d.dims.size() != t.dims.size()) {
       if (!is_read(package, package.inputs[i])) continue;
@@ -62,7 +58,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   solve_dims(m.dims, sizes, &bindings);
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Type& t = type_of(package, package.inputs[i]);
+    const Type t = whole_type(package, package.inputs[i]);
     const TensorData& d = inputs[i].tensor;
     for (size_t k = 0; is_read(package, package.inputs[i]) && k < t.dims.size(); ++k) {
       const auto want = m.dims.evaluate(t.dims[k], bindings);
@@ -102,12 +98,13 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     call.sizes.push_back(it->second);
   }
   for (const codegen::Port& port : package.outputs) {
-    const Type& t = type_of(package, port);
+    const Type t = whole_type(package, port);
     TensorData d;
     d.dtype = t.dtype;
     for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
-    const Dim room = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
-    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(m.dims.evaluate(room, bindings).value_or(0)) + 64);
+    const Dim slot = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
+    const int64_t room = m.dims.evaluate(slot, bindings).value_or(0) * (port.part ? port.part->devices : 1);
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(room) + 64);
     d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
     call.out.push_back(bytes->data());
     d.owner = std::move(bytes);

@@ -1,6 +1,7 @@
 #include "shard/partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "ir/builder.h"
@@ -51,7 +52,7 @@ class Partitioner {
     const auto blocked = [&](size_t f, const DimSharding& s) {
       for (size_t a : s.axes)
         if (axis_used[a]) return true;
-      if (rule.factors[f].size % (mesh_.group_size(s.axes) * s.blocks) != 0) return true;
+      if (!rule.factors[f].divides(mesh_.group_size(s.axes), s.blocks)) return true;
       // A dim is split by one factor.
       const auto shares_dim = [&](const std::vector<std::vector<std::vector<DimFactor>>>& lists) {
         for (const auto& value : lists)
@@ -143,6 +144,9 @@ class Partitioner {
     Builder b(g_, nullptr, n);
     b.set_node_name(g_.node_name(n));
     Attrs attrs = local_attrs(n, rule, c, types);
+    each_window(rule, c, [&](size_t dim, size_t f) {
+      if (operands[0].valid()) operands[0] = with_halo(n, operands[0], dim, rule.factors[f], c.factors[f].axes);
+    });
     if (lookup) return look_up(n, b, std::move(operands), std::move(attrs), c.factors[*lookup], summed, shardings[0]);
     const NodeId made = b.create_node(g_.op(n), operands, std::move(attrs));
     if (!made.valid()) return false;
@@ -155,6 +159,38 @@ class Partitioner {
     }
     g_.set_origin(made, g_.origin(n));
     return true;
+  }
+
+  // Calls f with the dims of operand 0 over which a window moves, and their factors, where they are split.
+  static void each_window(const Rule& rule, const Choice& c, const auto& f) {
+    for (size_t d = 0; !rule.operands.empty() && d < rule.operands[0].size(); ++d)
+      for (const DimFactor& each : rule.operands[0][d])
+        if (rule.factors[each.factor].kind == Factor::Kind::Window && c.factors[each.factor].split()) f(d, each.factor);
+  }
+
+  // The rows of this device, between those that it needs of its neighbours. The first and the last device get padding instead:
+  // zeros, or what a maximum ignores.
+  ValueId with_halo(NodeId n, ValueId v, size_t dim, const Factor& f, const std::vector<size_t>& axes) {
+    Builder b(g_, nullptr, n);
+    const auto axis = static_cast<int64_t>(dim);
+    const int64_t rows = g_.dims(v)[dim].size(), devices = mesh_.group_size(axes);
+    const bool largest = g_.op(n) == OpKind::Pool && g_.attrs<PoolAttrs>(n).op == ReduceOp::Max;
+    const double padding = largest ? -INFINITY : 0;
+    const auto rows_of = [&](int64_t start, int64_t count) { return b.narrow(v, axis, Dim(start), Dim(count)); };
+    const auto received = [&](ValueId sent, int64_t from, int64_t edge) {
+      CollectiveAttrs a = collective(axes);
+      // A ring: devices that receive nothing would be stages of a pipeline (ir/stages.h).
+      for (int64_t p = 0; p < devices; ++p) a.source.push_back((p + from + devices) % devices);
+      const ValueId got = named(b, n, OpKind::CollectivePermute, sent, std::move(a));
+      const ValueId at = b.create(OpKind::DeviceIndex, {}, collective(axes));
+      const ValueId outside = b.create(OpKind::Eq, {at, b.scalar(DType::I64, static_cast<double>(edge))});
+      return b.create(OpKind::Where, {outside, b.scalar(g_.dtype(v), padding), got});
+    };
+    std::vector<ValueId> parts;
+    if (f.before > 0) parts.push_back(received(rows_of(rows - f.before, f.before), -1, 0));
+    parts.push_back(f.after < 0 ? rows_of(0, rows + f.after) : v);
+    if (f.after > 0) parts.push_back(received(rows_of(0, f.after), 1, devices - 1));
+    return parts.size() == 1 ? parts[0] : b.concat(parts, axis);
   }
 
   void settle(NodeId n, size_t r, ValueId v, Sharding s) {
@@ -181,7 +217,12 @@ class Partitioner {
     const bool sized = g_.op(n) == OpKind::Reshape || g_.op(n) == OpKind::Expand;
     if (auto* a = std::get_if<DimsAttrs>(&attrs); a && sized) a->dims = types[0].dims;
     if (auto* a = std::get_if<ResizeAttrs>(&attrs)) a->sizes = types[0].dims;
-    if (auto* a = std::get_if<ConvAttrs>(&attrs)) a->groups /= counted;
+    if (auto* a = std::get_if<ConvAttrs>(&attrs)) {
+      a->groups /= counted;
+      each_window(rule, c, [&](size_t dim, size_t) { a->pads_begin[dim - 2] = a->pads_end[dim - 2] = 0; });
+    }
+    if (auto* a = std::get_if<PoolAttrs>(&attrs))
+      each_window(rule, c, [&](size_t dim, size_t) { a->pads_begin[dim - 2] = a->pads_end[dim - 2] = 0; });
     if (auto* a = std::get_if<GroupNormAttrs>(&attrs)) a->groups /= counted;
     if (auto* a = std::get_if<AttentionAttrs>(&attrs)) {
       a->num_heads /= counted;

@@ -322,3 +322,35 @@ TEST_CASE("--parallel auto takes the fastest strategy that fits the memory of a 
   });
   CHECK(both.run.diagnostics.text().find("goes with no other strategy") != std::string::npos);
 }
+
+// Two convolutions and a pool over 16 rows, of which devices have parts.
+TEST_CASE("rows of windows that other devices have are exchanged") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    test::Random random(seed);
+    const auto number = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
+    };
+    const int64_t taps = number(1, 5), stride = number(1, 2), begin = number(0, taps - 1),
+                  end = std::max<int64_t>(taps - stride - begin, 0);
+    const std::string pooled = random.chance(0.5) ? "max" : "mean";
+    const int64_t kernel = number(2, 3), pad = kernel - 2;
+    const auto list = [](int64_t a, int64_t b) { return "[" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
+    const int64_t rows = 16 / stride, pooled_rows = rows / 2;
+    const std::string text =
+        "module \"image\" mir {\ngraph @main {\n%0 = input \"x\" : f32[2,2,16,6]\n%1 = input \"w\" : f32[4,2," +
+        std::to_string(taps) + ",3]\n%2 = conv(%0, %1) {strides = " + list(stride, 1) + ", pads_begin = " + list(begin, 1) +
+        ", pads_end = " + list(end, 1) + ", dilations = [1, 1], output_padding = [0, 0], groups = 1} : f32[2,4," +
+        std::to_string(rows) + ",6]\n%3 = relu(%2) : f32[2,4," + std::to_string(rows) + ",6]\n%4 = pool(%3) {op = \"" + pooled +
+        "\", kernel = " + list(kernel, 2) + ", strides = [2, 2], pads_begin = " + list(pad, 0) +
+        ", pads_end = [0, 0], dilations = [1, 1], count_include_pad = true} : f32[2,4," + std::to_string(pooled_rows) +
+        ",3]\nreturn %4 \"y\"\n}\n}\n";
+    const Partitioned p(text, [&](PassOptions& o) {
+      o.mesh = seed % 2 ? "s=2" : "s=4";
+      o.shards = {"x=s:2"};
+    });
+    CHECK_MESSAGE(p.run.diagnostics.text() == "", text);
+    CHECK_MESSAGE(p.ops_left().find("conv") != std::string::npos, p.ops_left());
+    CHECK_MESSAGE(p.ops_left().find("device_slice") != std::string::npos, p.ops_left());
+    if (taps > stride && begin > 0) CHECK_MESSAGE(p.ops_left().find("collective_permute") != std::string::npos, p.ops_left());
+  }
+}

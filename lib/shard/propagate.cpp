@@ -133,7 +133,7 @@ void Shardings::visit(NodeId n, Diagnostics& d) {
     const DimFactor* f = s.split() ? split_factor(factors, s) : nullptr;
     if (!f) return;
     const DimSharding of_factor{s.axes, s.blocks / f->blocks};
-    if (rule.factors[f->factor].size % (mesh_.group_size(s.axes) * of_factor.blocks) != 0) return;
+    if (!rule.factors[f->factor].divides(mesh_.group_size(s.axes), of_factor.blocks)) return;
     Chosen& c = chosen[f->factor];
     if (!c.sharding.split()) c = {of_factor, v};
     else if (!(c.sharding == of_factor)) report_conflict(n, c.by, v, d);

@@ -22,6 +22,8 @@ class Shardings {
   bool apply(const Request&, Diagnostics&);
   // Splits a dim, unless the value is decided otherwise. False if it does not divide, or the mesh axes are in use.
   bool split(ValueId, size_t dim, const DimSharding&);
+  // The value stays whole, unless it is split already.
+  void keep_whole(ValueId v) { fixed_[v.raw] = true; }
   // Carries decisions from operands to results and back until nothing changes. Operands that contradict each other are warnings
   // (Code::ShardingConflict). O(decided dims * uses).
   void propagate(Diagnostics&);

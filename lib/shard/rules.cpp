@@ -145,7 +145,6 @@ void topk(RuleMaker& m) { m.same(0, {m.attrs<TopKAttrs>().axis}); }
 void reverse(RuleMaker& m) { m.same(0, m.attrs<AxesAttrs>().axes); }
 void all_dims(RuleMaker& m) { m.same(0, {}); }
 void first_dim(RuleMaker& m) { m.same(0, axes_from(1, m.in(0).size())); }
-void pool(RuleMaker& m) { m.same(0, axes_from(2, m.in(0).size())); }
 void trilu(RuleMaker& m) { m.same(0, axes_from(static_cast<int64_t>(m.in(0).size()) - 2, m.in(0).size())); }
 void norm(RuleMaker& m) { m.same(0, axes_from(m.attrs<NormAttrs>().axis, m.in(0).size())); }
 
@@ -323,11 +322,29 @@ void dot_general(RuleMaker& m) {
     }
 }
 
+// Spatial dim `d` of the operand, over which a window of `extent` rows moves.
+void window(RuleMaker& m, size_t d, int64_t extent, int64_t stride, int64_t padding) {
+  const Dim rows = m.in(0)[d], positions = m.out()[d];
+  if (!rows.is_static() || !positions.is_static() || positions.size() > rows.size()) return;
+  if (rows.size() != positions.size() * stride) return;
+  const size_t f = m.factor(positions, Factor::Kind::Window);
+  if (f == RuleMaker::kNone) return;
+  Factor& factor = m.rule.factors[f];
+  factor.stride = stride;
+  factor.before = padding;
+  factor.after = extent - stride - padding;
+  m.operand(0, d, f);
+  m.result(d, f);
+}
+
 void conv(RuleMaker& m) {
   const auto& a = m.attrs<ConvAttrs>();
   const size_t samples = m.factor(m.in(0)[0]);
   m.operand(0, 0, samples);
   m.result(0, samples);
+  for (size_t k = 0; k < a.strides.size(); ++k)
+    if (const Dim taps = m.in(1)[k + 2]; taps.is_static())
+      window(m, k + 2, (taps.size() - 1) * a.dilations[k] + 1, a.strides[k], a.pads_begin[k]);
   if (a.groups == 1) {
     const size_t columns = m.factor(m.out()[1]);
     m.operand(1, 0, columns);
@@ -346,6 +363,17 @@ void conv(RuleMaker& m) {
   m.operand(2, 0, groups);
   m.result(1, groups);
   m.rule.counted.push_back(groups);
+}
+
+void pool(RuleMaker& m) {
+  const auto& a = m.attrs<PoolAttrs>();
+  m.same(0, axes_from(2, m.in(0).size()));
+  for (size_t k = 0; k < a.kernel.size(); ++k) {
+    const bool pads = a.pads_begin[k] != 0 || a.pads_end[k] != 0;
+    const bool sums = a.op == ReduceOp::Sum || (a.op == ReduceOp::Mean && (!pads || a.count_include_pad));
+    const bool known = sums || (a.op == ReduceOp::Max && is_float(m.g.dtype(m.g.result(m.n))));
+    if (known && !a.ceil_mode) window(m, k + 2, (a.kernel[k] - 1) * a.dilations[k] + 1, a.strides[k], a.pads_begin[k]);
+  }
 }
 
 void batch_norm(RuleMaker& m) {
@@ -505,6 +533,12 @@ constexpr RuleRow kRules[] = {
 };
 
 }  // namespace
+
+bool Factor::divides(int64_t parts, int64_t blocks) const {
+  if (size % (parts * blocks) != 0) return false;
+  const int64_t rows = size / parts * stride;
+  return kind != Kind::Window || (blocks == 1 && before <= rows && after <= rows && rows + before + after > 0);
+}
 
 Rule rule_of(const Graph& g, NodeId n) {
   const OpKind op = g.op(n);

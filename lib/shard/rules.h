@@ -12,10 +12,15 @@ struct Factor {
     Map,     // each device computes its part of the result
     Reduce,  // each device computes the whole result of its part; `op` combines these
     Lookup,  // rows of a table, or matrices, that indices select
+    Window,  // positions of a window that moves over rows of the operand, `stride` for each position
   };
   int64_t size = 0;  // the number of parts divides it
   Kind kind = Kind::Map;
   ReduceOp op = ReduceOp::Sum;
+  // Window: rows that a device needs of the device before it and the next one; negative: rows of its own that it does not need.
+  int64_t stride = 1, before = 0, after = 0;
+  // Whether this many parts of each block have equal sizes, and windows reach no further than the next device.
+  bool divides(int64_t parts, int64_t blocks) const;
 };
 
 // A dim of size blocks * size of factor * rest, split within each block.

@@ -1,6 +1,7 @@
 #include "shard/strategies.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace rlxc::shard {
@@ -123,6 +124,24 @@ bool is_trained_state(const Graph& g, const std::set<std::string, std::less<>>& 
   return g.value_name(v).valid() && outputs.contains("next:" + std::string(g.module().bytes(g.value_name(v))));
 }
 
+// Splits the moments of a step of training, and keeps the parameters whole: each device updates its part of a parameter, and all
+// get the parts of the others (stage 1 of ZeRO, Rajbhandari et al. 2020). A moment is a state "KIND:PARAMETER".
+void split_moments(const Graph& g, Shardings& s, size_t axis) {
+  std::set<std::string, std::less<>> outputs;
+  for (size_t i = 0; i < g.outputs().size(); ++i) outputs.emplace(g.module().bytes(g.output_name(i)));
+  std::map<std::string_view, ValueId> states;
+  for (NodeId n : g.inputs())
+    if (is_trained_state(g, outputs, g.result(n))) states.emplace(g.module().bytes(g.value_name(g.result(n))), g.result(n));
+  for (const auto& [name, v] : states) {
+    const auto parameter = states.find(name.substr(name.find(':') + 1));
+    if (parameter == states.end() || parameter->second == v || !std::ranges::equal(g.dims(v), g.dims(parameter->second)))
+      continue;
+    s.keep_whole(parameter->second);
+    for (size_t d = 0; d < static_cast<size_t>(g.rank(v)); ++d)
+      if (s.split(v, d, {{axis}, 1})) break;
+  }
+}
+
 bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
   std::optional<Dim> batch;
   std::set<std::string, std::less<>> outputs;
@@ -140,6 +159,7 @@ bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
     return false;
   }
   if (!batch) d.error(Code::BadSharding, "--parallel data finds no input with a batch");
+  split_moments(g, s, axis);
   return batch.has_value();
 }
 

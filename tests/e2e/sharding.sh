@@ -31,6 +31,43 @@ done
 "$RLXC" compile $bert --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/stages" || fail "stages"
 grep -q '^Stage 1: ' "$TMPDIR/stages/sharding.txt" || fail "stages: $(cat "$TMPDIR/stages/sharding.txt")"
 
+cat > "$TMPDIR/step.txt" <<'END'
+module "step" mir {
+graph @main {
+  %0 = input "x" : f32[8,16]
+  %1 = param {data = splat 0.25} "w1" : f32[16,8]
+  %2 = matmul(%0, %1) : f32[8,8]
+  %3 = sigmoid(%2) : f32[8,8]
+  return %3 "y"
+}
+}
+END
+cat > "$TMPDIR/image.txt" <<'END'
+module "image" mir {
+graph @main {
+  %0 = input "x" : f32[1,2,16,8]
+  %1 = param {data = splat 0.25} "w" : f32[4,2,3,3]
+  %2 = conv(%0, %1) {strides = [1, 1], pads_begin = [1, 1], pads_end = [1, 1], dilations = [1, 1], output_padding = [0, 0], groups = 1} : f32[1,4,16,8]
+  %3 = relu(%2) : f32[1,4,16,8]
+  %4 = conv(%3, %1) {strides = [2, 2], pads_begin = [1, 1], pads_end = [0, 0], dilations = [1, 1], output_padding = [0, 0], groups = 2} : f32[1,4,8,4]
+  return %4 "y"
+}
+}
+END
+# A step of training: the moments of the optimizer and the update are divided.
+"$RLXC" run "$TMPDIR/step.txt" --train --loss mse --optimizer adam --random --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 ||
+  fail "training: $(cat "$TMPDIR/said")"
+"$RLXC" compile "$TMPDIR/step.txt" --train --loss mse --optimizer adam --mesh data=2 --parallel data -q -o "$TMPDIR/step" || fail "training"
+grep -q 'reduce_scatter over data' "$TMPDIR/step/sharding.txt" || fail "training: $(cat "$TMPDIR/step/sharding.txt")"
+grep -q '"mean:w1", 256u, [0-9]*u, 0, 1u, 256u, 2}' "$TMPDIR/step/kernels/cpu/step_train.c" || fail "training: the moments are whole"
+
+# Rows of an image, of which devices exchange those at the borders.
+"$RLXC" run "$TMPDIR/image.txt" --random --mesh s=2 --shard x=s:2 > "$TMPDIR/said" 2>&1 || fail "image: $(cat "$TMPDIR/said")"
+
+# GPUs, whose link is emulated.
+"$RLXC" run $mlp --random --bind batch=4 --target cuda --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 || fail "cuda: $(cat "$TMPDIR/said")"
+grep -q '^passed' "$TMPDIR/said" || fail "cuda: $(cat "$TMPDIR/said")"
+
 # The module for tpu, all partitions at once.
 export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py
 if python3 -c 'import numpy' 2> /dev/null; then
@@ -39,6 +76,10 @@ if python3 -c 'import numpy' 2> /dev/null; then
       fail "tpu, $mesh: $(cat "$TMPDIR/said")"
     grep -q '^passed' "$TMPDIR/said" || fail "tpu, $mesh: $(cat "$TMPDIR/said")"
   done
+  "$RLXC" compile $bert --target tpu --mesh model=2 --parallel tensor -q -o "$TMPDIR/annotated" || fail "annotations"
+  grep -q 'sdy.mesh @mesh = <\["model"=2\]>' "$TMPDIR/annotated/kernels/tpu/sdy/model.mlir" || fail "annotations"
+  (cd "$TMPDIR/annotated/kernels/tpu/sdy" && head -c 256 /dev/zero > zero && python3 "$RLXC_STABLEHLO" . zero zero) > "$TMPDIR/said" 2>&1 ||
+    fail "annotations: $(cat "$TMPDIR/said")"
   "$RLXC" run $mlp --random --target tpu $mixed > "$TMPDIR/said" 2>&1 || fail "tpu, mixed mesh: $(cat "$TMPDIR/said")"
 fi
 
@@ -85,7 +126,7 @@ refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=mode
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
 refused RLX0230 'at most 32 stages' $mlp --mesh pipe=33 --parallel pipeline
 refused RLX0230 'already splits node' $mlp --mesh pipe=2 --parallel pipeline --shard fc1.*=pipe:0
-refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target cuda --emit kernels
+refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target metal --emit kernels
 
 "$RLXC" compile $bert --mesh model=2 --parallel tensor -q -o "$TMPDIR/bert" || fail "bert"
 

@@ -1,5 +1,7 @@
 #include "backend/c/cpu_training.h"
 
+#include <algorithm>
+
 #include "backend/c/c_like.h"
 #include "backend/host_files.h"
 #include "backend/weight_files.h"
@@ -49,18 +51,78 @@ int main(int argc, char** argv) {
 ```
 )";
 
+constexpr std::string_view kPartFunctions =
+    R"(// Reads the runs of this device from a file that has those of all.
+static int read_state(int file, const state_row* s, unsigned char* to) {
+  const $N_link* link = $N_joined();
+  const uint64_t position = link && s->group >= 0 ? (uint64_t)$N_group(s->group, link->rank, NULL) : 0;
+  const off_t begin = lseek(file, 0, SEEK_CUR);
+  for (uint64_t r = 0; r < s->runs; ++r) {
+    if (lseek(file, begin + (off_t)((r * s->devices + position) * s->run), SEEK_SET) < 0) return 0;
+    if (!read_all(file, to + r * s->run, s->run)) return 0;
+  }
+  return lseek(file, begin + (off_t)(s->bytes * s->devices), SEEK_SET) >= 0;
+}
+
+// Writes the runs of all devices, which take part.
+static int write_state(int file, const state_row* s, const unsigned char* from) {
+  const $N_link* link = $N_joined();
+  if (s->group < 0) return write_all(file, from, s->bytes);
+  unsigned char* whole = link ? malloc(s->bytes * s->devices + 1) : NULL;
+  const int good = whole && !link->all_gather(link->self, s->group, from, whole, (int64_t)s->runs, (int64_t)s->run) &&
+                   write_all(file, whole, s->bytes * s->devices);
+  free(whole);
+  return good;
+}
+
+)";
+
+// Values of the parts that devices have of states: none if each has all of them.
+std::vector<std::pair<std::string_view, std::string>> part_values(const codegen::Package& step, bool parts) {
+  const std::string state = "kStates[i].bytes";
+  if (!parts)
+    return {{"PART_FUNCTIONS", ""},
+            {"PART_FIELDS", ""},
+            {"NO_PART", ""},
+            {"FILE_BYTES", state},
+            {"READ_STATE", "read_all(file, block + kStates[i].place, kStates[i].bytes)"},
+            {"WRITE_STATE", "write_all(file, t->block + kStates[i].place, kStates[i].bytes)"}};
+  return {{"PART_FUNCTIONS", target::expand(kPartFunctions, {{"N", step.name}})},
+          {"PART_FIELDS",
+           "  int group;  // of devices with a part each: `runs` runs of `run` bytes, one of every `devices`; -1: whole\n"
+           "  uint64_t runs, run, devices;\n"},
+          {"NO_PART", ", -1, 0, 0, 1"},
+          {"FILE_BYTES", state + " * kStates[i].devices"},
+          {"READ_STATE", "read_state(file, &kStates[i], block + kStates[i].place)"},
+          {"WRITE_STATE", "write_state(file, &kStates[i], t->block + kStates[i].place)"}};
+}
+
+// The part of a state that a device has, as columns of its row.
+std::string part_columns(const codegen::Port& port, const StateTensor& s, uint64_t bytes) {
+  if (!port.part) return ", -1, 1, " + std::to_string(bytes) + "u, 1";
+  uint64_t runs = static_cast<uint64_t>(port.part->blocks);
+  for (int64_t axis = 0; axis < port.part->axis; ++axis) runs *= static_cast<uint64_t>(s.initial.dims[static_cast<size_t>(axis)]);
+  return ", " + std::to_string(port.part->group) + ", " + std::to_string(runs) + "u, " + std::to_string(bytes / runs) + "u, " +
+         std::to_string(port.part->devices);
+}
+
 }  // namespace
 
 std::vector<TextFile> training_files(const codegen::Package& step, const TrainingProgram& t) {
   const CheckpointLayout layout = checkpoint_layout(t);
   std::string rows;
   uint64_t block = 0;
-  for (const StateTensor& s : t.states) {
-    const uint64_t bytes = s.initial.size_bytes();
-    rows += "    {" + s.name.c_string() + ", " + std::to_string(bytes) + "u, " + std::to_string(block) + "u},\n";
+  const std::span<const codegen::Port> ports = std::span(step.inputs).last(t.states.size());
+  const bool parts = std::ranges::any_of(ports, [](const codegen::Port& port) { return port.part.has_value(); });
+  for (size_t i = 0; i < t.states.size(); ++i) {
+    const StateTensor& s = t.states[i];
+    const uint64_t bytes = s.initial.size_bytes() / static_cast<uint64_t>(ports[i].part ? ports[i].part->devices : 1);
+    rows += "    {" + s.name.c_string() + ", " + std::to_string(bytes) + "u, " + std::to_string(block) + "u";
+    rows += (parts ? part_columns(ports[i], s, bytes) : "") + "},\n";
     block = align_up(block + bytes, kUnit).value_or(block + bytes);
   }
-  const std::vector<std::pair<std::string_view, std::string>> values = {
+  std::vector<std::pair<std::string_view, std::string>> values = part_values(step, parts);
+  const std::pair<std::string_view, std::string> own[] = {
       {"STATE_ROWS", rows},
       {"STATES", std::to_string(t.states.size())},
       {"PARAMETERS", std::to_string(t.parameters)},
@@ -76,6 +138,7 @@ std::vector<TextFile> training_files(const codegen::Package& step, const Trainin
       {"F", t.forward},
       {"N", step.name},
       {"U", upper(step.name)}};
+  values.insert(values.end(), std::begin(own), std::end(own));
   return {{step.name + "_train.h", host_text("package_train.h.in", values)},
           {step.name + "_train.c", host_text("package_train.c.in", values)}};
 }

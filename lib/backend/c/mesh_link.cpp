@@ -19,6 +19,27 @@ std::string link_file(std::string_view name, const LinkValues& values) {
   return {};
 }
 
+// Rows for the ports of which a device has a part.
+std::string part_rows(const std::vector<codegen::Port>& ports) {
+  std::string s;
+  for (const codegen::Port& port : ports)
+    s += port.part ? "    {" + std::to_string(port.part->group) + ", " + std::to_string(port.part->axis) + ", " +
+                         std::to_string(port.part->devices) + ", " + std::to_string(port.part->blocks) + "},\n"
+                   : "    {-1, 0, 1, 1},\n";
+  return s;
+}
+
+bool has_parts(const Package& p) {
+  return std::ranges::any_of(p.inputs, [](const codegen::Port& port) { return port.part.has_value(); });
+}
+
+int most_dims(const Package& p) {
+  int most = 1;
+  for (const auto* ports : {&p.inputs, &p.outputs})
+    for (const codegen::Port& port : *ports) most = std::max(most, p.lir->module->graph(port.graph).rank(port.value));
+  return most;
+}
+
 LinkValues mesh_values(const Package& p) {
   std::string axes, groups;
   for (const MeshAxis& a : p.mesh->axes)
@@ -33,6 +54,9 @@ LinkValues mesh_values(const Package& p) {
           {"AXIS_COUNT", std::to_string(p.mesh->axes.size())},
           {"GROUP_COUNT", std::to_string(p.groups.size())},
           {"AXIS_ROWS", axes},
+          {"OUTPUT_PARTS", part_rows(p.outputs)},
+          {"INPUT_PARTS", part_rows(p.inputs)},
+          {"MOST_DIMS", std::to_string(most_dims(p))},
           {"GROUP_ROWS", groups},
           {"MESH", p.mesh->text()},
           {"N", p.name},
@@ -98,12 +122,16 @@ std::string stage_function(std::optional<size_t> pipeline) {
 }  // namespace
 
 LinkValues link_values(const Package& p) {
-  constexpr std::string_view kKeys[] = {"LINK_CODE_FUNCTIONS", "LINK_ERROR",      "LINK_API",    "LINK_CODE",   "LINK_MESSAGE",
-                                        "LINK_INCLUDE",        "LINK_BEGIN",      "LINK_OBJECT", "LINK_RULE",   "LINK_SOURCE",
-                                        "LINK_LIBRARY",        "LINK_PACKAGE",    "FIRST_RANK",  "SLICED_DONE", "SLICE_MEMORY",
-                                        "SLICE_FILE",          "SLICE_FUNCTIONS", "ELSEWHERE"};
+  constexpr std::string_view kKeys[] = {"LINK_CODE_FUNCTIONS", "LINK_ERROR",      "LINK_API",    "LINK_CODE",     "LINK_MESSAGE",
+                                        "LINK_INCLUDE",        "LINK_BEGIN",      "LINK_OBJECT", "LINK_RULE",     "LINK_SOURCE",
+                                        "LINK_LIBRARY",        "LINK_PACKAGE",    "FIRST_RANK",  "SLICED_DONE",   "SLICE_MEMORY",
+                                        "SLICE_FILE",          "SLICE_FUNCTIONS", "ELSEWHERE",   "PART_FUNCTIONS"};
   if (!p.mesh) {
-    LinkValues none{{"LINK_END", "failed"}, {"LINK_CC", "$(CC)"}};
+    LinkValues none{{"LINK_END", "failed"},
+                    {"LINK_CC", "$(CC)"},
+                    {"READ_INPUT", "read_input(files[i], inputs[i], bytes)"},
+                    {"WRITES_OUTPUT", ""},
+                    {"WRITE_OUTPUT", "write_output"}};
     for (std::string_view key : kKeys) none.emplace_back(key, "");
     return none;
   }
@@ -112,7 +140,12 @@ LinkValues link_values(const Package& p) {
   const auto pipeline = pipeline_group(p);
   const std::string elsewhere = pipeline ? " || !computes(kWeights[i].stages)" : "";
   const auto expanded = [&](std::string_view text) { return target::expand(text, {{"N", p.name}, {"U", u}}); };
+  const bool parts = has_parts(p);
   return {
+      {"PART_FUNCTIONS", parts ? link_file("package_parts.c.in", mesh) : ""},
+      {"READ_INPUT", parts ? "read_ranks_input(c, i, files[i], inputs[i])" : "read_input(files[i], inputs[i], bytes)"},
+      {"WRITES_OUTPUT", parts ? "" : " && link_rank() == 0"},
+      {"WRITE_OUTPUT", parts ? "write_ranks_output" : "write_output"},
       {"LINK_END", "link_end(failed)"},
       {"LINK_CC", "$(MPICC)"},
       {"LINK_CODE_FUNCTIONS", link_file("package_link.c.in", mesh) + stage_function(pipeline)},

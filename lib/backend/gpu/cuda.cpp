@@ -269,7 +269,7 @@ constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DTyp
 constexpr std::string_view kCudaMakefile =
     R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
 NVCC ?= nvcc
-ARCHS ?= 80 90
+$MPI_FLAGSARCHS ?= 80 90
 KERNELS = $FILES
 
 all: $(KERNELS) run
@@ -277,8 +277,8 @@ all: $(KERNELS) run
 %.fatbin: %.cu
 	$(NVCC) -std=c++17 -O3 $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -fatbin -o $@ $<
 
-run: main.cpp device.hpp program.hpp
-	$(NVCC) -std=c++17 -O2 -o $@ main.cpp -lcuda
+run: main.cpp device.hpp program.hpp$RANKS_HEADER
+	$(NVCC) -std=c++17 -O2$CUDA_RANKS -o $@ main.cpp -lcuda$CUDA_LIBRARIES
 
 clean:
 	rm -f *.fatbin run
@@ -288,7 +288,7 @@ clean:
 
 constexpr std::string_view kRocmMakefile = R"(# make ARCH=gfx942 builds the kernels for one kind of GPU, and the runner `run`.
 HIPCC ?= hipcc
-ARCH ?= gfx90a
+$MPI_FLAGSARCH ?= gfx90a
 KERNELS = $FILES
 
 all: $(KERNELS) run
@@ -296,8 +296,8 @@ all: $(KERNELS) run
 %.hsaco: %.hip.cpp
 	$(HIPCC) -std=c++17 -O3 --genco --offload-arch=$(ARCH) -o $@ $<
 
-run: main.cpp device.hpp program.hpp
-	$(HIPCC) -std=c++17 -O2 -DRLXC_HIP --offload-arch=$(ARCH) -o $@ main.cpp
+run: main.cpp device.hpp program.hpp$RANKS_HEADER
+	$(HIPCC) -std=c++17 -O2 -DRLXC_HIP --offload-arch=$(ARCH)$CUDA_RANKS -o $@ main.cpp$ROCM_LIBRARIES
 
 clean:
 	rm -f *.hsaco run
@@ -319,10 +319,15 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .machine = {2000, 800, 20000, 128, 10e3},
                                      .alignment = 256,
                                      .max_arguments = 512,
+                                     .collectives = true,
                                      .claims = 4,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
-static constexpr GpuPackaging kCudaPackaging = {
-    .host = kCudaHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .command = "./run", .how = kMakeRun};
+static constexpr GpuPackaging kCudaPackaging = {.host = kCudaHost,
+                                                .link = "link_nccl.hpp",
+                                                .object_extension = ".fatbin",
+                                                .makefile = kCudaMakefile,
+                                                .command = "./run",
+                                                .how = kMakeRun};
 
 const Backend& cuda_backend() {
   static const GpuBackend backend(kCuda, kCudaPackaging);
@@ -339,10 +344,15 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .machine = {2000, 800, 20000, 128, 15e3},
                                      .alignment = 256,
                                      .max_arguments = 512,
+                                     .collectives = true,
                                      .claims = 5,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
-static constexpr GpuPackaging kRocmPackaging = {
-    .host = kCudaHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .command = "./run", .how = kMakeRun};
+static constexpr GpuPackaging kRocmPackaging = {.host = kCudaHost,
+                                                .link = "link_nccl.hpp",
+                                                .object_extension = ".hsaco",
+                                                .makefile = kRocmMakefile,
+                                                .command = "./run",
+                                                .how = kMakeRun};
 
 const Backend& rocm_backend() {
   static const GpuBackend backend(kRocm, kRocmPackaging);

@@ -16,6 +16,22 @@ namespace {
 
 using codegen::Package;
 
+// The processes of a mesh are linked by MPI, whose flags its compiler wrapper knows.
+std::string makefile(std::string_view text, const std::string& built, bool mesh) {
+  const auto only = [&](const char* words) { return std::string(mesh ? words : ""); };
+  return target::expand(text,
+                        {{"FILES", built},
+                         {"MPI_FLAGS", only("MPI_CFLAGS ?= $(shell mpicxx --showme:compile | sed 's/-pthread//')\n"
+                                            "MPI_LIBS ?= $(shell mpicxx --showme:link | sed 's/-pthread//; s/-Wl,[^ ]*//g')\n")},
+                         {"CUDA_RANKS", only(" -DRLXC_RANKS $(MPI_CFLAGS)")},
+                         {"CUDA_LIBRARIES", only(" -lnccl $(MPI_LIBS)")},
+                         {"ROCM_LIBRARIES", only(" -lrccl $(MPI_LIBS)")},
+                         {"RANKS_HEADER", only(" link.hpp")},
+                         {"(", "$("},
+                         {"@", "$@"},
+                         {"<", "$<"}});
+}
+
 }  // namespace
 
 std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& options) const {
@@ -94,10 +110,11 @@ std::optional<std::vector<TextFile>> GpuBackend::write(const Package& p, const C
   for (const HostPart& part : packaging.host)
     for (const HostFile& h : host_files())
       if (h.name == part.from) files.push_back({std::string(part.to), std::string(h.text)});
+  for (const HostFile& h : host_files())
+    if (p.mesh && h.name == packaging.link) files.push_back({"link.hpp", std::string(h.text)});
   if (packaging.model_files)
     for (TextFile& f : packaging.model_files(p)) files.push_back(std::move(f));
-  if (!packaging.makefile.empty())
-    files.push_back({"Makefile", target::expand(packaging.makefile, {{"FILES", built}, {"(", "$("}, {"@", "$@"}, {"<", "$<"}})});
+  if (!packaging.makefile.empty()) files.push_back({"Makefile", makefile(packaging.makefile, built, p.mesh.has_value())});
   files.push_back({"README.md", readme(p, options)});
   return files;
 }

@@ -15,6 +15,7 @@ struct HostPart {
 struct GpuPackaging {
   size_t kernels_in_file = 64;             // 0: one file per kernel, named after it
   std::span<const HostPart> host;          // model-independent files
+  std::string_view link = {};              // the file that exchanges data between devices, link.hpp; empty: none
   std::string_view object_extension = {};  // of compiled kernel sources
   std::string_view makefile = {};          // $FILES: the compiled kernel sources; empty: no build step
   std::string_view command;                // runs the package; arguments follow

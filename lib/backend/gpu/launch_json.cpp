@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/extents.h"
+#include "backend/c/mesh_link.h"
 #include "backend/weight_files.h"
 #include "codegen/equal_sizes.h"
 #include "ir/dim_postfix.h"
@@ -83,6 +84,7 @@ class Writer {
     for (const State& s : p_.lir->states)
       j_.begin_array(JsonLayout::Line).unsigned_integer(s.input).unsigned_integer(s.output).end_array();
     j_.end_array();
+    mesh();
     weights();
     kernels(files);
     j_.key("load").begin_array();
@@ -188,16 +190,25 @@ class Writer {
 
   void weights() {
     const WeightFiles located = locate_weights(p_, options_);
+    const std::vector<uint32_t> stages = weight_stages(p_);
     j_.key("weights_file").string(weights_file(p_)).key("weights_header").string(weights_header(p_, options_));
     j_.key("weights").begin_array();
     for (size_t i = 0; i < p_.weights.size(); ++i) {
       j_.begin_object(JsonLayout::Line).key("name").string(p_.weights[i].name).key("dtype").string(name(p_.weights[i].dtype));
       j_.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
-      j_.key("stored")
-          .unsigned_integer(located.weights[i].stored)
-          .key("bytes")
-          .unsigned_integer(p_.weights[i].bytes)
-          .end_object();
+      j_.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p_.weights[i].bytes);
+      if (const auto& slice = p_.weights[i].slice)
+        j_.key("slice")
+            .begin_object(JsonLayout::Line)
+            .key("group")
+            .unsigned_integer(slice->group)
+            .key("runs")
+            .unsigned_integer(slice->runs)
+            .key("run")
+            .unsigned_integer(slice->run)
+            .end_object();
+      if (!stages.empty()) j_.key("stages").unsigned_integer(stages[i]);
+      j_.end_object();
     }
     j_.end_array();
   }
@@ -293,6 +304,46 @@ class Writer {
     j_.end_array();
   }
 
+  // `count` elements of `run` bytes, or for device_slice and all_gather runs of so many bytes.
+  void collective(const Command& s) {
+    const Graph& g = m_.graph(s.graph);
+    const OpKind op = g.op(s.node);
+    const auto& a = g.attrs<CollectiveAttrs>(s.node);
+    j_.key("collective").string(name(op)).key("group").unsigned_integer(s.group);
+    j_.key("to");
+    place(s.places.back());
+    if (s.places.size() < 2) return;
+    const DType t = g.dtype(g.operand(s.node, 0));
+    j_.key("from");
+    place(s.places[0]);
+    size("count", s.sizes[0]);
+    size("run", s.sizes.size() > 1 ? s.sizes[1] : Dim(std::max(bits(t), 8) / 8));
+    if (op == OpKind::AllReduce || op == OpKind::ReduceScatter)
+      j_.key("dtype").string(name(t)).key("op").string(a.op == ReduceOp::Max ? "max" : a.op == ReduceOp::Min ? "min" : "sum");
+    if (op != OpKind::CollectivePermute) return;
+    j_.key("source").begin_array(JsonLayout::Line);
+    for (int64_t source : a.source) j_.integer(source);
+    j_.end_array();
+  }
+
+  // Devices that run the program together.
+  void mesh() {
+    if (!p_.mesh) return;
+    j_.key("mesh").begin_array();
+    for (const MeshAxis& a : p_.mesh->axes)
+      j_.begin_object(JsonLayout::Line).key("axis").string(a.name).key("size").integer(a.size).end_object();
+    j_.end_array().key("groups").begin_array(JsonLayout::Line);
+    for (const std::vector<size_t>& along : p_.groups) {
+      j_.begin_array(JsonLayout::Line);
+      for (size_t axis : along) j_.unsigned_integer(axis);
+      j_.end_array();
+    }
+    j_.end_array();
+    if (const auto stages = stages_of(m_.main()))
+      j_.key("pipeline")
+          .unsigned_integer(static_cast<uint64_t>(std::ranges::find(p_.groups, std::vector{stages->axis}) - p_.groups.begin()));
+  }
+
   void step(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const size_t operands = s.present.size(), results = s.places.size() - operands;
@@ -308,7 +359,7 @@ class Writer {
         places("copy", s, 0, 2);
         size("bytes", s.sizes[0]);
         break;
-      case Command::Kind::Collective: break;  // these targets run on one device
+      case Command::Kind::Collective: collective(s); break;
       case Command::Kind::If:
         optional_place("if", s, 0);
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
@@ -348,6 +399,7 @@ class Writer {
         break;
       }
     }
+    if (s.stages != Stages::kAll) j_.key("stages").unsigned_integer(s.stages);
     if (s.is_control()) size("arena", s.body_arena);
     if (!s.equal.empty()) sizes("equal", s.equal);
     if (s.node.valid()) j_.key("node").string(g.label(s.node));

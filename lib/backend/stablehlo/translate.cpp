@@ -101,31 +101,41 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
   return outputs;
 }
 
-std::string translate(const Module& m, std::string_view name, std::span<const DType> dtypes, Diagnostics& d) {
+std::string translate(const Module& m, std::string_view name, std::span<const DType> dtypes, Diagnostics& d,
+                      const Annotations* annotations) {
   ModuleTranslator t(m, dtypes, d);
   const Graph& g = m.main();
   std::string parameters, results, names;
-  const auto parameter = [&](const Hlo& v) {
-    parameters += (parameters.empty() ? "" : ", ") + v.name + ": " + HloBuilder::type(v);
+  const auto annotation = [&](bool output, Symbol of) {
+    if (!annotations || !of.valid()) return std::string();
+    const auto& known = output ? annotations->outputs : annotations->inputs;
+    const auto it = known.find(m.bytes(of));
+    return it == known.end() ? std::string() : " {sdy.sharding = " + it->second + "}";
+  };
+  const auto parameter = [&](const Hlo& v, Symbol of) {
+    parameters += (parameters.empty() ? "" : ", ") + v.name + ": " + HloBuilder::type(v) + annotation(false, of);
   };
   std::vector<Hlo> inputs;
   for (NodeId n : g.inputs()) {
     Ints dims;
     for (Dim dim : g.dims(g.result(n))) dims.push_back(dim.is_static() ? dim.size() : 0);
     inputs.push_back({"%i" + std::to_string(inputs.size()), g.dtype(g.result(n)), std::move(dims)});
-    parameter(inputs.back());
+    parameter(inputs.back(), g.value_name(g.result(n)));
   }
-  for (const Hlo& w : t.weights()) parameter(w);
-  for (const Hlo& v : t.run(g, inputs)) {
-    results += (results.empty() ? "" : ", ") + HloBuilder::type(v);
+  const auto weights = weight_nodes(m);
+  for (size_t i = 0; i < weights.size(); ++i)
+    parameter(t.weights()[i], weights[i].first->value_name(weights[i].first->result(weights[i].second)));
+  for (size_t i = 0; const Hlo& v : t.run(g, inputs)) {
+    results += (results.empty() ? "" : ", ") + HloBuilder::type(v) + annotation(true, g.output_name(i++));
     names += (names.empty() ? "" : ", ") + v.name;
   }
   const auto mesh = mesh_of(m);
   const std::string partitions =
       mesh ? " attributes {mhlo.num_partitions = " + std::to_string(mesh->devices()) + " : i32, mhlo.num_replicas = 1 : i32}"
            : "";
-  return "module @" + std::string(name) + partitions + " {\n  func.func public @main(" + parameters + ") -> (" + results +
-         ") {\n" + t.take() + "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
+  const std::string annotated = annotations ? "  sdy.mesh @mesh = " + annotations->mesh + "\n" : "";
+  return "module @" + std::string(name) + partitions + " {\n" + annotated + "  func.func public @main(" + parameters + ") -> (" +
+         results + ") {\n" + t.take() + "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
 }
 
 Hlo NodeTranslator::taken(const Hlo& x, const Hlo& index, size_t axis) {

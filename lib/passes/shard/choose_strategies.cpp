@@ -49,7 +49,7 @@ void predict_divided(Module& m, const Mesh& mesh, const std::vector<shard::Reque
   Graph& g = copy_graph(m.main(), "candidate");
   Diagnostics d;
   bool changed = false;
-  const bool good = divide(g, mesh, requests, c->strategies, context, d, &changed);
+  const bool good = divide(g, {mesh, requests, c->strategies}, context, d, &changed);
   if (good) {
     c->weights = device_weight_bytes(g) + load_time_bytes(g);
     c->activations = live_bytes(g);

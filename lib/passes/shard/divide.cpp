@@ -8,20 +8,25 @@
 
 namespace rlxc {
 
-bool divide(Graph& g, const Mesh& mesh, const std::vector<shard::Request>& requests,
-            const std::vector<shard::AxisStrategy>& strategies, const PassContext& context, Diagnostics& d, bool* changed) {
-  const auto pipeline = std::ranges::find(strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy);
-  shard::Shardings s(g, mesh);
-  for (const shard::Request& r : requests)
-    if (!s.apply(r, d)) return false;
-  for (const shard::AxisStrategy& a : strategies)
-    if (a.strategy != "pipeline" && !shard::apply_strategy(g, a, s, d)) return false;
-  s.propagate(d);
-  *changed = shard::partition(g, s);
-  *changed |= join_all_reduces(g);
-  if (pipeline == strategies.end()) return true;
-  const int64_t stages = mesh.axes[pipeline->axis].size;
-  if (!cut_pipeline(g, mesh, pipeline->axis, context, d)) return false;
+std::optional<shard::Shardings> shardings_of(const Graph& g, const Division& division, Diagnostics& d) {
+  std::optional<shard::Shardings> s(std::in_place, g, division.mesh);
+  for (const shard::Request& r : division.requests)
+    if (!s->apply(r, d)) return std::nullopt;
+  for (const shard::AxisStrategy& a : division.strategies)
+    if (a.strategy != "pipeline" && !shard::apply_strategy(g, a, *s, d)) return std::nullopt;
+  s->propagate(d);
+  return s;
+}
+
+bool divide(Graph& g, const Division& division, const PassContext& context, Diagnostics& d, bool* changed) {
+  const auto s = shardings_of(g, division, d);
+  if (!s) return false;
+  *changed = shard::partition(g, *s);
+  *changed |= join_exchanges(g);
+  const auto pipeline = std::ranges::find(division.strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy);
+  if (pipeline == division.strategies.end()) return true;
+  const int64_t stages = division.mesh.axes[pipeline->axis].size;
+  if (!cut_pipeline(g, division.mesh, pipeline->axis, context, d)) return false;
   *changed = true;
   cut_batch(g, stages, context);
   return true;

@@ -5,10 +5,23 @@
 
 namespace rlxc {
 
-// Rewrites the graph to the program that every device of the mesh runs: splits what the requests and strategies name and what
-// follows from it, then cuts it into the stages of a pipeline, if there is one, and its batch into parts that follow each other
-// through the stages. False after errors: those of the strategies. O(nodes).
-bool divide(Graph&, const Mesh&, const std::vector<shard::Request>&, const std::vector<shard::AxisStrategy>&, const PassContext&,
-            Diagnostics&, bool* changed);
+// How a graph is to be divided.
+struct Division {
+  Mesh mesh;
+  std::vector<shard::Request> requests;  // the first that names a value decides
+  std::vector<shard::AxisStrategy> strategies;
+};
+
+// What --mesh, --shard and --parallel ask for; `auto` chooses strategies for the main graph. Nullopt after errors, and if there
+// is nothing to divide.
+std::optional<Division> division_of(Module&, PassContext&);
+
+// Shardings of the values: what the requests and strategies say, pipelines apart, and what follows from it. Nullopt after errors.
+std::optional<shard::Shardings> shardings_of(const Graph&, const Division&, Diagnostics&);
+
+// Rewrites the graph to the program that every device of the mesh runs: divides the values, then cuts it into the stages of a
+// pipeline, if there is one, and its batch into parts that follow each other through the stages. False after errors: those of the
+// strategies. O(nodes).
+bool divide(Graph&, const Division&, const PassContext&, Diagnostics&, bool* changed);
 
 }  // namespace rlxc

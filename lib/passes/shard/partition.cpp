@@ -41,32 +41,36 @@ std::optional<std::vector<shard::AxisStrategy>> strategies(Module& m, const Mesh
 
 }  // namespace
 
-PassResult partition(Module& m, PassContext& context) {
+std::optional<Division> division_of(Module& m, PassContext& context) {
   const PassOptions& o = context.options;
   Diagnostics& d = context.diagnostics;
   if (o.mesh.empty()) {
     if (!o.shards.empty() || !o.parallel.empty())
       d.error(Code::BadFlag, "--shard and --parallel need --mesh", {}, "for example --mesh model=4");
-    return {};
+    return std::nullopt;
   }
   std::string message;
   auto mesh = Mesh::parse(o.mesh, &message);
   if (!mesh) {
     d.error(Code::BadFlag, "--mesh: " + message);
-    return {};
+    return std::nullopt;
   }
-  if (mesh->devices() == 1 || mesh_of(m)) return {};
+  if (mesh->devices() == 1 || mesh_of(m)) return std::nullopt;
   // The last flag that names a value decides.
   std::vector<shard::Request> requests;
   for (size_t i = o.shards.size(); i-- > 0;) {
     auto request = shard::parse_request(o.shards[i], *mesh, d);
-    if (!request) return {};
+    if (!request) return std::nullopt;
     requests.push_back(std::move(*request));
   }
-  const auto chosen = strategies(m, *mesh, requests, context);
-  if (!chosen) return {};
+  auto chosen = strategies(m, *mesh, requests, context);
+  if (!chosen) return std::nullopt;
+  return Division{std::move(*mesh), std::move(requests), std::move(*chosen)};
+}
+
+PassResult partition(Module& m, PassContext& context) {
   PassResult result;
-  divide(m.main(), *mesh, requests, *chosen, context, d, &result.changed);
+  if (const auto division = division_of(m, context)) divide(m.main(), *division, context, context.diagnostics, &result.changed);
   return result;
 }
 

@@ -443,6 +443,7 @@ def main(folder, inputs):
     ranks = range(int(np.prod([axis["size"] for axis in mesh], dtype=int)))
     arguments = [values + [read_weight(folder, w, mesh, rank) for w in model["weights"]] for rank in ranks]
     text = open("model.mlir").read()
+    check_annotations(text)
     assert len(arguments) == partitions(text), "model.json has another mesh"
     for i, y in enumerate(evaluate_all(text, arguments)):
         write(f"output_{i}.bin", y, model["outputs"][i]["dtype"])
@@ -480,6 +481,22 @@ def evaluate_all(text, arguments):
             if not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"):
                 sys.exit(f"model.mlir: partitions disagree about output {i}")
     return results[0]
+
+
+def check_annotations(text):
+    """The shardings of parameters and results (dialect sdy) name axes of the mesh, each once, and their parts have equal sizes."""
+    mesh = re.search(r"^  sdy\.mesh @mesh = <\[(.*)\]>$", text, re.M)
+    axes = {name: int(size) for name, size in re.findall(r'"(\w+)"=(\d+)', mesh[1])} if mesh else {}
+    head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
+    for part in head.groups():
+        annotated = re.findall(rf"({TENSOR}) \{{sdy\.sharding = #sdy\.sharding<@mesh, \[(.*?)\]>\}}", part)
+        assert len(annotated) == part.count("sdy.sharding ="), "an annotation is not of a tensor"
+        for kind, sharding in annotated:
+            dims, parts = parse_type(kind)[0], re.findall(r"\{(.*?)\}", sharding)
+            used = [axis for p in parts for axis in re.findall(r'"(\w+)"', p)]
+            assert len(parts) == len(dims) and len(set(used)) == len(used) and set(used) <= set(axes), f"{kind}: {sharding}"
+            for n, p in zip(dims, parts):
+                assert p in ("", "?") or n % int(np.prod([axes[a] for a in re.findall(r'"(\w+)"', p)])) == 0, f"{kind}: {sharding}"
 
 
 def evaluate(text, arguments):

@@ -57,14 +57,16 @@ class CudaDevice : public Device {
     buffers_[buffer] = DevicePointer{};
   }
   void write(Address to, const void* from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyHtoD(pointer(to), const_cast<void*>(from), bytes));
+    if (bytes) RLXC_CHECK(cuMemcpyHtoD(at(to), const_cast<void*>(from), bytes));
   }
   void read(void* to, Address from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyDtoH(to, pointer(from), bytes));
+    if (bytes) RLXC_CHECK(cuMemcpyDtoH(to, at(from), bytes));
   }
   void copy(Address to, Address from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyDtoDAsync(pointer(to), pointer(from), bytes, nullptr));
+    if (bytes) RLXC_CHECK(cuMemcpyDtoDAsync(at(to), at(from), bytes, nullptr));
   }
+
+  void* pointer(Address a) const override { return (char*)buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
 
   void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
     kernels_ = kernels;
@@ -82,7 +84,7 @@ class CudaDevice : public Device {
     std::vector<DevicePointer> pointers;
     std::vector<int32_t> narrow(sizes.begin(), sizes.end());
     std::vector<void*> arguments;
-    for (Address a : places) pointers.push_back(pointer(a));
+    for (Address a : places) pointers.push_back(at(a));
     for (DevicePointer& p : pointers) arguments.push_back(&p);
     for (size_t i = 0; i < sizes.size(); ++i) arguments.push_back(k.narrow[i] ? static_cast<void*>(&narrow[i]) : const_cast<int64_t*>(&sizes[i]));
     RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], 0, nullptr, arguments.data(), nullptr));
@@ -93,7 +95,7 @@ class CudaDevice : public Device {
   static void check(Status status, Status success, const char* call) {
     if (status != success) fail(std::string(call) + ": error " + std::to_string(static_cast<int>(status)));
   }
-  DevicePointer pointer(Address a) const { return (DevicePointer)((char*)buffers_[static_cast<size_t>(a.buffer)] + a.offset); }
+  DevicePointer at(Address a) const { return (DevicePointer)pointer(a); }
 
   std::vector<DevicePointer> buffers_;
   std::vector<Kernel> kernels_;

@@ -26,6 +26,8 @@ class EmulatedDevice : public Device {
   void read(void* to, Address from, size_t bytes) override { std::memcpy(to, pointer(from), bytes); }
   void copy(Address to, Address from, size_t bytes) override { std::memmove(pointer(to), pointer(from), bytes); }
 
+  void* pointer(Address a) const override { return buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
+
   void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
     kernels_ = kernels;
     std::map<std::string, void*> libraries;
@@ -48,8 +50,6 @@ class EmulatedDevice : public Device {
 
  private:
   using Entry = void (*)(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes);
-  void* pointer(Address a) const { return buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
-
   std::vector<char*> buffers_;
   std::vector<size_t> lengths_;
   std::vector<Kernel> kernels_;

@@ -4,8 +4,16 @@
 
 #include "device.hpp"
 #include "program.hpp"
+#ifdef RLXC_RANKS
+#include "link.hpp"
+#endif
 
 int main(int argc, char** argv) {
+  rlxc::Link* link = nullptr;
+#ifdef RLXC_RANKS
+  rlxc::NcclLink ranks(&argc, &argv);
+  link = &ranks;
+#endif
   try {
     std::map<std::string, int64_t> sizes;
     std::vector<std::string> files;
@@ -19,7 +27,7 @@ int main(int argc, char** argv) {
     }
     if (argc < 2) rlxc::fail(std::string("usage: ") + argv[0] + " WEIGHTS [SIZE=VALUE...] INPUT...");
     const auto device = rlxc::make_device();
-    rlxc::Program program(*device, ".", argv[1]);
+    rlxc::Program program(*device, ".", argv[1], link);
     if (files.size() != program.inputs()) rlxc::fail("the model has " + std::to_string(program.inputs()) + " inputs");
     program.set_sizes(sizes);
     std::vector<std::string> data(files.size()), results(program.outputs());
@@ -35,7 +43,7 @@ int main(int argc, char** argv) {
       outputs.push_back(results[i].data());
     }
     program.run(inputs, outputs);
-    for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t i = 0; i < results.size() && (!link || link->rank() == 0); ++i) {
       const std::string file = "output_" + std::to_string(i) + ".bin";
       std::ofstream(file, std::ios::binary).write(results[i].data(), static_cast<std::streamsize>(program.output_bytes(i)));
       std::string shape;
@@ -43,7 +51,10 @@ int main(int argc, char** argv) {
       std::printf("%s [%s]\n", file.c_str(), shape.c_str());
     }
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    std::fprintf(stderr, "%s%s\n", link ? ("rank " + std::to_string(link->rank()) + ": ").c_str() : "", e.what());
+#ifdef RLXC_RANKS
+    rlxc::NcclLink::end(1);
+#endif
     return 1;
   }
 }

@@ -141,13 +141,39 @@ class Device {
   virtual void copy(Address to, Address from, size_t bytes) = 0;
   virtual void load(const std::vector<Kernel>& kernels, const std::string& folder) = 0;
   virtual void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) = 0;
+  virtual void* pointer(Address) const { fail("the device has no addresses for a link"); }
+};
+
+// Exchange of data with the devices that run the program together. All members of a group call a function with equal arguments;
+// data is in the order of their positions. Pointers are those of devices, and operations run in order with those of the device.
+class Link {
+ public:
+  struct Member {
+    int first_rank, position, devices;  // of the group: its lowest rank, the place of this process, its size
+  };
+  struct Message {
+    int device;  // its position in the group
+    void* at;
+    size_t bytes;
+  };
+  virtual ~Link() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  virtual void open(const std::vector<Member>& groups) = 0;
+  virtual void all_reduce(int group, const void* in, void* out, size_t count, const std::string& dtype, const std::string& op) = 0;
+  virtual void reduce_scatter(int group, const void* in, void* out, size_t count, const std::string& dtype, const std::string& op) = 0;
+  virtual void all_gather(int group, const void* in, void* out, size_t bytes) = 0;
+  virtual void exchange(int group, const std::vector<Message>& sent, const std::vector<Message>& received) = 0;
 };
 std::unique_ptr<Device> make_device();  // device.hpp
 
 class Program {
  public:
-  // `package`: the folder of launch.json and the compiled kernels; `weights`: the folder of the weight files.
-  Program(Device& device, const std::string& package, const std::string& weights) : device_(device), json_(JsonParser(read_text(package + "/launch.json")).value()) {
+  // `package`: the folder of launch.json and the compiled kernels; `weights`: the folder of the weight files. `link`: to the other
+  // devices of a mesh; null for one device.
+  Program(Device& device, const std::string& package, const std::string& weights, Link* link = nullptr)
+      : device_(device), link_(link), json_(JsonParser(read_text(package + "/launch.json")).value()) {
+    join_mesh();
     std::vector<Kernel> kernels;
     for (const Json& k : json_["kernels"].items) {
       Kernel kernel{k["name"].string, k["file"].string, {1, 1, 1}, {}};
@@ -246,6 +272,43 @@ class Program {
     return i;
   }
 
+  // Finds the place of this device in the groups of the mesh.
+  void join_mesh() {
+    const Json* mesh = json_.find("mesh");
+    if (!mesh) return;
+    int devices = 1;
+    for (const Json& axis : mesh->items) devices *= static_cast<int>(axis["size"].number);
+    const int ranks = link_ ? link_->ranks() : 1;
+    if (ranks != devices) fail("runs on " + std::to_string(devices) + " ranks, has " + std::to_string(ranks) + ": mpirun -n " + std::to_string(devices) + " ./run ...");
+    struct Coordinate {
+      int at, stride, size;
+    };
+    std::vector<Coordinate> coordinates;
+    int stride = devices, rest = link_->rank();
+    for (const Json& axis : mesh->items) {
+      const int size = static_cast<int>(axis["size"].number);
+      stride /= size;
+      coordinates.push_back({rest / stride, stride, size});
+      rest %= stride;
+    }
+    for (const Json& along : json_["groups"].items) {
+      Link::Member m{link_->rank(), 0, 1};
+      for (const Json& axis : along.items) {
+        const Coordinate& c = coordinates[static_cast<size_t>(axis.number)];
+        m.position = m.position * c.size + c.at;
+        m.devices *= c.size;
+        m.first_rank -= c.at * c.stride;
+      }
+      groups_.push_back(m);
+    }
+    link_->open(groups_);
+  }
+  // Whether this device computes or reads it: all do, but for the stages of a pipeline.
+  bool is_here(const Json& j) const {
+    const Json* stages = j.find("stages");
+    return !stages || (stages->number >> groups_[static_cast<size_t>(json_["pipeline"].number)].position & 1);
+  }
+
   // Checks the fingerprint at the start of the package's weight file.
   void check_weights_file(const std::string& folder) const {
     const std::string &name = json_["weights_file"].string, &header = json_["weights_header"].string;
@@ -258,9 +321,10 @@ class Program {
   }
 
   void load_weight(const Json& w, const std::string& folder) {
-    const size_t n = bytes(w["bytes"]);
+    const size_t n = is_here(w) ? bytes(w["bytes"]) : 0;
     weights_.push_back(device_.allocate(n));
     if (n == 0) return;
+    if (const Json* slice = w.find("slice")) return load_slice(w, *slice, folder);
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
     const size_t stored = bytes(w["stored"]);  // fewer than n: one element, repeated
     std::vector<char> data(n);
@@ -268,6 +332,19 @@ class Program {
     if (!file.read(data.data(), static_cast<std::streamsize>(stored))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
     for (size_t i = stored; stored && i < n; ++i) data[i] = data[i - stored];
     device_.write({weights_.back(), 0}, data.data(), n);
+  }
+
+  // Reads the runs of a weight that belong to this device.
+  void load_slice(const Json& w, const Json& slice, const std::string& folder) {
+    std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
+    const Link::Member& group = groups_.at(bytes(slice["group"]));
+    const size_t runs = bytes(slice["runs"]), run = bytes(slice["run"]);
+    std::vector<char> data(runs * run);
+    for (size_t r = 0; r < runs; ++r) {
+      file.seekg(w["offset"].number + static_cast<int64_t>((r * static_cast<size_t>(group.devices) + static_cast<size_t>(group.position)) * run));
+      if (!file.read(data.data() + r * run, static_cast<std::streamsize>(run))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
+    }
+    device_.write({weights_.back(), 0}, data.data(), data.size());
   }
 
   template <class Symbol>
@@ -348,13 +425,75 @@ class Program {
   void steps(const Json& list, const Frame& f) {
     for (const Json& s : list.items) {
       const std::string& kind = s.keys[0];
+      if (!is_here(s)) continue;
       if (const Json* equal = s.find("equal")) check_equal(*equal);
       if (kind == "kernel") launch(s, f);
       else if (kind == "copy") device_.copy(place(s["copy"].items[0], f), place(s["copy"].items[1], f), bytes(s["bytes"]));
+      else if (kind == "collective") collective(s, f);
       else if (kind == "if") branch(s, f);
       else if (kind == "loop") loop(s, f);
       else scan(s, f);
     }
+  }
+
+  // Memory for an exchange that is not in place.
+  Address spare(size_t bytes) {
+    if (spare_bytes_ < bytes) {
+      if (spare_ >= 0) device_.release(spare_);
+      spare_ = device_.allocate(bytes);
+      spare_bytes_ = bytes;
+    }
+    return {spare_, 0};
+  }
+
+  void collective(const Json& s, const Frame& f) {
+    const std::string &kind = s["collective"].string;
+    const int group = static_cast<int>(s["group"].number);
+    const Link::Member& own = groups_.at(static_cast<size_t>(group));
+    const auto devices = static_cast<size_t>(own.devices), position = static_cast<size_t>(own.position);
+    const Address to = place(s["to"], f);
+    if (kind == "device_index") return device_.write(to, std::vector<int64_t>{own.position}.data(), sizeof(int64_t));
+    const Address from = place(s["from"], f);
+    const size_t count = bytes(s["count"]), run = bytes(s["run"]);  // elements and bytes of one, or runs and bytes of one
+    if (kind == "device_slice") {
+      for (size_t r = 0; r < count; ++r) device_.copy(moved(to, r * run), moved(from, (r * devices + position) * run), run);
+      return;
+    }
+    const void* in = device_.pointer(from);
+    void* out = device_.pointer(to);
+    if (kind == "all_reduce") link_->all_reduce(group, in, out, count, s["dtype"].string, s["op"].string);
+    else if (kind == "reduce_scatter") link_->reduce_scatter(group, in, out, count / devices, s["dtype"].string, s["op"].string);
+    else if (kind == "all_gather" && count == 1) link_->all_gather(group, in, out, run);
+    else if (kind == "all_gather") {
+      const Address all = spare(count * run * devices);
+      link_->all_gather(group, in, device_.pointer(all), count * run);
+      for (size_t r = 0; r < count; ++r)
+        for (size_t p = 0; p < devices; ++p) device_.copy(moved(to, (r * devices + p) * run), moved(all, (p * count + r) * run), run);
+    } else if (kind == "all_to_all") {
+      std::vector<Link::Message> sent, received;
+      const size_t part = count * run / devices;
+      for (size_t p = 0; p < devices; ++p) {
+        sent.push_back({static_cast<int>(p), device_.pointer(moved(from, p * part)), part});
+        received.push_back({static_cast<int>(p), device_.pointer(moved(to, p * part)), part});
+      }
+      link_->exchange(group, sent, received);
+    } else permute(s["source"], group, from, to, count * run);
+  }
+
+  // The device at position p gets the value of the one at source[p], or zeros for -1.
+  void permute(const Json& source, int group, Address from, Address to, size_t n) {
+    const int own = groups_[static_cast<size_t>(group)].position, from_device = static_cast<int>(source.items[static_cast<size_t>(own)].number);
+    std::vector<Link::Message> sent, received;
+    for (size_t p = 0; p < source.items.size(); ++p)
+      if (static_cast<int>(p) != own && source.items[p].number == own) sent.push_back({static_cast<int>(p), nullptr, n});
+    if (from_device >= 0 && from_device != own) received.push_back({from_device, device_.pointer(to), n});
+    const bool in_place = device_.pointer(from) == device_.pointer(to);
+    const Address kept = in_place && !sent.empty() && from_device != own ? spare(n) : from;
+    if (kept.buffer != from.buffer) device_.copy(kept, from, n);
+    for (Link::Message& m : sent) m.at = device_.pointer(kept);
+    link_->exchange(group, sent, received);
+    if (from_device < 0) device_.write(to, std::vector<char>(n).data(), n);
+    else if (from_device == own && !in_place) device_.copy(to, from, n);
   }
 
   void launch(const Json& s, const Frame& f) {
@@ -490,7 +629,11 @@ class Program {
   }
 
   Device& device_;
+  Link* link_;
   Json json_;
+  std::vector<Link::Member> groups_;
+  int spare_ = -1;
+  size_t spare_bytes_ = 0;
   std::vector<int> weights_, io_;
   int packed_ = -1;
   Address arena_, held_, scratch_, cells_;

@@ -1,0 +1,79 @@
+#include "driver/annotated_module.h"
+
+#include <algorithm>
+
+#include "backend/target_traits.h"
+#include "driver/load.h"
+#include "passes/shard/divide.h"
+
+namespace rlxc {
+namespace {
+
+// A dim that is split within blocks, or a weight's dim that no one splits, is open: XLA may split it.
+std::string annotation(const shard::Sharding& s, const Mesh& mesh, bool open) {
+  std::string dims;
+  for (const shard::DimSharding& d : s) {
+    std::string axes;
+    for (size_t a : d.axes) axes += (axes.empty() ? "\"" : ", \"") + mesh.axes[a].name + "\"";
+    if (d.blocks > 1 || (!d.split() && open)) axes = "?";
+    dims += (dims.empty() ? "{" : ", {") + axes + "}";
+  }
+  return "#sdy.sharding<@mesh, [" + dims + "]>";
+}
+
+stablehlo::Annotations annotations_of(const Module& m, const shard::Shardings& s) {
+  const Graph& g = m.main();
+  stablehlo::Annotations out;
+  for (const MeshAxis& a : s.mesh().axes)
+    out.mesh += (out.mesh.empty() ? "<[\"" : ", \"") + a.name + "\"=" + std::to_string(a.size);
+  out.mesh += "]>";
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::Input || g.op(n) == OpKind::Param)
+      out.inputs.emplace(m.bytes(g.value_name(g.result(n))), annotation(s.of(g.result(n)), s.mesh(), g.op(n) == OpKind::Param));
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    out.outputs.emplace(m.bytes(g.output_name(i)), annotation(s.of(g.outputs()[i]), s.mesh(), false));
+  return out;
+}
+
+std::optional<AnnotatedModel> make(const CompileOptions& o, const std::string& target, Diagnostics& d) {
+  auto model = load_model(o, d);
+  const TargetTraits* traits = find_target(target);
+  const auto pass_opts = pass_options(o, d);
+  if (!model || !traits || !pass_opts) return std::nullopt;
+  CompileOptions first = o;
+  first.stop_before = "shard";
+  Compiled begun;
+  if (!optimise(*model->module, *traits, first, *pass_opts, {}, &begun, d)) return std::nullopt;
+  PassContext context{*traits, *pass_opts, d, begun.decisions, begun.precision};
+  const auto division = division_of(*model->module, context);
+  if (!division) return std::nullopt;
+  if (std::ranges::count(division->strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy)) {
+    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
+    return std::nullopt;
+  }
+  const auto shardings = shardings_of(model->module->main(), *division, d);
+  if (!shardings) return std::nullopt;
+  stablehlo::Annotations annotations = annotations_of(*model->module, *shardings);
+  CompileOptions whole = o;
+  whole.mesh.clear();
+  whole.shards.clear();
+  whole.shard_rules.clear();
+  whole.parallel.clear();
+  auto compiled = compile(std::move(*model), target, whole, {}, d);
+  if (!compiled) return std::nullopt;
+  return AnnotatedModel{std::move(*compiled), std::move(annotations)};
+}
+
+}  // namespace
+
+std::optional<AnnotatedModel> annotated_model(const CompileOptions& o, const std::string& target, Diagnostics& d) {
+  Diagnostics said;  // the compile of the divided model has said the rest
+  auto made = make(o, target, said);
+  const auto error = std::ranges::find_if(said.items(), [](const Diagnostic& each) { return each.severity == Severity::Error; });
+  if (!made)
+    d.warning(Code::UnsupportedOnTarget,
+              "the module with annotations is not written" + (error == said.items().end() ? "" : ": " + error->message));
+  return made;
+}
+
+}  // namespace rlxc
