@@ -46,6 +46,7 @@ struct TargetInfo {
   uint64_t max_binding = 0;                        // most bytes of a buffer that one binding can cover; 0: unlimited
   size_t max_arguments = 0;    // per kernel; with max_binding all memory but the weights counts as one. 0: unlimited
   bool collectives = false;    // its hosts exchange data between devices
+  bool annotations = false;    // the target's compiler divides a model by the shardings of its values (dialect sdy)
   bool primitive_ops = false;  // the target's compiler fuses and packs sub-byte types itself
   bool static_sizes = false;   // a program is specialised to one set of sizes
   size_t claims = 0;           // column of claims.def

@@ -231,7 +231,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     Diagnostics found;
     const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
     write_kernels(c, forward, o, make_file, found, d);
-    if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.emits == "StableHLO") {
+    if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.annotations) {
       fs::create_directories(out->staging() + "/" + kernels + "/sdy", ignored);
       write_annotated(c, o, make_file, d);
     }

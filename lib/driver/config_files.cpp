@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "driver/json_file.h"
+#include "import/json/json_file.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/backend.h"
-#include "driver/json_file.h"
+#include "import/json/json_file.h"
 
 namespace rlxc {
 namespace {

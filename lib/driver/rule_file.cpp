@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "driver/json_file.h"
+#include "import/json/json_file.h"
 
 namespace rlxc {
 namespace {

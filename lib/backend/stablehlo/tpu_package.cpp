@@ -63,6 +63,7 @@ static constexpr TargetInfo kTpu = {
     .dtypes = kTpuTypes,
     .machine = {3000, 800, 100000, 1, std::numeric_limits<double>::infinity()},
     .alignment = 128,
+    .annotations = true,
     .primitive_ops = true,
     .static_sizes = true,
     .claims = 6,

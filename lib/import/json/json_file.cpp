@@ -1,4 +1,4 @@
-#include "driver/json_file.h"
+#include "import/json/json_file.h"
 
 #include <algorithm>
 
