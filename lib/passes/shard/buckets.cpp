@@ -47,8 +47,6 @@ void join(Graph& g, const Bucket& bucket, int64_t devices) {
   }
 }
 
-}  // namespace
-
 // How inputs are sliced of which no device needs the whole, and their types.
 std::set<std::pair<AttrId, TypeId>> sliced_inputs(const Graph& g) {
   std::set<std::pair<AttrId, TypeId>> out;
@@ -77,6 +75,8 @@ int64_t joinable(const Graph& g, NodeId n) {
   const auto before = g.dims(v).first(static_cast<size_t>(a.axis));
   return a.blocks == 1 && std::ranges::all_of(before, [](Dim d) { return d == Dim(1); }) ? group->size() : 0;
 }
+
+}  // namespace
 
 bool join_exchanges(Graph& g) {
   std::vector<size_t> position(g.node_capacity());
