@@ -28,7 +28,7 @@ struct BlockedWindows {
   int64_t padded_elements() const { return batch * channels * extent(0) * extent(1); }
 };
 
-// Elementwise operations on a vector of sums. The strides of an operand over channels and positions are [0, 0], [1, 0], or [1, 1].
+// Elementwise operations on a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0] or [1, 1].
 // The last has the layout of the result.
 struct BlockedEpilogue {
   std::vector<Operand> extras;
