@@ -47,9 +47,9 @@ void eject_large(const Instance& part, int64_t enough, const SolveOptions& optio
   if (options.ejection) place_by_ejection(part, enough, &work, best);
 }
 
-// Solves a part that is too large to search. The first solution is the best fit in time order, O(n log n), with ejection of items
-// that are too high. If it misses the goal, core search places some items and a greedy order the rest, then ejection follows. If
-// too many items are live at once for a greedy order, each item is placed beside those that die at a similar time.
+// Solves a part that is too large to search. The first solution is the best fit in time order, O(n log n). Ejection moves items
+// that are too high. If that misses the goal, core search places some items and a greedy order the rest. Ejection follows again.
+// If too many items are live at once for a greedy order, each is placed beside items that die at a similar time.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
   std::vector<int64_t> offsets;
   take(place_by_sweep(part, &offsets), offsets, "best fit in time order", best);

@@ -1,8 +1,7 @@
 #include "backend/c/cpu_training.h"
 
-#include <algorithm>
-
 #include "backend/c/c_like.h"
+#include "backend/c/mesh_link.h"
 #include "backend/host_files.h"
 #include "backend/weight_files.h"
 #include "support/checked.h"
@@ -113,7 +112,7 @@ std::vector<TextFile> training_files(const codegen::Package& step, const Trainin
   std::string rows;
   uint64_t block = 0;
   const std::span<const codegen::Port> ports = std::span(step.inputs).last(t.states.size());
-  const bool parts = std::ranges::any_of(ports, [](const codegen::Port& port) { return port.part.has_value(); });
+  const bool parts = has_parts(ports);
   for (size_t i = 0; i < t.states.size(); ++i) {
     const StateTensor& s = t.states[i];
     const uint64_t bytes = s.initial.size_bytes() / static_cast<uint64_t>(ports[i].part ? ports[i].part->devices : 1);

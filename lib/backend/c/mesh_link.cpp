@@ -29,10 +29,6 @@ std::string part_rows(const std::vector<codegen::Port>& ports) {
   return s;
 }
 
-bool has_parts(const Package& p) {
-  return std::ranges::any_of(p.inputs, [](const codegen::Port& port) { return port.part.has_value(); });
-}
-
 int most_dims(const Package& p) {
   int most = 1;
   for (const auto* ports : {&p.inputs, &p.outputs})
@@ -105,13 +101,6 @@ static UNUSED int slice_of_file($N_ctx* c, int i, const char* folder) {
 
 )";
 
-// The group whose positions are the stages of a pipeline.
-std::optional<size_t> pipeline_group(const Package& p) {
-  const auto stages = stages_of(p.lir->module->main());
-  if (!stages) return std::nullopt;
-  return static_cast<size_t>(std::ranges::find(p.groups, std::vector{stages->axis}) - p.groups.begin());
-}
-
 // Which devices run the commands and read the weights of some stages.
 std::string stage_function(std::optional<size_t> pipeline) {
   return pipeline ? "static inline int computes(unsigned stages) { return (int)(stages >> position_in(" +
@@ -120,6 +109,16 @@ std::string stage_function(std::optional<size_t> pipeline) {
 }
 
 }  // namespace
+
+std::optional<size_t> pipeline_group(const Package& p) {
+  const auto stages = stages_of(p.lir->module->main());
+  if (!stages) return std::nullopt;
+  return static_cast<size_t>(std::ranges::find(p.groups, std::vector{stages->axis}) - p.groups.begin());
+}
+
+bool has_parts(std::span<const codegen::Port> ports) {
+  return std::ranges::any_of(ports, [](const codegen::Port& port) { return port.part.has_value(); });
+}
 
 LinkValues link_values(const Package& p) {
   constexpr std::string_view kKeys[] = {"LINK_CODE_FUNCTIONS", "LINK_ERROR",      "LINK_API",    "LINK_CODE",     "LINK_MESSAGE",
@@ -140,7 +139,7 @@ LinkValues link_values(const Package& p) {
   const auto pipeline = pipeline_group(p);
   const std::string elsewhere = pipeline ? " || !computes(kWeights[i].stages)" : "";
   const auto expanded = [&](std::string_view text) { return target::expand(text, {{"N", p.name}, {"U", u}}); };
-  const bool parts = has_parts(p);
+  const bool parts = has_parts(p.inputs);
   return {
       {"PART_FUNCTIONS", parts ? link_file("package_parts.c.in", mesh) : ""},
       {"READ_INPUT", parts ? "read_ranks_input(c, i, files[i], inputs[i])" : "read_input(files[i], inputs[i], bytes)"},

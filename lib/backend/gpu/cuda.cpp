@@ -307,6 +307,15 @@ clean:
 
 constexpr auto kCudaHost = cxx_host("device_cuda.hpp");
 
+constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::string_view makefile) {
+  return {.host = kCudaHost,
+          .link = "link_nccl.hpp",
+          .object_extension = object_extension,
+          .makefile = makefile,
+          .command = "./run",
+          .how = kMakeRun};
+}
+
 }  // namespace
 
 static constexpr TargetInfo kCuda = {.name = "cuda",
@@ -322,12 +331,7 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .collectives = true,
                                      .claims = 4,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
-static constexpr GpuPackaging kCudaPackaging = {.host = kCudaHost,
-                                                .link = "link_nccl.hpp",
-                                                .object_extension = ".fatbin",
-                                                .makefile = kCudaMakefile,
-                                                .command = "./run",
-                                                .how = kMakeRun};
+static constexpr GpuPackaging kCudaPackaging = cuda_packaging(".fatbin", kCudaMakefile);
 
 const Backend& cuda_backend() {
   static const GpuBackend backend(kCuda, kCudaPackaging);
@@ -347,12 +351,7 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .collectives = true,
                                      .claims = 5,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
-static constexpr GpuPackaging kRocmPackaging = {.host = kCudaHost,
-                                                .link = "link_nccl.hpp",
-                                                .object_extension = ".hsaco",
-                                                .makefile = kRocmMakefile,
-                                                .command = "./run",
-                                                .how = kMakeRun};
+static constexpr GpuPackaging kRocmPackaging = cuda_packaging(".hsaco", kRocmMakefile);
 
 const Backend& rocm_backend() {
   static const GpuBackend backend(kRocm, kRocmPackaging);

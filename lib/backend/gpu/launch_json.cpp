@@ -339,9 +339,7 @@ class Writer {
       j_.end_array();
     }
     j_.end_array();
-    if (const auto stages = stages_of(m_.main()))
-      j_.key("pipeline")
-          .unsigned_integer(static_cast<uint64_t>(std::ranges::find(p_.groups, std::vector{stages->axis}) - p_.groups.begin()));
+    if (const auto group = pipeline_group(p_)) j_.key("pipeline").unsigned_integer(*group);
   }
 
   void step(const Command& s) {

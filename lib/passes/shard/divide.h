@@ -12,11 +12,11 @@ struct Division {
   std::vector<shard::AxisStrategy> strategies;
 };
 
-// What --mesh, --shard and --parallel ask for; `auto` chooses strategies for the main graph. Nullopt after errors, and if there
-// is nothing to divide.
+// Reads --mesh, --shard and --parallel; `auto` chooses strategies for the main graph. Nullopt after errors, or if nothing is to
+// be divided.
 std::optional<Division> division_of(Module&, PassContext&);
 
-// Shardings of the values: what the requests and strategies say, pipelines apart, and what follows from it. Nullopt after errors.
+// Applies the requests and the strategies, pipelines excepted, and propagates them. Nullopt after errors.
 std::optional<shard::Shardings> shardings_of(const Graph&, const Division&, Diagnostics&);
 
 // Rewrites the graph to the program that every device of the mesh runs: divides the values, then cuts it into the stages of a
