@@ -25,6 +25,14 @@ ConvParts parts_of(const Node& node) {
   }
 }
 
+// Returns whether all that the steps do with the sums, step 0, is to convert them to f32.
+bool reads_float_sums(std::span<const RegionStep> steps) {
+  return steps.size() > 1 && std::ranges::all_of(steps.subspan(1), [](const RegionStep& s) {
+           const bool reads = std::ranges::count(s.args, RegionStep::kStep) > 0;
+           return !reads || (s.op == OpKind::Cast && s.dtype == DType::F32);
+         });
+}
+
 BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
                           const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads) {
   BlockedWindows w;
@@ -174,6 +182,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.lanes = out ? out : in;
   n.conv.weight = node.dtype(1);
   n.conv.result = node.result_dtype();
+  n.conv.float_sums = n.depthwise && !n.row_major_result && reads_float_sums(parts.steps);
   BlockedWindows& w = n.conv.windows;
   if (parts.integers && w.block == 1) {
     w.planes = w.channels;

@@ -74,6 +74,19 @@ std::vector<double> edges() {
 
 }  // namespace
 
+TEST_CASE("vectors of f32 become integers as the evaluator converts them, NaN and what no integer holds included") {
+  Net n;
+  const std::vector<double> values = edges();
+  const ValueId x = n.in(test::f32({static_cast<int64_t>(values.size())}, values));
+  for (DType t : {DType::I32, DType::I16, DType::U16, DType::I8, DType::U8}) {
+    n.out(n.cast(x, t));
+    n.out(n.cast(n.cast(x, t), DType::F32));
+    n.out(n.cast(n.cast(x, t), DType::I32));
+    n.out(n.cast(n.cast(n.cast(x, t), DType::I32), DType::F32));
+  }
+  n.check();
+}
+
 TEST_CASE("casts to narrow types round as the evaluator does, and casts from them are exact") {
   for (const size_t drop : {0, 1, 2, 3}) {
     Net n;

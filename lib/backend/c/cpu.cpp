@@ -74,6 +74,10 @@ class Cpu : public CLike {
     return cpu_cast(*this, to, from, h) + "(" + value + ")";
   }
 
+  std::string cast_through(Type to, Type middle, Type from, const std::string& value, Helpers& h) const override {
+    return cpu_cast_through(*this, to, middle, from, value, h);
+  }
+
   std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, h); }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {

@@ -149,11 +149,12 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
-// Casts f32 to integers of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts. x86 has an
+// Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts. x86 has an
 // instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
-std::string saturated(const CLike& target, Type to, Type from, Helpers& h) {
-  const bool negative = is_signed(to.dtype);
-  const int bits = rlxc::bits(to.dtype) - (negative ? 1 : 0);
+std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
+  const bool negative = is_signed(range);
+  const int bits = rlxc::bits(range) - (negative ? 1 : 0);
+  const std::string words = "__builtin_convertvector(a, $I)";
   const auto number = [](int v) { return std::to_string(v) + ".0f"; };
   const std::string by_masks =
       "  $I m = a > low;\n  a = ($V)((($I)a & m) | (($I)low & ~m));\n  m = a < high;\n  a = ($V)((($I)a & m) | (($I)high & "
@@ -167,13 +168,21 @@ std::string saturated(const CLike& target, Type to, Type from, Helpers& h) {
   return expand(
       "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" + std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") +
           (condition ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks) +
-          "  return __builtin_convertvector(__builtin_convertvector(a, $I), $R);",
+          "  return " + (to.dtype == DType::I32 ? words : "__builtin_convertvector(" + words + ", $R)") + ";",
       {{"V", target.type(from, h)},
        {"I", target.type({DType::I32, from.lanes}, h)},
        {"R", target.type(to, h)},
        {"C", from.lanes == 16 ? "v" : "x"},
        {"U", number((1 << bits) - 1)},
        {"L", number(negative ? -(1 << bits) : 0)}});
+}
+
+// The same to 32 bits. A NaN becomes 0; no lane is converted that the type cannot hold.
+std::string saturated_word(const CLike& target, Type to, Type from, Helpers& h) {
+  return expand(
+      "const $I high = a >= 2147483648.0f, low = a < -2147483648.0f, held = (a == a) & ~high & ~low;\n"
+      "  return __builtin_convertvector(($V)(($I)a & held), $I) | (high & INT32_MAX) | (low & INT32_MIN);",
+      {{"V", target.type(from, h)}, {"I", target.type(to, h)}});
 }
 
 }  // namespace
@@ -199,7 +208,8 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
     const Type middle{*step, to.lanes};
     body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
   } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
-    body = saturated(target, to, from, h);
+    body = saturated(target, to, to.dtype, from, h);
+  else if (from.dtype == DType::F32 && to.dtype == DType::I32) body = saturated_word(target, to, from, h);
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (loop) {
     std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
@@ -209,6 +219,20 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
   h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
   return name;
+}
+
+std::string cpu_cast_through(const CLike& target, Type to, Type middle, Type from, const std::string& value, Helpers& h) {
+  const bool shorter = to.lanes > 1 && from.dtype == DType::F32 && is_integer(middle.dtype) && rlxc::bits(middle.dtype) <= 16 &&
+                       (to.dtype == DType::I32 || to.dtype == DType::F32);
+  if (!shorter) return {};
+  const Type word(DType::I32, to.lanes);
+  if (to.dtype == DType::F32)
+    return cpu_cast(target, to, word, h) + "(" + cpu_cast_through(target, word, middle, from, value, h) + ")";
+  const std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from) + "_as_" + suffix(middle.dtype);
+  if (h.needs(name))
+    h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) {\n  " +
+          saturated(target, to, middle.dtype, from, h) + "\n}\n");
+  return name + "(" + value + ")";
 }
 
 }  // namespace rlxc::target

@@ -8,5 +8,7 @@ namespace rlxc::target {
 // Each adds the C function of an operator or cast to the helpers and returns its name.
 std::string cpu_function(const CLike&, ExprOp, Type operand, Helpers&);
 std::string cpu_cast(const CLike&, Type to, Type from, Helpers&);
+// Casts the value to `middle` and the result to `to` without forming the narrow integers; empty if that is not possible.
+std::string cpu_cast_through(const CLike&, Type to, Type middle, Type from, const std::string& value, Helpers&);
 
 }  // namespace rlxc::target

@@ -268,7 +268,13 @@ class Printer {
       case ExprOp::Var: return {k_->vars[e.payload].name};
       case ExprOp::Load: return {load(e)};
       case ExprOp::LoadIf: return {target_.load_if(load(e), operand(e.args[1], 0, false), arg(2), helpers_)};
-      case ExprOp::Cast: return {target_.cast(e.type, arg_type(0), arg(0), helpers_)};
+      case ExprOp::Cast: {
+        if (const ExprNode& inner = k_->expr(e.args[0]); inner.op == ExprOp::Cast)
+          if (std::string s = target_.cast_through(e.type, inner.type, k_->expr(inner.args[0]).type, value(inner.args[0]), helpers_);
+              !s.empty())
+            return {s};
+        return {target_.cast(e.type, arg_type(0), arg(0), helpers_)};
+      }
       case ExprOp::Bitcast: return {target_.bitcast(e.type, arg_type(0), arg(0), helpers_)};
       case ExprOp::Select: {
         std::string c = operand(e.args[0], 0, false), a = operand(e.args[1], 0, false), b = operand(e.args[2], 0, false);

@@ -55,7 +55,8 @@ struct BlockedConv {
   BlockedWindows windows;
   int64_t groups = 1, group_outputs = 1, lanes = 16;
   DType weight = DType::F32, result = DType::F32;
-  bool dots = false;  // on a dot unit (conv_fits_blocked_dots)
+  bool dots = false;        // on a dot unit (conv_fits_blocked_dots)
+  bool float_sums = false;  // of integers: the epilogue takes sums in f32 if they were computed so (depthwise)
   BlockedEpilogue epilogue;
 
   int64_t depth() const { return windows.channels / groups * windows.taps(); }  // products of a sum

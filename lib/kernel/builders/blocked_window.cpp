@@ -152,7 +152,7 @@ void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, con
         });
     const Expr at = b.let("at", rows.place(row, column));
     for (int64_t i = 0; i < count; ++i) {
-      const Expr sum = cast_to(sums[static_cast<size_t>(i)].get(), s.accumulator());
+      const Expr sum = cast_to(sums[static_cast<size_t>(i)].get(), s.float_sums ? DType::F32 : s.accumulator());
       y.store(at + i * w.block, cast_to(extras.apply(sum, at + i * w.block), s.result));
     }
   };

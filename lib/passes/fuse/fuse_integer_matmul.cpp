@@ -21,7 +21,7 @@ bool fits_positions(const Graph& g, ValueId v, ValueId whole) {
   const auto own = g.dims(v), all = g.dims(whole);
   size_t same = 0, positions = all.size() - 2;
   for (size_t i = 2; i < all.size(); ++i)
-    same += i + own.size() < all.size() || (own[i + own.size() - all.size()] == Dim(1) && all[i] != Dim(1));
+    same += all[i] != Dim(1) && (i + own.size() < all.size() || own[i + own.size() - all.size()] == Dim(1));
   const auto ones = static_cast<size_t>(std::ranges::count(all.subspan(2), Dim(1)));
   return same == 0 || same + ones == positions;
 }

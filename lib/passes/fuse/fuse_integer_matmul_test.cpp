@@ -47,6 +47,12 @@ TEST_CASE("fuse_integer_matmul: a single elementwise node, and a convolution wit
     return std::vector{region(b, convolved(b), f32_input(b, "s", {3, 1, 1}), f32_input(b, "r", {1, 3, 6, 6}))};
   });
   CHECK(conv.left() == "fused_q_conv");
+  Rewrite single(kPass, [](Builder& b) {
+    const ValueId x = b.create(OpKind::QConv, {codes(b, "x", {1, 4, 1, 1}), codes(b, "w", {3, 4, 1, 1})},
+                               ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
+    return std::vector{region(b, x, f32_input(b, "s", {}), f32_input(b, "r", {1, 3, 1, 1}))};
+  });
+  CHECK(single.left() == "fused_q_conv");
 }
 
 TEST_CASE("fuse_integer_matmul: sums that others read stay") {
