@@ -258,7 +258,8 @@ std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t m = 0, n = 0, k = 0;
-    if (!is_large(g) || !kernel::constant(g.m, &m) || m < (p.dots ? kManyDotRows : kManyRows) || !p.b.batch.empty()) return {};
+    if (!is_large(g) || !kernel::constant(g.m, &m) || m < (p.dots ? kManyDotRows : kManyRows) || (!p.b.batch.empty() && !p.dots))
+      return {};
     kernel::constant(g.n, &n);
     kernel::constant(g.k, &k);
     if (n > kMostPacked / k) return {};

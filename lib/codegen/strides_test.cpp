@@ -42,6 +42,16 @@ class Paths {
     output(b_.concat(parts, 1));
   }
 
+  // Integer products of heads, whose result is written in the order of rows.
+  void multiply_heads() {
+    const auto codes = [&] { return b_.cast(b_.mul(input({2, 18, 3, 16}), b_.scalar(DType::F32, 90)), DType::I8); };
+    const ValueId q = b_.transpose(codes(), {0, 2, 1, 3}), k = b_.transpose(codes(), {0, 2, 3, 1});
+    const ValueId sums = b_.create(OpKind::QMatMul, {q, k}), v = b_.transpose(codes(), {0, 2, 1, 3});
+    output(sums);
+    const ValueId mixed = b_.create(OpKind::QMatMul, {b_.cast(sums, DType::U8), v});
+    output(b_.reshape(b_.transpose(mixed, {0, 2, 1, 3}), {2, 18, 48}));
+  }
+
   void check() {
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
@@ -224,6 +234,7 @@ TEST_CASE("values that are moved on paper only are read through strides") {
     Paths p(seed, seed % 2 != 0);
     for (int i = 0; i < 150; ++i) p.add();
     p.join_many();
+    p.multiply_heads();
     p.check();
   }
 }

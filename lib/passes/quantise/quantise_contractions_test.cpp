@@ -74,6 +74,34 @@ TEST_CASE("dequantising sinks below movement, and the same quantisation again gi
   check(r, "narrow reshape transpose");
 }
 
+TEST_CASE("rounding rises above movement and scalar factors to the matmul that it rounds") {
+  const auto rounded = [](Builder& b, ValueId v, std::vector<float> scale) {
+    const auto n = static_cast<int64_t>(scale.size());
+    const std::vector<int64_t> shape = n == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{n};
+    return b.create(OpKind::Quantize, {v, b.constant(make_data(DType::F32, shape, scale)), {}}, QuantAttrs{1, 0, DType::I8, true});
+  };
+  const auto heads = [](Builder& b, ValueId v) {
+    return b.mul(b.transpose(b.reshape(v, {5, 2, 3}), {1, 0, 2}), b.scalar(DType::F32, 0.5));
+  };
+  const auto product = [](Builder& b) {
+    return b.add(b.matmul(dequantised(b, "x", {5, 4}, true), dequantised(b, "w", {4, 6}, false)), f32_input(b, "bias", {6}));
+  };
+  const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, heads(b, product(b)), {0.25F})}; });
+  check(r, "q_matmul mul cast mul add mul quantize reshape transpose");
+  // One scale for each head, an input instead of a product, and a second reader stay as they are.
+  const Rewrite columns(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    return {rounded(b, heads(b, product(b)), {0.25F, 0.5F, 0.25F, 0.125F, 1})};
+  });
+  check(columns, "q_matmul mul cast mul add reshape transpose mul quantize");
+  const Rewrite given(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, heads(b, f32_input(b, "y", {5, 6})), {1})}; });
+  CHECK_FALSE(given.result.changed);
+  const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId v = heads(b, product(b));
+    return {rounded(b, v, {1}), b.unary(OpKind::Abs, v)};
+  });
+  check(shared, "q_matmul mul cast mul add reshape transpose mul quantize abs");
+}
+
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};
