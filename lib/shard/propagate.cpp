@@ -3,18 +3,6 @@
 #include <algorithm>
 
 namespace rlxc::shard {
-namespace {
-
-// The factor that splits a dim: that of the innermost blocks that fit. Null if none does.
-const DimFactor* split_factor(const std::vector<DimFactor>& factors, const DimSharding& s) {
-  const DimFactor* best = nullptr;
-  for (const DimFactor& f : factors)
-    if (s.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
-  return best;
-}
-
-}  // namespace
-
 Shardings::Shardings(const Graph& g, Mesh mesh)
     : g_(g),
       mesh_(std::move(mesh)),
@@ -40,6 +28,12 @@ std::string Shardings::describe(ValueId v) const {
          rlxc::text(g_.type(v), g_.module().dims);
 }
 
+// Padding makes up for what a dim of one block lacks, if it has two rows at least.
+DimSharding Shardings::asked(const Request::Part& part, Dim size) const {
+  const bool pads = part.blocks == 1 && size.is_static() && size.size() > 1;
+  return {part.axes, part.blocks, pads ? padding_of(size.size(), mesh_.group_size(part.axes)) : 0};
+}
+
 bool Shardings::apply(const Request& r, Diagnostics& d) {
   std::vector<std::string> names;
   std::vector<ValueId> values;
@@ -63,7 +57,7 @@ bool Shardings::apply(const Request& r, Diagnostics& d) {
     for (const Request::Part& part : r.parts) {
       Sharding s = whole(g_.rank(v));
       const bool exists = part.dim < g_.rank(v);
-      if (exists) s[static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
+      if (exists) s[static_cast<size_t>(part.dim)] = asked(part, g_.dims(v)[static_cast<size_t>(part.dim)]);
       if (!exists || !local_type(g_.type(v), s, mesh_)) {
         d.error(Code::BadSharding,
                 describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
@@ -73,7 +67,7 @@ bool Shardings::apply(const Request& r, Diagnostics& d) {
         ok = false;
         continue;
       }
-      of_[v.raw][static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
+      of_[v.raw][static_cast<size_t>(part.dim)] = s[static_cast<size_t>(part.dim)];
     }
     push_neighbours(v);
   }
@@ -129,20 +123,17 @@ void Shardings::visit(NodeId n, Diagnostics& d) {
       for (size_t k = 0; k < rule.results[r].size(); ++k) f(g_.result(n, r), k, rule.results[r][k]);
   };
   each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
-    const DimSharding& s = of_[v.raw][dim];
-    const DimFactor* f = s.split() ? split_factor(factors, s) : nullptr;
-    if (!f) return;
-    const DimSharding of_factor{s.axes, s.blocks / f->blocks};
-    if (!rule.factors[f->factor].divides(mesh_.group_size(s.axes), of_factor.blocks)) return;
+    DimSharding of_factor;
+    const DimFactor* f = split_factor(rule, factors, g_.dims(v)[dim], of_[v.raw][dim], &of_factor);
+    if (!f || !rule.factors[f->factor].divides(mesh_.group_size(of_factor.axes), of_factor)) return;
     Chosen& c = chosen[f->factor];
     if (!c.sharding.split()) c = {of_factor, v};
     else if (!(c.sharding == of_factor)) report_conflict(n, c.by, v, d);
   });
   each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
-    for (const DimFactor& f : factors) {
-      const DimSharding& s = chosen[f.factor].sharding;
-      if (s.split() && v != chosen[f.factor].by) split(v, dim, {s.axes, s.blocks * f.blocks});
-    }
+    for (const DimFactor& f : factors)
+      if (const Chosen& c = chosen[f.factor]; c.sharding.split() && v != c.by)
+        split(v, dim, split_dim(rule, f, g_.dims(v)[dim], c.sharding));
   });
 }
 

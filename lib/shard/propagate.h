@@ -13,12 +13,13 @@ class Shardings {
  public:
   Shardings(const Graph&, Mesh);
 
+  const Graph& graph() const { return g_; }
   const Mesh& mesh() const { return mesh_; }
   const Sharding& of(ValueId v) const { return of_[v.raw]; }
   const Rule& rule(NodeId) const;  // made on first use
 
-  // Divides the values whose names match; they keep this sharding. Errors: Code::BadSharding if no value has the name, a dim does
-  // not exist, is symbolic or does not divide.
+  // Divides the values whose names match; they keep this sharding. Dims of one block are padded. Errors: Code::BadSharding if no
+  // value has the name, a dim does not exist, is symbolic or does not divide.
   bool apply(const Request&, Diagnostics&);
   // Splits a dim, unless the value is decided otherwise. False if it does not divide, or the mesh axes are in use.
   bool split(ValueId, size_t dim, const DimSharding&);
@@ -29,6 +30,7 @@ class Shardings {
   void propagate(Diagnostics&);
 
  private:
+  DimSharding asked(const Request::Part&, Dim size) const;
   void visit(NodeId, Diagnostics&);
   void push(NodeId);
   void push_neighbours(ValueId);
