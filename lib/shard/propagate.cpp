@@ -1,6 +1,7 @@
 #include "shard/propagate.h"
 
 #include <algorithm>
+#include <map>
 
 namespace rlxc::shard {
 Shardings::Shardings(const Graph& g, Mesh mesh)
@@ -50,27 +51,47 @@ bool Shardings::apply(const Request& r, Diagnostics& d) {
     return false;
   }
   bool ok = true;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ValueId v = values[i];
-    if (!chosen[i] || fixed_[v.raw]) continue;
-    fixed_[v.raw] = true;
-    for (const Request::Part& part : r.parts) {
-      Sharding s = whole(g_.rank(v));
-      const bool exists = part.dim < g_.rank(v);
-      if (exists) s[static_cast<size_t>(part.dim)] = asked(part, g_.dims(v)[static_cast<size_t>(part.dim)]);
-      if (!exists || !local_type(g_.type(v), s, mesh_)) {
-        d.error(Code::BadSharding,
-                describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
-                                            " parts along dim " + std::to_string(part.dim)
-                                      : " has no dim " + std::to_string(part.dim)),
-                "--shard " + ForeignText(r.text).quoted(), exists ? "symbolic dims need --bind NAME=SIZE" : "");
-        ok = false;
-        continue;
-      }
-      of_[v.raw][static_cast<size_t>(part.dim)] = s[static_cast<size_t>(part.dim)];
+  for (size_t i = 0; i < values.size(); ++i)
+    if (chosen[i]) ok &= decide(values[i], r, d);
+  return ok;
+}
+
+void Shardings::apply_hints(std::span<const Request> requests, Diagnostics& d) {
+  std::map<std::string_view, const Request*> by_name;
+  for (const Request& r : requests)
+    if (r.hint) by_name.emplace(r.pattern, &r);
+  if (by_name.empty()) return;
+  for (NodeId n : g_.nodes())
+    for (size_t i = 0; i < g_.result_count(n); ++i) {
+      const Symbol name = g_.value_name(g_.result(n, i));
+      const auto r = name.valid() ? by_name.find(g_.module().bytes(name)) : by_name.end();
+      if (r != by_name.end()) decide(g_.result(n, i), *r->second, d);
     }
-    push_neighbours(v);
+}
+
+bool Shardings::decide(ValueId v, const Request& r, Diagnostics& d) {
+  if (fixed_[v.raw]) return true;
+  fixed_[v.raw] = true;
+  bool ok = true;
+  for (const Request::Part& part : r.parts) {
+    const int64_t dim = part.dim < 0 ? part.dim + g_.rank(v) : part.dim;
+    const auto at = static_cast<size_t>(dim);
+    Sharding s = whole(g_.rank(v));
+    const bool exists = dim >= 0 && dim < g_.rank(v);
+    if (exists) s[at] = asked(part, g_.dims(v)[at]);
+    if (exists && local_type(g_.type(v), s, mesh_)) {
+      of_[v.raw][at] = s[at];
+      continue;
+    }
+    const std::string why = describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
+                                                        " parts along dim " + std::to_string(dim)
+                                                  : " has no dim " + std::to_string(part.dim));
+    const std::string help = exists ? "symbolic dims need --bind NAME=SIZE" : "";
+    if (r.hint) d.warning(Code::ShardingConflict, why, "the device configuration of the model", help);
+    else d.error(Code::BadSharding, why, "--shard " + ForeignText(r.text).quoted(), help);
+    ok = false;
   }
+  push_neighbours(v);
   return ok;
 }
 

@@ -76,7 +76,7 @@ std::optional<Request> parse_request(const std::string& s, const Mesh& mesh, Dia
   };
   const size_t equals = s.rfind('=');
   if (equals == s.npos || equals == 0) return fail("needs NAME=AXIS:DIM");
-  Request r{s, s.substr(0, equals), {}};
+  Request r{s, s.substr(0, equals), {}, false};
   const std::string_view parts = std::string_view(s).substr(equals + 1);
   if (parts == "whole") return r;
   std::vector<size_t> used;

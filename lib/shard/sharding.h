@@ -37,10 +37,11 @@ std::string text(const Sharding&, const Mesh&);  // "model:0,data:2/3", or "whol
 struct Request {
   struct Part {
     std::vector<size_t> axes;
-    int64_t dim = 0, blocks = 1;
+    int64_t dim = 0, blocks = 1;  // dim: negative from the end, in hints
   };
   std::string text, pattern;
   std::vector<Part> parts;
+  bool hint = false;  // of the model: `pattern` is a name, and what cannot be is a warning
 };
 // Errors: Code::BadFlag for bad syntax, unknown or repeated mesh axes.
 std::optional<Request> parse_request(const std::string&, const Mesh&, Diagnostics&);
