@@ -8,6 +8,8 @@
 namespace rlxc::shard {
 namespace {
 
+constexpr size_t kMostTries = 20000;  // sets of mesh axes for a tensor
+
 // Devices of each shard, in row-major order of the shards. Empty if the file does not say so.
 std::vector<std::vector<int64_t>> devices_of(const TensorSharding& t, const Mesh& mesh) {
   std::vector<std::vector<int64_t>> out;
@@ -52,7 +54,7 @@ class AxisChoice {
  private:
   bool choose(size_t i) {
     if (i == parts_.size()) return fits();
-    for (size_t set = 1; set < size_t{1} << mesh_.axes.size(); ++set) {
+    for (size_t set = 1; set < size_t{1} << mesh_.axes.size() && tries_ < kMostTries; ++set, ++tries_) {
       std::vector<size_t>& axes = parts_[i].axes;
       axes.clear();
       bool free = true;
@@ -83,6 +85,7 @@ class AxisChoice {
   const std::vector<std::vector<int64_t>> devices_;
   std::vector<int64_t> wanted_;  // shards, by part
   std::vector<Request::Part> parts_;
+  size_t tries_ = 0;
   bool used_[Mesh::kMaxAxes] = {};
 };
 

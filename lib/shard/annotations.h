@@ -9,7 +9,7 @@ namespace rlxc::shard {
 
 // The shardings of the first configuration with as many devices as the mesh, as hints. The mesh axes of a dim are those that give
 // every shard to the devices that the file names. Warns (Code::ShardingConflict) of tensors for which there are none. O(tensors *
-// devices); a tensor tries all choices of mesh axes.
+// devices); for each tensor 20,000 choices of mesh axes are tried at most.
 std::vector<Request> annotated_requests(const DeviceConfigurations&, const Mesh&, Diagnostics&);
 
 }  // namespace rlxc::shard
