@@ -24,7 +24,8 @@ void write_slice(const Module& m, const Graph& g, NodeId n, uint64_t bytes, Json
   if (data.splat || runs == 0) return;
   j.key("slice").begin_object(JsonLayout::Line).key("along").begin_array(JsonLayout::Line);
   for (const std::string& axis : a.along) j.string(axis);
-  j.end_array().key("runs").integer(runs).key("run").unsigned_integer(bytes / static_cast<uint64_t>(runs)).end_object();
+  j.end_array().key("runs").integer(runs).key("run").unsigned_integer(bytes / static_cast<uint64_t>(runs));
+  j.key("whole").unsigned_integer(data.size_bytes() / static_cast<uint64_t>(runs)).end_object();
 }
 
 }  // namespace

@@ -130,26 +130,33 @@ class Packager {
     return static_cast<uint32_t>(p_.groups.size() - 1);
   }
 
-  // Runs of a part that a device takes from an axis or adds to it, and bytes of one.
-  std::pair<Dim, Dim> runs_of(const Graph& g, NodeId n) {
+  // Runs of a part that a device takes from an axis or adds to it: their number, bytes of one, and bytes of one of the whole.
+  struct Runs {
+    Dim runs, run, whole;
+  };
+  Runs runs_of(const Graph& g, NodeId n) {
     const auto& a = g.attrs<CollectiveAttrs>(n);
-    const auto dims = g.dims(g.op(n) == OpKind::AllGather ? g.operand(n, 0) : g.result(n));
     const auto at = static_cast<size_t>(a.axis);
-    const Dim runs = dims_.mul(dims_.product(dims.first(at)), Dim(a.blocks));
-    const Dim bits = dims_.mul(dims_.product(dims.subspan(at)), Dim(rlxc::bits(g.dtype(g.operand(n, 0)))));
-    if (!dims_.divides(Dim(8 * a.blocks), bits))
-      diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the part of a device must be of whole bytes",
-                         where(g, n));
-    return {runs, dims_.floor_div(bits, Dim(8 * a.blocks))};
+    const auto bytes = [&](std::span<const Dim> dims) {
+      const Dim bits = dims_.mul(dims_.product(dims.subspan(at)), Dim(rlxc::bits(g.dtype(g.operand(n, 0)))));
+      if (!dims_.divides(Dim(8 * a.blocks), bits))
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the part of a device must be of whole bytes",
+                           where(g, n));
+      return dims_.floor_div(bits, Dim(8 * a.blocks));
+    };
+    const ValueId before = g.operand(n, 0), after = g.result(n);
+    const auto part = g.dims(g.op(n) == OpKind::AllGather ? before : after);
+    return {dims_.mul(dims_.product(part.first(at)), Dim(a.blocks)), bytes(part),
+            bytes(g.dims(g.op(n) == OpKind::AllGather ? after : before))};
   }
 
   void collect_slice(const Graph& g, NodeId n) {
     const NodeId param = g.def(g.operand(n, 0));
     const DataId data = g.attrs<DataAttrs>(param).data;
-    const auto [runs, run] = runs_of(g, n);
+    const auto [runs, run, whole] = runs_of(g, n);
     const ForeignText name = m_.text(g.value_name(g.result(param)));
     Weight w{data, g.dtype(g.result(n)), name.empty() ? g.label(param) : name, 0};
-    if (!runs.is_static() || !run.is_static())
+    if (!runs.is_static() || !run.is_static() || !whole.is_static())
       return (void)diagnostics_.error(Code::UnsupportedOnTarget,
                                       "the " + row_.name + " target: the size of a parameter must be a constant", where(g, n));
     w.bytes = static_cast<uint64_t>(runs.size() * run.size());
@@ -157,7 +164,7 @@ class Packager {
     const uint32_t group = group_number(a);
     if (!data.valid() || !m_.data[data].splat)
       w.slice = WeightSlice{group, static_cast<uint64_t>(runs.size()), static_cast<uint64_t>(run.size()),
-                            static_cast<uint64_t>(p_.mesh->group_size(p_.groups[group]))};
+                            static_cast<uint64_t>(whole.size())};
     weight_of_[g.id().raw][g.result(n).raw] = static_cast<uint32_t>(p_.weights.size());
     p_.weights.push_back(std::move(w));
   }
@@ -175,8 +182,9 @@ class Packager {
     for (ValueId v : g.operands(n)) s.places.push_back(place_of(g, v));
     s.places.push_back(place_of(g, g.result(n)));
     if (g.op(n) == OpKind::DeviceSlice || g.op(n) == OpKind::AllGather) {
-      const auto [runs, run] = runs_of(g, n);
+      const auto [runs, run, whole] = runs_of(g, n);
       s.sizes = {runs, run};
+      if (g.op(n) == OpKind::DeviceSlice) s.sizes.push_back(whole);
     } else if (!g.operands(n).empty()) {
       s.sizes = {dims_.product(g.dims(g.operand(n, 0)))};
     }

@@ -55,8 +55,8 @@ struct Command {
   uint32_t kernel = 0;              // Launch
   std::vector<BufferSlice> places;  // Launch: arguments; Copy: to, from; others: operands (absent ones: see `present`), results
   std::vector<bool> present;        // If, Loop, Scan: by operand
-  // Launch: symbols of the kernel; Copy: bytes. Collective: elements of the operand; DeviceSlice, AllGather: number of runs,
-  // bytes of one.
+  // Launch: symbols of the kernel; Copy: bytes. Collective: elements of the operand; AllGather: number of runs, bytes of one;
+  // DeviceSlice: also the bytes of a run of the operand.
   std::vector<Dim> sizes;
   uint32_t group = 0;                   // Collective: number in Package::groups
   uint32_t stages = Stages::kAll;       // of a pipeline, that run it, see Stages::of
@@ -72,10 +72,11 @@ struct GraphProgram {
   std::vector<Command> load, run;
 };
 
-// The part of a weight that belongs to a device: `runs` runs of `run` bytes, one of every `devices`.
+// The part of a weight that belongs to a device: of each of `runs` runs of `whole` bytes, `run` bytes from position * run on.
+// What lies beyond the run is zeros.
 struct WeightSlice {
   uint32_t group = 0;  // in Package::groups
-  uint64_t runs = 1, run = 0, devices = 1;
+  uint64_t runs = 1, run = 0, whole = 0;
 };
 
 struct Weight {

@@ -68,19 +68,24 @@ class Exchange {
     return s;
   }
 
-  // Part `at` of each block of the axis.
+  // Part `at` of each block of the axis, which padding follows.
   bool slice(const TensorData& from, int64_t axis, int64_t at, TensorData* out) {
     const int64_t devices = group_.size();
     std::vector<int64_t> dims = from.dims;
-    dims[static_cast<size_t>(axis)] /= devices;
+    int64_t& rows = dims[static_cast<size_t>(axis)];
+    rows = (rows + a_.padding) / devices;
     if (!make(from.dtype, dims, out)) return false;
     const Split s = blocks_of(from, axis);
-    const int64_t run = s.n / devices * s.inner;
+    const int64_t run = rows / a_.blocks * s.inner;
+    const int64_t own = std::clamp<int64_t>(s.n * s.inner - at * run, 0, run);
     return with_cells(from.dtype, [&](auto t) {
       using T = decltype(t);
       const Cells<T> in(from);
       CellWriter<T> writer(std::move(*out));
-      for (int64_t o = 0; o < s.outer; ++o) std::copy_n(in.data() + o * s.n * s.inner + at * run, run, writer.data() + o * run);
+      for (int64_t o = 0; o < s.outer; ++o) {
+        std::fill_n(std::copy_n(in.data() + (o * s.n * s.inner + (own > 0 ? at * run : 0)), own, writer.data() + o * run),
+                    run - own, T());
+      }
       *out = writer.finish();
       return true;
     });

@@ -438,10 +438,11 @@ struct CollectiveAttrs {
   int64_t axis = 0;                // of the operand; of all_to_all: the axis that is cut
   int64_t to = 0;                  // all_to_all: the axis that is joined
   int64_t blocks = 1;              // the axis consists of so many blocks, each of which is cut or joined
+  int64_t padding = 0;             // device_slice of one block: zeros that follow the axis, so that parts have equal sizes
   ReduceOp op = ReduceOp::Sum;
   std::vector<int64_t> source;  // collective_permute: position of the sender, by position of the receiver; -1: none
   RLXC_REFLECT(f("mesh", self.mesh); f("along", self.along); f("axis", self.axis); f("to", self.to); f("blocks", self.blocks);
-               f("op", self.op); f("source", self.source);)
+               f("padding", self.padding); f("op", self.op); f("source", self.source);)
 };
 struct DecoderAttrs {
   int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0;

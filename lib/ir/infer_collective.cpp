@@ -23,6 +23,9 @@ bool cut(InferContext& c, int64_t axis, int64_t devices, std::vector<Dim>* dims)
   if (!check_axis(c, axis, static_cast<int>(dims->size()))) return false;
   if (a.blocks < 1 || a.blocks > Mesh::kMaxDevices) return c.fail("blocks must be 1 to " + std::to_string(Mesh::kMaxDevices));
   Dim& d = (*dims)[static_cast<size_t>(axis)];
+  if (a.padding < 0 || a.padding > Mesh::kMaxPadding || (a.padding > 0 && a.blocks > 1))
+    return c.fail("padding must be of one block, and 0 to " + std::to_string(Mesh::kMaxPadding));
+  d = c.dims().add(d, Dim(a.padding));
   if (!c.dims().divides(Dim(devices * a.blocks), d))
     return c.fail("axis " + std::to_string(axis) + " of " + c.show(0) + " does not divide by " + std::to_string(devices) +
                   " devices" + (a.blocks > 1 ? " in " + std::to_string(a.blocks) + " blocks" : ""));
@@ -46,6 +49,8 @@ bool reduces(InferContext& c) {
          c.fail("reduces by sum, mean, max or min");
 }
 
+bool unpadded(InferContext& c) { return c.a<CollectiveAttrs>().padding == 0 || c.fail("padding is for device_slice alone"); }
+
 }  // namespace
 
 bool infer_all_reduce(InferContext& c) { return devices_of(c) && reduces(c) && c.result(c.t(0)); }
@@ -62,13 +67,14 @@ bool infer_device_slice(InferContext& c) {
   return devices && cut(c, c.a<CollectiveAttrs>().axis, *devices, &out) && c.result(c.t(0).dtype, std::move(out));
 }
 
-bool infer_reduce_scatter(InferContext& c) { return reduces(c) && infer_device_slice(c); }
+bool infer_reduce_scatter(InferContext& c) { return reduces(c) && unpadded(c) && infer_device_slice(c); }
 
 bool infer_all_to_all(InferContext& c) {
   const auto& a = c.a<CollectiveAttrs>();
   const auto devices = devices_of(c);
   std::vector<Dim> out = c.t(0).dims;
   if (a.blocks != 1) return c.fail("the axis must have one block");
+  if (!unpadded(c)) return false;
   return devices && cut(c, a.axis, *devices, &out) && join(c, a.to, *devices, &out) && c.result(c.t(0).dtype, std::move(out));
 }
 

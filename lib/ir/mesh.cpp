@@ -96,15 +96,6 @@ std::vector<int64_t> Mesh::members(int64_t rank, std::span<const size_t> along) 
   return out;
 }
 
-std::string Mesh::device_name(int64_t rank) const {
-  std::string s;
-  for (size_t a = 0; a < axes.size(); ++a) {
-    const size_t along[] = {a};
-    s += (a ? "," : "") + axes[a].name + "=" + std::to_string(position(rank, along));
-  }
-  return s;
-}
-
 std::optional<CollectiveGroup> group_of(const CollectiveAttrs& a, std::string* message) {
   auto mesh = Mesh::parse(a.mesh, message);
   if (!mesh) return std::nullopt;
@@ -126,6 +117,14 @@ std::optional<Mesh> mesh_of(const Module& m) {
   for (NodeId n : g.nodes())
     if (has_trait(g.op(n), kCollective)) return Mesh::parse(g.attrs<CollectiveAttrs>(n).mesh, &message);
   return std::nullopt;
+}
+
+bool is_weight_slice(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::DeviceSlice) return false;
+  const NodeId param = g.def(g.operand(n, 0));
+  if (g.op(param) != OpKind::Param) return false;
+  const DataId data = g.attrs<DataAttrs>(param).data;
+  return g.attrs<CollectiveAttrs>(n).padding == 0 || !data.valid() || !g.module().data[data].splat;
 }
 
 }  // namespace rlxc

@@ -20,6 +20,7 @@ struct MeshAxis {
 struct Mesh {
   static constexpr size_t kMaxAxes = 8;
   static constexpr int64_t kMaxDevices = 65536;
+  static constexpr int64_t kMaxPadding = int64_t{1} << 40;  // elements of an axis
 
   std::vector<MeshAxis> axes;
 
@@ -35,7 +36,6 @@ struct Mesh {
   int64_t group_size(std::span<const size_t> along) const;
   int64_t position(int64_t rank, std::span<const size_t> along) const;
   std::vector<int64_t> members(int64_t rank, std::span<const size_t> along) const;  // ranks, by position
-  std::string device_name(int64_t rank) const;                                      // "data=0,model=3"
 };
 
 // The mesh and group of a collective.
@@ -50,9 +50,8 @@ std::optional<CollectiveGroup> group_of(const CollectiveAttrs&, std::string* mes
 // The mesh of the collectives of the main graph; nullopt if it has none. O(nodes).
 std::optional<Mesh> mesh_of(const Module&);
 
-// Whether the node is the part of a Param that belongs to the device. A host reads this part alone from the weights.
-inline bool is_weight_slice(const Graph& g, NodeId n) {
-  return g.op(n) == OpKind::DeviceSlice && g.op(g.def(g.operand(n, 0))) == OpKind::Param;
-}
+// Whether the node is the part of a Param that belongs to the device. A host reads this part alone from the weights, unless it
+// would have to fill it: with one element, repeated, and padding.
+bool is_weight_slice(const Graph&, NodeId);
 
 }  // namespace rlxc

@@ -32,6 +32,7 @@ constexpr ScalarRule kScalars[] = {
     {"plan.json", "savings.unshared", "plan.without_reuse"},  // format 1
     {"sharding.json", "devices", "sharding.devices"},
     {"sharding.json", "weights.bytes", "sharding.weights"},
+    {"sharding.json", "arena_bytes", "sharding.activations"},
     {"sharding.json", "exchanges.count", "sharding.exchanges"},
     {"sharding.json", "exchanges.bytes", "sharding.bytes"},
     {"sharding.json", "time.exchange_ns", "sharding.exchange_ns"},

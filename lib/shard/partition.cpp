@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "ir/builder.h"
 
@@ -52,7 +55,7 @@ class Partitioner {
     const auto blocked = [&](size_t f, const DimSharding& s) {
       for (size_t a : s.axes)
         if (axis_used[a]) return true;
-      if (!rule.factors[f].divides(mesh_.group_size(s.axes), s.blocks)) return true;
+      if (!rule.factors[f].divides(mesh_.group_size(s.axes), s)) return true;
       // A dim is split by one factor.
       const auto shares_dim = [&](const std::vector<std::vector<std::vector<DimFactor>>>& lists) {
         for (const auto& value : lists)
@@ -66,12 +69,9 @@ class Partitioner {
     };
     const auto adopt = [&](ValueId v, const std::vector<std::vector<DimFactor>>& dims, bool sums_only = false) {
       for (size_t d = 0; d < dims.size(); ++d) {
-        const DimSharding& want = s_.of(v)[d];
-        const DimFactor* best = nullptr;
-        for (const DimFactor& f : dims[d])
-          if (want.split() && want.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
+        DimSharding s;
+        const DimFactor* best = split_factor(rule, dims[d], g_.dims(v)[d], s_.of(v)[d], &s);
         if (!best || c.factors[best->factor].split() || (sums_only && !is_common_sum(n, rule, *best))) continue;
-        const DimSharding s{want.axes, want.blocks / best->blocks};
         if (blocked(best->factor, s)) continue;
         c.factors[best->factor] = s;
         for (size_t a : s.axes) axis_used[a] = true;
@@ -101,11 +101,11 @@ class Partitioner {
     return true;
   }
 
-  static Sharding implied(const Choice& c, const std::vector<std::vector<DimFactor>>& dims) {
+  Sharding implied(const Rule& rule, const Choice& c, ValueId v, const std::vector<std::vector<DimFactor>>& dims) const {
     Sharding s(dims.size());
     for (size_t d = 0; d < dims.size(); ++d)
       for (const DimFactor& f : dims[d])
-        if (c.factors[f.factor].split()) s[d] = {c.factors[f.factor].axes, c.factors[f.factor].blocks * f.blocks};
+        if (c.factors[f.factor].split()) s[d] = split_dim(rule, f, g_.dims(v)[d], c.factors[f.factor]);
     return s;
   }
 
@@ -130,7 +130,7 @@ class Partitioner {
     std::vector<Type> types;
     std::vector<Sharding> shardings;
     for (size_t r = 0; r < g_.result_count(n); ++r) {
-      shardings.push_back(implied(c, rule.results[r]));
+      shardings.push_back(implied(rule, c, g_.result(n, r), rule.results[r]));
       const auto t = local_type(g_.type(g_.result(n, r)), shardings[r], mesh_);
       if (!t) return false;
       types.push_back(*t);
@@ -138,9 +138,10 @@ class Partitioner {
     std::vector<ValueId> operands;
     for (size_t i = 0; i < g_.operands(n).size(); ++i) {
       const ValueId v = g_.operand(n, i);
-      operands.push_back(v.valid() ? local(v, implied(c, rule.operands[i]), n) : v);
+      operands.push_back(v.valid() ? local(v, implied(rule, c, v, rule.operands[i]), n) : v);
       if (v.valid() && !operands.back().valid()) return false;
     }
+    if (!fill_padding(n, rule, c, combine, &operands)) return false;
     Builder b(g_, nullptr, n);
     b.set_node_name(g_.node_name(n));
     Attrs attrs = local_attrs(n, rule, c, types);
@@ -155,10 +156,69 @@ class Partitioner {
     for (size_t r = 0; r < types.size(); ++r) {
       ValueId v = g_.result(made, r);
       if (combine) v = combined(n, v, *combine, summed, s_.of(g_.result(n, r)), &shardings[r]);
+      if (const double more = combine == ReduceOp::Mean ? padded_share(rule, c) : 1; more != 1)
+        v = b.mul(v, b.scalar(g_.dtype(v), more));
       settle(n, r, v, std::move(shardings[r]));
     }
     g_.set_origin(made, g_.origin(n));
     return true;
+  }
+
+  // What has to follow the rows of an operand in its padding: nothing, or a number that leaves the result as it is.
+  std::optional<double> filler(NodeId n, size_t i, const Factor& f, std::optional<ReduceOp> combine) const {
+    const OpKind op = g_.op(n);
+    const DType t = g_.dtype(g_.operand(n, i));
+    if (f.kind == Factor::Kind::Reduce)
+      return combine == ReduceOp::Max   ? -std::numeric_limits<double>::infinity()
+             : combine == ReduceOp::Min ? std::numeric_limits<double>::infinity()
+                                        : 0;
+    const bool gathers = op == OpKind::Gather || op == OpKind::GatherElements;
+    if ((gathers && i == 1) || (op == OpKind::GroupedMatMul && i == 2)) return 0;  // indices
+    const bool divides = op == OpKind::Div || op == OpKind::Mod || op == OpKind::Fmod;
+    return divides && i == 1 && is_integer(t) ? std::optional(1.0) : std::nullopt;
+  }
+
+  // Gives the padding of operands the numbers that the node needs there. False if their type has no such number.
+  bool fill_padding(NodeId n, const Rule& rule, const Choice& c, std::optional<ReduceOp> combine,
+                    std::vector<ValueId>* operands) {
+    for (size_t i = 0; i < rule.operands.size(); ++i)
+      for (size_t d = 0; d < rule.operands[i].size(); ++d)
+        for (const DimFactor& f : rule.operands[i][d]) {
+          const DimSharding& s = c.factors[f.factor];
+          if (!s.split() || s.padding == 0) continue;
+          const ValueId v = g_.operand(n, i);
+          const auto number = filler(n, i, rule.factors[f.factor], combine);
+          if (!number || (*number == 0 && has_zeros_.contains((*operands)[i].raw))) continue;
+          if (!std::isfinite(*number) && !is_float(g_.dtype(v))) return false;
+          const int64_t rows = g_.dims(v)[d].size();
+          (*operands)[i] = filled(n, (*operands)[i], d, rows, s.axes, *number);
+          if (!(*operands)[i].valid()) return false;
+        }
+    return true;
+  }
+
+  // Of a dim with so many rows on all devices: the value with a number in the padding.
+  ValueId filled(NodeId n, ValueId v, size_t dim, int64_t rows, const std::vector<size_t>& axes, double number) {
+    const auto key = std::tuple(v.raw, dim, number);
+    if (const auto it = filled_.find(key); it != filled_.end()) return it->second;
+    Builder b(g_, nullptr, n);
+    const Dim part = g_.dims(v)[dim];
+    std::vector<Dim> shape(static_cast<size_t>(g_.rank(v)), Dim(1));
+    shape[dim] = part;
+    const auto integer = [&](int64_t k) { return b.scalar(DType::I64, static_cast<double>(k)); };
+    const ValueId first = b.mul(b.create(OpKind::DeviceIndex, {}, collective(axes)), integer(part.size()));
+    const ValueId row = b.add(b.create(OpKind::Range, {integer(0), integer(1)}, DimsAttrs{{part}}), first);
+    const ValueId inside = b.create(OpKind::Lt, {b.reshape(row, std::move(shape)), integer(rows)});
+    return filled_[key] = b.create(OpKind::Where, {inside, v, b.scalar(g_.dtype(v), number)});
+  }
+
+  // A mean over parts counts their padding. Returns by how much too many.
+  double padded_share(const Rule& rule, const Choice& c) const {
+    double share = 1;
+    for (size_t f = 0; f < rule.factors.size(); ++f)
+      if (c.factors[f].split() && rule.factors[f].kind == Factor::Kind::Reduce)
+        share *= static_cast<double>(rule.factors[f].size + c.factors[f].padding) / static_cast<double>(rule.factors[f].size);
+    return share;
   }
 
   // Calls f with the dims of operand 0 over which a window moves, and their factors, where they are split.
@@ -211,27 +271,30 @@ class Partitioner {
 
   Attrs local_attrs(NodeId n, const Rule& rule, const Choice& c, const std::vector<Type>& types) const {
     Attrs attrs = g_.module().attrs[g_.attr_id(n)];
-    int64_t counted = 1;
-    for (size_t f : rule.counted)
-      if (c.factors[f].split()) counted *= mesh_.group_size(c.factors[f].axes);
+    const auto part = [&](int64_t count) {
+      for (size_t f : rule.counted)
+        if (const DimSharding& s = c.factors[f]; s.split())
+          count = count / rule.factors[f].size * rule.factors[f].part(mesh_.group_size(s.axes), s);
+      return count;
+    };
     const bool sized = g_.op(n) == OpKind::Reshape || g_.op(n) == OpKind::Expand;
     if (auto* a = std::get_if<DimsAttrs>(&attrs); a && sized) a->dims = types[0].dims;
     if (auto* a = std::get_if<ResizeAttrs>(&attrs)) a->sizes = types[0].dims;
     if (auto* a = std::get_if<ConvAttrs>(&attrs)) {
-      a->groups /= counted;
+      a->groups = part(a->groups);
       each_window(rule, c, [&](size_t dim, size_t) { a->pads_begin[dim - 2] = a->pads_end[dim - 2] = 0; });
     }
     if (auto* a = std::get_if<PoolAttrs>(&attrs))
       each_window(rule, c, [&](size_t dim, size_t) { a->pads_begin[dim - 2] = a->pads_end[dim - 2] = 0; });
-    if (auto* a = std::get_if<GroupNormAttrs>(&attrs)) a->groups /= counted;
+    if (auto* a = std::get_if<GroupNormAttrs>(&attrs)) a->groups = part(a->groups);
     if (auto* a = std::get_if<AttentionAttrs>(&attrs)) {
-      a->num_heads /= counted;
-      a->num_kv_heads /= counted;
+      a->num_heads = part(a->num_heads);
+      a->num_kv_heads = part(a->num_kv_heads);
     }
     if (auto* a = std::get_if<NarrowAttrs>(&attrs)) {
-      const Dim whole_len = a->len, part = types[0].dims[static_cast<size_t>(a->axis)];
-      if (part != whole_len) a->start = Dim(a->start.size() / (whole_len.size() / part.size()));
-      a->len = part;
+      const Dim whole_len = a->len, len = types[0].dims[static_cast<size_t>(a->axis)];
+      if (len != whole_len) a->start = Dim(a->start.size() / (whole_len.size() / len.size()));
+      a->len = len;
     }
     return attrs;
   }
@@ -255,9 +318,17 @@ class Partitioner {
       a.axis = static_cast<int64_t>(d);
       a.blocks = want[d].blocks;
       *have = std::move(scattered);
+      if (want[d].padding > 0) v = padded(b, v, d, want[d].padding);
       return named(b, n, OpKind::ReduceScatter, v, a);
     }
     return named(b, n, OpKind::AllReduce, v, a);
+  }
+  ValueId padded(Builder& b, ValueId v, size_t dim, int64_t rows) {
+    PadAttrs a;
+    a.before.resize(static_cast<size_t>(g_.rank(v)), Dim(0));
+    a.after = a.before;
+    a.after[dim] = Dim(rows);
+    return b.create(OpKind::Pad, {v}, std::move(a));
   }
   static Sharding scattered_only(const Sharding& s, size_t dim) {
     Sharding one(s.size());
@@ -284,11 +355,10 @@ class Partitioner {
     const size_t axis = gathers ? static_cast<size_t>(g_.attrs<AxisAttrs>(n).axis) : 0;
     if (!is_float(g_.dtype(table)) && !is_integer(g_.dtype(table))) return false;
     const DType t = g_.dtype(index);
-    const int64_t rows = g_.dims(table)[axis].size(), parts = mesh_.group_size(split.axes);
+    const int64_t rows = g_.dims(table)[axis].size(), all = g_.dims(g_.operand(n, gathers ? 0 : 1))[axis].size();
     const auto number = [&](int64_t k) { return b.scalar(t, static_cast<double>(k)); };
     const ValueId device = b.cast(b.create(OpKind::DeviceIndex, {}, collective(split.axes)), t);
-    const ValueId counted =
-        b.create(OpKind::Where, {b.create(OpKind::Lt, {index, number(0)}), b.add(index, number(rows * parts)), index});
+    const ValueId counted = b.create(OpKind::Where, {b.create(OpKind::Lt, {index, number(0)}), b.add(index, number(all)), index});
     const ValueId own = b.sub(counted, b.mul(device, number(rows)));
     const ValueId inside =
         b.create(OpKind::And, {b.create(OpKind::Ge, {own, number(0)}), b.create(OpKind::Lt, {own, number(rows)})});
@@ -352,11 +422,14 @@ class Partitioner {
     for (size_t d = 0; d < want.size(); ++d)
       if (have.sharding[d].split() && !(have.sharding[d] == want[d])) {
         have.value = resized(b, maker, OpKind::AllGather, have.value, d, have.sharding[d]);
+        if (have.sharding[d].padding > 0) have.value = b.narrow(have.value, static_cast<int64_t>(d), Dim(0), g_.dims(v)[d]);
         have.sharding[d] = {};
       }
     for (size_t d = 0; d < want.size(); ++d)
-      if (want[d].split() && !have.sharding[d].split())
+      if (want[d].split() && !have.sharding[d].split()) {
         have.value = resized(b, maker, OpKind::DeviceSlice, have.value, d, want[d]);
+        if (is_whole(have.sharding)) has_zeros_.insert(have.value.raw);
+      }
     changed_ = true;
     return converted_[key] = have.value;
   }
@@ -365,6 +438,7 @@ class Partitioner {
     CollectiveAttrs a = collective(s.axes);
     a.axis = static_cast<int64_t>(dim);
     a.blocks = s.blocks;
+    if (op == OpKind::DeviceSlice) a.padding = s.padding;
     return named(b, n, op, v, std::move(a));
   }
 
@@ -373,7 +447,8 @@ class Partitioner {
     for (size_t from = 0; from < want.size(); ++from)
       for (size_t to = 0; to < want.size(); ++to) {
         const DimSharding s = have->sharding[from];
-        if (from == to || !s.split() || s.blocks != 1 || want[from].split() || !(want[to] == s) || have->sharding[to].split())
+        if (from == to || !s.split() || s.blocks != 1 || s.padding != 0 || want[from].split() || !(want[to] == s) ||
+            have->sharding[to].split())
           continue;
         CollectiveAttrs a = collective(s.axes);
         a.axis = static_cast<int64_t>(to);
@@ -391,7 +466,9 @@ class Partitioner {
   const std::string mesh_text_;
   std::vector<Local> local_;  // by value of the whole program
   std::map<std::pair<uint32_t, std::string>, ValueId> converted_;
-  std::vector<bool> replaced_;  // by node
+  std::map<std::tuple<uint32_t, size_t, double>, ValueId> filled_;
+  std::set<uint32_t> has_zeros_;  // values whose padding is zeros
+  std::vector<bool> replaced_;    // by node
   bool changed_ = false;
 };
 

@@ -20,8 +20,8 @@ Mesh mesh_from(std::string_view s) {
   return *mesh;
 }
 
-// Splits a few random values.
-void split_randomly(const Graph& g, shard::Shardings& s, test::Random& random) {
+// Splits a few random values. With `pads`, dims that do not divide are padded.
+void split_randomly(const Graph& g, shard::Shardings& s, test::Random& random, bool pads) {
   std::vector<ValueId> values;
   for (NodeId n : g.nodes())
     for (size_t r = 0; r < g.result_count(n); ++r)
@@ -31,7 +31,9 @@ void split_randomly(const Graph& g, shard::Shardings& s, test::Random& random) {
     const size_t dim = random.below(static_cast<uint64_t>(g.rank(v)));
     std::vector<size_t> axes{random.below(s.mesh().axes.size())};
     if (random.chance(0.1)) axes = {1, 0};
-    done += s.split(v, dim, {axes, random.chance(0.1) ? 2 : 1});
+    const int64_t blocks = random.chance(0.1) ? 2 : 1, parts = s.mesh().group_size(axes);
+    const bool padded = pads && blocks == 1 && g.dims(v)[dim].is_static() && g.dims(v)[dim].size() > 1;
+    done += s.split(v, dim, {axes, blocks, padded ? shard::padding_of(g.dims(v)[dim].size(), parts) : 0});
   }
 }
 
@@ -48,11 +50,11 @@ int64_t count_collectives_that_exchange(const Graph& g) {
 }
 
 // Compares the program of all devices with the model on one. Returns whether it was divided.
-bool divides_well(const std::function<std::unique_ptr<Module>()>& make, std::string_view mesh, uint64_t seed) {
+bool divides_well(const std::function<std::unique_ptr<Module>()>& make, std::string_view mesh, uint64_t seed, bool pads = false) {
   const auto before = make(), after = make();
   test::Random random(seed);
   shard::Shardings s(after->main(), mesh_from(mesh));
-  split_randomly(after->main(), s, random);
+  split_randomly(after->main(), s, random, pads);
   Diagnostics d;
   s.propagate(d);
   const bool changed = shard::partition(after->main(), s);
@@ -115,6 +117,15 @@ struct Partitioned {
   }
 };
 
+std::unique_ptr<Module> recognised_blocks(uint64_t seed) {
+  auto m = random_blocks(seed, 3);
+  PassRun run;
+  for (std::string_view pass : {"recognise_layer_norm", "recognise_rms_norm", "recognise_softmax", "recognise_rope",
+                                "recognise_attention", "dead_code_elimination"})
+    run(*m, pass);
+  return m;
+}
+
 }  // namespace
 
 TEST_CASE("random graphs with random shardings compute on all devices what one device computes") {
@@ -127,17 +138,71 @@ TEST_CASE("random graphs with random shardings compute on all devices what one d
 TEST_CASE("random blocks of networks with random shardings compute on all devices what one device computes") {
   int divided = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed)
-    divided += divides_well(
-        [&] {
-          auto m = random_blocks(seed, 3);
-          PassRun run;
-          for (std::string_view pass : {"recognise_layer_norm", "recognise_rms_norm", "recognise_softmax", "recognise_rope",
-                                        "recognise_attention", "dead_code_elimination"})
-            run(*m, pass);
-          return m;
-        },
-        seed % 2 ? "a=2,b=2" : "a=2,b=4", seed);
+    divided += divides_well([&] { return recognised_blocks(seed); }, seed % 2 ? "a=2,b=2" : "a=2,b=4", seed);
   CHECK(divided > 600);
+}
+
+TEST_CASE("dims that do not divide are padded, and devices compute what one device computes") {
+  int divided = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const auto graph = [&] { return random_graph({.seed = seed, .nodes = 25}); };
+    divided += divides_well(graph, seed % 3 ? "a=2,b=5" : "a=4,b=3", seed, true);
+    divided += divides_well([&] { return recognised_blocks(seed); }, seed % 2 ? "a=3,b=2" : "a=5,b=3", seed, true);
+  }
+  CHECK(divided > 270);
+}
+
+// A mean, a largest value, a product, rows by index and a quotient of integers over dims that three devices cannot share.
+TEST_CASE("padding does not reach sums, extremes, indices and divisors") {
+  const Partitioned p(R"(module "odd" mir {
+graph @main {
+  %0 = input "x" : f32[5,7]
+  %1 = param {data = dense [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]} "w" : f32[7,2]
+  %4 = exp(%0) : f32[5,7]
+  %5 = reduce(%4) {op = "mean", axes = [1], keep_dim = false} : f32[5]
+  %6 = constant {data = splat 3} : i64[5,7]
+  %7 = cast(%0) {to = "i64"} : i64[5,7]
+  %8 = mul(%7, %7) : i64[5,7]
+  %9 = add(%8, %6) : i64[5,7]
+  %10 = div(%6, %9) : i64[5,7]
+  %11 = reduce(%0) {op = "max", axes = [1], keep_dim = false} : f32[5]
+  %12 = matmul(%4, %1) : f32[5,2]
+  %13 = gather(%1, %10) {axis = 0} : f32[5,7,2]
+  return %5 "mean", %11 "largest", %12 "product", %13 "rows", %10 "quotient"
+}
+}
+)",
+                      [](PassOptions& o) {
+                        o.mesh = "a=3";
+                        o.shards = {"x=a:1", "w=a:0"};
+                      });
+  CHECK(p.run.diagnostics.text() == "");
+  CHECK(p.ops_left().find("all_reduce") != std::string::npos);
+  CHECK(p.ops_left().find("range") != std::string::npos);
+}
+
+TEST_CASE("heads, hidden units and words that do not divide are split with padding") {
+  const Partitioned p(R"(module "odd" mir {
+graph @main {
+  %0 = input "x" : f32[1,4,6]
+  %1 = param {data = splat 0.25} "wq" : f32[6,6]
+  %2 = param {data = splat 0.5} "wk" : f32[6,6]
+  %3 = matmul(%0, %1) : f32[1,4,6]
+  %4 = matmul(%0, %2) : f32[1,4,6]
+  %5 = attention(%3, %4, %4) {num_heads = 3, num_kv_heads = 3, layout = "packed", out_layout = "packed"} : f32[1,4,6]
+  %6 = matmul(%5, %1) : f32[1,4,6]
+  return %6 "y"
+}
+}
+)",
+                      [](PassOptions& o) {
+                        o.mesh = "model=2";
+                        o.parallel = {"tensor"};
+                      });
+  CHECK(p.run.diagnostics.text() == "");
+  CHECK(p.ops_left().find("attention") != std::string::npos);
+  for (NodeId n : p.m->main().nodes())
+    if (p.m->main().op(n) == OpKind::Attention) CHECK(p.m->main().attrs<AttentionAttrs>(n).num_heads == 2);
 }
 
 TEST_CASE("--parallel tensor splits an MLP by its hidden units and needs one all_reduce") {

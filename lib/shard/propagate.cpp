@@ -1,20 +1,9 @@
 #include "shard/propagate.h"
 
 #include <algorithm>
+#include <map>
 
 namespace rlxc::shard {
-namespace {
-
-// The factor that splits a dim: that of the innermost blocks that fit. Null if none does.
-const DimFactor* split_factor(const std::vector<DimFactor>& factors, const DimSharding& s) {
-  const DimFactor* best = nullptr;
-  for (const DimFactor& f : factors)
-    if (s.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
-  return best;
-}
-
-}  // namespace
-
 Shardings::Shardings(const Graph& g, Mesh mesh)
     : g_(g),
       mesh_(std::move(mesh)),
@@ -40,6 +29,12 @@ std::string Shardings::describe(ValueId v) const {
          rlxc::text(g_.type(v), g_.module().dims);
 }
 
+// Padding makes up for what a dim of one block lacks, if it has two rows at least.
+DimSharding Shardings::asked(const Request::Part& part, Dim size) const {
+  const bool pads = part.blocks == 1 && size.is_static() && size.size() > 1;
+  return {part.axes, part.blocks, pads ? padding_of(size.size(), mesh_.group_size(part.axes)) : 0};
+}
+
 bool Shardings::apply(const Request& r, Diagnostics& d) {
   std::vector<std::string> names;
   std::vector<ValueId> values;
@@ -56,27 +51,47 @@ bool Shardings::apply(const Request& r, Diagnostics& d) {
     return false;
   }
   bool ok = true;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const ValueId v = values[i];
-    if (!chosen[i] || fixed_[v.raw]) continue;
-    fixed_[v.raw] = true;
-    for (const Request::Part& part : r.parts) {
-      Sharding s = whole(g_.rank(v));
-      const bool exists = part.dim < g_.rank(v);
-      if (exists) s[static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
-      if (!exists || !local_type(g_.type(v), s, mesh_)) {
-        d.error(Code::BadSharding,
-                describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
-                                            " parts along dim " + std::to_string(part.dim)
-                                      : " has no dim " + std::to_string(part.dim)),
-                "--shard " + ForeignText(r.text).quoted(), exists ? "symbolic dims need --bind NAME=SIZE" : "");
-        ok = false;
-        continue;
-      }
-      of_[v.raw][static_cast<size_t>(part.dim)] = {part.axes, part.blocks};
+  for (size_t i = 0; i < values.size(); ++i)
+    if (chosen[i]) ok &= decide(values[i], r, d);
+  return ok;
+}
+
+void Shardings::apply_hints(std::span<const Request> requests, Diagnostics& d) {
+  std::map<std::string_view, const Request*> by_name;
+  for (const Request& r : requests)
+    if (r.hint) by_name.emplace(r.pattern, &r);
+  if (by_name.empty()) return;
+  for (NodeId n : g_.nodes())
+    for (size_t i = 0; i < g_.result_count(n); ++i) {
+      const Symbol name = g_.value_name(g_.result(n, i));
+      const auto r = name.valid() ? by_name.find(g_.module().bytes(name)) : by_name.end();
+      if (r != by_name.end()) decide(g_.result(n, i), *r->second, d);
     }
-    push_neighbours(v);
+}
+
+bool Shardings::decide(ValueId v, const Request& r, Diagnostics& d) {
+  if (fixed_[v.raw]) return true;
+  fixed_[v.raw] = true;
+  bool ok = true;
+  for (const Request::Part& part : r.parts) {
+    const int64_t dim = part.dim < 0 ? part.dim + g_.rank(v) : part.dim;
+    const auto at = static_cast<size_t>(dim);
+    Sharding s = whole(g_.rank(v));
+    const bool exists = dim >= 0 && dim < g_.rank(v);
+    if (exists) s[at] = asked(part, g_.dims(v)[at]);
+    if (exists && local_type(g_.type(v), s, mesh_)) {
+      of_[v.raw][at] = s[at];
+      continue;
+    }
+    const std::string why = describe(v) + (exists ? " does not divide into " + std::to_string(mesh_.group_size(part.axes)) +
+                                                        " parts along dim " + std::to_string(dim)
+                                                  : " has no dim " + std::to_string(part.dim));
+    const std::string help = exists ? "symbolic dims need --bind NAME=SIZE" : "";
+    if (r.hint) d.warning(Code::ShardingConflict, why, "the device configuration of the model", help);
+    else d.error(Code::BadSharding, why, "--shard " + ForeignText(r.text).quoted(), help);
+    ok = false;
   }
+  push_neighbours(v);
   return ok;
 }
 
@@ -129,20 +144,17 @@ void Shardings::visit(NodeId n, Diagnostics& d) {
       for (size_t k = 0; k < rule.results[r].size(); ++k) f(g_.result(n, r), k, rule.results[r][k]);
   };
   each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
-    const DimSharding& s = of_[v.raw][dim];
-    const DimFactor* f = s.split() ? split_factor(factors, s) : nullptr;
-    if (!f) return;
-    const DimSharding of_factor{s.axes, s.blocks / f->blocks};
-    if (!rule.factors[f->factor].divides(mesh_.group_size(s.axes), of_factor.blocks)) return;
+    DimSharding of_factor;
+    const DimFactor* f = split_factor(rule, factors, g_.dims(v)[dim], of_[v.raw][dim], &of_factor);
+    if (!f || !rule.factors[f->factor].divides(mesh_.group_size(of_factor.axes), of_factor)) return;
     Chosen& c = chosen[f->factor];
     if (!c.sharding.split()) c = {of_factor, v};
     else if (!(c.sharding == of_factor)) report_conflict(n, c.by, v, d);
   });
   each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
-    for (const DimFactor& f : factors) {
-      const DimSharding& s = chosen[f.factor].sharding;
-      if (s.split() && v != chosen[f.factor].by) split(v, dim, {s.axes, s.blocks * f.blocks});
-    }
+    for (const DimFactor& f : factors)
+      if (const Chosen& c = chosen[f.factor]; c.sharding.split() && v != c.by)
+        split(v, dim, split_dim(rule, f, g_.dims(v)[dim], c.sharding));
   });
 }
 

@@ -1,5 +1,6 @@
 // Decides how every value of the main graph is divided, from what the user and the strategies say about some.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,16 @@ class Shardings {
  public:
   Shardings(const Graph&, Mesh);
 
+  const Graph& graph() const { return g_; }
   const Mesh& mesh() const { return mesh_; }
   const Sharding& of(ValueId v) const { return of_[v.raw]; }
   const Rule& rule(NodeId) const;  // made on first use
 
-  // Divides the values whose names match; they keep this sharding. Errors: Code::BadSharding if no value has the name, a dim does
-  // not exist, is symbolic or does not divide.
+  // Divides the values whose names match; they keep this sharding. Dims of one block are padded. Errors: Code::BadSharding if no
+  // value has the name, a dim does not exist, is symbolic or does not divide.
   bool apply(const Request&, Diagnostics&);
+  // Divides the values that hints name, unless they are decided. What cannot be is a warning (Code::ShardingConflict).
+  void apply_hints(std::span<const Request>, Diagnostics&);
   // Splits a dim, unless the value is decided otherwise. False if it does not divide, or the mesh axes are in use.
   bool split(ValueId, size_t dim, const DimSharding&);
   // The value stays whole, unless it is split already.
@@ -29,6 +33,8 @@ class Shardings {
   void propagate(Diagnostics&);
 
  private:
+  bool decide(ValueId, const Request&, Diagnostics&);
+  DimSharding asked(const Request::Part&, Dim size) const;
   void visit(NodeId, Diagnostics&);
   void push(NodeId);
   void push_neighbours(ValueId);

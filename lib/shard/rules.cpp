@@ -85,7 +85,7 @@ void transpose(RuleMaker& m) {
 }
 
 // The dims that a dim is split into, or that are merged into one.
-void split_dim(RuleMaker& m, bool one_is_operand, size_t one, size_t first, size_t last) {
+void split_or_merge(RuleMaker& m, bool one_is_operand, size_t one, size_t first, size_t last) {
   const auto many = one_is_operand ? m.out() : m.in(0);
   int64_t before = 1;
   for (size_t d = first; d < last; ++d) {
@@ -115,8 +115,8 @@ void reshape(RuleMaker& m) {
     int64_t p = a[i++].size(), q = b[j++].size();
     while (p != q && (p < q ? i < a_end : j < b_end)) p < q ? p *= a[i++].size() : q *= b[j++].size();
     if (p != q) return;
-    if (i - a_first == 1) split_dim(m, true, a_first, b_first, j);
-    else if (j - b_first == 1) split_dim(m, false, b_first, a_first, i);
+    if (i - a_first == 1) split_or_merge(m, true, a_first, b_first, j);
+    else if (j - b_first == 1) split_or_merge(m, false, b_first, a_first, i);
     else if (const int64_t common = std::gcd(a[a_first].size(), b[b_first].size()); common > 1) {
       const size_t f = m.factor(Dim(common));
       m.operand(0, a_first, f);
@@ -532,12 +532,34 @@ constexpr RuleRow kRules[] = {
     {OpKind::DeviceSlice, whole_dims},
 };
 
+// Rows of a dim for one of the factor.
+int64_t rows_of_one(const Rule& rule, const DimFactor& f, Dim size) {
+  return std::max<int64_t>(size.size() / (f.blocks * rule.factors[f.factor].size), 1);
+}
+
 }  // namespace
 
-bool Factor::divides(int64_t parts, int64_t blocks) const {
-  if (size % (parts * blocks) != 0) return false;
+bool Factor::divides(int64_t parts, const DimSharding& s) const {
+  if ((size + s.padding) % (parts * s.blocks) != 0 || (s.padding > 0 && s.blocks > 1)) return false;
   const int64_t rows = size / parts * stride;
-  return kind != Kind::Window || (blocks == 1 && before <= rows && after <= rows && rows + before + after > 0);
+  return kind != Kind::Window ||
+         (s.blocks == 1 && s.padding == 0 && before <= rows && after <= rows && rows + before + after > 0);
+}
+
+const DimFactor* split_factor(const Rule& rule, const std::vector<DimFactor>& dim, Dim size, const DimSharding& s,
+                              DimSharding* of_factor) {
+  const DimFactor* best = nullptr;
+  for (const DimFactor& f : dim)
+    if (s.split() && s.blocks % f.blocks == 0 && (!best || f.blocks > best->blocks)) best = &f;
+  if (!best || !size.is_static()) return nullptr;
+  const int64_t rows = rows_of_one(rule, *best, size);
+  if (s.padding % rows != 0 || (s.padding > 0 && best->blocks > 1)) return nullptr;
+  *of_factor = {s.axes, s.blocks / best->blocks, s.padding / rows};
+  return best;
+}
+
+DimSharding split_dim(const Rule& rule, const DimFactor& f, Dim size, const DimSharding& s) {
+  return {s.axes, s.blocks * f.blocks, s.padding > 0 && size.is_static() ? s.padding * rows_of_one(rule, f, size) : 0};
 }
 
 Rule rule_of(const Graph& g, NodeId n) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "shard/sharding.h"
 
 namespace rlxc::shard {
 
@@ -14,13 +15,15 @@ struct Factor {
     Lookup,  // rows of a table, or matrices, that indices select
     Window,  // positions of a window that moves over rows of the operand, `stride` for each position
   };
-  int64_t size = 0;  // the number of parts divides it
+  int64_t size = 0;
   Kind kind = Kind::Map;
   ReduceOp op = ReduceOp::Sum;
   // Window: rows that a device needs of the device before it and the next one; negative: rows of its own that it does not need.
   int64_t stride = 1, before = 0, after = 0;
-  // Whether this many parts of each block have equal sizes, and windows reach no further than the next device.
-  bool divides(int64_t parts, int64_t blocks) const;
+  // Whether so many parts of a factor that is split in this way have equal sizes. Windows have no padding, and reach no further
+  // than the next device.
+  bool divides(int64_t parts, const DimSharding&) const;
+  int64_t part(int64_t parts, const DimSharding& s) const { return (size + s.padding) / parts; }
 };
 
 // A dim of size blocks * size of factor * rest, split within each block.
@@ -37,6 +40,13 @@ struct Rule {
   // Attributes to divide by the number of parts of this factor: heads of an attention, groups of a convolution or norm.
   std::vector<size_t> counted;
 };
+
+// The factor that splits a dim of this size as `s` says, and how it is split itself. The factor with the most blocks that fit is
+// taken. Null if there is none, as for a dim that is not split.
+const DimFactor* split_factor(const Rule&, const std::vector<DimFactor>& dim, Dim size, const DimSharding& s,
+                              DimSharding* of_factor);
+// How a dim of this size is split if its factor is split as `s` says. Padding of blocks is none that local_type accepts.
+DimSharding split_dim(const Rule&, const DimFactor&, Dim size, const DimSharding& s);
 
 // The rule of a node. Symbolic dims have no factors. Kinds without a rule, control flow among them, have none. O(operands +
 // dims).

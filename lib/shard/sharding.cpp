@@ -64,6 +64,7 @@ std::string text(const Sharding& s, const Mesh& mesh) {
     out += out.empty() ? "" : ",";
     for (size_t i = 0; i < s[d].axes.size(); ++i) out += (i ? "+" : "") + mesh.axes[s[d].axes[i]].name;
     out += ":" + std::to_string(d) + (s[d].blocks > 1 ? "/" + std::to_string(s[d].blocks) : "");
+    if (s[d].padding > 0) out += " and " + std::to_string(s[d].padding) + " of padding";
   }
   return out.empty() ? "whole" : out;
 }
@@ -75,7 +76,7 @@ std::optional<Request> parse_request(const std::string& s, const Mesh& mesh, Dia
   };
   const size_t equals = s.rfind('=');
   if (equals == s.npos || equals == 0) return fail("needs NAME=AXIS:DIM");
-  Request r{s, s.substr(0, equals), {}};
+  Request r{s, s.substr(0, equals), {}, false};
   const std::string_view parts = std::string_view(s).substr(equals + 1);
   if (parts == "whole") return r;
   std::vector<size_t> used;
@@ -112,8 +113,10 @@ std::optional<Type> local_type(const Type& t, const Sharding& s, const Mesh& mes
   for (size_t d = 0; d < s.size(); ++d) {
     if (!s[d].split()) continue;
     const int64_t parts = mesh.group_size(s[d].axes);
-    if (!t.dims[d].is_static() || t.dims[d].size() % (parts * s[d].blocks) != 0) return std::nullopt;
-    local.dims[d] = Dim(t.dims[d].size() / parts);
+    if (!t.dims[d].is_static() || (s[d].padding > 0 && s[d].blocks > 1)) return std::nullopt;
+    const int64_t padded = t.dims[d].size() + s[d].padding;
+    if (padded % (parts * s[d].blocks) != 0) return std::nullopt;
+    local.dims[d] = Dim(padded / parts);
   }
   return local;
 }

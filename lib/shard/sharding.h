@@ -15,9 +15,14 @@ namespace rlxc::shard {
 struct DimSharding {
   std::vector<size_t> axes;  // of the mesh; empty: every device has the whole dim
   int64_t blocks = 1;
+  // Rows that follow those of a dim of one block, so that parts have equal sizes. Their content is undefined.
+  int64_t padding = 0;
   bool split() const { return !axes.empty(); }
   bool operator==(const DimSharding&) const = default;
 };
+
+// The rows that `size` rows lack to be a multiple of `parts`.
+constexpr int64_t padding_of(int64_t size, int64_t parts) { return (parts - size % parts) % parts; }
 
 // One entry per dim of the value.
 using Sharding = std::vector<DimSharding>;
@@ -32,10 +37,11 @@ std::string text(const Sharding&, const Mesh&);  // "model:0,data:2/3", or "whol
 struct Request {
   struct Part {
     std::vector<size_t> axes;
-    int64_t dim = 0, blocks = 1;
+    int64_t dim = 0, blocks = 1;  // dim: negative from the end, in hints
   };
   std::string text, pattern;
   std::vector<Part> parts;
+  bool hint = false;  // of the model: `pattern` is a name, and what cannot be is a warning
 };
 // Errors: Code::BadFlag for bad syntax, unknown or repeated mesh axes.
 std::optional<Request> parse_request(const std::string&, const Mesh&, Diagnostics&);
@@ -43,7 +49,7 @@ std::optional<Request> parse_request(const std::string&, const Mesh&, Diagnostic
 // Returns, by name, whether the pattern matches it whole.
 std::vector<bool> matches(const std::string& pattern, const std::vector<std::string>& names);
 
-// The local type of a value. Nullopt if a split dim is symbolic or does not divide.
+// The local type of a value. Nullopt if a split dim is symbolic, or does not divide with its padding.
 std::optional<Type> local_type(const Type&, const Sharding&, const Mesh&);
 
 }  // namespace rlxc::shard

@@ -11,6 +11,14 @@ constexpr size_t kMaxWalk = 64;  // nodes between two matmuls of an MLP
 
 bool is_product(OpKind op) { return op == OpKind::MatMul || op == OpKind::GroupedMatMul; }
 
+// With the padding that the dim lacks, if each device gets a row of it.
+DimSharding padded(const Shardings& s, ValueId v, size_t dim, DimSharding split) {
+  const Dim size = s.graph().dims(v)[dim];
+  const int64_t parts = s.mesh().group_size(split.axes);
+  if (size.is_static() && size.size() >= parts) split.padding = padding_of(size.size(), parts);
+  return split;
+}
+
 class TensorSplitter {
  public:
   TensorSplitter(const Graph& g, Shardings& s, size_t axis, Diagnostics& d)
@@ -42,8 +50,10 @@ class TensorSplitter {
   bool multiplies_weight(NodeId n) const {
     return is_product(g_.op(n)) && weight_[g_.operand(n, 1).raw] && !weight_[g_.operand(n, 0).raw];
   }
-  bool split(ValueId v, size_t dim) {
-    const bool done = s_.split(v, dim, split_);
+  // Splits a dim, which is padded if need be.
+  bool split_padded(ValueId v, size_t dim) { return split(v, dim, padded(s_, v, dim, split_)); }
+  bool split(ValueId v, size_t dim, const DimSharding& s) {
+    const bool done = s_.split(v, dim, s);
     splits_ += done;
     return done;
   }
@@ -53,9 +63,11 @@ class TensorSplitter {
     bool done = false;
     for (size_t d = 0; d < rule.results[0].size() && !rule.counted.empty(); ++d)
       for (const DimFactor& f : rule.results[0][d])
-        if (f.factor == rule.counted[0] && rule.factors[f.factor].size % parts_ == 0) done = split(g_.result(n), d);
+        if (const int64_t heads = rule.factors[f.factor].size; f.factor == rule.counted[0] && heads >= parts_)
+          done =
+              split(g_.result(n), d, split_dim(rule, f, g_.dims(g_.result(n))[d], {split_.axes, 1, padding_of(heads, parts_)}));
     if (!done)
-      d_.warning(Code::ShardingConflict, "its heads do not divide into " + std::to_string(parts_) + " parts; it stays whole",
+      d_.warning(Code::ShardingConflict, "it has fewer heads than " + std::to_string(parts_) + " devices; it stays whole",
                  "node " + g_.label(n).quoted() + " (attention)");
   }
 
@@ -64,7 +76,7 @@ class TensorSplitter {
     if (!multiplies_weight(n) || (g_.op(n) == OpKind::MatMul && g_.attrs<MatMulAttrs>(n).trans_a)) return;
     const ValueId x = g_.operand(n, 0);
     if (g_.rank(x) < 2 || is_product(g_.op(g_.def(x))) || !comes_from_products(x)) return;
-    split(x, static_cast<size_t>(g_.rank(x)) - 1);
+    split_padded(x, static_cast<size_t>(g_.rank(x)) - 1);
   }
   bool comes_from_products(ValueId x) const {
     std::vector<ValueId> work{x};
@@ -86,7 +98,9 @@ class TensorSplitter {
   void rows(NodeId n) {
     if (!multiplies_weight(n) || g_.rank(g_.result(n)) < 3) return;
     const ValueId x = g_.operand(n, 0);
-    if (s_.of(x).back() == split_) split(g_.result(n), static_cast<size_t>(g_.rank(g_.result(n))) - 2);
+    const DimSharding& terms = s_.of(x).back();
+    if (terms.axes == split_.axes && terms.blocks == 1)
+      split(g_.result(n), static_cast<size_t>(g_.rank(g_.result(n))) - 2, split_);
   }
 
   // Splits the rows of the largest embedding table, and the columns of the product with as many.
@@ -94,12 +108,12 @@ class TensorSplitter {
     Dim words(0);
     for (NodeId n : g_.nodes())
       if (const ValueId table = embedding(n); table.valid() && g_.dims(table)[0].size() > words.size()) words = g_.dims(table)[0];
-    if (words.size() % parts_ != 0 || words.size() < 2) return;
+    if (words.size() < parts_) return;
     for (NodeId n : g_.nodes()) {
-      if (const ValueId table = embedding(n); table.valid() && g_.dims(table)[0] == words) split(table, 0);
+      if (const ValueId table = embedding(n); table.valid() && g_.dims(table)[0] == words) split_padded(table, 0);
       if (!multiplies_weight(n) || g_.op(n) != OpKind::MatMul) continue;
       const ValueId y = g_.result(n);
-      if (g_.rank(y) > 1 && g_.dims(y).back() == words) split(y, static_cast<size_t>(g_.rank(y)) - 1);
+      if (g_.rank(y) > 1 && g_.dims(y).back() == words) split_padded(y, static_cast<size_t>(g_.rank(y)) - 1);
     }
   }
   // The table of an embedding: a matrix whose rows a Gather selects.
@@ -151,7 +165,7 @@ bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
     if (g.type(v).kind != TypeKind::Tensor || g.rank(v) == 0 || g.use_count(v) == 0 || is_trained_state(g, outputs, v)) continue;
     if (!batch) batch = g.dims(v)[0];
     if (g.dims(v)[0] != *batch) continue;
-    if (s.split(v, 0, {{axis}, 1}) || s.of(v)[0].split()) continue;
+    if (s.split(v, 0, padded(s, v, 0, {{axis}, 1})) || s.of(v)[0].split()) continue;
     d.error(Code::BadSharding,
             "the batch of input " + g.module().text(g.value_name(v)).quoted() + " " + rlxc::text(g.type(v), g.module().dims) +
                 " does not divide into " + std::to_string(s.mesh().axes[axis].size) + " parts",
@@ -167,7 +181,7 @@ bool split_batch(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
 bool split_experts(const Graph& g, Shardings& s, size_t axis, Diagnostics& d) {
   size_t splits = 0;
   for (NodeId n : g.nodes())
-    if (g.op(n) == OpKind::GroupedMatMul) splits += s.split(g.operand(n, 1), 0, {{axis}, 1});
+    if (g.op(n) == OpKind::GroupedMatMul) splits += s.split(g.operand(n, 1), 0, padded(s, g.operand(n, 1), 0, {{axis}, 1}));
   if (splits == 0)
     d.error(Code::BadSharding,
             "--parallel expert finds no experts to split into " + std::to_string(s.mesh().axes[axis].size) + " parts", {},

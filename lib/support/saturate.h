@@ -16,6 +16,4 @@ constexpr T saturating_cast(double v) {
   return static_cast<T>(v);
 }
 
-constexpr int64_t saturating_negate(int64_t v) { return v == INT64_MIN ? INT64_MAX : -v; }
-
 }  // namespace rlxc

@@ -17,9 +17,3 @@ TEST_CASE("numbers that an integer type can't hold become its nearest limit, and
   CHECK(saturating_cast<int8_t>(127.5) == 127);
   CHECK(saturating_cast<int8_t>(-128.5) == -128);
 }
-
-TEST_CASE("the negation of the least integer is the greatest") {
-  CHECK(saturating_negate(5) == -5);
-  CHECK(saturating_negate(INT64_MIN) == INT64_MAX);
-  CHECK(saturating_negate(INT64_MAX) == -INT64_MAX);
-}

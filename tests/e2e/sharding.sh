@@ -10,6 +10,9 @@ for engine in reference kernels; do
     fail "$engine: $(cat "$TMPDIR/said")"
   grep -q '^passed' "$TMPDIR/said" || fail "$engine: $(cat "$TMPDIR/said")"
 done
+# Sizes that devices cannot share are padded: heads, words and hidden units, and a batch.
+"$RLXC" run $bert --data examples/bert_data --mesh model=3 --parallel tensor > "$TMPDIR/said" 2>&1 || fail "three ranks: $(cat "$TMPDIR/said")"
+"$RLXC" run $mlp --random --bind batch=5 --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 || fail "odd batch: $(cat "$TMPDIR/said")"
 mixed="--bind batch=4 --mesh data=2,model=2 --parallel tensor,data"
 "$RLXC" run $mlp --random $mixed > "$TMPDIR/said" 2>&1 || fail "mixed mesh: $(cat "$TMPDIR/said")"
 for name in gpt2 llama qwen3 t5 vit; do
@@ -68,6 +71,26 @@ grep -q '"mean:w1", 256u, [0-9]*u, 0, 1u, 256u, 2}' "$TMPDIR/step/kernels/cpu/st
 "$RLXC" run $mlp --random --bind batch=4 --target cuda --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 || fail "cuda: $(cat "$TMPDIR/said")"
 grep -q '^passed' "$TMPDIR/said" || fail "cuda: $(cat "$TMPDIR/said")"
 
+cat > "$TMPDIR/odd.txt" <<'END'
+module "odd" mir {
+graph @main {
+  %0 = input "x" : f32[4,5]
+  %1 = param {data = dense [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]} "w" : f32[5,5]
+  %2 = param {data = splat 0.5} "v" : f32[5,3]
+  %3 = matmul(%0, %1) : f32[4,5]
+  %4 = exp(%3) : f32[4,5]
+  %5 = matmul(%4, %2) : f32[4,3]
+  return %5 "y", %4 "z"
+}
+}
+END
+for how in "cpu model=3 w=model:1" "cuda model=3 w=model:1" "tpu model=3 w=model:1" "cuda model=2 x=model:0" "tpu model=2 w=model:0" "cpu model=2 w=model:0"; do
+  read -r target mesh shard <<< "$how"
+  [ "$target" != tpu ] || python3 -c 'import numpy' 2> /dev/null || continue
+  RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py "$RLXC" run "$TMPDIR/odd.txt" --random --target "$target" --mesh "$mesh" --shard "$shard" > "$TMPDIR/said" 2>&1 ||
+    fail "odd sizes, $how: $(cat "$TMPDIR/said")"
+done
+
 # The module for tpu, all partitions at once.
 export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py
 if python3 -c 'import numpy' 2> /dev/null; then
@@ -124,6 +147,7 @@ refused RLX0110 'need --mesh' $mlp --parallel tensor
 refused RLX0110 'size of mesh axis' $mlp --mesh model=0
 refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=model:0
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
+refused RLX0230 'does not divide' $bert --mesh model=5 --shard '.*=model:0/3'
 refused RLX0230 'at most 32 stages' $mlp --mesh pipe=33 --parallel pipeline
 refused RLX0230 'already splits node' $mlp --mesh pipe=2 --parallel pipeline --shard fc1.*=pipe:0
 refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target metal --emit kernels

@@ -156,12 +156,9 @@ class Launcher {
     const std::string group = std::to_string(s.group), position = "position_in(" + group + ")", to = pointer(s.places.back());
     if (op == OpKind::DeviceIndex) return line("*(int64_t*)" + to + " = " + position + ";");
     const std::string from = pointer(s.places[0]), devices = std::to_string(p_.mesh->group_size(p_.groups[s.group]));
-    if (op == OpKind::DeviceSlice) {
-      const std::string run = n_(s.sizes[1]);
-      line("for (int64_t r = 0, at = " + position + "; r < " + n_(s.sizes[0]) + "; ++r)");
-      return line("  memcpy((unsigned char*)" + to + " + r * " + run + ", (const unsigned char*)" + from + " + (r * " + devices +
-                  " + at) * " + run + ", (size_t)" + run + ");");
-    }
+    if (op == OpKind::DeviceSlice)
+      return line("take_runs(" + to + ", " + from + ", " + n_(s.sizes[0]) + ", " + n_(s.sizes[1]) + ", " + n_(s.sizes[2]) + ", " +
+                  position + ");");
     const DType t = g.dtype(g.operand(s.node, 0));
     const std::string count = n_(s.sizes[0]), bytes = count + " * " + std::to_string(std::max(bits(t), 8) / 8);
     const std::string pair = from + ", " + to + ", ", call = std::string(op == OpKind::CollectivePermute ? "permute" : name(op)) +

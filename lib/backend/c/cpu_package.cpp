@@ -124,7 +124,7 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
     if (located.files.size() > 1) rows += ", " + literal(row.file > 0 && !w.slice ? sample_of(weight_data(p, w).bytes) : 0);
     if (p.mesh && w.slice)
       rows += ", " + std::to_string(w.slice->group) + ", " + literal(w.slice->runs) + ", " + literal(w.slice->run) + ", " +
-              literal(w.slice->devices);
+              literal(w.slice->whole);
     else if (p.mesh) rows += ", -1, 0, 0, 0";
     if (!stages.empty()) rows += ", " + literal(stages[i]);
     rows += "},\n";
@@ -143,8 +143,8 @@ std::string weight_table(const Package& p, const WeightFiles& located, const Cpu
        "stored < bytes: one element, which all are equal to\n  int in_runs;  // read by runs; else only to prepare others\n";
   if (located.files.size() > 1) s += "  uint64_t sample;  // hash of both ends, of weights in files of the model\n";
   if (p.mesh)
-    s += "  int group;  // -1: every device has the whole weight; else `runs` runs, of which one in `devices` is its own\n"
-         "  uint64_t runs, run, devices;\n";
+    s += "  int group;  // -1: every device has the whole weight; else `run` bytes of each of `runs` runs of `whole` bytes\n"
+         "  uint64_t runs, run, whole;\n";
   if (!stages.empty()) s += "  unsigned stages;  // bit s: the devices of stage s read it\n";
   return s + "} weight_row;\n\nstatic const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0, 0" +
          (located.files.size() > 1 ? ", 0" : "") + (p.mesh ? ", -1, 0, 0, 0" : "") + (stages.empty() ? "" : ", 0") + "}};\n\n";

@@ -72,13 +72,14 @@ static UNUSED int read_bytes(int file, unsigned char* to, uint64_t bytes, uint64
 
 static UNUSED int take_slice($N_ctx* c, int i, int file, const unsigned char* whole) {
   const weight_row* w = &kWeights[i];
-  const uint64_t at = (uint64_t)position_in(w->group);
+  const int64_t at = position_in(w->group), own = own_bytes((int64_t)w->run, (int64_t)w->whole, at);
   c->weights[i] = c->copies[i] = allocate((int64_t)w->bytes);
   int status = c->copies[i] ? $U_OK : $U_NO_MEMORY;
-  for (uint64_t r = 0; !status && r < w->runs; ++r) {
-    const uint64_t from = (r * w->devices + at) * w->run;
-    if (whole) memcpy(c->copies[i] + r * w->run, whole + from, w->run);
-    else status = read_bytes(file, c->copies[i] + r * w->run, w->run, w->offset + from);
+  if (!status && whole) take_runs(c->copies[i], whole, (int64_t)w->runs, (int64_t)w->run, (int64_t)w->whole, at);
+  for (uint64_t r = 0; !status && !whole && r < w->runs; ++r) {
+    unsigned char* to = c->copies[i] + r * w->run;
+    if (own > 0) status = read_bytes(file, to, (uint64_t)own, w->offset + r * w->whole + (uint64_t)at * w->run);
+    memset(to + own, 0, w->run - (uint64_t)own);
   }
   return status;
 }

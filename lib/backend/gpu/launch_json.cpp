@@ -206,6 +206,8 @@ class Writer {
             .unsigned_integer(slice->runs)
             .key("run")
             .unsigned_integer(slice->run)
+            .key("whole")
+            .unsigned_integer(slice->whole)
             .end_object();
       if (!stages.empty()) j_.key("stages").unsigned_integer(stages[i]);
       j_.end_object();
@@ -318,6 +320,7 @@ class Writer {
     place(s.places[0]);
     size("count", s.sizes[0]);
     size("run", s.sizes.size() > 1 ? s.sizes[1] : Dim(std::max(bits(t), 8) / 8));
+    if (op == OpKind::DeviceSlice) size("whole", s.sizes[2]);
     if (op == OpKind::AllReduce || op == OpKind::ReduceScatter)
       j_.key("dtype").string(name(t)).key("op").string(a.op == ReduceOp::Max ? "max" : a.op == ReduceOp::Min ? "min" : "sum");
     if (op != OpKind::CollectivePermute) return;

@@ -57,7 +57,13 @@ class Collective : public NodeTranslator {
     return set(*sum);
   }
   bool device_slice() {
-    const Hlo x = in_blocks(in(0), attrs<CollectiveAttrs>().axis);
+    const auto& a = attrs<CollectiveAttrs>();
+    Hlo x = in_blocks(in(0), a.axis);
+    if (a.padding > 0) {
+      Ints none(x.dims.size()), after = none;
+      after[static_cast<size_t>(a.axis)] = a.padding;
+      x = b_.pad(x, b_.constant(x.dtype, 0), none, after);
+    }
     Ints dims = resized(x, 1, group().size());
     const auto axis = static_cast<size_t>(block_axis());
     std::vector<Hlo> operands{x};

@@ -11,7 +11,8 @@ namespace rlxc {
 std::optional<shard::Shardings> shardings_of(const Graph& g, const Division& division, Diagnostics& d) {
   std::optional<shard::Shardings> s(std::in_place, g, division.mesh);
   for (const shard::Request& r : division.requests)
-    if (!s->apply(r, d)) return std::nullopt;
+    if (!r.hint && !s->apply(r, d)) return std::nullopt;
+  s->apply_hints(division.requests, d);
   for (const shard::AxisStrategy& a : division.strategies)
     if (a.strategy != "pipeline" && !shard::apply_strategy(g, a, *s, d)) return std::nullopt;
   s->propagate(d);

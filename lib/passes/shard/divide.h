@@ -8,7 +8,7 @@ namespace rlxc {
 // How a graph is to be divided.
 struct Division {
   Mesh mesh;
-  std::vector<shard::Request> requests;  // the first that names a value decides
+  std::vector<shard::Request> requests;  // the first that names a value decides; hints come last
   std::vector<shard::AxisStrategy> strategies;
 };
 

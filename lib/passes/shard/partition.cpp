@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "passes/shard/choose_strategies.h"
 #include "passes/shard/divide.h"
+#include "shard/annotations.h"
 
 namespace rlxc {
 namespace {
@@ -63,6 +64,7 @@ std::optional<Division> division_of(Module& m, PassContext& context) {
     if (!request) return std::nullopt;
     requests.push_back(std::move(*request));
   }
+  std::ranges::move(shard::annotated_requests(m.devices, *mesh, d), std::back_inserter(requests));
   auto chosen = strategies(m, *mesh, requests, context);
   if (!chosen) return std::nullopt;
   return Division{std::move(*mesh), std::move(requests), std::move(*chosen)};

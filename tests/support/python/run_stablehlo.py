@@ -416,11 +416,12 @@ def part(data, weight, mesh, rank):
     for axis in reversed(mesh):
         place[axis["axis"]] = (rank % axis["size"], axis["size"])
         rank //= axis["size"]
-    at, count = 0, 1
+    at = 0
     for name in weight["slice"]["along"]:
-        at, count = at * place[name][1] + place[name][0], count * place[name][1]
-    rows = data.reshape(weight["slice"]["runs"], count, weight["slice"]["run"])
-    return np.ascontiguousarray(rows[:, at]).reshape(-1)
+        at = at * place[name][1] + place[name][0]
+    runs, run = weight["slice"]["runs"], weight["slice"]["run"]
+    rows = data.reshape(runs, weight["slice"]["whole"])[:, at * run : (at + 1) * run]
+    return np.pad(rows, ((0, 0), (0, run - rows.shape[1]))).reshape(-1)
 
 
 def read_weight(folder, w, mesh, rank):

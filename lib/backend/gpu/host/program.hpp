@@ -338,11 +338,12 @@ class Program {
   void load_slice(const Json& w, const Json& slice, const std::string& folder) {
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
     const Link::Member& group = groups_.at(bytes(slice["group"]));
-    const size_t runs = bytes(slice["runs"]), run = bytes(slice["run"]);
-    std::vector<char> data(runs * run);
-    for (size_t r = 0; r < runs; ++r) {
-      file.seekg(w["offset"].number + static_cast<int64_t>((r * static_cast<size_t>(group.devices) + static_cast<size_t>(group.position)) * run));
-      if (!file.read(data.data() + r * run, static_cast<std::streamsize>(run))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
+    const size_t runs = bytes(slice["runs"]), run = bytes(slice["run"]), whole = bytes(slice["whole"]);
+    const size_t first = static_cast<size_t>(group.position) * run, own = first < whole ? std::min(run, whole - first) : 0;
+    std::vector<char> data(runs * run);  // zeros where the part has padding
+    for (size_t r = 0; own > 0 && r < runs; ++r) {
+      file.seekg(w["offset"].number + static_cast<int64_t>(r * whole + first));
+      if (!file.read(data.data() + r * run, static_cast<std::streamsize>(own))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
     }
     device_.write({weights_.back(), 0}, data.data(), data.size());
   }
@@ -456,7 +457,10 @@ class Program {
     const Address from = place(s["from"], f);
     const size_t count = bytes(s["count"]), run = bytes(s["run"]);  // elements and bytes of one, or runs and bytes of one
     if (kind == "device_slice") {
-      for (size_t r = 0; r < count; ++r) device_.copy(moved(to, r * run), moved(from, (r * devices + position) * run), run);
+      const size_t whole = bytes(s["whole"]), first = position * run, own = first < whole ? std::min(run, whole - first) : 0;
+      for (size_t r = 0; own > 0 && r < count; ++r) device_.copy(moved(to, r * run), moved(from, r * whole + first), own);
+      const std::vector<char> padding(run - own);
+      for (size_t r = 0; own < run && r < count; ++r) device_.write(moved(to, r * run + own), padding.data(), run - own);
       return;
     }
     const void* in = device_.pointer(from);
