@@ -13,7 +13,7 @@ namespace {
 using codegen::Package;
 using codegen::Port;
 
-const Type& type_of(const Package& p, const Port& port) { return p.lir->module->graph(port.graph).type(port.value); }
+const Type& value_type_of(const Package& p, const Port& port) { return p.lir->module->graph(port.graph).type(port.value); }
 
 DimBindings bindings_of(const Package& p, const std::vector<int64_t>& sizes) {
   DimBindings bindings;
@@ -23,10 +23,10 @@ DimBindings bindings_of(const Package& p, const std::vector<int64_t>& sizes) {
 
 }  // namespace
 
-std::string port_type(const Package& p, const Port& port) { return text(type_of(p, port), p.lir->module->dims); }
+std::string port_type(const Package& p, const Port& port) { return text(value_type_of(p, port), p.lir->module->dims); }
 
 std::string port_type(const Package& p, const Port& port, const std::vector<int64_t>& sizes) {
-  const Type& t = type_of(p, port);
+  const Type& t = value_type_of(p, port);
   const DimTable& dims = p.lir->module->dims;
   const DimBindings bindings = bindings_of(p, sizes);
   std::string s = std::string(name(t.dtype)) + "[";

@@ -10,17 +10,17 @@
 namespace rlxc::codegen {
 namespace {
 
-using Pairs = std::vector<Dim>;  // two dims each
+using DimPairs = std::vector<Dim>;  // two dims each
 
 // The pairs of the model. Undefined symbols are substituted: "a = 4" and "a = n" give "n = 4".
-Pairs model_pairs(const Package& p) {
+DimPairs model_pairs(const Package& p) {
   DimTable& dims = p.lir->module->dims;
   std::set<std::string> defined;
   for (const ForeignText& s : p.symbols) defined.insert(s.bytes());
   for (const DataDependentDim& e : p.lir->extents) defined.insert(e.symbol.bytes());
   SymbolValues values;
   std::vector<std::string> replaced;
-  Pairs pairs;
+  DimPairs pairs;
   for (const auto& [a, b] : dims.equalities()) {
     const Dim x = substitute(dims, a, values), y = substitute(dims, b, values);
     const auto replace = [&](Dim from, Dim to) {
@@ -44,7 +44,7 @@ class CheckPlacer {
   }
 
   void run() {
-    Pairs pairs = model_pairs(p_);
+    DimPairs pairs = model_pairs(p_);
     take_known(&pairs);  // checked at the call
     if (!pairs.empty() || std::ranges::any_of(p_.graphs, [](const GraphProgram& g) {
           return std::ranges::any_of(g.run, [](const Command& s) { return s.kind == Command::Kind::If; });
@@ -57,11 +57,11 @@ class CheckPlacer {
     return std::ranges::all_of(m_.dims.symbols_of(d), [&](const std::string& s) { return known_.contains(s); });
   }
 
-  Pairs take_known(Pairs* pairs) const {
-    Pairs known, open;
+  DimPairs take_known(DimPairs* pairs) const {
+    DimPairs known, open;
     for (size_t i = 0; i < pairs->size(); i += 2) {
       const Dim a = (*pairs)[i], b = (*pairs)[i + 1];
-      Pairs& out = is_known(a) && is_known(b) ? known : open;
+      DimPairs& out = is_known(a) && is_known(b) ? known : open;
       out.insert(out.end(), {a, b});
     }
     *pairs = std::move(open);
@@ -74,7 +74,7 @@ class CheckPlacer {
     if (known_.insert(symbol).second) added->push_back(symbol);
   }
 
-  void place(GraphId id, Pairs open) {
+  void place(GraphId id, DimPairs open) {
     std::vector<std::string> added;
     for (Command& s : p_.graphs[id.raw].run) {
       s.equal = take_known(&open);
@@ -88,15 +88,15 @@ class CheckPlacer {
     for (const std::string& symbol : added) known_.erase(symbol);
   }
 
-  void place_in_bodies(Command& s, const Pairs& open) {
+  void place_in_bodies(Command& s, const DimPairs& open) {
     const auto bodies = m_.graph(s.graph).bodies(s.node);
     std::vector<std::string> carried;
     if (s.kind == Command::Kind::Loop)
       for (const ControlFlowDim& e : s.extents) define(e.extent, &carried);
     for (size_t i = 0; i < bodies.size(); ++i) {
-      Pairs inner = open;
+      DimPairs inner = open;
       if (s.kind == Command::Kind::If) {
-        Pairs own = s.branch_equal[i];
+        DimPairs own = s.branch_equal[i];
         s.branch_equal[i] = take_known(&own);
         inner.insert(inner.end(), own.begin(), own.end());
       }

@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kMostSteps = uint64_t{1} << 44;  // allows evaluations that take minutes
+constexpr uint64_t kMostCheckedSteps = uint64_t{1} << 44;  // allows evaluations that take minutes
 constexpr double kTolerance = 1e-4, kNarrowCosine = 0.999, kRoundedCosine = 0.98;
 
 double largest(const eval::HostValue& v) {
@@ -63,7 +63,7 @@ std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& 
   eval::EquivalenceOptions options;
   options.seed = seed_;
   options.range.int_high = largest_int_;
-  options.evaluation.max_steps = kMostSteps;
+  options.evaluation.max_steps = kMostCheckedSteps;
   weights_ = eval::random_weights(m, {}, seed_, options.range, weights_);
   options.evaluation.params = &weights_;
   Diagnostics d;

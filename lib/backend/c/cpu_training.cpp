@@ -10,7 +10,7 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kLineOfText = 100, kLengthBytes = 8;
-constexpr uint64_t kUnit = 64;
+constexpr uint64_t kBlockUnit = 64;
 
 // A long string, in lines.
 std::string long_literal(std::string_view text) {
@@ -118,7 +118,7 @@ std::vector<TextFile> training_files(const codegen::Package& step, const Trainin
     const uint64_t bytes = s.initial.size_bytes() / static_cast<uint64_t>(ports[i].part ? ports[i].part->devices : 1);
     rows += "    {" + s.name.c_string() + ", " + std::to_string(bytes) + "u, " + std::to_string(block) + "u";
     rows += (parts ? part_columns(ports[i], s, bytes) : "") + "},\n";
-    block = align_up(block + bytes, kUnit).value_or(block + bytes);
+    block = align_up(block + bytes, kBlockUnit).value_or(block + bytes);
   }
   std::vector<std::pair<std::string_view, std::string>> values = part_values(step, parts);
   const std::pair<std::string_view, std::string> own[] = {
@@ -129,7 +129,7 @@ std::vector<TextFile> training_files(const codegen::Package& step, const Trainin
       {"LOSS_INPUTS", std::to_string(t.data_inputs)},
       {"HEADER_TEXT", long_literal(std::string_view(layout.header).substr(kLengthBytes))},
       {"HEADER", std::to_string(layout.header.size() - kLengthBytes)},
-      {"BLOCK", std::to_string(std::max(block, kUnit))},
+      {"BLOCK", std::to_string(std::max(block, kBlockUnit))},
       {"REAL", t.loss == DType::F64 ? "double" : "float"},
       {"CHECKPOINT", checkpoint_file(step.name)},
       {"WEIGHTS_FILE", weights_file(step)},

@@ -10,7 +10,7 @@ namespace {
 
 using namespace match;
 
-constexpr int kMostSteps = 4;  // limit on nodes from the gate to the matmul
+constexpr int kMostGateSteps = 4;  // limit on nodes from the gate to the matmul
 
 // The chain from a matmul to its gate.
 struct Packed {
@@ -29,7 +29,7 @@ Packed packed_matmul(const Graph& g, NodeId gate) {
   Packed p;
   p.members.push_back(gate);
   ValueId v = g.operand(gate, 0);
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+  for (int steps = 0; steps < kMostGateSteps; ++steps) {
     const NodeId n = g.def(v);
     if (!g.has_one_use(v) && !p.shared.valid()) p.shared = n;
     p.matmul = n;

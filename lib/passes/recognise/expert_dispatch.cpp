@@ -191,11 +191,11 @@ NodeId source(const Graph& g, ValueId v, OpKind op) {
 }
 
 // The addition of an expert's rows to a sum; before opset 16, a scatter onto zeros followed by an Add.
-struct Link {
+struct SumLink {
   NodeId scatter;
   ValueId sum;  // previous sum; invalid: none
 };
-std::optional<Link> link_of(const Graph& g, NodeId n) {
+std::optional<SumLink> link_of(const Graph& g, NodeId n) {
   const auto puts_rows = [&](NodeId s, Reduction how) {
     if (g.op(s) != OpKind::ScatterElements && g.op(s) != OpKind::ScatterNd) return false;
     const auto& a = g.attrs<ScatterAttrs>(s);
@@ -205,11 +205,11 @@ std::optional<Link> link_of(const Graph& g, NodeId n) {
   const auto onto_zeros = [&](NodeId s) {
     return puts_rows(s, Reduction::None) && scalar(g, g.operand(s, 0)) == 0 && g.has_one_use(g.result(s));
   };
-  if (puts_rows(n, Reduction::Add)) return Link{n, g.operand(n, 0)};
+  if (puts_rows(n, Reduction::Add)) return SumLink{n, g.operand(n, 0)};
   if (g.op(n) == OpKind::Add)
     for (size_t i = 0; i < 2; ++i)
-      if (const NodeId s = g.def(g.operand(n, 1 - i)); onto_zeros(s)) return Link{s, g.operand(n, i)};
-  return onto_zeros(n) ? std::optional(Link{n, {}}) : std::nullopt;
+      if (const NodeId s = g.def(g.operand(n, 1 - i)); onto_zeros(s)) return SumLink{s, g.operand(n, i)};
+  return onto_zeros(n) ? std::optional(SumLink{n, {}}) : std::nullopt;
 }
 
 // Per-token numbers that each expert reads from a column of its own, for all rows: [rows, 1].
@@ -272,7 +272,7 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
 }  // namespace
 
 std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
-  std::optional<Link> link = link_of(g, root);
+  std::optional<SumLink> link = link_of(g, root);
   if (!link || !link->sum.valid()) return std::nullopt;
   if (const NodeId user = g.only_user(g.result(root)); user.valid())
     if (const auto next = link_of(g, user); next && next->sum == g.result(root)) return std::nullopt;

@@ -12,7 +12,7 @@ using namespace match;
 namespace {
 
 constexpr int64_t kMostExperts = 1024;
-constexpr int kMostSteps = 8;
+constexpr int kMostRoutingSteps = 8;
 
 ValueId through_casts(const Graph& g, ValueId v) {
   while (g.op(g.def(v)) == OpKind::Cast) v = g.operand(g.def(v), 0);
@@ -62,7 +62,7 @@ class ZeroElsewhere {
  public:
   ZeroElsewhere(const Graph& g, std::string* detail) : g_(g), detail_(detail) {}
 
-  std::optional<Routing> of(ValueId v, int steps = kMostSteps) {
+  std::optional<Routing> of(ValueId v, int steps = kMostRoutingSteps) {
     const NodeId n = g_.def(v);
     if (steps == 0 || g_.rank(v) != 2 || ++visited_ > kMostVisits) return std::nullopt;
     const auto operand = [&](size_t i) {
@@ -121,7 +121,7 @@ class ZeroElsewhere {
   std::optional<Routing> compared(NodeId n, int steps) {
     if (g_.op(n) == OpKind::Gt && scalar(g_, g_.operand(n, 1)) == 0) return of(g_.operand(n, 0), steps - 1);
     for (ValueId o : g_.operands(n)) {
-      for (int i = 0; i < kMostSteps && !g_.operands(g_.def(o)).empty(); ++i) {
+      for (int i = 0; i < kMostRoutingSteps && !g_.operands(g_.def(o)).empty(); ++i) {
         if (g_.op(g_.def(o)) == OpKind::TopK && detail_->empty())
           *detail_ = "experts are chosen by comparison with the value of the last one that is: of equal ones there may be more";
         o = g_.operand(g_.def(o), 0);

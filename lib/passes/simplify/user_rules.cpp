@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-constexpr int kMostSteps = 10'000;  // of one attempt: patterns with commutative nodes are tried both ways round
+constexpr int kMostMatchSteps = 10'000;  // of one attempt: patterns with commutative nodes are tried both ways round
 constexpr int kMostRounds = 100;
 
 const TensorData* known_data(const Graph& g, ValueId v) {
@@ -55,7 +55,7 @@ class RuleMatch {
   };
 
   bool node(size_t index, NodeId n) {
-    if (++steps_ > kMostSteps) return false;
+    if (++steps_ > kMostMatchSteps) return false;
     const FragmentNode& p = rule_.pattern[index];
     if (const auto at = state_.nodes.find(index); at != state_.nodes.end()) return at->second == n;
     if (g_.op(n) != p.op || g_.operands(n).size() != p.in.size() || g_.result_count(n) < p.out.size()) return false;
