@@ -18,7 +18,7 @@ constexpr size_t kAbsent = ~size_t{0};
 
 std::string_view trim(std::string_view s) {
   const size_t first = s.find_first_not_of(" \t\r");
-  return first == s.npos ? std::string_view{} : s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
+  return first == s.npos ? s.substr(0, 0) : s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
 }
 
 void split(std::string_view line, std::vector<std::string_view>* fields) {

@@ -31,6 +31,13 @@ TEST_CASE("every malformed line is reported with its number") {
   CHECK(d.errors() == 6);
 }
 
+TEST_CASE("a repeated id behind a blank one is reported with its lines") {
+  BufferTable t;
+  Diagnostics d("b.csv");
+  CHECK_FALSE(read_csv("id,lower,upper,size\nb,0,1,8\n ,0,1,8\nb,0,1,8\n", &t, d));
+  CHECK_MESSAGE(d.text().find("line 4: id \"b\" was already used in line 2") != std::string::npos, d.text());
+}
+
 TEST_CASE("a missing header, a missing column and an empty file are reported") {
   for (const char* text : {"", "\n \n", "0,1,2,3\n", "id,lower,upper\na,0,1\n"}) {
     BufferTable t;

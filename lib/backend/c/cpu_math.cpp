@@ -149,8 +149,8 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
-// Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating casts. x86 has an
-// instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
+// Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
+// casts. x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
 std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
   const bool negative = is_signed(range);
   const int bits = rlxc::bits(range) - (negative ? 1 : 0);

@@ -270,7 +270,8 @@ class Printer {
       case ExprOp::LoadIf: return {target_.load_if(load(e), operand(e.args[1], 0, false), arg(2), helpers_)};
       case ExprOp::Cast: {
         if (const ExprNode& inner = k_->expr(e.args[0]); inner.op == ExprOp::Cast)
-          if (std::string s = target_.cast_through(e.type, inner.type, k_->expr(inner.args[0]).type, value(inner.args[0]), helpers_);
+          if (std::string s =
+                  target_.cast_through(e.type, inner.type, k_->expr(inner.args[0]).type, value(inner.args[0]), helpers_);
               !s.empty())
             return {s};
         return {target_.cast(e.type, arg_type(0), arg(0), helpers_)};

@@ -1,7 +1,8 @@
 // Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
 // and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, lifts a Quantize above layout ops to the
-// contraction that it rounds, and removes a Quantize after a Dequantize of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
+// contraction that it rounds, and removes a Quantize after a Dequantize of the same scale and zero point. Declines are Decisions
+// ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 
@@ -105,7 +106,9 @@ class Quantiser {
     return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, a);
   }
 
-  bool is_single(ValueId v) const { return std::ranges::all_of(graph_.dims(v), [](Dim d) { return d == Dim(1); }); }
+  bool is_single(ValueId v) const {
+    return std::ranges::all_of(graph_.dims(v), [](Dim d) { return d == Dim(1); });
+  }
 
   // The operand along which a chain of layout ops and elementwise nodes with single other operands goes on; nullopt at its end.
   std::optional<size_t> chained(NodeId n) const {

@@ -78,7 +78,8 @@ TEST_CASE("rounding rises above movement and scalar factors to the matmul that i
   const auto rounded = [](Builder& b, ValueId v, std::vector<float> scale) {
     const auto n = static_cast<int64_t>(scale.size());
     const std::vector<int64_t> shape = n == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{n};
-    return b.create(OpKind::Quantize, {v, b.constant(make_data(DType::F32, shape, scale)), {}}, QuantAttrs{1, 0, DType::I8, true});
+    return b.create(OpKind::Quantize, {v, b.constant(make_data(DType::F32, shape, scale)), {}},
+                    QuantAttrs{1, 0, DType::I8, true});
   };
   const auto heads = [](Builder& b, ValueId v) {
     return b.mul(b.transpose(b.reshape(v, {5, 2, 3}), {1, 0, 2}), b.scalar(DType::F32, 0.5));
@@ -93,7 +94,9 @@ TEST_CASE("rounding rises above movement and scalar factors to the matmul that i
     return {rounded(b, heads(b, product(b)), {0.25F, 0.5F, 0.25F, 0.125F, 1})};
   });
   check(columns, "q_matmul mul cast mul add reshape transpose mul quantize");
-  const Rewrite given(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, heads(b, f32_input(b, "y", {5, 6})), {1})}; });
+  const Rewrite given(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    return {rounded(b, heads(b, f32_input(b, "y", {5, 6})), {1})};
+  });
   CHECK_FALSE(given.result.changed);
   const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
     const ValueId v = heads(b, product(b));
