@@ -130,7 +130,7 @@ class Packager {
     return static_cast<uint32_t>(p_.groups.size() - 1);
   }
 
-  // Runs of a part that a device takes from an axis or adds to it: their number, bytes of one, and bytes of one of the whole.
+  // The part that a device takes from an axis or adds to it: number of runs, bytes of a run, bytes of a run of the whole.
   struct Runs {
     Dim runs, run, whole;
   };

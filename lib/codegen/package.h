@@ -73,7 +73,7 @@ struct GraphProgram {
 };
 
 // The part of a weight that belongs to a device: of each of `runs` runs of `whole` bytes, `run` bytes from position * run on.
-// What lies beyond the run is zeros.
+// Bytes beyond the end of a run are zeros.
 struct WeightSlice {
   uint32_t group = 0;  // in Package::groups
   uint64_t runs = 1, run = 0, whole = 0;

@@ -1,6 +1,7 @@
 #include "shard/annotations.h"
 
 #include "ir/text.h"
+#include "support/mlp_text.h"
 #include "support/rewrite.h"
 #include "support/same_results.h"
 
@@ -16,19 +17,7 @@ ShardedAxis axis(int64_t at, int64_t shards) { return {at, {{std::nullopt, {}, s
 
 std::unique_ptr<Module> mlp() {
   Diagnostics d;
-  auto m = parse_text(R"(module "mlp" mir {
-graph @main {
-  %0 = input "x" : f32[4,8]
-  %1 = param {data = splat 0.25} "w1" : f32[8,16]
-  %2 = param {data = splat 0.5} "w2" : f32[16,8]
-  %3 = matmul(%0, %1) "up" : f32[4,16]
-  %4 = gelu(%3) : f32[4,16]
-  %5 = matmul(%4, %2) "down" : f32[4,8]
-  return %5 "y"
-}
-}
-)",
-                      d);
+  auto m = parse_text(kMlp, d);
   REQUIRE_MESSAGE(m, d.text());
   return m;
 }

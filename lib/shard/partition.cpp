@@ -164,7 +164,7 @@ class Partitioner {
     return true;
   }
 
-  // What has to follow the rows of an operand in its padding: nothing, or a number that leaves the result as it is.
+  // The number that padding of an operand must hold to leave the result unchanged; nullopt if any number does.
   std::optional<double> filler(NodeId n, size_t i, const Factor& f, std::optional<ReduceOp> combine) const {
     const OpKind op = g_.op(n);
     const DType t = g_.dtype(g_.operand(n, i));
@@ -197,7 +197,7 @@ class Partitioner {
     return true;
   }
 
-  // Of a dim with so many rows on all devices: the value with a number in the padding.
+  // The value with `number` in the padding of a dim. `rows`: of the dim on all devices, without padding.
   ValueId filled(NodeId n, ValueId v, size_t dim, int64_t rows, const std::vector<size_t>& axes, double number) {
     const auto key = std::tuple(v.raw, dim, number);
     if (const auto it = filled_.find(key); it != filled_.end()) return it->second;

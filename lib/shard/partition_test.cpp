@@ -2,6 +2,7 @@
 
 #include "analysis/exchange.h"
 #include "ir/text.h"
+#include "support/mlp_text.h"
 #include "support/random.h"
 #include "support/random_blocks.h"
 #include "support/random_graph.h"
@@ -77,20 +78,6 @@ bool divides_well(const std::function<std::unique_ptr<Module>()>& make, std::str
   CHECK_FALSE(run(*after, "lower_collectives").changed);
   return changed && count_collectives(after->main()) > 0;
 }
-
-constexpr std::string_view kMlp = R"(module "mlp" mir {
-graph @main {
-  %0 = input "x" : f32[4,8]
-  %1 = param {data = splat 0.25} "w1" : f32[8,16]
-  %2 = param {data = splat 0.5} "w2" : f32[16,8]
-  %3 = matmul(%0, %1) "up" : f32[4,16]
-  %4 = gelu(%3) : f32[4,16]
-  %5 = matmul(%4, %2) "down" : f32[4,8]
-  %6 = add(%0, %5) : f32[4,8]
-  return %6 "y"
-}
-}
-)";
 
 std::unique_ptr<Module> parse(std::string_view text) {
   Diagnostics d;

@@ -41,8 +41,8 @@ struct Rule {
   std::vector<size_t> counted;
 };
 
-// The factor that splits a dim of this size as `s` says, and how it is split itself. The factor with the most blocks that fit is
-// taken. Null if there is none, as for a dim that is not split.
+// Returns the factor whose split gives `s` for a dim of this size, and sets `of_factor` to that split. Of several, the one with
+// the most blocks. Null if there is none, or the dim is not split.
 const DimFactor* split_factor(const Rule&, const std::vector<DimFactor>& dim, Dim size, const DimSharding& s,
                               DimSharding* of_factor);
 // How a dim of this size is split if its factor is split as `s` says. Padding of blocks is none that local_type accepts.

@@ -48,8 +48,8 @@ Term along(Term v, int64_t axis, Term x) {
 
 namespace {
 
-// One spatial axis of the convolution that gives the gradient of a convolution's input. The gradient has interleaved phases:
-// element q of phase r is element step * q + r. It is a sum over u of dy[q + ahead - spread * u] * w[step * u + r - front].
+// One spatial axis of the convolution that gives the gradient of a convolution's input. The gradient has interleaved phases.
+// Element step * q + r is element q of phase r: the sum over u of dy[q + ahead - spread * u] * w[step * u + r - front].
 struct BackAxis {
   int64_t step = 1, phases = 1, front = 0, taps = 1, spread = 1, before = 0, after = 0;
   Dim quotients;

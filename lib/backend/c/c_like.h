@@ -48,8 +48,10 @@ class CLike {
   virtual bool scalar_operand(ExprOp, Type) const { return false; }  // vector + constant needs no broadcast
   virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
   virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
-  // A cast of a cast as one; empty if there is no shorter form.
-  virtual std::string cast_through(Type, Type, Type, const std::string&, Helpers&) const { return {}; }
+  // A cast to `middle` and then to `to`, as one; empty if there is no shorter form.
+  virtual std::string cast_through(Type /*to*/, Type /*middle*/, Type /*from*/, const std::string& /*value*/, Helpers&) const {
+    return {};
+  }
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,
                              Helpers&) const;

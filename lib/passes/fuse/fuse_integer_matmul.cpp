@@ -19,11 +19,13 @@ constexpr std::string_view kIntegerMatmul = "integer_matmul";
 // Returns whether the dims from axis 2 on equal those of `whole`, or are all 1.
 bool fits_positions(const Graph& g, ValueId v, ValueId whole) {
   const auto own = g.dims(v), all = g.dims(whole);
-  size_t same = 0, positions = all.size() - 2;
-  for (size_t i = 2; i < all.size(); ++i)
-    same += all[i] != Dim(1) && (i + own.size() < all.size() || own[i + own.size() - all.size()] == Dim(1));
-  const auto ones = static_cast<size_t>(std::ranges::count(all.subspan(2), Dim(1)));
-  return same == 0 || same + ones == positions;
+  size_t wide = 0, repeated = 0;  // axes along which `whole` varies, and of these those along which v does not
+  for (size_t i = 2; i < all.size(); ++i) {
+    if (all[i] == Dim(1)) continue;
+    ++wide;
+    repeated += i + own.size() < all.size() || own[i + own.size() - all.size()] == Dim(1);
+  }
+  return repeated == 0 || repeated == wide;
 }
 
 bool take_steps(Graph& g, NodeId n, PassContext& context) {

@@ -33,6 +33,8 @@ ValueId unless_zero(const Graph& g, ValueId v) {
   return !x.empty() && std::ranges::all_of(x, [](double z) { return z == 0; }) ? ValueId() : v;
 }
 
+bool is_single(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
+
 std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
   const NodeId n = defining_op(g, v, OpKind::Dequantize);
   if (!n.valid()) return std::nullopt;
@@ -41,7 +43,7 @@ std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
   const DType t = g.dtype(d.q);
   if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
     return std::nullopt;
-  d.per_tensor = std::ranges::all_of(g.dims(d.scale), [](Dim n) { return n == Dim(1); });
+  d.per_tensor = is_single(g, d.scale);
   return d;
 }
 
@@ -106,18 +108,16 @@ class Quantiser {
     return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, a);
   }
 
-  bool is_single(ValueId v) const {
-    return std::ranges::all_of(graph_.dims(v), [](Dim d) { return d == Dim(1); });
-  }
+  bool is_layout(NodeId n) const { return graph_.op(n) == OpKind::Transpose || graph_.op(n) == OpKind::Reshape; }
 
   // The operand along which a chain of layout ops and elementwise nodes with single other operands goes on; nullopt at its end.
   std::optional<size_t> chained(NodeId n) const {
-    if (graph_.op(n) == OpKind::Transpose || graph_.op(n) == OpKind::Reshape) return 0;
+    if (is_layout(n)) return 0;
     if (!has_trait(graph_.op(n), kElementwise) || graph_.result_count(n) != 1) return std::nullopt;
     std::optional<size_t> whole;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
       const ValueId v = graph_.operand(n, i);
-      if (!v.valid() || is_single(v)) continue;
+      if (!v.valid() || is_single(graph_, v)) continue;
       if (whole) return std::nullopt;
       whole = i;
     }
@@ -127,7 +127,7 @@ class Quantiser {
   // Computes and rounds before the layout ops between a float contraction and a Quantize with one scale: the sums become integers
   // in the epilogue, and integers are moved.
   ValueId lift(NodeId n) {
-    if (graph_.attrs<QuantAttrs>(n).block != 0 || !is_single(graph_.operand(n, 1))) return {};
+    if (graph_.attrs<QuantAttrs>(n).block != 0 || !is_single(graph_, graph_.operand(n, 1))) return {};
     std::vector<std::pair<NodeId, size_t>> chain = {{n, 0}};
     bool moves = false;
     ValueId from = graph_.operand(n, 0);
@@ -135,7 +135,7 @@ class Quantiser {
       const NodeId next = graph_.def(from);
       const auto along = chained(next);
       if (!along) break;
-      moves |= !has_trait(graph_.op(next), kElementwise);
+      moves |= is_layout(next);
       chain.emplace_back(next, *along);
       from = graph_.operand(next, *along);
     }
@@ -143,7 +143,7 @@ class Quantiser {
     std::ranges::reverse(chain);
     for (const bool layout : {false, true})
       for (const auto& [node, along] : chain) {
-        if ((graph_.op(node) == OpKind::Transpose || graph_.op(node) == OpKind::Reshape) != layout) continue;
+        if (is_layout(node) != layout) continue;
         std::vector<ValueId> operands(graph_.operands(node).begin(), graph_.operands(node).end());
         for (size_t i = 0; i < operands.size(); ++i) operands[i] = i == along ? from : single(operands[i]);
         from = builder_.create(graph_.op(node), operands, graph_.module().attrs[graph_.attr_id(node)]);
