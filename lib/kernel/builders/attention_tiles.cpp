@@ -7,6 +7,7 @@
 #include "kernel/builders/attention_operands.h"
 #include "kernel/builders/gemm_operands.h"
 #include "kernel/builders/tile_sums.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -67,12 +68,14 @@ class AttentionTiles {
     // Columns after the last query repeat it. Each piece has its elements along the head in turn.
     const int64_t piece = wide_ * t_.lanes;
     used_ = known_ ? b_.i64(vectors_) : b_.let("vectors", ceil_div(count_, t_.lanes));
-    b_.loop("r", used_ * t_.lanes, [&](Expr r) {
-      const Expr query = b_.let("query", min(first_ + r, o_.queries - 1));
-      const Expr at = b_.let("at", r / piece * (piece * s.width) + r % piece);
-      b_.loop("d", s.width, [&](Expr d) { q_.store(at + d * piece, o_.load_q(query, d) * s.scale); });
-      tops_.store(r, o_.low());
-      totals_.store(r, o_.zero());
+    b_.loop("v", used_, [&](Expr v) {
+      const Expr column = v * t_.lanes, at = b_.let("at", column / piece * (piece * s.width) + column % piece);
+      turn(
+          s.width, is_constant(s.q.strides[3], 1),
+          [&](Expr lane, Expr d, int lanes) { return o_.load_q(min(first_ + column + lane, o_.queries - 1), d, lanes); },
+          [&](Expr lane, Expr d, Expr q) { q_.store(at + d * piece + lane, q * s.scale); });
+      tops_.store(column, broadcast(o_.low(), t_.lanes));
+      totals_.store(column, o_.zero(t_.lanes));
     });
     if (one_block_) {
       key0_ = b_.i64(0);
@@ -140,9 +143,32 @@ class AttentionTiles {
   bool copies_mask() const { return o_.spec.mask && !o_.same_mask_for_queries(); }
   void copy_mask(Expr column, int vectors, Expr here, Expr seen) {
     const int64_t row = vectors * t_.lanes;
-    b_.loop("r", row, [&](Expr r) {
-      const Expr query = b_.let("query", first_ + column + min(r, here - 1));
-      b_.loop("j", seen, [&](Expr j) { masks_.store(j * row + r, o_.mask(query, key0_ + j, 1)); });
+    b_.loop("v", int64_t{vectors}, [&](Expr v) {
+      const Expr at = v * t_.lanes;
+      turn(
+          seen, is_constant(o_.spec.mask->strides[3], 1),
+          [&](Expr lane, Expr j, int lanes) { return o_.mask(first_ + column + min(at + lane, here - 1), key0_ + j, lanes); },
+          [&](Expr lane, Expr j, Expr mask) { masks_.store(j * row + at + lane, mask); });
+    });
+  }
+
+  // Copies `count` elements of each of a vector's rows: load(row, element, lanes) along a row, store(row, element, value) along
+  // the rows from `row` on.
+  template <class Load, class Store>
+  void turn(const Index& count, bool contiguous, const Load& load, const Store& store) {
+    const Expr all = count.in(b_.kernel());
+    const bool squares = contiguous && t_.lanes > 1;
+    if (squares)
+      b_.loop("square", all / t_.lanes, [&](Expr i) {
+        const Expr first = b_.let("first", i * t_.lanes);
+        std::vector<Expr> rows;
+        for (int l = 0; l < t_.lanes; ++l) rows.push_back(b_.let("row", load(b_.i64(l), first, t_.lanes)));
+        rows = turned(b_, rows);
+        for (int e = 0; e < t_.lanes; ++e) store(b_.i64(0), first + e, rows[static_cast<size_t>(e)]);
+      });
+    const Expr done = squares ? all / t_.lanes * t_.lanes : b_.i64(0);
+    b_.loop("e", all - done, [&](Expr e) {
+      b_.loop("lane", int64_t{t_.lanes}, [&](Expr lane) { store(lane, done + e, load(lane, done + e, 1)); });
     });
   }
 
