@@ -30,6 +30,9 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
     };
+    int64_t length = kRowsBeside * 4096;
+    constant(n, &length);
+    const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
     auto top_of = [&](Expr base, std::optional<Expr> thread) {
       Accumulator top(b, ExprOp::Max, t, lanes);
       walk(thread, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
@@ -39,6 +42,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
       Accumulator sum(b, ExprOp::Add, t, lanes);
       walk(thread, sum.slots(), [&](Expr i, int w, int slot) {
         const Expr e = b.let("e", exp(value(base + i, w) - broadcast(most, w)));
+        if (!m.workgroups && w > 1) x.prefetch(base + i + n * beside);  // rows that follow arrive meanwhile
         if (keep) y.store(base + i, e);
         sum.add(e, slot);
       });
@@ -54,9 +58,6 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
         y.store(base + i, cast_to(v, s.dtype));
       });
     };
-    int64_t length = kRowsBeside * 4096;
-    constant(n, &length);
-    const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
     if (m.workgroups || beside == 1) {
       per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> thread) {
         const Expr base = b.let("base", row * n), most = top_of(base, thread);
@@ -152,6 +153,14 @@ class NormBuilder : RowBuilder {
     return v;
   }
 
+  // Fetches the operands of the row that follows, while this one is computed.
+  void fetch_next(const Place& p) {
+    if (m_.workgroups || p.lanes == 1 || s_.axis == 0) return;
+    for (size_t i = 0; i < s_.inputs.size(); ++i)
+      if (const Index& step = s_.inputs[i].strides[s_.axis - 1]; !s_.inputs[i].split(s_.axis - 1) && !is_constant(step, 0))
+        bufs_[i].prefetch(address(i, p) + step.in(k_));
+  }
+
   // Combines `term` over the elements of the row.
   Expr gathered(ExprOp combine, Thread thread, const std::function<Expr(const Place&)>& term) {
     Accumulator all(b_, combine, s_.compute, lanes_);
@@ -184,6 +193,7 @@ class NormBuilder : RowBuilder {
       s.mean = b_.let("mean", square);
       square = gathered(ExprOp::Add, thread,
                         [&](const Place& p) {
+                          fetch_next(p);
                           const Expr d = b_.let("d", value_again(at, p, loads(p)) - broadcast(s.mean, p.lanes));
                           return d * d;
                         }) /
@@ -202,6 +212,7 @@ class NormBuilder : RowBuilder {
       return exp(value_again(0, p, load) - broadcast(most, p.lanes));
     };
     const Expr sum = gathered(ExprOp::Add, thread, [&](const Place& p) {
+      fetch_next(p);
       const Expr e = b_.let("e", exponential(p, loads(p)));
       if (waits) store(0, p, e);
       return e;
