@@ -494,7 +494,9 @@ void Importer::dispatch(NodeWork& work) {
 void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
   for (size_t i = 0; i < work.outputs.size(); ++i) {
     if (!work.outputs[i].valid()) continue;
-    const ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
+    ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
+    if (vals_[v.raw].id.valid() && type(v).kind == TypeKind::Tensor && !type(v).is_static())  // only contents tell the size
+      if (const TensorData* data = tensor(v)) v = constant(TensorData(*data));
     if (!bind(work.outputs[i], v))
       diagnostics_.error(Code::DuplicateName, "the value " + module_.text(work.outputs[i]).quoted() + " is defined twice",
                          where(work.view));

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "eval/eval.h"
 #include "import/onnx/import.h"
 #include "import/onnx/known.h"
 #include "import/onnx/proto.h"
@@ -48,7 +49,7 @@ struct Frame {
   std::unordered_map<uint32_t, size_t> capture_of;  // index of a capture by outer value
   std::unordered_set<uint32_t> leaf_names;          // of inputs and parameters
   std::vector<uint8_t> constness;                   // by value: whether it depends on constants only, see is_constant
-  std::unordered_map<uint32_t, std::optional<TensorData>> contents;  // of those values, computed on demand
+  std::unordered_map<uint32_t, std::optional<eval::HostValue>> contents;  // of those values, computed on demand
 
   Frame(Graph& g, Diagnostics* d) : graph(&g), builder(g, d) {}
 };
@@ -222,7 +223,8 @@ class Importer {
   std::set<std::string> input_dims_;          // names of input dims
   DimBindings bound_;                         // values of dims: those of the options, or of the data
   size_t nodes_ = 0, expanded_ = 0;
-  uint64_t operations_ = 0;  // of the values computed from constants
+  uint64_t operations_ = 0;    // of the values computed from constants
+  DimBindings sizes_of_computed_;  // data-dependent dims of these values
   bool over_limit_ = false;
   std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };

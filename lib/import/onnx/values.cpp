@@ -145,7 +145,8 @@ const Known* Importer::known(ValId v) {
     vals_[v.raw].known_checked = true;
     // Shape arithmetic uses vectors. Larger float expressions of weights stay ops, for fusion to match.
     const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
-    const TensorData* t = is_weight_math ? nullptr : tensor(v);
+    const auto elements = num_elements(type(v));
+    const TensorData* t = is_weight_math || (elements && *elements > kMaxKnownElements) ? nullptr : tensor(v);
     if (!t && (options_.constant_contents || stated_value(v)) && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
     if (t)
       if (auto k = known_from(*t, module_.dims)) {
