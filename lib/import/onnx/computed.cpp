@@ -14,7 +14,9 @@ constexpr uint64_t kMaxSteps = 1ULL << 22;  // element operations of a node
 
 bool is_small(const TensorData& d) { return d.elements() <= kMaxElements; }
 
-bool is_small(const eval::HostValue& v) { return is_small(v.tensor) && std::ranges::all_of(v.items, [](const auto& i) { return is_small(i); }); }
+bool is_small(const eval::HostValue& v) {
+  return is_small(v.tensor) && std::ranges::all_of(v.items, [](const auto& i) { return is_small(i); });
+}
 
 bool can_evaluate(const Module& m, const Graph& g, NodeId n) {
   if (is_weight(g.op(n))) {
@@ -139,7 +141,8 @@ const TensorData* Importer::computed(Frame& f, ValueId v) {
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const Type& t = g.type(g.result(n, r));
       for (size_t k = 0; known && t.kind == TypeKind::Tensor && k < t.dims.size(); ++k)
-        if (const auto symbol = symbol_name(module_.dims, t.dims[k])) options.bindings.emplace(*symbol, results[r].tensor.dims[k]);
+        if (const auto symbol = symbol_name(module_.dims, t.dims[k]))
+          options.bindings.emplace(*symbol, results[r].tensor.dims[k]);
       f.contents.emplace(g.result(n, r).raw, known && is_small(results[r]) ? std::optional(std::move(results[r])) : std::nullopt);
     }
   }

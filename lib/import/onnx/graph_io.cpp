@@ -367,7 +367,7 @@ Graph* Importer::make_body(std::string_view name, std::vector<Frame::Capture>* c
       frame().capture_of.emplace(c.outer.raw, frame().captures.size());
       const std::string_view capture_name = module_.bytes(vals_[c.outer.raw].name);
       frame().captures.push_back(
-          {c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
+          {c.outer, frame().builder.input(fresh_name(capture_name.empty() ? "captured" : capture_name), type(c.outer))});
     }
     if (const auto outputs = nodes()) {
       g.set_outputs(*outputs);

@@ -381,6 +381,53 @@ def BeamSearch(c):
          no_repeat_ngram_size=c.pick(0, 2), early_stopping=c.pick(0, 1), model_type=0)
 
 
+def speech_step(c, words, tables, encoder, states, heads=2, size=4):
+    """The encoder of sound with the first step of its decoder, or the other steps."""
+    g = Model(17)
+    width = heads * size
+    kept = lambda name, length: (name, "float32", ["batch", heads, length, size])
+    if encoder:
+        sound = g.input(["batch", 3, "frames"], name="encoder_input_ids")
+        ids = g.input(["batch", "length"], "int32", "decoder_input_ids")
+        hidden = g("MatMul", g("Transpose", sound, perm=[0, 2, 1]), g.constant(tables[0]), results=["encoder_hidden_states"])
+        split = g("Reshape", hidden, [0, 0, heads, size])
+        cross = [g("Transpose", split, perm=[0, 2, 1, 3], results=[f"present_{what}_cross_0"]) for what in ("key", "value")]
+    else:
+        ids = g.input(["batch", 1], "int32", "input_ids")
+        if states:
+            g.input(["batch", "frames", width], name="encoder_hidden_states")
+        past = [g.input(["batch", heads, "past", size], name=f"past_{what}_self_0") for what in ("key", "value")]
+        cross = [g.input(["batch", heads, "frames", size], name=f"past_{what}_cross_0") for what in ("key", "value")]
+    now = g("Transpose", g("Reshape", g("Gather", g.constant(tables[1]), ids), [0, 0, heads, size]), perm=[0, 2, 1, 3])
+    names = [f"present_{what}_self_0" for what in ("key", "value")]
+    own = [g("Identity", now, results=[n]) if encoder else g("Concat", p, now, axis=2, results=[n])
+           for n, p in zip(names, [now, now] if encoder else past)]
+    mixed = g("Add", now, g("Add", g("ReduceMean", own[0], [2], keepdims=1), g("ReduceMean", cross[1], [2], keepdims=1)))
+    flat = g("Reshape", g("Transpose", mixed, perm=[0, 2, 1, 3]), [0, 0, width])
+    g("MatMul", flat, g.constant(tables[2]), results=["logits"])
+    made = [("logits", "float32", ["batch", "length", words]), ("encoder_hidden_states", "float32", ["batch", "frames", width])]
+    made = made[:1 + encoder] + [kept(n, "past") for n in names] + [kept(n, "frames") for n in cross] * encoder
+    return g.graph(*made)
+
+
+@maker
+def WhisperBeamSearch(c):
+    end, begin = 20, 27
+    words, beams, rules = begin + 60, c.pick(1, 3), c.pick(0, 1, 1)
+    table = lambda *shape: (c.random.standard_normal(shape) * c.pick(1, 2)).astype(np.float32)
+    tables = table(3, 8), table(words, 8), table(8, words)
+    encoder, decoder = (speech_step(c, words, tables, first, states) for first, states in ((True, True), (False, c.pick(0, 1))))
+    start = c.feed(np.array([[end + 1, 5], [end + 1, begin + 3]], np.int32)) if c.pick(0, 1) else None
+    scalar = lambda v: np.array([v], np.int32 if isinstance(v, int) else np.float32)
+    c.ms("WhisperBeamSearch", c.real(2, 3, 6), scalar(c.pick(8, 14)), scalar(c.pick(0, 6)), scalar(beams), scalar(min(beams, 2)),
+         scalar(c.pick(1.0, 0.6)), scalar(c.pick(1.0, 1.5)),
+         c.feed((c.random.random(words) < .9).astype(np.int32)) if c.pick(0, 1) else None, None, None, start, scalar(rules), None, None,
+         scalar(c.pick(1.0, 0.7)), n=2, types=["int32", "float32"], encoder=encoder, decoder=decoder, eos_token_id=end,
+         pad_token_id=end, decoder_start_token_id=end + 1, translate_token_id=end + 2, transcribe_token_id=end + 3,
+         start_of_lm_token_id=end + 4, no_speech_token_id=end + 5, no_timestamps_token_id=end + 6,
+         beginning_timestamp_token_id=begin, model_type=2, early_stopping=c.pick(0, 1), no_repeat_ngram_size=c.pick(0, 3))
+
+
 def main(folder, count, first=1):
     for make in MAKERS:
         for seed in range(first, first + count):
