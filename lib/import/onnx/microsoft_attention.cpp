@@ -102,13 +102,22 @@ ValueId reordered(Op& op, ValueId cache, size_t indirection) {
   return b.create(OpKind::GatherElements, {cache, b.expand(at, d)}, AxisAttrs{0});
 }
 
+// Keys or values: of the beams, and the buffer of the next step, in which they keep their places.
+struct WithPast {
+  ValueId read, present;
+};
+
 // Appends keys or values [B,N,S,D] to the past: concatenated, or written to the buffer after its contents.
-ValueId with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
+WithPast with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
   if (!past.valid() || !fresh.valid()) return {};
-  past = reordered(op, past, p.indirection);
-  if (!op.has(p.length)) return op.b.concat(std::array{past, fresh}, 2);
-  const ValueId before = op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {Dim(1), Dim(1), Dim(1), Dim(1)});
-  return past.valid() ? appended(op, past, fresh, before, op.graph().dims(past)[2]) : ValueId();
+  const auto all = [&](ValueId before) {
+    if (!before.valid()) return before;
+    if (!op.has(p.length)) return op.b.concat(std::array{before, fresh}, 2);
+    const ValueId length = op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {Dim(1), Dim(1), Dim(1), Dim(1)});
+    return appended(op, before, fresh, length, op.graph().dims(before)[2]);
+  };
+  const ValueId own = reordered(op, past, p.indirection), present = all(past);
+  return {own == past ? present : all(own), present};
 }
 
 // Returns the number of keys in a past of dims [B,N,P,D].
@@ -133,10 +142,14 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
           v = heads_first(op, part(op, qkv, dims.add(hidden[0], hidden[1]), hidden[2]), heads);
   if (!q.valid() || !k.valid() || !v.valid()) return;
   ValueId offset;
+  std::array<ValueId, 2> present{k, v};
   if (op.has(past)) {
     if (op.rank(past) != 5) return (void)op.fail(Code::BadShape, "the past needs five axes: " + op.show(past));
-    k = with_past(op, entry(op, op.in(past), 0, 0), k, inputs);
-    v = with_past(op, entry(op, op.in(past), 0, 1), v, inputs);
+    const WithPast keys = with_past(op, entry(op, op.in(past), 0, 0), k, inputs),
+                   values = with_past(op, entry(op, op.in(past), 0, 1), v, inputs);
+    k = keys.read;
+    v = values.read;
+    present = {keys.present, values.present};
     offset = past_length(op, op.sizes(past)[3], inputs);
   }
   if (!k.valid()) return;
@@ -152,7 +165,7 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
     s.insert(s.begin(), Dim(1));
     return op.b.reshape(x, std::move(s));
   };
-  op.set(1, op.b.concat(std::array{stacked(k), stacked(v)}, 0));
+  op.set(1, op.b.concat(std::array{stacked(present[0]), stacked(present[1])}, 0));
 }
 
 bool projection_operands(Op& op) {
@@ -231,11 +244,13 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   const PastInputs past = at.shared ? at.past : PastInputs{SIZE_MAX, at.past.indirection};
   const bool has_past = op.has(at.past_key) && op.has(at.past_value) && op.rank(at.past_key) == 4;
   ValueId offset;
-  if (has_past) {
-    x[1] = with_past(op, op.in(at.past_key), x[1], past);
-    x[2] = with_past(op, op.in(at.past_value), x[2], past);
-    offset = past_length(op, op.sizes(at.past_key)[2], past);
+  std::array<ValueId, 2> present{x[1], x[2]};
+  for (size_t i = 0; i < 2 && has_past; ++i) {
+    const WithPast all = with_past(op, op.in(i == 0 ? at.past_key : at.past_value), x[i + 1], past);
+    x[i + 1] = all.read;
+    present[i] = all.present;
   }
+  if (has_past) offset = past_length(op, op.sizes(at.past_key)[2], past);
   if (!x[1].valid() || !x[2].valid()) return;
   const Dim keys = op.graph().dims(x[1])[2];
   Masks m{op, {}, {}};
@@ -243,8 +258,8 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   if (op.has(at.score_bias)) m.add(op.in(at.score_bias));
   if (has_past && op.has(past.length)) m.keep(within(op, keys, op.b.add(offset, size_of(op, queries))));
   op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), 0)));
-  op.set(1, x[1]);
-  op.set(2, x[2]);
+  op.set(1, present[0]);
+  op.set(2, present[1]);
   if (op.wants(3)) op.set(3, masked_scores(op, x[0], x[1], m));
 }
 
