@@ -60,7 +60,6 @@ ValueId with_timestamps(Op& op, const SpeechTokens& t, ValueId scores, ValueId t
   constexpr int64_t kMostAtFirst = 50;  // of the first time stamp
   Builder& b = op.b;
   const std::vector<Dim> d = dims_of(op, scores), sequence = dims_of(op, tokens);
-  const Dim rows = d[0];
   const ValueId word = positions(op, d[1]), at = positions(op, sequence[1]), lowest = b.scalar(DType::F32, kLowest);
   const auto any = [&](ValueId x, ValueId y) { return compute(op, OpKind::Or, x, y); };
   const auto both = [&](ValueId x, ValueId y) { return compute(op, OpKind::And, x, y); };
