@@ -58,7 +58,14 @@ void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) 
   const Dim batch = op.graph().dims(q)[0], queries = op.graph().dims(q)[2];
   const double hidden = op.f("mask_filter_value", -10000);
   if (op.has(i)) m->penalise(visible_keys(op, i, batch, keys), hidden, op.graph().dtype(q));
-  if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
+  if (op.i("unidirectional", 0) == 0) return;
+  ValueId seen = causal_mask(op, queries, keys, past);
+  // As in onnxruntime, the last query sees all keys, of which there may be more than queries if there is no past.
+  if (!past.valid() && !op.dims().equal(queries, keys)) {
+    const ValueId row = op.b.reshape(positions(op, queries), {queries, Dim(1)});
+    seen = op.b.create(OpKind::Or, {seen, op.b.create(OpKind::Eq, {row, size_of(op, op.dims().sub(queries, Dim(1)))})});
+  }
+  m->keep(seen);
 }
 
 }  // namespace
@@ -131,6 +138,8 @@ ValueId past_length(Op& op, Dim room, const PastInputs& p) {
 void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias, const PastInputs& inputs = {}) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads) || !qkv.valid()) return;
+  op.i("rotary_embedding_dim", 0);
+  op.i("past_present_share_buffer", 0);  // the callers read it where there is such a buffer
   if (op.i("do_rotary", 0) != 0) return (void)op.unsupported("rotary embedding");
   DimTable& dims = op.dims();
   const std::vector<Dim> d = dims_of(op, qkv);
@@ -325,6 +334,16 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
   return {op.b.reshape(op.b.cast(op.in(input), op.graph().dtype(x)), how == "PER_TENSOR" ? one : each)};
 }
 
+// The bias [...,total] of scores for a cache with room for `keys` keys. What is behind the total is hidden.
+ValueId for_room(Op& op, ValueId bias, Dim keys) {
+  if (!bias.valid()) return bias;
+  const int64_t last = op.graph().rank(bias) - 1;
+  const Dim total = op.graph().dims(bias)[static_cast<size_t>(last)];
+  if (op.dims().equal(total, keys)) return bias;
+  const ValueId end = size_of(op, op.dims().sub(total, Dim(1)));
+  return op.b.create(OpKind::Gather, {bias, op.b.create(OpKind::Min, {positions(op, keys), end})}, AxisAttrs{last});
+}
+
 }  // namespace
 
 // Operands: q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks,
@@ -357,10 +376,11 @@ void group_query_attention(Op& op) {
   const ValueId last = per_batch(op, op.in(5), batch);  // position of the last key
   ValueId before = b.scalar(DType::I64, 0);             // [B,1,1,1], the length of the past
   if (past) before = b.create(OpKind::Max, {b.sub(b.add(last, b.scalar(DType::I64, 1)), size_of(op, length)), before});
+  const bool interleaved = op.i("rotary_interleaved", 0) != 0;
   if (op.i("do_rotary", 0) != 0) {
     if (!op.has(7) || !op.has(8)) return (void)op.fail(Code::BadArity, "rotary embedding needs its tables");
     RopeAttrs a;
-    a.style = op.i("rotary_interleaved", 0) != 0 ? RopeStyle::GptJ : RopeStyle::NeoX;
+    a.style = interleaved ? RopeStyle::GptJ : RopeStyle::NeoX;
     if (const auto half = dims.constant_value(op.sizes(7).back())) a.n_rot = 2 * *half;
     ValueId at = positions(op, length);
     if (op.has(9)) at = b.cast(op.in(9), DType::I64);
@@ -389,9 +409,11 @@ void group_query_attention(Op& op) {
   Masks m{op, {}, {}};
   m.keep(window_mask(op, length, keys, past ? before : ValueId(), window > 0 ? window - 1 : -1, 0));
   m.keep(b.create(OpKind::Le, {positions(op, keys), last}));
-  if (op.has(10)) m.add(op.in(10));
+  if (op.has(10)) m.add(for_room(op, op.in(10), keys));
+  op.i("qk_output", 0);  // the kind of output 3
+  const bool smooth = op.i("smooth_softmax", 0) > 0;
   ValueId sinks = op.has(11) ? b.cast(op.in(11), op.graph().dtype(x[0])) : ValueId();
-  if (!sinks.valid() && op.i("smooth_softmax", 0) > 0) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
+  if (!sinks.valid() && smooth) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
   const double scale = op.f("scale", 0), softcap = op.f("softcap", 0);
   const ValueId k = k_code.decode(op, x[1]), v = v_code.decode(op, x[2]);
   const ValueId y =

@@ -21,7 +21,7 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   a.saturate = op.i("saturate", 1) != 0;
   const int64_t given_axis = op.i("axis", 1);
   const bool scalar = op.rank(1) == 0 || (op.rank(1) == 1 && op.sizes(1)[0] == Dim(1) && op.rank(0) != 1);
-  a.block = op.opset >= 21 ? op.i("block_size", 0) : 0;
+  a.block = op.opset >= 21 || op.row.domain == "com.microsoft" ? op.i("block_size", 0) : 0;
   if (a.block < 0) {
     op.fail(Code::BadAttribute, "block_size is negative");
     return std::nullopt;

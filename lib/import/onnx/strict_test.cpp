@@ -218,4 +218,35 @@ TEST_CASE("LRN needs a channel axis") {
   refused(m, Code::BadShape, "needs [N,C,...]");
 }
 
+TEST_CASE("attributes that others make idle are no error") {
+  const auto problem = [](std::string_view domain, std::string_view op, const std::vector<std::vector<int64_t>>& inputs,
+                          DType ints, const std::vector<std::string>& attributes) {
+    OnnxModel m(17);
+    m.opset("com.microsoft", 1);
+    std::vector<std::string> names;
+    for (const std::vector<int64_t>& dims : inputs) {
+      names.push_back(dims == std::vector<int64_t>{-1} ? "" : "x" + std::to_string(names.size()));
+      const DType t = dims.size() < 2 ? ints : DType::F32;
+      if (!names.back().empty()) m.raw_graph(field(11, value_info(names.back(), t, dims)));
+    }
+    m.add(node(op, names, {"y"}, attributes, domain));
+    m.output("y");
+    Diagnostics d;
+    return m.load(d) ? std::string() : d.text();
+  };
+  const std::vector<int64_t> absent{-1};
+  const std::vector<std::string> heads{attribute("num_heads", 2), attribute("kv_num_heads", 1),
+                                       attribute("rotary_interleaved", 1)};
+  CHECK(problem("com.microsoft", "GroupQueryAttention", {{1, 3, 32}, {1, 3, 16}, {1, 3, 16}, absent, absent, {1}, {}}, DType::I32,
+                heads)
+            .empty());
+  CHECK(problem("com.microsoft", "MoE", {{3, 8}, {3, 2}, {2, 6, 8}, absent, {2, 8, 6}}, DType::F32,
+                {attribute("swiglu_fusion", 1), attribute("swiglu_limit", 7.0)})
+            .empty());
+  for (const auto& [locale, fits] : {std::pair("en_US", true), std::pair("tr_TR", false)})
+    CHECK(problem("", "StringNormalizer", {{3}}, DType::String,
+                  {attribute("case_change_action", std::string("LOWER")), attribute("locale", std::string(locale))})
+              .empty() == fits);
+}
+
 }  // namespace rlxc

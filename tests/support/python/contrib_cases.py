@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 
-import contrib_cases_fused  # noqa: F401, its functions
+import contrib_cases_attention  # noqa: F401, its functions
+import contrib_cases_fused  # noqa: F401
 from contrib_case import MAKERS, Case, maker
 from onnx_writer import Model
 
@@ -35,13 +36,6 @@ def MRotaryEmbedding(c):
     x = c.real(2, 3, heads * 2 * half) if c.pick(0, 1) else c.real(2, heads, 3, 2 * half)
     c.ms("MRotaryEmbedding", x, c.ints(0, 9, 3, 2, 3, dtype=np.int64), c.real(9, half), c.real(9, half), num_heads=heads,
          mrope_section=c.pick([2, 2, 2], [4, 1, 1], [0, 3, 3]), mrope_layout=c.pick(0, 1), interleaved=c.pick(0, 1))
-
-
-@maker
-def RotaryEmbedding(c):
-    x = c.real(2, 3, 16) if c.pick(0, 1) else c.real(2, 2, 3, 8)
-    c.ms("RotaryEmbedding", x, c.ints(0, 9, 2, 3, dtype=np.int64), c.real(9, 4), c.real(9, 4), num_heads=2,
-         interleaved=c.pick(0, 1))
 
 
 @maker
@@ -184,48 +178,11 @@ def packed_weight(c, n, k, block, bits):
 
 
 @maker
-def MatMulNBits(c):
-    n, k, block, bits = 6, c.pick(32, 40), c.pick(16, 32), c.pick(4, 4, 8)
-    w, scale, zero = packed_weight(c, n, k, block, bits)
-    c.ms("MatMulNBits", c.real(3, k), w, scale, zero if c.pick(0, 1) else None, N=n, K=k, block_size=block, bits=bits)
-
-
-@maker
 def GatherBlockQuantized(c):
     bits = c.pick(4, 8)
     data = c.random.integers(0, 256, (6, 32 * bits // 8)).astype(np.uint8)
     c.ms("GatherBlockQuantized", data, c.ints(0, 6, 3), c.random.random((6, 2)).astype(np.float32), block_size=16, bits=bits,
          quantize_axis=1)
-
-
-@maker
-def GroupQueryAttention(c):
-    heads, kv, d, length = 4, 2, 16, c.pick(1, 4)
-    past = 0 if length > 1 else c.pick(3, 6)
-    keys = [c.feed(np.zeros((2, kv, 0, d), np.float32)) if past == 0 else c.real(2, kv, past, d) for _ in range(2)]
-    total = past + length
-    rotary = c.pick(0, 1)
-    c.ms("GroupQueryAttention", c.real(2, length, heads * d), c.real(2, length, kv * d), c.real(2, length, kv * d), *keys,
-         np.array([total - 1] * 2, np.int32), np.array(total, np.int32), c.real(16, d // 2) if rotary else None,
-         c.real(16, d // 2) if rotary else None, n=3, num_heads=heads, kv_num_heads=kv, do_rotary=rotary,
-         local_window_size=c.pick(-1, 3), softcap=c.pick(0.0, 5.0))
-
-
-@maker
-def MultiHeadAttention(c):
-    heads, d, q, k = 2, 8, 3, c.pick(3, 5)
-    mask = c.pick(None, lambda: c.ints(1, k + 1, 2), lambda: c.ints(0, 2, 2, k))
-    c.ms("MultiHeadAttention", c.real(2, q, heads * d), c.real(2, k, heads * d), c.real(2, k, heads * d),
-         c.real(3 * heads * d) if c.pick(0, 1) else None, mask() if mask else None,
-         c.real(c.pick(1, 2), heads, q, k) if c.pick(0, 1) else None, num_heads=heads)
-
-
-@maker
-def Attention(c):
-    heads, d, s = 2, 4, 5
-    mask = c.pick(None, lambda: c.ints(1, s + 1, 2), lambda: c.ints(0, 2, 2, s), lambda: c.ints(0, 2, 2, s, s))
-    c.ms("Attention", c.real(2, s, 6), c.real(6, 3 * heads * d), c.real(3 * heads * d), mask() if mask else None, num_heads=heads,
-         unidirectional=c.pick(0, 1))
 
 
 @maker

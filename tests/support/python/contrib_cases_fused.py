@@ -76,7 +76,7 @@ def MatMulIntegerToFloat(c):
 def QAttention(c):
     heads, d, s = 2, 4, 5
     mask = c.pick(None, lambda: c.ints(1, s + 1, 2), lambda: c.ints(0, 2, 2, s))
-    c.ms("QAttention", c.feed(byte(c, 2, s, 6)), byte(c, 6, 3 * heads * d), c.real(3 * heads * d), small(.01), small(.01),
+    c.ms("QAttention", c.feed(byte(c, 2, s, 6)), byte(c, 6, 3 * heads * d), c.real(3 * heads * d), small(.003), small(.003),
          mask() if mask else None, ZERO, ZERO, num_heads=heads, unidirectional=c.pick(0, 1))
 
 
