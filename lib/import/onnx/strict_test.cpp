@@ -218,6 +218,39 @@ TEST_CASE("LRN needs a channel axis") {
   refused(m, Code::BadShape, "needs [N,C,...]");
 }
 
+TEST_CASE("zero points of integer matmuls fit the rows and columns, or are one that is repeated") {
+  const auto product = [](int64_t zeros, std::vector<double> values) {
+    OnnxModel m(17);
+    m.input("a", DType::U8, {2, 2}, {1, 2, 3, 4});
+    m.input("b", DType::U8, {2, 3}, {1, 2, 3, 4, 5, 6});
+    m.input("za", DType::U8, {1}, {1});
+    m.input("zb", DType::U8, {zeros}, values);
+    m.add(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}));
+    m.output("y");
+    return m;
+  };
+  CHECK(product(3, {1, 2, 3}).run()[0] == std::vector<double>{3, 3, 3, 9, 9, 9});
+  CHECK(product(1, {1}).run()[0] == std::vector<double>{3, 4, 5, 9, 14, 19});
+  refused(product(2, {1, 2}), Code::BadShape, "one per column");
+  OnnxModel m(17);  // the run decides between one and one for each
+  for (const auto& [name, dims] : {std::pair("a", std::vector<int64_t>{2, 2}), {"b", {2, 3}}, {"za", {-1}}, {"zb", {-1}}})
+    m.raw_graph(field(11, value_info(name, DType::U8, dims)));
+  m.add(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  std::vector<eval::HostValue> inputs(4);
+  inputs[0].tensor = make_data<uint8_t>(DType::U8, {2, 2}, {1, 2, 3, 4});
+  inputs[1].tensor = make_data<uint8_t>(DType::U8, {2, 3}, {1, 2, 3, 4, 5, 6});
+  inputs[2].tensor = make_data<uint8_t>(DType::U8, {2}, {1, 0});
+  inputs[3].tensor = make_data<uint8_t>(DType::U8, {1}, {1});
+  const auto got = eval::evaluate(*module, inputs, d);
+  REQUIRE_MESSAGE(got, d.text());
+  const std::vector<int64_t> expected{3, 4, 5, 12, 19, 26};
+  for (int64_t i = 0; i < 6; ++i) CHECK(element_as_int((*got)[0].tensor, i) == expected[static_cast<size_t>(i)]);
+}
+
 TEST_CASE("attributes that others make idle are no error") {
   const auto problem = [](std::string_view domain, std::string_view op, const std::vector<std::vector<int64_t>>& inputs,
                           DType ints, const std::vector<std::string>& attributes) {
