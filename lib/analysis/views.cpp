@@ -265,38 +265,68 @@ bool sums_all_channels(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
 }
 
+// Returns whether the node is a convolution of depthwise windows, in whole vectors of `lanes` channels, on an image whose
+// channels are the innermost axis. Its result then has them so, too, if its reader does.
+bool keeps_channels_last(const Graph& g, NodeId n, int64_t lanes) {
+  if (lanes <= 1 || (g.op(n) != OpKind::Conv && g.op(n) != OpKind::FusedConvBiasAct)) return false;
+  const auto channels = blocked_conv_channels(g, n);
+  if (!channels || !channels->depthwise() || channels->groups % lanes != 0) return false;
+  const auto image = layout_in_larger(g, g.operand(n, 0));
+  return image && is_channels_last(*image);
+}
+
 // Returns whether the kernel of the node can write its result in layout `l`.
-bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
+bool makes_layout(const Graph& g, NodeId n, const Layout& l, bool channels_last) {
+  if (channels_last) return is_channels_last(l);
   const auto row = axes_of_rows(g, n);
   if (concatenates(g, n)) return l.rows();
   if (has_strided_result(g.op(n))) return can_write_layout(g, n, l);
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
+// The layout of a matrix that is row-major when transposed.
+Layout column_major(DimTable& dims, std::span<const Dim> shape) {
+  std::vector<Dim> turned(shape.begin(), shape.end());
+  std::swap(turned.end()[-1], turned.end()[-2]);
+  Layout l = row_major(dims, turned);
+  std::swap(l.axes.end()[-1], l.axes.end()[-2]);
+  return l;
+}
+
+// Returns whether the sole consumer is a matmul that transposes the value.
+bool is_transposed_left(const Graph& g, ValueId v) {
+  const NodeId n = g.only_user(v);
+  return n.valid() && layout_rule(g.op(n)) == LayoutRule::Matmul && transposes_left(g, n) && g.operand(n, 0) == v;
+}
+
 // A producer that writes the consumer's layout: `row_major` is the result of the chain of sole consumers, all Reshapes and
-// Transposes.
+// Transposes; invalid if a matmul reads it as column-major.
 struct Made {
   Layout layout;
   ValueId row_major;
 };
-std::optional<Made> made_as_read(const Graph& g, ValueId v) {
+std::optional<Made> made_as_read(const Graph& g, ValueId v, int64_t lanes) {
   const NodeId maker = g.def(v);
-  const bool can_order =
-      axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) || has_strided_result(g.op(maker));
+  const bool channels_last = keeps_channels_last(g, maker, lanes);
+  const bool can_order = channels_last || axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) ||
+                         has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
-  ValueId last = v;  // result of the last op that reorders
-  size_t moves = 0;
-  for (ValueId u = v; moves < kMostMoves; ++moves) {
-    const NodeId n = g.only_user(u);
+  ValueId last = v, read = v;  // results of the last op that reorders, and of the last op
+  for (size_t moves = 0; moves < kMostMoves; ++moves) {
+    const NodeId n = g.only_user(read);
     if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
-    u = g.result(n);
+    read = g.result(n);
     if (keeps_row_major(g, n)) continue;
-    if (last == v && read_in_place(g, n)) return std::nullopt;
-    last = u;
+    if (last == v && !channels_last && read_in_place(g, n)) return std::nullopt;
+    last = read;
+  }
+  if (last == v && channels_last && is_transposed_left(g, read)) {
+    auto layout = layout_before(g, v, read, column_major(g.module().dims, g.dims(read)));
+    return layout && is_channels_last(*layout) ? std::optional(Made{std::move(*layout), {}}) : std::nullopt;
   }
   if (last == v) return std::nullopt;
   auto layout = layout_before(g, v, last);
-  return layout && makes_layout(g, maker, *layout) ? std::optional(Made{std::move(*layout), last}) : std::nullopt;
+  return layout && makes_layout(g, maker, *layout, channels_last) ? std::optional(Made{std::move(*layout), last}) : std::nullopt;
 }
 
 }  // namespace
@@ -342,8 +372,11 @@ bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
 }
 
 std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
+  return layout_before(g, v, moved, row_major(g.module().dims, g.dims(moved)));
+}
+
+std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved, Layout l) {
   DimTable& dims = g.module().dims;
-  Layout l = row_major(dims, g.dims(moved));
   while (moved != v) {
     const NodeId n = g.def(moved);
     moved = g.operand(n, 0);
@@ -363,12 +396,12 @@ std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
   return l;
 }
 
-std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
+std::optional<Layout> layout_in_larger(const Graph& g, ValueId v, int64_t lanes) {
   NodeId path[2 * kMostMoves];  // twice as long, because the operand may itself be written in its consumer's layout
   size_t moves = 0;
   for (NodeId n = g.def(v); moves < std::size(path) && is_layout_op(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
-  const auto made = made_as_read(g, v);
+  const auto made = made_as_read(g, v, lanes);
   std::optional<Layout> l;
   if (made) l = made->layout;
   while (moves > 0) {
@@ -419,7 +452,7 @@ GraphLayouts assign_layouts(const Graph& g, int64_t lanes) {
     for (size_t i = 0; i < g.result_count(n); ++i) {
       const ValueId v = g.result(n, i);
       out.root[v.raw] = v;
-      if (auto layout = layout_in_larger(g, v)) out.set(v, std::move(*layout));
+      if (auto layout = layout_in_larger(g, v, lanes)) out.set(v, std::move(*layout));
     }
     if (const auto view = view_of(g, n, [&](ValueId v) { return out.of(v); })) {
       const ValueId v = g.result(n);

@@ -18,12 +18,13 @@ bool accepts_layout(const Graph&, Graph::Use, const Layout&);
 bool accepts_strides(const Graph&, Graph::Use);  // accepts any strides between rows
 // Returns whether the matmul can write its result, and read a residual, in this layout.
 bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
-// The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major. Nullopt if elements must be
-// copied.
+// The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major, or has the layout of the last
+// argument. Nullopt if elements must be copied.
 std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved);
+std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved, Layout);
 // The layout of v if it is a view, or is written in its consumer's layout, and is not row-major; nullopt otherwise. O(rank +
-// uses); the number of visited uses is bounded.
-std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
+// uses); the number of visited uses is bounded. `lanes`: of vectors of channels, where convolutions compute in them.
+std::optional<Layout> layout_in_larger(const Graph&, ValueId v, int64_t lanes = 1);
 
 // The view that the first result of the node is, or nullopt if the node moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);

@@ -164,17 +164,39 @@ void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
   spec->shape[1] = blocks;
 }
 
+namespace {
+
+bool has_channels_last(const Node& node, ValueId v) {
+  const Layout* l = node.layouts.of(v);
+  return l && is_channels_last(*l);
+}
+
+// The channels of a vector of depthwise windows between images with channels last; 0 for other nodes.
+int64_t lanes_of_channels_last(const Node& node, const ConvChannels& c) {
+  const ConvParts parts = parts_of(node);
+  if (!c.depthwise() || parts.integers || node.mapping().workgroups || !has_channels_last(node, node.in(0)) ||
+      !has_channels_last(node, node.result()) || (node.graph.operands(node.id).size() > 3 && node.has(3)))
+    return 0;
+  const int lanes = node.mapping().vector_lanes(sizeof(float));
+  return node.dims(0)[1].size() % lanes == 0 ? lanes : 0;
+}
+
+}  // namespace
+
 std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   if (!is_blocked_conv(node.op())) return std::nullopt;
-  const int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
-  if (in == 0 && out == 0) return std::nullopt;
+  int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
   const auto channels = blocked_conv_channels(node.graph, node.id);
   if (!channels) return std::nullopt;
+  const bool channels_last = in == 0 && out == 0;
+  if (channels_last) in = out = lanes_of_channels_last(node, *channels);
+  if (in == 0 && out == 0) return std::nullopt;
   const ConvParts parts = parts_of(node);
   const ConvAttrs& a = parts.attrs;
   BlockedConvNode n;
   n.depthwise = channels->depthwise();
   n.row_major_result = out == 0;
+  n.channels_last = channels_last;
   n.conv.windows = windows_of(node, in ? in : 1, a.strides, a.dilations, a.pads_begin);
   n.conv.windows.kernel = {node.dims(1)[2].size(), node.dims(1)[3].size()};
   n.conv.groups = channels->groups;
@@ -298,6 +320,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   if (image) copy_image(node, *image, false);
   const auto bind_image = [&](Scope& s) {
     if (image) s.bind({Binding::Kind::Scratch, *image});
+    else if (n.channels_last) conv.windows.image = s.in(0);
     else s.in(0);
   };
   if (!n.depthwise && conv.copies())
@@ -317,6 +340,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   bind_zero(s);
   if (!sums) bind_epilogue(node, s, &conv.epilogue);
   if (sums) s.bind({Binding::Kind::Scratch, *sums});
+  else if (n.channels_last) conv.windows.result = s.out();
   else s.out();
   const Index in = blocks(s);
   if (n.depthwise) {

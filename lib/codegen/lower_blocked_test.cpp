@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "analysis/channel_blocks.h"
 #include "backend/c/cpu_dot.h"
 #include "codegen/lowering_cache.h"
 #include "eval/random.h"
@@ -111,8 +112,9 @@ class BlockedNet {
   void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
   Builder& b() { return b_; }
 
-  // `blocked`: how many values have channels in blocks. `tiles`: of Winograd's algorithm, of the nodes that use it.
-  void check(size_t blocked, const char* name, const std::vector<int64_t>& tiles = {}) {
+  // `blocked`: how many values have channels in blocks. `tiles`: of Winograd's algorithm, of the nodes that use it. `last`: how
+  // many convolutions have results with channels last.
+  void check(size_t blocked, const char* name, const std::vector<int64_t>& tiles = {}, size_t last = 0) {
     REQUIRE_MESSAGE(d_.errors() == 0, name << ": " << d_.text());
     std::vector<eval::HostValue> inputs;
     eval::RandomRange range;
@@ -128,6 +130,12 @@ class BlockedNet {
     for (NodeId n : g.nodes())
       for (size_t r = 0; r < g.result_count(n); ++r) found += lir->plans[0].layouts.channel_block(g.result(n, r)) > 0;
     CHECK_MESSAGE(found == blocked, name);
+    size_t found_last = 0;
+    for (NodeId n : g.nodes()) {
+      const Layout* l = is_blocked_conv(g.op(n)) ? lir->plans[0].layouts.of(g.result(n)) : nullptr;
+      found_last += l && is_channels_last(*l);
+    }
+    CHECK_MESSAGE(found_last == last, name);
     std::vector<int64_t> used;
     for (const PrepackedWeight& p : lir->plans[0].prepacked)
       if (const int64_t tile = codegen::winograd_tile(g, lir->plans[0].layouts, p.node, row_)) used.push_back(tile);
@@ -224,6 +232,27 @@ TEST_CASE("depthwise windows, residuals and pooling of 16-bit floats keep blocks
     net.output(net.conv(net.conv(mean, {40}, true, mean), {8}, true));
     net.check(5, name(dtype).data());
   }
+}
+
+TEST_CASE("depthwise windows between images with channels last") {
+  for (DType dtype : {DType::F32, DType::F16, DType::BF16})
+    for (const int64_t stride : {1, 2})
+      for (const int64_t pad : {0, 3}) {
+        const ConvCase c{
+            .channels = 48, .kernel = {7, 5}, .strides = {stride, stride}, .begin = {pad, pad}, .end = {pad, pad}, .groups = 48};
+        BlockedNet net({}, dtype);
+        const auto image = [&] { return net.b().transpose(net.image({2, 11, 13, 48}), std::vector<int64_t>{0, 3, 1, 2}); };
+        net.output(net.b().transpose(net.conv(image(), c), std::vector<int64_t>{0, 2, 3, 1}));
+        const ValueId y = net.conv(image(), c, true);
+        const auto d = net.g().dims(y);
+        const ValueId rows = net.b().reshape(y, {d[0], d[1], Dim(d[2].size() * d[3].size())});
+        net.output(net.b().matmul(rows, net.weight({48, 8}), true, false));
+        net.check(0, "channels last", {}, 2);
+      }
+  BlockedNet net;
+  const ValueId x = net.b().transpose(net.image({1, 9, 8, 20}), std::vector<int64_t>{0, 3, 1, 2});
+  net.output(net.b().transpose(net.conv(x, {.channels = 20, .groups = 20}), std::vector<int64_t>{0, 2, 3, 1}));
+  net.check(0, "channels that fill no vectors");
 }
 
 TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks") {

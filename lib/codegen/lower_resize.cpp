@@ -2,16 +2,20 @@
 // source coordinates of its axis.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <optional>
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
+#include "kernel/builders/resample.h"
 #include "ops/resize.h"
 
 namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kMaxTaps = 4096;
+constexpr int64_t kTableTaps = 64;  // most taps whose weights are computed once per coordinate
 
 // One axis: its dims, and the scale p / q = result / operand of the coordinate rule. Integers if exact, which avoids rounding
 // errors in the nearest coordinate.
@@ -116,19 +120,52 @@ class Resizer {
     return true;
   }
 
-  // Interpolates axis k of a tensor of dims `now`. `from` and `to` are scratch buffers; nullopt: the operand, the result.
-  bool interpolate(size_t k, const std::vector<Dim>& now, std::optional<uint32_t> from, std::optional<uint32_t> to) const {
-    // An antialiasing filter covers all source pixels of a result pixel.
+  // The source coordinates of a result coordinate are base + start + i for i < taps. An antialiasing filter covers all source
+  // pixels of a result pixel.
+  struct Filter {
     double shrink = 1;
+    int64_t start = 0, taps = 0;
+  };
+  std::optional<Filter> filter(size_t k) const {
+    Filter f;
     if (a_.antialias) {
       const auto in = node_.table().constant_value(node_.dims(0)[k]), out = node_.table().constant_value(a_.sizes[k]);
-      if (a_.scales.empty() && !(in && out && *in > 0))
-        return node_.fail("an antialiasing filter needs constant sizes or scales");
-      shrink = std::min(1.0, a_.scales.empty() ? static_cast<double>(*out) / static_cast<double>(*in) : a_.scales[k]);
+      if (a_.scales.empty() && !(in && out && *in > 0)) {
+        node_.fail("an antialiasing filter needs constant sizes or scales");
+        return std::nullopt;
+      }
+      f.shrink = std::min(1.0, a_.scales.empty() ? static_cast<double>(*out) / static_cast<double>(*in) : a_.scales[k]);
     }
-    const double radius = (a_.mode == ResizeMode::Linear ? 1 : 2) / shrink;
-    if (!(radius < static_cast<double>(kMaxTaps) / 2)) return node_.fail("the antialiasing filter is too wide");
-    const int64_t start = static_cast<int64_t>(std::floor(-radius)) + 1, taps = 2 - 2 * start;
+    const double radius = (a_.mode == ResizeMode::Linear ? 1 : 2) / f.shrink;
+    if (!(radius < static_cast<double>(kMaxTaps) / 2)) {
+      node_.fail("the antialiasing filter is too wide");
+      return std::nullopt;
+    }
+    f.start = static_cast<int64_t>(std::floor(-radius)) + 1;
+    f.taps = 2 - 2 * f.start;
+    return f;
+  }
+
+  // Calls tap(i, source coordinate, weight) in a loop over the taps of source position x.
+  void each_tap(kernel::Builder& b, const Axis& k, const Filter& f, Expr x,
+                const std::function<void(Expr, Expr, Expr)>& tap) const {
+    const Expr below = floor(x), whole = x - below;
+    const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)),
+               ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
+    b.loop("tap", f.taps, [&](Expr i) {
+      const Expr at = b.let("at", base + (f.start + i));
+      Expr w = ops::resize_weight(a_.mode, a_.cubic_a, (real(f.start + i) - ratio) * f.shrink);
+      if (a_.exclude_outside) w = select(at < 0 || at >= k.in, kernel::lit(w, 0.0), w);
+      tap(i, clamped(k, at), b.let("w", w));
+    });
+  }
+
+  // Interpolates axis k of a tensor of dims `now`. `from` and `to` are scratch buffers; nullopt: the operand, the result.
+  bool interpolate(size_t k, const std::vector<Dim>& now, std::optional<uint32_t> from, std::optional<uint32_t> to) const {
+    const auto f = filter(k);
+    if (!f) return false;
+    if (!node_.mapping().workgroups && a_.coord != CoordMode::TfCropAndResize && f->taps <= kTableTaps)
+      return by_tables(k, *f, now, from, to);
     Scope s(node_, "axis");
     kernel::Builder& b = s.builder();
     std::vector<Dim> then = now;
@@ -143,20 +180,14 @@ class Resizer {
       s.scratch(*to);
       outputs = {{"y", t}};
     } else outputs = s.outputs();
-    kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(),
+    kernel::build_generate(b, s.shape(then), outputs, 16 * f->taps, node_.mapping(),
                            [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-                             const Expr x = b.let("x", value(source(axis_k, index[k]))), below = floor(x), whole = x - below;
-                             const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)),
-                                        ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
+                             const Expr x = b.let("x", value(source(axis_k, index[k])));
                              Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
                                  weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
-                             b.loop("tap", taps, [&](Expr i) {
-                               const Expr at = b.let("at", base + (start + i));
-                               Expr w = ops::resize_weight(a_.mode, a_.cubic_a, (real(start + i) - ratio) * shrink);
-                               if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
-                               w = b.let("w", w);
+                             each_tap(b, axis_k, *f, x, [&](Expr, Expr at, Expr w) {
                                std::vector<Expr> place = index;
-                               place[k] = clamped(axis_k, at);
+                               place[k] = at;
                                const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
                                sum.set(fma(cast_to(w, t), value, sum.get()));
                                weights.set(weights.get() + w);
@@ -170,12 +201,62 @@ class Resizer {
     return true;
   }
 
+  // The same with tables of source coordinates and weights, which all rows share.
+  bool by_tables(size_t k, const Filter& f, const std::vector<Dim>& now, std::optional<uint32_t> from,
+                 std::optional<uint32_t> to) const {
+    const Dim entries = node_.table().mul(a_.sizes[k], Dim(f.taps));
+    const uint32_t places = node_.scratch(DType::I64, entries), weights = node_.scratch(sum_type(), entries);
+    {
+      Scope s(node_, "taps");
+      kernel::Builder& b = s.builder();
+      const Axis axis_k = axis(s, k);
+      const Operand place = s.scratch(places), weight = s.scratch(weights);
+      Buf at_out = b.output(place.name, place.dtype, place.extent), w_out = b.output(weight.name, weight.dtype, weight.extent);
+      kernel::for_each(b, node_.mapping(), "i", axis_k.out, 64 * f.taps, [&](Expr i) {
+        Buf sum = b.variable("sum", kernel::constant(s.kernel(), real_, 0)), own = b.registers("own", real_, f.taps);
+        each_tap(b, axis_k, f, b.let("x", value(source(axis_k, i))), [&](Expr tap, Expr at, Expr w) {
+          at_out.store(i * f.taps + tap, at);
+          own.store(tap, w);
+          sum.set(sum.get() + w);
+        });
+        b.loop("tap", f.taps, [&](Expr tap) { w_out.store(i * f.taps + tap, cast_to(own[tap] / sum.get(), sum_type())); });
+      });
+      s.finish();
+    }
+    Scope s(node_, "axis");
+    const std::span<const Dim> dims = now;
+    kernel::ResampleSpec spec;
+    spec.outer = s.size(node_.table().product(dims.first(k)));
+    spec.in = s.size(now[k]);
+    spec.out = s.size(a_.sizes[k]);
+    spec.inner = s.size(node_.table().product(dims.subspan(k + 1)));
+    spec.taps = f.taps;
+    spec.at = s.scratch(places);
+    spec.weight = s.scratch(weights);
+    spec.x = from ? s.scratch(*from) : s.in(0);
+    spec.y = to ? s.scratch(*to) : s.out();
+    kernel::build_resample(s.builder(), spec, node_.mapping());
+    s.finish();
+    return true;
+  }
+
+  // Axes in the order of interpolation: those that shrink, then the others from the last one on, because that one is not computed
+  // in vectors.
+  std::vector<size_t> changed_axes() const {
+    std::vector<size_t> shrinking, others;
+    for (size_t k = 0; k < node_.dims(0).size(); ++k) {
+      if (!changes(k)) continue;
+      const Dim in = node_.dims(0)[k], out = a_.sizes[k];
+      (in.is_static() && out.is_static() && out.size() < in.size() ? shrinking : others).push_back(k);
+    }
+    shrinking.insert(shrinking.end(), others.rbegin(), others.rend());
+    return shrinking;
+  }
+
   bool run() const {
     if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size())
       return node_.fail("tf_crop_and_resize needs a start and an end per axis");
-    std::vector<size_t> axes;
-    for (size_t k = 0; k < node_.dims(0).size(); ++k)
-      if (changes(k)) axes.push_back(k);
+    const std::vector<size_t> axes = changed_axes();
     if (a_.mode == ResizeMode::Nearest || axes.empty()) return copy_nearest();
     std::vector<Dim> now(node_.dims(0).begin(), node_.dims(0).end());
     std::optional<uint32_t> from;

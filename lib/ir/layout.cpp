@@ -154,6 +154,11 @@ ContiguousDims innermost_contiguous_dims(DimTable& dims, const Layout& l, size_t
   return run;
 }
 
+bool is_channels_last(const Layout& l) {
+  const bool image = l.axes.size() == 4 && l.channel_block == 0 && l.starts.empty() && !l.split();
+  return image && !l.axes[1].empty() && l.axes[1][0].stride == Dim(1);
+}
+
 std::string text(const Layout& l, const DimTable& dims) {
   std::string s;
   for (size_t axis = 0; axis < l.axes.size(); ++axis) {

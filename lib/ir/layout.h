@@ -38,6 +38,8 @@ ContiguousDims innermost_contiguous_dims(DimTable&, const Layout&, size_t end);
 Layout row_major(DimTable&, std::span<const Dim> shape);
 // Channels (axis 1) in innermost blocks of `block`: NCHW16c for 16. The number of channels must be a multiple of `block`.
 Layout channel_blocks(DimTable&, std::span<const Dim> shape, int64_t block);
+// Returns whether neighbouring elements of an image [N, C, H, W] belong to neighbouring channels, and no axis is split.
+bool is_channels_last(const Layout&);
 // "[6@32][2@16, 4@1]": size@stride of the factors of each axis; "+4" after an axis that starts at position 4.
 std::string text(const Layout&, const DimTable&);
 

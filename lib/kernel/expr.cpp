@@ -156,6 +156,9 @@ Expr ramp(Expr base, int64_t stride, int lanes) {
 
 Expr lane(Expr v, int n) { return v.lanes() == 1 ? v : intern(v.kernel, ExprOp::Lane, v.type().scalar(), {v.id}, n); }
 
+Expr interleave_low(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveLow, a.type(), {a.id, b.id}); }
+Expr interleave_high(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveHigh, a.type(), {a.id, b.id}); }
+
 namespace {
 Expr reduce(ExprOp op, Expr v) { return v.lanes() == 1 ? v : intern(v.kernel, op, v.type().scalar(), {v.id}); }
 }  // namespace

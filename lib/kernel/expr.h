@@ -128,6 +128,8 @@ Expr dot(Expr a, Expr b, Expr c);
 Expr broadcast(Expr scalar, int lanes);           // `scalar` itself if it has `lanes` lanes already
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);
+Expr interleave_low(Expr a, Expr b);   // a0, b0, a1, b1, ...: the first half, which has the lanes of an operand
+Expr interleave_high(Expr a, Expr b);  // the second half
 Expr reduce_add(Expr vector);
 Expr reduce_max(Expr vector);
 Expr reduce_min(Expr vector);

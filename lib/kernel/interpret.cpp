@@ -330,6 +330,13 @@ class Interpreter {
       case ExprOp::ReduceMul:
       case ExprOp::ReduceMax:
       case ExprOp::ReduceMin: return reduce(e, out);
+      case ExprOp::InterleaveLow:
+      case ExprOp::InterleaveHigh:
+        for (size_t c = 0; c < cells; ++c) {
+          const size_t lane = c % n, from = (e.op == ExprOp::InterleaveLow ? lane : n + lane) / 2;
+          out[c] = in(lane % 2)[c - lane + from];
+        }
+        return;
       case ExprOp::ShuffleXor:
         for (size_t c = 0; c < cells; ++c) {
           size_t w = (c / n) ^ static_cast<size_t>(e.payload);

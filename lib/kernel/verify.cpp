@@ -91,6 +91,10 @@ class Verifier {
       if (first != e.type) bad("changes the type");
       return;
     }
+    if (e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh) {
+      if (first != e.type || type(1) != e.type || e.type.lanes % 2 != 0) bad("operands are not two vectors of its type");
+      return;
+    }
     if (e.op == ExprOp::MatrixMultiply) {
       const MatrixUnit* u = k_.matrix;
       if (!u) return bad("the kernel has no matrix unit");

@@ -1,22 +1,68 @@
 #include "runtime/build_library.h"
 
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <span>
+#include <thread>
+
 #include "runtime/process.h"
 
 namespace rlxc {
 
-std::string build_library(const std::string& compiler, const std::vector<std::string>& flags,
-                          const std::vector<std::string>& sources, const std::string& folder, const std::string& name,
-                          Diagnostics& d) {
-  constexpr size_t kMostText = 8000;
+namespace {
+
+constexpr size_t kMostText = 8000;
+
+// Whether the command succeeds and prints nothing. Otherwise *output is what it printed.
+bool is_silent(const std::vector<std::string>& command, const std::string& log, std::string* output) {
+  return target::run_command(command, log, output) && output->empty();
+}
+
+}  // namespace
+
+void write_sources(const std::vector<TextFile>& package, const std::string& prefix, std::vector<Unit>* units) {
+  const size_t host = units->size();
+  for (const TextFile& f : package) {
+    std::ofstream(prefix + f.name, std::ios::binary) << f.content;
+    if (!f.name.ends_with(".c") || f.name == "main.c" || f.name == "levels.c") continue;
+    if (f.name == "parallel.c") (*units)[host].push_back(prefix + f.name);
+    else units->push_back({prefix + f.name});
+  }
+}
+
+std::string build_library(const std::string& compiler, const std::vector<std::string>& flags, const std::vector<Unit>& units,
+                          const std::string& folder, const std::string& name, Diagnostics& d) {
+  std::vector<std::string> objects(units.size()), outputs(units.size());
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> failed = false;
+  const auto compile_units = [&] {
+    for (size_t i; !failed && (i = next++) < units.size();) {
+      objects[i] = folder + "/unit_" + std::to_string(i) + ".o";
+      std::vector<std::string> command = {compiler, "-std=gnu11", "-fwrapv",   "-fno-strict-aliasing",
+                                          "-fPIC",  "-pthread",   "-Wno-psabi"};
+      command.insert(command.end(), flags.begin(), flags.end());
+      for (const std::string& file : std::span(units[i]).first(units[i].size() - 1))
+        command.insert(command.end(), {"-include", file});
+      command.insert(command.end(), {"-c", units[i].back(), "-o", objects[i]});
+      if (!is_silent(command, objects[i] + ".log", &outputs[i])) failed = true;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (size_t i = 1; i < std::min<size_t>(units.size(), std::thread::hardware_concurrency()); ++i)
+      others.emplace_back(compile_units);
+    compile_units();
+  }
   const std::string library = folder + "/package.so";
-  std::vector<std::string> command = {compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
-                                      "-fPIC",  "-shared",    "-pthread", "-Wno-psabi"};
-  command.insert(command.end(), flags.begin(), flags.end());
-  command.insert(command.end(), sources.begin(), sources.end());
-  command.insert(command.end(), {"-lm", "-o", library});
-  std::string output;
-  if (target::run_command(command, folder + "/log", &output) && output.empty()) return library;
-  d.error(Code::ToolFailed, compiler + ": " + output.substr(0, kMostText), "package " + name);
+  std::vector<std::string> link = {compiler, "-shared", "-pthread"};
+  link.insert(link.end(), flags.begin(), flags.end());
+  link.insert(link.end(), objects.begin(), objects.end());
+  link.insert(link.end(), {"-lm", "-o", library});
+  if (!failed && is_silent(link, folder + "/log", &outputs.emplace_back())) return library;
+  const auto said = std::ranges::find_if(outputs, [](const std::string& s) { return !s.empty(); });
+  d.error(Code::ToolFailed, compiler + ": " + (said == outputs.end() ? "it failed" : said->substr(0, kMostText)),
+          "package " + name);
   return {};
 }
 

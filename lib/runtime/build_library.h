@@ -5,15 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "backend/c/cpu_package.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
 
-// Compiles the files into FOLDER/package.so and returns its path; empty after Code::ToolFailed with what the compiler says, also
-// of warnings. `name`: of the package, for the message.
-std::string build_library(const std::string& compiler, const std::vector<std::string>& flags,
-                          const std::vector<std::string>& sources, const std::string& folder, const std::string& name,
-                          Diagnostics&);
+// C files that the compiler reads as one, in this order.
+using Unit = std::vector<std::string>;
+
+// Writes the files of a cpu package to `prefix`, a path that ends with a slash, and adds its units: a file each, the thread pool
+// with the host's file. Main programs and the choice between levels of processors are left out.
+void write_sources(const std::vector<TextFile>& package, const std::string& prefix, std::vector<Unit>* units);
+
+// Compiles units, as many at a time as there are processors, into FOLDER/package.so and returns its path; empty after
+// Code::ToolFailed with what the compiler says, also of warnings. `name`: of the package, for the message.
+std::string build_library(const std::string& compiler, const std::vector<std::string>& flags, const std::vector<Unit>& units,
+                          const std::string& folder, const std::string& name, Diagnostics&);
 
 // A function or variable of a loaded library. False if it has none of this name.
 template <class F>

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "backend/c/cpu_package.h"
 #include "runtime/build_library.h"
 #include "runtime/package_call.h"
 #include "runtime/process.h"
@@ -36,13 +35,10 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     diagnostics.error(Code::NotWritable, "can't make a folder for the sources");
     return nullptr;
   }
-  std::vector<std::string> sources;
-  for (const TextFile& f :
-       write_cpu_package(p, {.threads = options.threads, .laps = options.laps, .max_operations = options.max_operations})) {
-    folder.write(f.name, f.content);
-    if (f.name.ends_with(".c") && f.name != "main.c") sources.push_back(folder.path() + "/" + f.name);
-  }
-  const std::string library = build_library(options.compiler, options.flags, sources, folder.path(), p.name, diagnostics);
+  std::vector<Unit> units;
+  const CpuPackageOptions written{.threads = options.threads, .laps = options.laps, .max_operations = options.max_operations};
+  write_sources(write_cpu_package(p, written), folder.path() + "/", &units);
+  const std::string library = build_library(options.compiler, options.flags, units, folder.path(), p.name, diagnostics);
   if (library.empty()) return nullptr;
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
   // Idle pool threads outlive the package.

@@ -31,16 +31,13 @@ struct LoadedTrainer::Api {
 
 namespace {
 
-// Writes the sources and weights of a package, and adds the sources to compile.
-bool write_package(const codegen::Package& p, const TrainingProgram* training, const target::WorkFolder& folder,
-                   const std::string& below, std::vector<std::string>* sources) {
+// Writes the sources and weights of a package, and adds the units to compile.
+bool write_package(const codegen::Package& p, const TrainingProgram* training, const std::string& prefix,
+                   std::vector<Unit>* units) {
   constexpr uint64_t kAll = ~uint64_t{0};  // no weights are read from files of the model
   const CpuPackageOptions options{.max_packed_bytes = kAll, .training = training};
-  for (const TextFile& f : write_cpu_package(p, options)) {
-    folder.write(below + f.name, f.content);
-    if (f.name.ends_with(".c") && f.name != "main.c") sources->push_back(folder.path() + "/" + below + f.name);
-  }
-  return write_weights_file(p, options, folder.path() + "/" + below);
+  write_sources(write_cpu_package(p, options), prefix, units);
+  return write_weights_file(p, options, prefix);
 }
 
 bool write_first_states(const TrainingProgram& t, const std::string& path) {
@@ -67,15 +64,14 @@ std::unique_ptr<LoadedTrainer> LoadedTrainer::build(const codegen::Package& step
   std::unique_ptr<LoadedTrainer> t(new LoadedTrainer(step.name));
   const std::string folder = t->folder_.path();
   std::error_code error;
-  std::vector<std::string> sources;
+  std::vector<Unit> units;
   if (folder.empty() || !std::filesystem::create_directory(folder + "/forward", error) ||
-      !write_package(step, &training, t->folder_, "", &sources) ||
-      !write_package(forward, nullptr, t->folder_, "forward/", &sources) ||
+      !write_package(step, &training, folder + "/", &units) || !write_package(forward, nullptr, folder + "/forward/", &units) ||
       !write_first_states(training, folder + "/" + checkpoint_file(step.name))) {
     d.error(Code::NotWritable, "can't write the package to a temporary folder");
     return nullptr;
   }
-  const std::string library = build_library("cc", {"-O3", "-march=native"}, sources, folder, step.name, d);
+  const std::string library = build_library("cc", {"-O3", "-march=native"}, units, folder, step.name, d);
   if (library.empty()) return nullptr;
   t->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);  // idle threads outlive the trainer
   auto api = std::make_unique<Api>();

@@ -57,6 +57,18 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
       values);
 }
 
+// The lanes of two vectors in turn: half of all, from number `first` on.
+std::string interleaving(const CLike& target, Type t, int first, const std::string& name, Helpers& h) {
+  std::string lanes;
+  for (int i = first; i < first + t.lanes; ++i) lanes += (i > first ? ", " : "") + std::to_string(i / 2 + i % 2 * t.lanes);
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"V", target.type(t, h)}, {"I", target.type(Type(mask_dtype(t.dtype), t.lanes), h)}, {"F", name}, {"L", lanes}};
+  return expand(
+      "static inline $V $F($V a, $V b) {\n#ifdef __clang__\n  return __builtin_shufflevector(a, b, $L);\n#else\n"
+      "  return __builtin_shuffle(a, b, ($I){$L});\n#endif\n}\n",
+      values);
+}
+
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
@@ -75,6 +87,8 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::ReduceMul:
     case ExprOp::ReduceMax:
     case ExprOp::ReduceMin: h.add(reduction(target, op, t, name, h)); return name;
+    case ExprOp::InterleaveLow: h.add(interleaving(target, t, 0, name, h)); return name;
+    case ExprOp::InterleaveHigh: h.add(interleaving(target, t, t.lanes, name, h)); return name;
     case ExprOp::Lt:
     case ExprOp::Le:
     case ExprOp::Eq:

@@ -305,8 +305,20 @@ class Printer {
     if (e.op == ExprOp::Fma && target_.infix(e.op, e.type))
       return {operand(e.args[0], 3, false) + " * " + operand(e.args[1], 3, true) + " + " + operand(e.args[2], 2, true), 2};
     std::string call = target_.function(e.op, arg_type(0), helpers_) + "(";
+    if (has_constant_bound(e)) return {call + arg(1) + ", " + arg(0) + ")"};
     for (int n = 0; n < operand_count(e.op); ++n) call += (n ? ", " : "") + arg(n);
     return {call + ")"};
+  }
+
+  // Returns whether the operator is a minimum or maximum of vectors and a constant. The constant goes first, where compilers drop
+  // the test for NaN.
+  bool has_constant_bound(const ExprNode& e) const {
+    if ((e.op != ExprOp::Min && e.op != ExprOp::Max) || e.type.lanes == 1) return false;
+    const auto constant = [&](int n) {
+      const ExprNode& a = k_->expr(e.args[n]);
+      return (a.op == ExprOp::Broadcast ? k_->expr(a.args[0]) : a).op == ExprOp::Const;
+    };
+    return constant(1) && !constant(0);
   }
 
   // Returns the scalar under a broadcast if the target accepts scalar operands there.

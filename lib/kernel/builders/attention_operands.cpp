@@ -62,42 +62,63 @@ void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
 
 Expr AttentionOperands::low() const { return constant(b.kernel(), type, -std::numeric_limits<double>::infinity()); }
 
-Expr AttentionOperands::load_mask(Expr query, Expr key, int lanes) const {
+Expr AttentionOperands::mask(Expr query, Expr key, int lanes) const {
   auto stride = [&](size_t i) { return spec.mask->strides[i].in(b.kernel()); };
-  int64_t step = 0;
-  const bool repeated = constant(spec.mask->strides[3], &step) && step == 0;
+  const bool repeated = is_constant(spec.mask->strides[3], 0);
   const Expr where =
       spec.mask->offset.in(b.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3);
   return broadcast(mask_.load(where, repeated ? 1 : lanes), lanes);
 }
 
-Expr AttentionOperands::shown(Expr query, Expr key, int lanes) const {
-  const Expr v = load_mask(query, key, lanes);
-  return v.dtype() == DType::Bool ? v : v != lit(v, 0);
+Expr AttentionOperands::shown(Expr mask) const { return mask.dtype() == DType::Bool ? mask : mask != lit(mask, 0); }
+
+// `ahead`: the position of the first query minus the first key. Lane i is of key + i, or of query + i.
+Expr AttentionOperands::masked(Expr score, std::optional<Expr> mask, Expr ahead, bool along_queries) const {
+  const int lanes = score.lanes();
+  if (spec.softcap > 0) score = spec.softcap * tanh(score / spec.softcap);
+  Expr visible = broadcast(constant_int(b.kernel(), DType::Bool, 1), lanes);
+  const Expr zero_lane = constant_int(b.kernel(), DType::I32, 0), lane = lanes > 1 ? ramp(zero_lane, 1, lanes) : zero_lane;
+  const Expr first = broadcast(cast_to(ahead, DType::I32), lanes), distance = along_queries ? first + lane : first - lane;
+  if (spec.causal || spec.window) visible = visible && distance >= broadcast(zero_lane, lanes);
+  if (spec.window) visible = visible && distance <= broadcast(cast_to(b.i64(*spec.window), DType::I32), lanes);
+  if (mask && spec.mask_is_bias) score = score + cast_to(*mask, type);
+  else if (mask) visible = visible && shown(*mask);
+  if (!spec.causal && !spec.window && !(mask && !spec.mask_is_bias)) return score;
+  const double lowest = type == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
+  return select(visible, score, broadcast(spec.finite ? constant(b.kernel(), type, lowest) : low(), lanes));
 }
 
 Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
-  const int lanes = dot.lanes();
-  Expr s = dot * spec.scale;
-  if (spec.softcap > 0) s = spec.softcap * tanh(s / spec.softcap);
-  Expr visible = broadcast(constant_int(b.kernel(), DType::Bool, 1), lanes);
-  // Lane i has key + i, which is visible if i <= position - key.
-  const Expr ahead = cast_to(query + (keys - queries) - key, DType::I32), zero_lane = constant_int(b.kernel(), DType::I32, 0);
-  const Expr lane = lanes > 1 ? ramp(zero_lane, 1, lanes) : zero_lane;
-  if (spec.causal || spec.window) visible = visible && lane <= broadcast(ahead, lanes);
-  if (spec.window) visible = visible && lane >= broadcast(ahead - cast_to(b.i64(*spec.window), DType::I32), lanes);
-  if (spec.mask) {
-    if (spec.mask_is_bias) s = s + cast_to(load_mask(query, key, lanes), type);
-    else visible = visible && shown(query, key, lanes);
-  }
-  if (!spec.causal && !spec.window && !(spec.mask && !spec.mask_is_bias)) return s;
-  const double lowest = type == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
-  return select(visible, s, broadcast(spec.finite ? constant(b.kernel(), type, lowest) : low(), lanes));
+  std::optional<Expr> mask_of_keys;
+  if (spec.mask) mask_of_keys = mask(query, key, dot.lanes());
+  return masked(dot * spec.scale, mask_of_keys, query + (keys - queries) - key, false);
+}
+
+Expr AttentionOperands::score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const {
+  return masked(scaled, mask, query + (keys - queries) - key, true);
 }
 
 bool AttentionOperands::score_vectors() const {
-  int64_t step = 0;
-  return !spec.mask || (constant(spec.mask->strides[3], &step) && (step == 0 || step == 1));
+  return !spec.mask || is_constant(spec.mask->strides[3], 0) || is_constant(spec.mask->strides[3], 1);
+}
+
+Expr AttentionOperands::some_visible(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const {
+  Buf seen = b.variable("seen", constant_int(b.kernel(), DType::I32, 0));
+  const int together = score_vectors() ? lanes : 1;
+  const auto note = [&](Buf& found, Expr row, Expr j, int n) {
+    found.set(found.get() | cast_to(shown(mask(row, key + j, n)), DType::I32));
+  };
+  b.loop("r", same_mask_for_queries() ? min(rows, 1) : rows, [&](Expr r) {
+    const Expr row = query(r);
+    if (together > 1) {
+      Buf wide = b.variable("wide", broadcast(constant_int(b.kernel(), DType::I32, 0), together));
+      b.loop("j", count / together, [&](Expr j) { note(wide, row, j * together, together); });
+      seen.set(seen.get() | reduce_max(wide.get()));
+    }
+    const Expr rest = together > 1 ? b.let("rest", count % together) : count;
+    b.loop("j", rest, [&](Expr j) { note(seen, row, count - rest + j, 1); });
+  });
+  return seen.get() != 0;
 }
 
 Expr AttentionOperands::first_block(Expr first, int64_t block) const {

@@ -1,6 +1,8 @@
 // The operands, masks and visible key ranges of attention, shared by its implementations: a thread per query (attention.cpp),
-// register tiles on CPU threads (attention_tiles.cpp) and workgroups (attention_grid.cpp).
+// CPU threads with many queries (attention_tiles.cpp) and with few (attention_rows.cpp), and workgroups (attention_grid.cpp).
 #pragma once
+#include <functional>
+
 #include "kernel/builders/attention.h"
 
 namespace rlxc::kernel {
@@ -18,13 +20,20 @@ class AttentionOperands {
   enum class Part : uint8_t { Q, K, V };
   Expr stored(Part, Expr exists, Expr position, Expr d, int lanes) const;
   int together(Part, int most) const;
-  void store_y(Expr query, Expr d, Expr value) const;
+  void store_y(Expr query, Expr d, Expr value) const;  // lanes along the head
+  // The mask of a query and `lanes` keys from `key` on, as stored.
+  Expr mask(Expr query, Expr key, int lanes) const;
+  DType mask_type() const { return spec.mask->dtype; }
   // Returns the scores of a query and `dot.lanes()` keys from `key` on: scaled, capped and masked.
   Expr score(Expr dot, Expr query, Expr key) const;
+  // The same for a key and queries from `query` on, given their scaled dot products and mask.
+  Expr score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const;
   bool score_vectors() const;  // whether score() accepts vectors of keys
-  // Whether a mask hides keys, whose blocks may then be skipped. shown(): the mask of `lanes` keys, as bool.
+  bool same_mask_for_queries() const { return spec.mask && is_constant(spec.mask->strides[2], 0); }
+  // Whether a mask hides keys, whose blocks may then be skipped. some_visible(): whether one of `count` keys from `key` on is
+  // visible to any of `rows` rows; `query` selects the head of a row and returns its query.
   bool hides_keys() const { return spec.mask && !spec.mask_is_bias && !spec.finite; }
-  Expr shown(Expr query, Expr key, int lanes) const;
+  Expr some_visible(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const;
   // The keys visible to queries first .. first + count: the number of the first block of `block` keys, and the end.
   Expr first_block(Expr first, int64_t block) const;
   Expr end(Expr first, int64_t count) const;
@@ -45,7 +54,8 @@ class AttentionOperands {
   };
   Source source(Part) const;
   Expr at(const Operand&, Expr head, Expr position, Expr element) const;
-  Expr load_mask(Expr query, Expr key, int lanes) const;
+  Expr shown(Expr mask) const;  // as bool
+  Expr masked(Expr score, std::optional<Expr> mask, Expr ahead, bool along_queries) const;
 
   Buf q_, k_, v_, mask_, y_;
   Expr batch_, first_head_, head_, kv_head_;
@@ -53,6 +63,7 @@ class AttentionOperands {
 
 // Each emits the kernel body.
 void attention_on_tiles(AttentionOperands&, const Mapping&);  // on CPU threads
+bool attention_on_rows(AttentionOperands&, const Mapping&);   // for few queries; false, nothing emitted: too many
 bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, nothing emitted: too few lanes or too little shared memory
 
 }  // namespace rlxc::kernel

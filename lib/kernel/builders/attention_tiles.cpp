@@ -1,265 +1,265 @@
-// Attention on CPU threads. A task is a block of queries of one head. For each block of keys, transposed once, the scores and
-// then their contribution to the result are register tiles of matmuls, as in gemm_tiles.cpp, with an online softmax between them.
-// Few queries do not pay for a transposition: their scores are dot products along the head. Then a task has the queries of all
-// heads that share keys and values, which are read once.
+// Attention on CPU threads. A task is a block of queries of one head, whose vectors have a query per lane: the queries are
+// transposed once, keys and values are read as they are stored. For each block of keys, register tiles of keys by queries give
+// the scores; their softmax, online, needs no sum or maximum across lanes; and register tiles of queries by the head's elements
+// add the values.
 #include <algorithm>
 
 #include "kernel/builders/attention_operands.h"
 #include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/tile_sums.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kQueries = 96;       // most queries per task
-constexpr int64_t kResults = 1 << 15;  // elements of its results on the stack
-constexpr int64_t kFew = 8;            // most queries whose scores are dot products
-constexpr int kHeadVectors = 4;        // most vectors of a head per step of a dot product
-constexpr int kFewestLanes = 4;
+constexpr int64_t kQueries = 256;      // most queries per task
+constexpr int64_t kBlockKeys = 64;     // keys per block, rounded up to tiles
+constexpr int64_t kResults = 1 << 15;  // elements of the task's results on the stack
 
 class AttentionTiles {
  public:
   AttentionTiles(AttentionOperands& o, const Mapping& m)
-      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), keys_(t_.panel()) {
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), sums_(t_.rows * t_.vectors) {
+    const int64_t widest = std::max(o.spec.width, o.spec.value_width);
+    const int64_t most = std::clamp<int64_t>(kResults / widest, t_.lanes, std::max<int64_t>(kQueries, t_.lanes)) / t_.lanes;
+    vectors_ = most;
     int64_t queries = 0, keys = 0;
-    fills_block_ = !constant(o.keys, &keys) || keys >= keys_;
-    const bool known = constant(o.queries, &queries);
-    if (known && queries <= kFew && is_constant(o.spec.k.strides[3], 1)) {
-      dot_lanes_ = t_.lanes;
-      while (o.spec.width % dot_lanes_ != 0) dot_lanes_ /= 2;
-      if (dot_lanes_ < std::min(kFewestLanes, t_.lanes)) dot_lanes_ = 0;
+    if (constant(o.queries, &queries)) {
+      const int64_t needed = std::max<int64_t>(ceil_div(queries, int64_t{t_.lanes}), 1);
+      known_ = true;
+      vectors_ = ceil_div(needed, ceil_div(needed, most));
     }
-    if (dot_lanes_ > 0 && queries * o.spec.group <= kFew) members_ = o.spec.group;
-    queries *= members_;
-    rows_ = known ? static_cast<int>(std::clamp<int64_t>(queries, 1, t_.rows)) : t_.rows;
-    const int64_t most = std::clamp<int64_t>(kResults / o.spec.value_width, rows_, kQueries);
-    const int64_t blocks = known ? (std::max<int64_t>(queries, 1) + most - 1) / most : 1;
-    const int64_t even = known ? (queries + blocks - 1) / blocks : most;
-    block_ = std::max<int64_t>((even + rows_ - 1) / rows_, 1) * rows_;
+    wide_ = static_cast<int>(std::min<int64_t>(vectors_, t_.vectors));
+    columns_ = vectors_ * t_.lanes;
+    keys_ = kBlockKeys;
+    if (constant(o.keys, &keys)) keys_ = std::min(keys_, std::max<int64_t>(keys, 1));
+    keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
+    one_block_ = constant(o.keys, &keys) && keys <= keys_ && !o.hides_keys();
+    copies_keys_ = o.spec.k.dtype != o.type;
   }
 
   void run() {
-    limit_ = o_.queries * members_;
-    const Expr heads = o_.spec.heads.in(b_.kernel()) / members_, blocks = ceil_div(limit_, block_);
-    for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, block_ << 14, [&](Expr work) {
-      first_ = b_.let("query0", work % blocks * block_);
-      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads * members_));
-      count_ = b_.let("queries", min(limit_ - first_, block_));
-      tiles_ = b_.let("tiles", ceil_div(count_, int64_t{rows_}));
-      block();
+    const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, columns_);
+    for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, columns_ << 14, [&](Expr work) {
+      first_ = b_.let("query0", work % blocks * columns_);
+      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
+      count_ = b_.let("queries", min(o_.queries - first_, columns_));
+      queries_of_task();
     });
   }
 
  private:
-  void block() {
+  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  static Expr ceil_div(Expr a, int64_t b) { return kernel::ceil_div(a, b); }
+  // Keys of a tile of `vectors` vectors of queries.
+  int rows_of(int vectors) const { return sums_ / vectors; }
+
+  void queries_of_task() {
     const AttentionSpec& s = o_.spec;
-    q_ = b_.registers("q_block", o_.type, block_ * s.width);
-    if (dot_lanes_ == 0) k_ = b_.registers("k_panel", o_.type, s.width * keys_);
-    scores_ = b_.registers("scores", o_.type, block_ * keys_);
-    acc_ = b_.registers("acc", o_.type, block_ * s.value_width);
-    Buf tops = b_.registers("tops", o_.type, block_), sums = b_.registers("sums", o_.type, block_);
-    // The last tile repeats the last query.
-    b_.loop("r", tiles_ * rows_, [&](Expr r) {
-      const Expr query = at_row(r);
-      b_.loop("d", s.width, [&](Expr d) { q_.store(r * s.width + d, o_.load_q(query, d)); });
-      b_.loop("d", s.value_width, [&](Expr d) { acc_.store(r * s.value_width + d, o_.zero()); });
-      tops.store(r, o_.low());
-      sums.store(r, o_.zero());
+    const int64_t scores_rows = keys_ + sums_;
+    q_ = b_.registers("q_pieces", o_.type, ceil_div(vectors_, wide_) * wide_ * t_.lanes * s.width);
+    scores_ = b_.registers("scores", o_.type, scores_rows * t_.lanes * wide_);
+    if (copies_keys_) k_ = b_.registers("k_block", o_.type, keys_ * s.width);
+    if (copies_mask()) masks_ = b_.registers("masks", o_.mask_type(), scores_rows * t_.lanes * wide_);
+    if (!one_block_) acc_ = b_.registers("acc", o_.type, columns_ * s.value_width);
+    tops_ = b_.registers("tops", o_.type, columns_);
+    totals_ = b_.registers("sums", o_.type, columns_);
+    factors_ = b_.registers("factors", o_.type, t_.lanes * wide_);
+    // Columns after the last query repeat it. Each piece has its elements along the head in turn.
+    const int64_t piece = wide_ * t_.lanes;
+    used_ = known_ ? b_.i64(vectors_) : b_.let("vectors", ceil_div(count_, t_.lanes));
+    b_.loop("v", used_, [&](Expr v) {
+      const Expr column = v * t_.lanes, at = b_.let("at", column / piece * (piece * s.width) + column % piece);
+      turn(
+          s.width, is_constant(s.q.strides[3], 1),
+          [&](Expr lane, Expr d, int lanes) { return o_.load_q(min(first_ + column + lane, o_.queries - 1), d, lanes); },
+          [&](Expr lane, Expr d, Expr q) { q_.store(at + d * piece + lane, q * s.scale); });
+      tops_.store(column, broadcast(o_.low(), t_.lanes));
+      totals_.store(column, o_.zero(t_.lanes));
     });
-    const Expr end = o_.end(first_, block_), begin = o_.first_block(first_, keys_);
+    if (one_block_) {
+      key0_ = b_.i64(0);
+      some_ = o_.keys;
+      return add_keys();
+    }
+    b_.loop("i", count_ * s.value_width, [&](Expr i) { acc_.store(i, o_.zero()); });
+    const Expr end = o_.end(first_, columns_), begin = o_.first_block(first_, keys_);
     b_.loop("block", ceil_div(end, keys_) - begin, [&](Expr block) {
       key0_ = b_.let("key0", (begin + block) * keys_);
       some_ = b_.let("count", min(end - key0_, keys_));
-      auto keys = [&] {
-        if (dot_lanes_ == 0) pack_keys();
-        b_.loop("tile", tiles_, [&](Expr i) { dot_lanes_ > 0 ? dots_along_head(i * rows_) : dots(i * rows_); });
-        b_.loop("r", tiles_ * rows_, [&](Expr r) { exponentials(r, tops, sums); });
-        b_.loop("tile", tiles_, [&](Expr i) { add_values(i * rows_); });
-      };
-      if (!o_.hides_keys()) return keys();
-      b_.when(some_visible(), keys);
+      if (!o_.hides_keys()) return add_keys();
+      b_.when(o_.some_visible(
+                  count_, [&](Expr r) { return first_ + r; }, key0_, some_, t_.lanes),
+              [&] { add_keys(); });
     });
     b_.loop("r", count_, [&](Expr r) {
-      const Expr query = at_row(r);
-      const Expr sum = sums.load(r), scale = b_.let("scale", select(sum == 0.0, o_.zero(), 1.0 / sum));
-      b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(query, d, acc_.load(r * s.value_width + d) * scale); });
+      const Expr scale = scale_of(r);
+      b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(first_ + r, d, acc_.load(r * s.value_width + d) * scale); });
     });
   }
 
-  // Selects the head of row `r` of the task and returns its query. Rows after the last repeat it.
-  Expr at_row(Expr r) {
-    const Expr row = b_.let("query", min(first_ + r, limit_ - 1));
-    if (members_ == 1) return row;
-    o_.at_member(b_.let("member", row / o_.queries));
-    return b_.let("position", row % o_.queries);
+  Expr scale_of(Expr r) { return b_.let("scale", select(totals_.load(r) == 0.0, o_.zero(), 1.0 / totals_.load(r))); }
+
+  // The keys of a block, for pieces of the queries.
+  void add_keys() {
+    if (copies_keys_) copy_keys();
+    const int64_t piece = wide_ * t_.lanes, width = o_.spec.width;
+    b_.loop("piece", used_ / wide_, [&](Expr i) { add_keys_to(i * piece, i * (piece * width), wide_); });
+    if (const int64_t rest = vectors_ % wide_; known_ && rest > 0) {
+      const int64_t column = (vectors_ - rest) * t_.lanes;
+      add_keys_to(b_.i64(column), b_.i64(column * width), static_cast<int>(rest));
+    }
+    if (known_ || wide_ == 1) return;
+    b_.loop("single", used_ % wide_, [&](Expr i) {
+      const Expr last = used_ / wide_ * piece;
+      add_keys_to(last + i * t_.lanes, last * width + i * t_.lanes, 1);
+    });
   }
 
-  // Returns whether the mask shows some query of the task a key of the block.
-  Expr some_visible() {
-    Buf seen = b_.variable("seen", constant_int(b_.kernel(), DType::I32, 0));
-    auto vectors = [&] {
-      Buf wide = b_.variable("wide", broadcast(constant_int(b_.kernel(), DType::I32, 0), t_.lanes));
-      b_.loop("r", count_, [&](Expr r) {
-        const Expr query = at_row(r);
-        for (int v = 0; v < t_.vectors; ++v)
-          wide.set(wide.get() | cast_to(o_.shown(query, key0_ + v * t_.lanes, t_.lanes), DType::I32));
-      });
-      seen.set(t_.lanes > 1 ? reduce_max(wide.get()) : wide.get());
-    };
-    auto singly = [&] {
-      b_.loop("r", count_, [&](Expr r) {
-        const Expr query = at_row(r);
-        b_.loop("j", some_, [&](Expr j) { seen.set(seen.get() | cast_to(o_.shown(query, key0_ + j, 1), DType::I32)); });
-      });
-    };
-    o_.score_vectors() && fills_block_ ? b_.when(some_ == keys_, vectors, singly) : singly();
-    return seen.get() != 0;
-  }
-
-  // Packs keys: element d of key j at d * keys + j.
-  void pack_keys() {
+  // Rows of keys in the compute type.
+  void copy_keys() {
     const int64_t width = o_.spec.width;
-    b_.when(some_ < keys_, [&] { b_.loop("i", width * t_.vectors, [&](Expr i) { k_.store(i * t_.lanes, o_.zero(t_.lanes)); }); });
-    if (is_constant(o_.spec.k.strides[2], 1) && fills_block_) {
-      auto whole = [&] {
-        b_.loop("d", width, [&](Expr d) {
-          for (int v = 0; v < t_.vectors; ++v) k_.store(d * keys_ + v * t_.lanes, o_.load_k(key0_ + v * t_.lanes, d, t_.lanes));
+    in_pieces(b_, width, 1, is_constant(o_.spec.k.strides[3], 1) ? t_.lanes : 1, [&](Expr d, int, int lanes) {
+      b_.loop("j", some_, [&](Expr j) { k_.store(j * width + d, o_.load_k(key0_ + j, d, lanes)); });
+    });
+  }
+
+  // `vectors` vectors of queries from `column` on, whose elements begin at `q_at`.
+  void add_keys_to(Expr column, Expr q_at, int vectors) {
+    const Expr here = b_.let("here", min(count_ - column, vectors * t_.lanes));
+    Expr seen = some_;
+    if (o_.spec.causal && !o_.spec.finite)
+      seen = b_.let("seen", max(min(some_, o_.end(first_ + column, vectors * t_.lanes) - key0_), 0));
+    std::vector<Buf> tops;
+    for (int v = 0; v < vectors; ++v) tops.push_back(b_.variable("top", tops_.load(column + v * t_.lanes, t_.lanes)));
+    if (copies_mask()) copy_mask(column, vectors, here, seen);
+    const int rows = rows_of(vectors);
+    b_.loop("tile", ceil_div(seen, rows), [&](Expr i) { scores(column, q_at, vectors, i * rows, seen, tops); });
+    exponentials(column, vectors, seen, tops);
+    b_.loop("rows", ceil_div(here, t_.rows), [&](Expr i) { add_values(column, vectors, i * t_.rows, here, seen); });
+  }
+
+  // Whether the mask must be transposed, which a mask that is the same for all queries need not.
+  bool copies_mask() const { return o_.spec.mask && !o_.same_mask_for_queries(); }
+  void copy_mask(Expr column, int vectors, Expr here, Expr seen) {
+    const int64_t row = vectors * t_.lanes;
+    b_.loop("v", int64_t{vectors}, [&](Expr v) {
+      const Expr at = v * t_.lanes;
+      turn(
+          seen, is_constant(o_.spec.mask->strides[3], 1),
+          [&](Expr lane, Expr j, int lanes) { return o_.mask(first_ + column + min(at + lane, here - 1), key0_ + j, lanes); },
+          [&](Expr lane, Expr j, Expr mask) { masks_.store(j * row + at + lane, mask); });
+    });
+  }
+
+  // Copies `count` elements of each of a vector's rows: load(row, element, lanes) along a row, store(row, element, value) along
+  // the rows from `row` on.
+  template <class Load, class Store>
+  void turn(const Index& count, bool contiguous, const Load& load, const Store& store) {
+    const Expr all = count.in(b_.kernel());
+    const bool squares = contiguous && t_.lanes > 1;
+    if (squares)
+      b_.loop("square", all / t_.lanes, [&](Expr i) {
+        const Expr first = b_.let("first", i * t_.lanes);
+        std::vector<Expr> rows;
+        for (int l = 0; l < t_.lanes; ++l) rows.push_back(b_.let("row", load(b_.i64(l), first, t_.lanes)));
+        rows = turned(b_, rows);
+        for (int e = 0; e < t_.lanes; ++e) store(b_.i64(0), first + e, rows[static_cast<size_t>(e)]);
+      });
+    const Expr done = squares ? all / t_.lanes * t_.lanes : b_.i64(0);
+    b_.loop("e", all - done, [&](Expr e) {
+      b_.loop("lane", int64_t{t_.lanes}, [&](Expr lane) { store(lane, done + e, load(lane, done + e, 1)); });
+    });
+  }
+
+  // Scores of a tile of keys from row j on. Rows after the last key repeat it, so the maxima hold for all.
+  void scores(Expr column, Expr q_at, int vectors, Expr j, Expr seen, std::vector<Buf>& tops) {
+    const int64_t width = o_.spec.width, row = vectors * t_.lanes;
+    const auto at_row = [&](int i) { return min(j + i, seen - 1); };
+    std::vector<Expr> keys;
+    for (int i = 0; i < rows_of(vectors); ++i) keys.push_back(b_.let("key", at_row(i)));
+    tile_sums(
+        b_, {rows_of(vectors), vectors, t_.lanes}, width, [&](int, int) { return o_.zero(t_.lanes); },
+        [&](int i, Expr d) {
+          const Expr key = keys[static_cast<size_t>(i)];
+          return copies_keys_ ? k_.load(key * width + d) : o_.load_k(key0_ + key, d);
+        },
+        [&](Expr d, int v) { return q_.load(q_at + d * (wide_ * t_.lanes) + v * t_.lanes, t_.lanes); },
+        [&](int i, int v, Expr sum) {
+          const Expr key = keys[static_cast<size_t>(i)], query = first_ + column + v * t_.lanes;
+          std::optional<Expr> mask;
+          if (copies_mask()) mask = masks_.load(key * row + v * t_.lanes, t_.lanes);
+          else if (o_.spec.mask) mask = broadcast(o_.mask(first_, key0_ + key, 1), t_.lanes);
+          const Expr score = b_.let("score", o_.score_of_queries(sum, query, key0_ + key, mask));
+          scores_.store((j + i) * row + v * t_.lanes, score);
+          Buf& top = tops[static_cast<size_t>(v)];
+          top.set(select(score > top.get(), score, top.get()));  // a NaN reaches the sum by its exponential
         });
-      };
-      return b_.when(some_ == keys_, whole, [&] { pack_singly(); });
+  }
+
+  // Scores become exponentials; factors_ rescale what was summed for the maxima before.
+  void exponentials(Expr column, int vectors, Expr seen, const std::vector<Buf>& tops) {
+    const int64_t row = vectors * t_.lanes;
+    std::vector<Expr> bases;
+    std::vector<Buf> totals;
+    for (int v = 0; v < vectors; ++v) {
+      const Expr at = column + v * t_.lanes, top = tops[static_cast<size_t>(v)].get();
+      const Expr low = broadcast(o_.low(), t_.lanes);
+      bases.push_back(b_.let("base", select(top == low, o_.zero(t_.lanes), top)));
+      const Expr factor = b_.let("factor", exp(tops_.load(at, t_.lanes) - bases.back()));
+      if (!one_block_) factors_.store(v * t_.lanes, factor);
+      tops_.store(at, top);
+      totals.push_back(b_.variable("total", totals_.load(at, t_.lanes) * factor));
     }
-    pack_singly();
-  }
-  void pack_singly() {
-    b_.loop("j", some_,
-            [&](Expr j) { b_.loop("d", o_.spec.width, [&](Expr d) { k_.store(d * keys_ + j, o_.load_k(key0_ + j, d)); }); });
-  }
-
-  // A register tile of sums: starts from `start`, accumulates `depth` steps, calls `store`.
-  template <class Start, class Left, class Right, class Store>
-  void tile(int vectors, int lanes, const Index& depth, const Start& start, const Left& left, const Right& right,
-            const Store& store) {
-    std::vector<Buf> sums;
-    for (int i = 0; i < rows_; ++i)
-      for (int v = 0; v < vectors; ++v) sums.push_back(b_.variable("part", start(i, v)));
-    b_.loop("p", depth, [&](Expr p) {
-      std::vector<Expr> values;
-      for (int v = 0; v < vectors; ++v) values.push_back(b_.let("value", right(p, v)));
-      for (int i = 0; i < rows_; ++i) {
-        const Expr x = broadcast(b_.let("x", left(i, p)), lanes);
-        for (int v = 0; v < vectors; ++v) {
-          Buf& sum = sums[static_cast<size_t>(i * vectors + v)];
-          sum.set(fma(x, values[static_cast<size_t>(v)], sum.get()));
-        }
+    b_.loop("j", seen, [&](Expr j) {
+      for (int v = 0; v < vectors; ++v) {
+        const Expr at = j * row + v * t_.lanes, e = b_.let("e", exp(scores_.load(at, t_.lanes) - bases[static_cast<size_t>(v)]));
+        scores_.store(at, e);
+        totals[static_cast<size_t>(v)].set(totals[static_cast<size_t>(v)].get() + e);
       }
     });
-    for (int i = 0; i < rows_; ++i)
-      for (int v = 0; v < vectors; ++v) store(i, v, sums[static_cast<size_t>(i * vectors + v)].get());
+    for (int v = 0; v < vectors; ++v) totals_.store(column + v * t_.lanes, totals[static_cast<size_t>(v)].get());
   }
 
-  void dots(Expr r) {
-    const int64_t width = o_.spec.width;
-    tile(
-        t_.vectors, t_.lanes, width, [&](int, int) { return o_.zero(t_.lanes); },
-        [&](int i, Expr d) { return q_.load((r + i) * width + d); },
-        [&](Expr d, int v) { return k_.load(d * keys_ + v * t_.lanes, t_.lanes); },
-        [&](int i, int v, Expr sum) { scores_.store((r + i) * keys_ + v * t_.lanes, sum); });
-  }
-
-  // The same for few queries: sums along the head of each key.
-  void dots_along_head(Expr r) {
-    const int64_t vectors = o_.spec.width / dot_lanes_;
-    int64_t step = std::min<int64_t>(kHeadVectors, vectors);
-    while (vectors % step != 0) --step;
-    b_.loop("j", some_, [&](Expr j) {
-      std::vector<Buf> sums;
-      for (int i = 0; i < rows_; ++i) sums.push_back(b_.variable("part", o_.zero(dot_lanes_)));
-      b_.loop("c", vectors / step, [&](Expr c) {
-        for (int64_t v = 0; v < step; ++v) {
-          const Expr d = (c * step + v) * dot_lanes_, key = b_.let("key", o_.load_k(key0_ + j, d, dot_lanes_));
-          for (int i = 0; i < rows_; ++i) {
-            Buf& sum = sums[static_cast<size_t>(i)];
-            sum.set(fma(q_.load((r + i) * o_.spec.width + d, dot_lanes_), key, sum.get()));
-          }
-        }
-      });
-      for (int i = 0; i < rows_; ++i) {
-        const Expr sum = sums[static_cast<size_t>(i)].get();
-        scores_.store((r + i) * keys_ + j, dot_lanes_ > 1 ? reduce_add(sum) : sum);
-      }
-    });
-  }
-
-  // Turns a row's dot products into scores, then exponentials, and rescales the accumulated sums to the new maximum.
-  void exponentials(Expr r, const Buf& tops, const Buf& sums) {
-    const int64_t n = o_.spec.value_width;
-    const Expr query = at_row(r), row = b_.let("row", r * keys_);
-    Buf top = b_.variable("top", tops.load(r));
-    auto singly = [&] {
-      b_.loop("j", some_, [&](Expr j) {
-        const Expr score = b_.let("score", o_.score(scores_.load(row + j), query, key0_ + j));
-        scores_.store(row + j, score);
-        top.set(max(top.get(), score));
-      });
-      b_.loop("j", keys_ - some_, [&](Expr j) { scores_.store(row + some_ + j, o_.low()); });
-    };
-    auto whole = [&] {
-      Buf wide = b_.variable("wide", broadcast(o_.low(), t_.lanes));
-      for (int v = 0; v < t_.vectors; ++v) {
-        const Expr at = row + v * t_.lanes;
-        const Expr score = b_.let("score", o_.score(scores_.load(at, t_.lanes), query, key0_ + v * t_.lanes));
-        scores_.store(at, score);
-        wide.set(max(wide.get(), score));
-      }
-      top.set(max(top.get(), t_.lanes > 1 ? reduce_max(wide.get()) : wide.get()));
-    };
-    o_.score_vectors() && fills_block_ ? b_.when(some_ == keys_, whole, singly) : singly();
-    const Expr largest = b_.let("largest", top.get()), base = b_.let("base", select(largest == o_.low(), o_.zero(), largest));
-    Buf sum = b_.variable("sum", sums.load(r)), wide = b_.variable("exponentials", o_.zero(t_.lanes));
-    b_.when(largest != tops.load(r), [&] {
-      const Expr factor = b_.let("factor", exp(tops.load(r) - base));
-      sum.set(sum.get() * factor);
-      b_.loop("d", n, [&](Expr d) { acc_.store(r * n + d, acc_.load(r * n + d) * factor); });
-    });
-    tops.store(r, largest);
-    for (int v = 0; v < t_.vectors; ++v) {
-      const Expr at = row + v * t_.lanes, e = b_.let("e", exp(scores_.load(at, t_.lanes) - broadcast(base, t_.lanes)));
-      scores_.store(at, e);
-      wide.set(wide.get() + e);
+  // Adds the values for a tile of queries from row r of the piece on. Rows after the last query repeat it.
+  void add_values(Expr column, int vectors, Expr r, Expr here, Expr seen) {
+    const int64_t n = o_.spec.value_width, row = vectors * t_.lanes;
+    std::vector<Expr> rows, scales;
+    for (int i = 0; i < t_.rows; ++i) {
+      rows.push_back(b_.let("row", min(r + i, here - 1)));
+      if (one_block_) scales.push_back(scale_of(column + rows.back()));
     }
-    sums.store(r, sum.get() + (t_.lanes > 1 ? reduce_add(wide.get()) : wide.get()));
-  }
-
-  // acc[r ..] += scores * v, for a few vectors of v's columns at a time.
-  void add_values(Expr r) {
-    const int64_t n = o_.spec.value_width;
-    int lanes = is_constant(o_.spec.v.strides[3], 1) ? t_.lanes : 1;
-    while (lanes > n) lanes /= 2;
-    auto piece = [&](Expr d, int vectors, int w) {
-      auto place = [&](int i, int v) { return (r + i) * n + d + v * w; };
-      tile(
-          vectors, w, some_, [&](int i, int v) { return acc_.load(place(i, v), w); },
-          [&](int i, Expr j) { return scores_.load((r + i) * keys_ + j); },
-          [&](Expr j, int v) { return o_.load_v(key0_ + j, d + v * w, w); },
-          [&](int i, int v, Expr sum) { acc_.store(place(i, v), sum); });
-    };
-    const int64_t vectors = n / lanes, wide = std::min<int64_t>(t_.vectors, vectors), pieces = vectors / wide;
-    b_.loop("c", pieces, [&](Expr c) { piece(c * (wide * lanes), static_cast<int>(wide), lanes); });
-    if (const int64_t rest = vectors - pieces * wide) piece(b_.i64(pieces * wide * lanes), static_cast<int>(rest), lanes);
-    if (vectors * lanes < n) b_.loop("d", n - vectors * lanes, [&](Expr d) { piece(d + vectors * lanes, 1, 1); });
+    const bool contiguous = is_constant(o_.spec.v.strides[3], 1) && (!one_block_ || is_constant(o_.spec.y.strides[3], 1));
+    in_pieces(b_, n, t_.vectors, contiguous ? t_.lanes : 1, [&](Expr d, int wide, int lanes) {
+      const auto row_of = [&](int i) { return rows[static_cast<size_t>(i)]; };
+      const auto place = [&](int i, int v) { return (column + row_of(i)) * n + d + v * lanes; };
+      tile_sums(
+          b_, {t_.rows, wide, lanes}, seen,
+          [&](int i, int v) {
+            return one_block_ ? o_.zero(lanes) : acc_.load(place(i, v), lanes) * broadcast(factors_.load(row_of(i)), lanes);
+          },
+          [&](int i, Expr j) { return scores_.load(j * row + row_of(i)); },
+          [&](Expr j, int v) { return o_.load_v(key0_ + j, d + v * lanes, lanes); },
+          [&](int i, int v, Expr sum) {
+            if (!one_block_) return acc_.store(place(i, v), sum);
+            o_.store_y(first_ + column + row_of(i), d + v * lanes, sum * broadcast(scales[static_cast<size_t>(i)], lanes));
+          });
+    });
   }
 
   AttentionOperands& o_;
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t keys_;       // keys per block
-  bool fills_block_ = true;  // whether there may be keys for a block
-  int rows_ = 1;             // queries per tile
-  int64_t block_ = 1;        // queries per task
-  int64_t members_ = 1;      // heads per task
-  int dot_lanes_ = 0;        // of sums along the head; 0: keys are packed
-  Buf q_, k_, scores_, acc_;
-  Expr limit_, first_, count_, tiles_, key0_, some_;
+  const int sums_;                  // vectors of sums of a tile
+  bool known_ = false;              // the number of queries
+  int64_t vectors_ = 1;             // of queries of a task
+  int wide_ = 1;                    // vectors of a piece of them
+  int64_t columns_ = 1, keys_ = 1;  // queries of a task, keys of a block
+  bool one_block_ = false;          // of all keys: results are stored without an accumulator
+  bool copies_keys_ = false;
+  Buf q_, k_, masks_, scores_, acc_, tops_, totals_, factors_;
+  Expr first_, count_, used_, key0_, some_;
 };
 
 }  // namespace

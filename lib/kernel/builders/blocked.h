@@ -19,6 +19,8 @@ struct BlockedWindows {
   int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
   std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{};  // pad: before the image
+  // An image and a result of depthwise windows whose channels are the innermost axis: strides [N, C, H, W], of C 1.
+  std::optional<Operand> image, result;
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
   // Elements along an axis from the first of the first window to the last of the last one.

@@ -21,20 +21,27 @@ class BlockedRows {
         wide_(wide),
         blocks_(blocks.in(b.kernel())),
         lanes_(static_cast<int>(w.block)),
-        padded_(w.padded() || (is_integer(w.dtype) && is_float(wide))) {
+        padded_(w.padded() || (is_integer(w.dtype) && is_float(wide))),
+        from_steps_(steps(w.image, w.in)),
+        to_steps_(steps(w.result, w.out)) {
     const int64_t pieces = (w.out[1] + kMostPixels - 1) / kMostPixels;
     columns_ = (w.out[1] + pieces - 1) / pieces;
-    pitch_ = (padded_ ? w.span(1) : w.in[1]) * w.block;
-    const int64_t room = kBandElements / pitch_ - (w.kernel[0] - 1) * w.dilation[0] - 1;
+    pitch_ = padded_ ? w.span(1) * w.block : from_steps_.row;
+    pixel_ = padded_ ? w.block : from_steps_.pixel;
+    const int64_t room = kBandElements / (w.span(1) * w.block) - (w.kernel[0] - 1) * w.dilation[0] - 1;
     const int64_t bands = padded_ ? (w.out[0] - 1) / (std::max<int64_t>(room, 0) / w.stride[0] + 1) + 1 : 1;
     band_ = (w.out[0] + bands - 1) / bands;
   }
 
   void add_image() {
-    x_ = b_.input("x", w_.dtype, blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1]));
+    const Index extent = w_.image ? w_.image->extent : Index(blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1]));
+    x_ = b_.input("x", w_.dtype, extent);
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
   }
-  Buf add_result(DType t) { return b_.output("y", t, blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1])); }
+  Buf add_result(DType t) {
+    const Index extent = w_.result ? w_.result->extent : Index(blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1]));
+    return b_.output("y", t, extent);
+  }
 
   // Calls begin(block of channels), then tile(row, column, count, window of the first pixel) for neighbouring pixels of a row.
   void each(const std::function<Expr(Kernel*)>& padding, const std::function<void(Expr)>& begin,
@@ -45,16 +52,16 @@ class BlockedRows {
       const Expr plane = b_.let("plane", work / bands), row0 = b_.let("row0", work % bands * band_);
       const Expr rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(w_.out[0] - row0, band_));
       from_ = x_;
-      Expr base = b_.let("base", (plane * w_.in[0] + row0 * w_.stride[0]) * (w_.in[1] * w_.block));
+      Expr base = b_.let("base", start(w_.image, from_steps_, w_.in, plane) + row0 * (w_.stride[0] * from_steps_.row));
       if (padded_) {
         copy_rows(plane, row0 * w_.stride[0] - w_.pad[0], rows, padding);
         base = b_.i64(0);
       }
       begin(b_.let("block", w_.batch == 1 ? plane : plane % blocks_));
-      to_ = b_.let("result", plane * (w_.out[0] * w_.out[1] * w_.block));
+      to_ = b_.let("result", start(w_.result, to_steps_, w_.out, plane));
       b_.loop("row", rows, [&](Expr row) {
         const auto pixels = [&](Expr column, int64_t count) {
-          const Expr window = b_.let("window", base + row * (w_.stride[0] * pitch_) + column * (w_.stride[1] * w_.block));
+          const Expr window = b_.let("window", base + row * (w_.stride[0] * pitch_) + column * (w_.stride[1] * pixel_));
           tile(row0 + row, column, count, window);
         };
         b_.loop("tile", w_.out[1] / columns_, [&](Expr t) { pixels(b_.let("column", t * columns_), columns_); });
@@ -68,8 +75,8 @@ class BlockedRows {
             const std::function<void(int64_t pixel, Expr value)>& body) {
     const auto one = [&](Expr ky, Expr kx) {
       begin(ky * w_.kernel[1] + kx);
-      const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * w_.block);
-      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * w_.block, lanes_), wide_));
+      const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * pixel_);
+      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * pixel_, lanes_), wide_));
     };
     if (w_.taps() > kMostTaps)
       return b_.loop("ky", w_.kernel[0], [&](Expr ky) { b_.loop("kx", w_.kernel[1], [&](Expr kx) { one(ky, kx); }); });
@@ -78,10 +85,31 @@ class BlockedRows {
   }
 
   // Element of the result at which the vector of a pixel begins.
-  Expr place(Expr row, Expr column) const { return to_ + (row * w_.out[1] + column) * w_.block; }
+  Expr place(Expr row, Expr column) const { return to_ + row * to_steps_.row + column * to_steps_.pixel; }
+  int64_t pixel() const { return to_steps_.pixel; }  // distance of neighbouring pixels of the result
   int lanes() const { return lanes_; }
 
  private:
+  // Distances in elements.
+  struct Steps {
+    int64_t row, pixel;
+  };
+  Steps steps(const std::optional<Operand>& o, const std::array<int64_t, 2>& size) const {
+    return o ? Steps{fixed(o->strides[2]), fixed(o->strides[3])} : Steps{size[1] * w_.block, w_.block};
+  }
+  static int64_t fixed(const Index& i) {  // sizes of such images are constants
+    int64_t n = 0;
+    constant(i, &n);
+    return n;
+  }
+  // The first element of a plane: a block of channels of an image.
+  Expr start(const std::optional<Operand>& o, const Steps& s, const std::array<int64_t, 2>& size, Expr plane) const {
+    if (!o) return plane * (size[0] * s.row);
+    const Expr first = o->offset.in(b_.kernel());
+    if (w_.batch == 1) return first + plane * w_.block;
+    return first + plane / blocks_ * fixed(o->strides[0]) + plane % blocks_ * w_.block;
+  }
+
   void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {
     const int64_t reach = (w_.kernel[0] - 1) * w_.dilation[0] + 1;
     from_ = b_.registers("band", wide_, ((band_ - 1) * w_.stride[0] + reach) * pitch_);
@@ -96,10 +124,10 @@ class BlockedRows {
       b_.when(
           line >= 0 && line < w_.in[0],
           [&] {
-            const Expr source = b_.let("source", (plane * w_.in[0] + line) * (w_.in[1] * w_.block));
+            const Expr source = b_.let("source", start(w_.image, from_steps_, w_.in, plane) + line * from_steps_.row);
             fill(0, left);
             b_.loop("p", copied, [&](Expr p) {
-              const Expr v = cast_to(x_.load(source + p * w_.block, lanes_), wide_);
+              const Expr v = cast_to(x_.load(source + p * from_steps_.pixel, lanes_), wide_);
               from_.store(to + (p + left) * w_.block, zero.kernel ? v - zero : v);
             });
             fill(left + copied, width - left - copied);
@@ -115,7 +143,9 @@ class BlockedRows {
   const Expr blocks_;
   const int lanes_;
   const bool padded_;
-  int64_t columns_ = 1, pitch_ = 1, band_ = 1;  // pixels per tile, elements per row, result rows per task
+  const Steps from_steps_, to_steps_;
+  int64_t columns_ = 1, band_ = 1;  // pixels per tile, result rows per task
+  int64_t pitch_ = 1, pixel_ = 1;   // distances of the rows and pixels that windows read
   Buf x_, zero_, from_;
   Expr to_;
 };
@@ -153,7 +183,7 @@ void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, con
     const Expr at = b.let("at", rows.place(row, column));
     for (int64_t i = 0; i < count; ++i) {
       const Expr sum = cast_to(sums[static_cast<size_t>(i)].get(), s.float_sums ? DType::F32 : s.accumulator());
-      y.store(at + i * w.block, cast_to(extras.apply(sum, at + i * w.block), s.result));
+      y.store(at + i * rows.pixel(), cast_to(extras.apply(sum, at + i * rows.pixel()), s.result));
     }
   };
   rows.each(
@@ -190,7 +220,7 @@ void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Ma
     const Expr down = p.counts ? b.let("down", counted(0, row)) : Expr();
     for (int64_t i = 0; i < count; ++i) {
       const Expr n = p.counts ? down * counted(1, column + i) : b.i64(0);
-      y.store(at + i * w.block, broadcast(cast_to(p.finish(best[static_cast<size_t>(i)].get(), n), w.dtype), rows.lanes()));
+      y.store(at + i * rows.pixel(), broadcast(cast_to(p.finish(best[static_cast<size_t>(i)].get(), n), w.dtype), rows.lanes()));
     }
   };
   rows.each(

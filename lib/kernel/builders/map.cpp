@@ -1,11 +1,15 @@
 #include "kernel/builders/map.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kTile = 16;  // elements per cache line
+constexpr int64_t kTile = 16;    // elements per cache line
+constexpr int kLeastSquare = 4;  // lanes of vectors whose squares are turned
 
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
@@ -74,19 +78,73 @@ class MapBuilder {
   // Tiles along this axis and the last one, which reads each cache line once.
   void by_tiles(size_t column, int64_t row_bytes) {
     Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
-    const Expr columns = outer[column].in(b_.kernel());
+    const Expr columns = outer[column].in(b_.kernel()), inner = spec_.shape.back().in(b_.kernel());
+    const int lanes = square_lanes(column);
     outer[column] = ceil_div(columns, kTile);
     for_each(b_, m_, "tile", product(b_.kernel(), outer), row_bytes * kTile, [&](Expr tile) {
       std::vector<Expr> index = split_index(tile, outer);
       for (Expr& e : index) e = b_.let("i", e);
       const Expr first = b_.let("first", index[column] * kTile), count = b_.let("count", min(columns - first, kTile));
-      b_.loop("j", spec_.shape.back(), [&](Expr j) {
-        b_.loop("t", count, [&](Expr t) {
-          index[column] = first + t;
-          point(with(index, j), 1);
+      const auto points = [&](Expr from) {
+        b_.loop("j", inner - from, [&](Expr j) {
+          b_.loop("t", count, [&](Expr t) {
+            index[column] = first + t;
+            point(with(index, from + j), 1);
+          });
         });
-      });
+      };
+      if (lanes == 1) return points(b_.i64(0));
+      const auto squares = [&] {
+        b_.loop("j", inner / lanes, [&](Expr j) {
+          b_.loop("t", kTile / lanes, [&](Expr t) {
+            index[column] = b_.let("column", first + t * lanes);
+            square(index, column, b_.let("row", j * lanes), lanes);
+          });
+        });
+        if (!is_multiple(spec_.shape.back(), lanes)) points(inner / lanes * lanes);
+      };
+      b_.when(count == kTile, squares, [&] { points(b_.i64(0)); });
     });
+  }
+
+  enum class Access : uint8_t { Turned, Row, Repeated };
+  std::optional<Access> access(const Operand& o, size_t column) const {
+    const size_t last = spec_.shape.size() - 1;
+    if (o.split(column) || o.split(last) || o.dtype == DType::Bool) return std::nullopt;
+    if (is_constant(o.strides[last], 1)) return Access::Row;
+    if (is_constant(o.strides[last], 0)) return Access::Repeated;
+    return is_constant(o.strides[column], 1) ? std::optional(Access::Turned) : std::nullopt;
+  }
+  // The side of squares that vectors along the axis and the last one can access; 1 if an operand has neither, or if
+  // there is no whole tile.
+  int square_lanes(size_t column) const {
+    int64_t columns = 0;
+    if (constant(spec_.shape[column], &columns) && columns < kTile) return 1;
+    for (const Operand& o : spec_.inputs)
+      if (!access(o, column)) return 1;
+    for (const Operand& o : spec_.outputs)
+      if (access(o, column) != Access::Row) return 1;
+    const int lanes = std::min<int>(m_.vector_lanes(widest_), kTile);
+    return lanes >= kLeastSquare ? lanes : 1;
+  }
+  // Points of `lanes` columns and rows from (index[column], row) on.
+  void square(std::vector<Expr> index, size_t column, Expr row, int lanes) {
+    const Expr first = index[column];
+    std::vector<std::vector<Expr>> turns(spec_.inputs.size());
+    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+      if (access(spec_.inputs[i], column) != Access::Turned) continue;
+      for (int l = 0; l < lanes; ++l) turns[i].push_back(load(i, with(index, row + l), lanes));
+      turns[i] = turned(b_, turns[i]);
+    }
+    for (int l = 0; l < lanes; ++l) {
+      index[column] = first + l;
+      std::vector<Expr> in;
+      for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+        if (!turns[i].empty()) in.push_back(turns[i][static_cast<size_t>(l)]);
+        else in.push_back(load(i, with(index, row), access(spec_.inputs[i], column) == Access::Row ? lanes : 1));
+      }
+      store(in, with(index, row), lanes);
+    }
   }
 
   static std::vector<Expr> with(std::vector<Expr> index, Expr last) {
@@ -141,18 +199,21 @@ class MapBuilder {
 
   void point(const std::vector<Expr>& index, int lanes) {
     std::vector<Expr> in;
-    size_t inputs = spec_.inputs.size();
-    for (size_t i = 0; i < inputs; ++i) {
-      const Operand& o = spec_.inputs[i];
-      int64_t stride = 0;
-      bool repeated = constant(last_stride(o), &stride) && stride == 0;
-      Expr v = bufs_[i].load(element_at(b_.kernel(), o, index), repeated ? 1 : lanes);
-      in.push_back(b_.let(o.name + "_v", cast_to(v, compute_dtype(o.dtype))));
-    }
-    std::vector<Expr> out = spec_.body(in);
+    for (size_t i = 0; i < spec_.inputs.size(); ++i)
+      in.push_back(load(i, index, is_constant(last_stride(spec_.inputs[i]), 0) ? 1 : lanes));
+    store(in, index, lanes);
+  }
+  // An input in its compute type.
+  Expr load(size_t i, const std::vector<Expr>& index, int lanes) {
+    const Operand& o = spec_.inputs[i];
+    return b_.let(o.name + "_v", cast_to(bufs_[i].load(element_at(b_.kernel(), o, index), lanes), compute_dtype(o.dtype)));
+  }
+  void store(const std::vector<Expr>& in, const std::vector<Expr>& index, int lanes) {
+    const std::vector<Expr> out = spec_.body(in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Operand& o = spec_.outputs[i];
-      bufs_[inputs + i].store(element_at(b_.kernel(), o, index), broadcast(cast_to(out[i], o.dtype), lanes));
+      const Buf& to = bufs_[spec_.inputs.size() + i];
+      to.store(element_at(b_.kernel(), o, index), broadcast(cast_to(out[i], o.dtype), lanes));
     }
   }
 

@@ -77,6 +77,31 @@ KernelCase columns() {
   return c;
 }
 
+// y = (a transposed) * b + c for matrices of `rows` x `columns`, where c has a value per row.
+KernelCase turned(int64_t rows, int64_t columns, DType t) {
+  KernelCase k;
+  k.name = "turned " + std::to_string(rows) + " x " + std::to_string(columns) + " " + std::string(name(t));
+  k.build = [=](kernel::Builder& builder, const Mapping& m) {
+    MapSpec spec;
+    spec.shape = {rows, columns};
+    Operand a = dense(builder.kernel(), "a", t, {columns, rows}), c = dense(builder.kernel(), "c", t, {rows, 1});
+    a.strides = {1, rows};
+    c.strides = {1, 0};
+    spec.inputs = {a, dense(builder.kernel(), "b", t, spec.shape), c};
+    spec.outputs = {dense(builder.kernel(), "y", t, spec.shape)};
+    spec.body = [](const std::vector<Expr>& v) { return std::vector<Expr>{v[0] * v[1] + v[2]}; };
+    build_map(builder, spec, m);
+  };
+  CheckBuffer a{t, random_values(rows * columns, t, -5, 5, 4)}, b{t, random_values(rows * columns, t, -5, 5, 5)},
+      c{t, random_values(rows, t, -5, 5, 6)}, y{t, {}, true};
+  for (size_t i = 0; i < static_cast<size_t>(rows * columns); ++i) {
+    const size_t row = i / static_cast<size_t>(columns), column = i % static_cast<size_t>(columns);
+    y.values.push_back(a.values[column * static_cast<size_t>(rows) + row] * b.values[i] + c.values[row]);
+  }
+  k.buffers = {a, b, c, y};
+  return k;
+}
+
 }  // namespace
 
 TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
@@ -93,5 +118,13 @@ TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
   cases.push_back(columns());
   for (DType t : {DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
     for (int64_t n : {1, 7, 130}) cases.push_back(multiply({3, n}, {n}, {3, n}, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("elementwise kernels: a transposed operand, in squares and at their edges") {
+  std::vector<KernelCase> cases;
+  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
+    for (const auto& [rows, columns] : {std::pair{16, 16}, {32, 48}, {37, 50}, {5, 40}, {40, 3}})
+      cases.push_back(turned(rows, columns, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

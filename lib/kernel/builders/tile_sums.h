@@ -1,0 +1,46 @@
+// A register tile of sums of products.
+#pragma once
+#include <vector>
+
+#include "kernel/builders/common.h"
+
+namespace rlxc::kernel {
+
+struct SumTile {
+  int rows = 1, vectors = 1, lanes = 1;
+};
+
+// sum(i, v) = start(i, v) + the sum over p < depth of left(i, p) * right(p, v), for rows i and vectors v of columns. Then
+// store(i, v, sum). left() is a scalar, the others are vectors of `lanes`.
+template <class Start, class Left, class Right, class Store>
+void tile_sums(Builder& b, const SumTile& t, const Index& depth, const Start& start, const Left& left, const Right& right,
+               const Store& store) {
+  std::vector<Buf> sums;
+  for (int i = 0; i < t.rows; ++i)
+    for (int v = 0; v < t.vectors; ++v) sums.push_back(b.variable("part", start(i, v)));
+  b.loop("p", depth, [&](Expr p) {
+    std::vector<Expr> values;
+    for (int v = 0; v < t.vectors; ++v) values.push_back(b.let("value", right(p, v)));
+    for (int i = 0; i < t.rows; ++i) {
+      const Expr x = broadcast(b.let("x", left(i, p)), t.lanes);
+      for (int v = 0; v < t.vectors; ++v) {
+        Buf& sum = sums[static_cast<size_t>(i * t.vectors + v)];
+        sum.set(fma(x, values[static_cast<size_t>(v)], sum.get()));
+      }
+    }
+  });
+  for (int i = 0; i < t.rows; ++i)
+    for (int v = 0; v < t.vectors; ++v) store(i, v, sums[static_cast<size_t>(i * t.vectors + v)].get());
+}
+
+// Calls piece(column, vectors, lanes) for pieces of `columns` columns: most vectors first, then fewer, then single columns.
+template <class Piece>
+void in_pieces(Builder& b, int64_t columns, int most_vectors, int lanes, const Piece& piece) {
+  while (lanes > columns) lanes /= 2;
+  const int64_t vectors = columns / lanes, wide = std::min<int64_t>(most_vectors, vectors), pieces = vectors / wide;
+  b.loop("c", pieces, [&](Expr c) { piece(c * (wide * lanes), static_cast<int>(wide), lanes); });
+  if (const int64_t rest = vectors - pieces * wide) piece(b.i64(pieces * wide * lanes), static_cast<int>(rest), lanes);
+  if (vectors * lanes < columns) b.loop("d", columns - vectors * lanes, [&](Expr d) { piece(d + vectors * lanes, 1, 1); });
+}
+
+}  // namespace rlxc::kernel
