@@ -251,6 +251,15 @@ TEST_CASE("zero points of integer matmuls fit the rows and columns, or are one t
   for (int64_t i = 0; i < 6; ++i) CHECK(element_as_int((*got)[0].tensor, i) == expected[static_cast<size_t>(i)]);
 }
 
+TEST_CASE("operators of layouts of a processor are refused with the reason") {
+  OnnxModel m(17);
+  m.opset("com.microsoft.nchwc", 1);
+  m.input("x", DType::F32, {1, 8, 2, 2}, some(32, 1));
+  m.add(node("ReorderInput", {"x"}, {"y"}, {}, "com.microsoft.nchwc"));
+  m.output("y");
+  refused(m, Code::UnsupportedOp, "the optimisation level extended");
+}
+
 TEST_CASE("attributes that others make idle are no error") {
   const auto problem = [](std::string_view domain, std::string_view op, const std::vector<std::vector<int64_t>>& inputs,
                           DType ints, const std::vector<std::string>& attributes) {
