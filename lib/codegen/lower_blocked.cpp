@@ -181,6 +181,15 @@ int64_t lanes_of_channels_last(const Node& node, const ConvChannels& c) {
   return node.dims(0)[1].size() % lanes == 0 ? lanes : 0;
 }
 
+// Computes in whole vectors of the processor, of which blocks of the result may be halves.
+void widen(const Node& node, BlockedConv* c, bool blocked_result) {
+  const int64_t lanes = node.mapping().vector_lanes(sizeof(float));
+  if (c->groups > 1 || c->lanes >= lanes || c->group_outputs <= c->lanes) return;
+  if (blocked_result) c->narrow = c->lanes;
+  c->lanes = lanes;
+  c->dots = kernel::conv_fits_blocked_dots(*c, node.mapping());
+}
+
 }  // namespace
 
 std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
@@ -213,6 +222,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   }
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
   if (node.row.winograd && !n.depthwise && !n.row_major_result) n.tile = kernel::winograd_tile(n.conv, node.mapping());
+  if (n.tile == 0 && !n.depthwise) widen(node, &n.conv, out > 0);
   return n;
 }
 

@@ -51,18 +51,22 @@ class BlockedExtras {
   std::vector<Expr> own_;  // values that are the same at all positions
 };
 
-// A convolution. Channels of a group are whole blocks of the image. The result has blocks of `lanes` channels; missing channels
-// of a group's last block are zero before the epilogue.
+// A convolution. Channels of a group are whole blocks of the image. Vectors have `lanes` channels of the result; missing channels
+// of a group's last vector are zero before the epilogue. The result has blocks of as many channels, or of `narrow` if that is not
+// 0; then there is one group, and blocks of missing channels are not stored.
 struct BlockedConv {
   BlockedWindows windows;
-  int64_t groups = 1, group_outputs = 1, lanes = 16;
+  int64_t groups = 1, group_outputs = 1, lanes = 16, narrow = 0;
   DType weight = DType::F32, result = DType::F32;
   bool dots = false;        // on a dot unit (conv_fits_blocked_dots)
   bool float_sums = false;  // of integers: the epilogue takes sums in f32 if they were computed so (depthwise)
   BlockedEpilogue epilogue;
 
   int64_t depth() const { return windows.channels / groups * windows.taps(); }  // products of a sum
-  int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }        // of a group's results
+  int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }        // vectors of a group's results
+  int64_t stored_block() const { return narrow ? narrow : lanes; }
+  int64_t stored_blocks() const { return (group_outputs + stored_block() - 1) / stored_block(); }
+  int64_t parts() const { return lanes / stored_block(); }  // blocks of a vector
   int64_t weight_elements() const { return groups * blocks() * lanes * (depth() / group() + sum_rows()); }
   bool integers() const { return weight == DType::I8; }
   int64_t group() const { return dots ? integers() ? kWordCodes : 2 : 1; }  // channels of a product

@@ -80,7 +80,7 @@ class BlockedTiles {
     image_ = b_.input("image", s_.image(), blocks_ * (w_.batch * s_.groups * t_.plane));
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
     extras_.emplace(b_, s_.epilogue);
-    y_ = b_.output("y", s_.result, w_.batch * s_.groups * s_.blocks() * s_.lanes * positions);
+    y_ = b_.output("y", s_.result, w_.batch * s_.groups * s_.stored_blocks() * s_.stored_block() * positions);
     const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
     // A product takes less time than moving a byte.
     const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
@@ -90,7 +90,7 @@ class BlockedTiles {
       block0_ = b_.let("block", group * s_.blocks() + panel * t_.vectors.all);
       from_ = b_.let("from", block0_ * s_.lanes * rows_);
       in_ = b_.let("in", image * blocks_ * t_.plane);
-      to_ = b_.let("to", (image * s_.blocks() + panel * t_.vectors.all) * (s_.lanes * positions));
+      to_ = b_.let("to", (image * s_.stored_blocks() + panel * (t_.vectors.all * s_.parts())) * (s_.stored_block() * positions));
       const Expr first = b_.let("first", rest % tasks * band_), count = b_.let("count", min(t_.tiles - first, band_));
       if (t_.vectors.last == 0) return panel_of(t_.vectors.all, first, count);
       b_.when(
@@ -193,18 +193,30 @@ class BlockedTiles {
   Expr factor(Expr v, DType t) const { return s_.dots ? bitcast_to(v, Type(t, static_cast<int>(group_) * v.lanes())) : v; }
 
   void write(const std::vector<Buf>& sums, int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns) {
-    const int lanes = static_cast<int>(s_.lanes);
-    const int64_t positions = w_.out[0] * w_.out[1];
-    for (int64_t v = 0; v < vectors; ++v) {
-      const Expr at = b_.let("at", to_ + (row * t_.out[1] + column + v * positions) * s_.lanes);
-      extras_->begin((block0_ + v) * s_.lanes, lanes);
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t q = 0; q < columns; ++q) {
-          const Expr y = sums[static_cast<size_t>((r * columns + q) * vectors + v)].get();
-          const Expr to = at + (r * t_.out[1] + q) * s_.lanes;
-          y_.store(to, cast_to(extras_->apply(y, to), s_.result));
-        }
+    const int64_t positions = w_.out[0] * w_.out[1], block = s_.stored_block(), parts = s_.parts();
+    Buf all;  // sums, of which parts are read
+    if (parts > 1) {
+      all = b_.registers("sums", s_.accumulator(), static_cast<int64_t>(sums.size()) * s_.lanes);
+      for (size_t i = 0; i < sums.size(); ++i) all.store(b_.i64(static_cast<int64_t>(i) * s_.lanes), sums[i].get());
     }
+    const auto sum_of = [&](int64_t number, int64_t part) {
+      if (parts == 1) return sums[static_cast<size_t>(number)].get();
+      return all.load(b_.i64(number * s_.lanes + part * block), static_cast<int>(block));
+    };
+    for (int64_t v = 0; v < vectors; ++v)
+      for (int64_t part = 0; part < parts; ++part) {
+        const auto store = [&] {
+          const Expr at = b_.let("at", to_ + (row * t_.out[1] + column + (v * parts + part) * positions) * block);
+          extras_->begin((block0_ + v) * s_.lanes + part * block, static_cast<int>(block));
+          for (int64_t r = 0; r < rows; ++r)
+            for (int64_t q = 0; q < columns; ++q) {
+              const Expr to = at + (r * t_.out[1] + q) * block;
+              y_.store(to, cast_to(extras_->apply(sum_of((r * columns + q) * vectors + v, part), to), s_.result));
+            }
+        };
+        if (s_.stored_blocks() % parts == 0) store();
+        else b_.when((block0_ + v) * parts + part < s_.stored_blocks(), store);
+      }
   }
 
   Builder& b_;
