@@ -185,7 +185,9 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
   if (!o.calibration_file.empty()) {
     CalibrationRecord record;
     if (!read_calibration(o.calibration_file, &record, d)) return std::nullopt;
-    if (o.weights.empty() && record.weights) p.weight_cast = record.weights;
+    // The group size of the record holds unless another is given.
+    const bool same_type = p.weight_cast && record.weights && p.weight_cast->to == record.weights->to;
+    if (record.weights && (o.weights.empty() || (same_type && p.weight_cast->block == 0))) p.weight_cast = record.weights;
     p.calibration = std::move(record);
   }
   return p;

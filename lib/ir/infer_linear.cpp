@@ -54,6 +54,26 @@ bool fits_blocks(InferContext& c, size_t i, bool trans_b, Dim blocks, Dim n) {
   return true;
 }
 
+// Checks the zero points of an integer matmul with these result dims: of a, one for all or per row ([M] or [...,M,1]); of b, one
+// or per column.
+bool fits_zero_points(InferContext& c, const std::vector<Dim>& out) {
+  for (const size_t i : {size_t{2}, size_t{3}}) {
+    if (!c.has(i)) continue;
+    const auto& d = c.t(i).dims;
+    std::vector<Dim> want = out;
+    if (i == 2 && d.size() == 1 && want.size() > 1) want.pop_back();
+    else if (i == 2 && !want.empty()) want.back() = Dim(1);
+    if (i == 3 && want.size() > 1) want[want.size() - 2] = Dim(1);
+    bool fits = d.size() <= want.size();
+    for (size_t k = 1; fits && k <= d.size(); ++k) {
+      const Dim own = d[d.size() - k], other = want[want.size() - k];
+      fits = own == Dim(1) || c.dims().need_equal(own, other);
+    }
+    if (!fits) return c.fail("the zero point " + c.show(i) + " must be one, or one " + (i == 2 ? "per row" : "per column"));
+  }
+  return true;
+}
+
 }  // namespace
 
 bool infer_matmul(InferContext& c) {
@@ -64,12 +84,13 @@ bool infer_matmul(InferContext& c) {
 
 bool infer_q_matmul(InferContext& c) {
   std::vector<Dim> out;
-  return matmul_dims(c, false, false, &out) && c.result(DType::I32, std::move(out));
+  return matmul_dims(c, false, false, &out) && fits_zero_points(c, out) && c.result(DType::I32, std::move(out));
 }
 
 bool infer_fused_q_matmul(InferContext& c) {
   std::vector<Dim> out;
-  return matmul_dims(c, false, false, &out) && infer_steps_after(c, OpKind::QMatMul, c.a<RegionAttrs>().steps, out);
+  return matmul_dims(c, false, false, &out) && fits_zero_points(c, out) &&
+         infer_steps_after(c, OpKind::QMatMul, c.a<RegionAttrs>().steps, out);
 }
 
 bool infer_fused_matmul(InferContext& c) {

@@ -42,3 +42,16 @@ if "$RLXC" calibrate $model --random 1 --check true -o - > /dev/null 2> "$TMPDIR
   exit 1
 fi
 grep -q 'needs an output file' "$TMPDIR/log"
+# Weights alone: the record has the group size and the layers that stay float, which a type without a group size keeps.
+"$RLXC" calibrate $model --data examples/bert_data --weights int4 --accuracy 0.9999 -o "$TMPDIR/int4.json"
+grep -q '"weights": "int4:' "$TMPDIR/int4.json"
+for flags in '' '--weights int4' '--weights int4:64' '--weights int8'; do
+  # shellcheck disable=SC2086
+  "$RLXC" inspect $model --calibration "$TMPDIR/int4.json" $flags > "$TMPDIR/int4$flags.txt"
+done
+cmp "$TMPDIR/int4.txt" "$TMPDIR/int4--weights int4.txt"
+if cmp -s "$TMPDIR/int4.txt" "$TMPDIR/int4--weights int4:64.txt" || grep -q 'i4\[' "$TMPDIR/int4--weights int8.txt"; then
+  echo "the flag must hold"
+  exit 1
+fi
+"$RLXC" run $model --data examples/bert_data --calibration "$TMPDIR/int4.json" --weights int4 --min-cosine 0.9998

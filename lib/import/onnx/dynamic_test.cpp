@@ -121,3 +121,31 @@ TEST_CASE("inputs without a shape, and contents of inputs, that options state") 
   options.shapes = {{"x", "2x-3"}};
   refused("without a shape");
 }
+
+TEST_CASE("vectors whose length only the run tells: the rank of an operand or of the declared result is their length") {
+  OnnxModel m(18);
+  m.raw_graph(field(11, value_info("x", DType::F32, {2, 3})));
+  for (const std::string list : {"shape", "pads", "repeats", "wide"}) m.raw_graph(field(11, value_info(list, DType::I64, {-1})));
+  m.add(node("Reshape", {"x", "shape"}, {"a"}));
+  m.add(node("Pad", {"x", "pads"}, {"b"}));
+  m.add(node("Tile", {"x", "repeats"}, {"c"}));
+  m.add(node("Expand", {"x", "wide"}, {"d"}));
+  m.raw_graph(field(12, value_info("a", DType::F32, {-1, -1, -1})));
+  for (const std::string result : {"b", "c"}) m.output(result);
+  m.raw_graph(field(12, value_info("d", DType::F32, {-1, -1, -1})));
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  const auto list = [](std::vector<int64_t> v) {
+    eval::HostValue value;
+    value.tensor = make_data(DType::I64, {static_cast<int64_t>(v.size())}, v);
+    return value;
+  };
+  eval::HostValue x;
+  x.tensor = make_data<float>(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto got = eval::evaluate(*module, std::vector{x, list({1, 3, 2}), list({0, 1, 1, 0}), list({2, 1}), list({4, 1, 1})}, d);
+  REQUIRE_MESSAGE(got, d.text());
+  const std::vector<std::vector<int64_t>> expected{{1, 3, 2}, {3, 4}, {4, 3}, {4, 2, 3}};
+  for (size_t i = 0; i < 4; ++i) CHECK((*got)[i].tensor.dims == expected[i]);
+  CHECK_FALSE(eval::evaluate(*module, std::vector{x, list({3, 2}), list({0, 1, 1, 0}), list({2, 1}), list({4, 1, 1})}, d));
+}

@@ -367,7 +367,7 @@ Graph* Importer::make_body(std::string_view name, std::vector<Frame::Capture>* c
       frame().capture_of.emplace(c.outer.raw, frame().captures.size());
       const std::string_view capture_name = module_.bytes(vals_[c.outer.raw].name);
       frame().captures.push_back(
-          {c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
+          {c.outer, frame().builder.input(fresh_name(capture_name.empty() ? "captured" : capture_name), type(c.outer))});
     }
     if (const auto outputs = nodes()) {
       g.set_outputs(*outputs);
@@ -512,13 +512,13 @@ std::unique_ptr<Module> import_file(const std::shared_ptr<const MappedFile>& fil
   }
   const Diagnostics before = d;
   auto module = import_model(file, on_disk, model, options, d);
-  if (module || !options.contents || options.constant_contents || d.exit() != ExitCode::Unsupported) return module;
-  // Sizes may be computed from the promised contents.
+  if (module || !options.contents || options.constant_contents) return module;
+  // Sizes may be computed from the promised contents, or have to be constant.
   ImportOptions constant = options;
   constant.constant_contents = true;
   Diagnostics second = before;
   module = import_model(file, on_disk, model, constant, second);
-  if (!module && second.exit() == ExitCode::Unsupported) {
+  if (!module) {
     constant.constant_sizes = true;
     second = before;
     module = import_model(file, on_disk, model, constant, second);

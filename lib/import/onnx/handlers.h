@@ -80,7 +80,7 @@ HANDLER(paged_attention) HANDLER(sparse_attention) HANDLER(longformer_attention)
 HANDLER(gated_relative_position_bias)
 
 // microsoft_search.cpp
-HANDLER(beam_search) HANDLER(greedy_search) HANDLER(token_sampling)
+HANDLER(beam_search) HANDLER(whisper_beam_search) HANDLER(greedy_search) HANDLER(token_sampling)
 
 // microsoft_weights.cpp
 HANDLER(matmul_n_bits) HANDLER(matmul_n_bits_mlp) HANDLER(matmul_n_bits_qkv) HANDLER(matmul_bnb4) HANDLER(matmul_fp_q4)

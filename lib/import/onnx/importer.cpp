@@ -417,6 +417,23 @@ void Importer::free_names(Bytes graph, std::vector<std::string_view>* out, int d
     if (!name.empty() && defined.insert(name).second) out->push_back(name);
 }
 
+namespace {
+
+// Why no operator of these domains is supported.
+constexpr std::pair<std::string_view, std::string_view> kRefusedDomains[] = {
+    {"com.microsoft.nchwc",
+     "its weights have the order of the processor that optimised the model; save the model with the optimisation level extended"},
+    {"com.ms.internal.nhwc", "an internal operator of onnxruntime; save the model with the optimisation level extended"},
+};
+
+std::string_view refusal(const OpRow* row, std::string_view domain) {
+  if (row) return row->refusal;
+  const auto it = std::ranges::find(kRefusedDomains, domain, [](const auto& d) { return d.first; });
+  return it == std::end(kRefusedDomains) ? std::string_view() : it->second;
+}
+
+}  // namespace
+
 void Importer::dispatch(NodeWork& work) {
   const NodeView& node = work.view;
   const OpRow* row = find_row(node.domain, node.op_type);
@@ -425,9 +442,9 @@ void Importer::dispatch(NodeWork& work) {
       if (const OpDefinition* own = find_definition(*options_.operations, node.domain, node.op_type))
         return custom_op(*own, work);
     if (const FunctionView* f = find_function(node)) return call_function(*f, work, where(node));
-    diagnostics_.error(Code::UnsupportedOp,
-                       "the operator is not supported" + (row ? ": " + std::string(row->refusal) : std::string()), where(node),
-                       "rlxc list onnx shows what is; a function of the model or a file for --ops may define it");
+    const std::string_view why = refusal(row, node.domain);
+    diagnostics_.error(Code::UnsupportedOp, "the operator is not supported" + (why.empty() ? "" : ": " + std::string(why)),
+                       where(node), "rlxc list onnx shows what is; a function of the model or a file for --ops may define it");
     return finish_node(work, {});
   }
   while (!work.inputs.empty() && !work.inputs.back().valid()) work.inputs.pop_back();
@@ -494,7 +511,9 @@ void Importer::dispatch(NodeWork& work) {
 void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
   for (size_t i = 0; i < work.outputs.size(); ++i) {
     if (!work.outputs[i].valid()) continue;
-    const ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
+    ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
+    if (vals_[v.raw].id.valid() && type(v).kind == TypeKind::Tensor && !type(v).is_static())  // only contents tell the size
+      if (const TensorData* data = tensor(v)) v = constant(TensorData(*data));
     if (!bind(work.outputs[i], v))
       diagnostics_.error(Code::DuplicateName, "the value " + module_.text(work.outputs[i]).quoted() + " is defined twice",
                          where(work.view));

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "eval/eval.h"
 #include "import/onnx/import.h"
 #include "import/onnx/known.h"
 #include "import/onnx/proto.h"
@@ -48,7 +49,7 @@ struct Frame {
   std::unordered_map<uint32_t, size_t> capture_of;  // index of a capture by outer value
   std::unordered_set<uint32_t> leaf_names;          // of inputs and parameters
   std::vector<uint8_t> constness;                   // by value: whether it depends on constants only, see is_constant
-  std::unordered_map<uint32_t, std::optional<TensorData>> contents;  // of those values, computed on demand
+  std::unordered_map<uint32_t, std::optional<eval::HostValue>> contents;  // of those values, computed on demand
 
   Frame(Graph& g, Diagnostics* d) : graph(&g), builder(g, d) {}
 };
@@ -123,9 +124,9 @@ class Importer {
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
-  std::optional<Type> declared(Symbol);  // the main graph's type of the value, if it has one
-  std::string fresh_name(std::string_view base);
-  bool is_of_inputs(Dim);  // whether it is an expression of the sizes of inputs
+  std::optional<Type> declared(Symbol);           // the main graph's type of the value, if it has one
+  std::string fresh_name(std::string_view base);  // of an input or weight of the current frame
+  bool is_of_inputs(Dim);                         // whether it is an expression of the sizes of inputs
 
  private:
   struct Binding {
@@ -179,6 +180,7 @@ class Importer {
   bool is_constant(Frame&, ValueId);
   const TensorData* given_constant(const Frame&, NodeId);
   const TensorData* computed(Frame&, ValueId);
+  std::string fresh_name(Frame&, std::string_view base);
   void reconcile(ValueId, const Type& declared, std::string_view name, bool output);
   void check_bindings();
   void unknown_dim(std::string_view name);
@@ -222,7 +224,8 @@ class Importer {
   std::set<std::string> input_dims_;          // names of input dims
   DimBindings bound_;                         // values of dims: those of the options, or of the data
   size_t nodes_ = 0, expanded_ = 0;
-  uint64_t operations_ = 0;  // of the values computed from constants
+  uint64_t operations_ = 0;        // of the values computed from constants
+  DimBindings sizes_of_computed_;  // data-dependent dims of these values
   bool over_limit_ = false;
   std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };

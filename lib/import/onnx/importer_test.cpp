@@ -232,6 +232,24 @@ TEST_CASE("sizes computed from contents that are promised") {
   CHECK(d.text().find("\"n\"") != std::string::npos);
 }
 
+TEST_CASE("sizes that have to be constant are those of promised contents, whatever the refusal says") {
+  OnnxModel m(18);
+  m.raw_graph(field(11, value_info("x", DType::F32, {1, 1, 5})) + field(11, value_info("w", DType::F32, {1, 1, -1})));
+  m.add(node("Conv", {"x", "w"}, {"y"}));
+  m.output("y");
+  Diagnostics unknown;
+  CHECK(m.load(unknown) == nullptr);
+  CHECK(unknown.exit() != ExitCode::Unsupported);
+  onnx_import::ImportOptions options;
+  options.contents = [](size_t i, TypeKind) -> std::optional<TensorData> {
+    return make_data<float>(DType::F32, {1, 1, i == 1 ? 2 : 5}, std::vector<float>(i == 1 ? 2 : 5));
+  };
+  Diagnostics d;
+  const auto module = m.load(d, options);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK(module->dims.constant_value(module->main().dims(module->main().outputs()[0])[2]) == 4);
+}
+
 TEST_CASE("any text names a size; a question mark names none") {
   const std::vector<std::string> sizes = {"?", "?", "n / 2", "past + 1"};
   std::string shape;

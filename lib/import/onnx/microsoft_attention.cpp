@@ -58,7 +58,14 @@ void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) 
   const Dim batch = op.graph().dims(q)[0], queries = op.graph().dims(q)[2];
   const double hidden = op.f("mask_filter_value", -10000);
   if (op.has(i)) m->penalise(visible_keys(op, i, batch, keys), hidden, op.graph().dtype(q));
-  if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
+  if (op.i("unidirectional", 0) == 0) return;
+  ValueId seen = causal_mask(op, queries, keys, past);
+  // As in onnxruntime, the last query sees all keys, of which there may be more than queries if there is no past.
+  if (!past.valid() && !op.dims().equal(queries, keys)) {
+    const ValueId row = op.b.reshape(positions(op, queries), {queries, Dim(1)});
+    seen = op.b.create(OpKind::Or, {seen, op.b.create(OpKind::Eq, {row, size_of(op, op.dims().sub(queries, Dim(1)))})});
+  }
+  m->keep(seen);
 }
 
 }  // namespace
@@ -102,13 +109,22 @@ ValueId reordered(Op& op, ValueId cache, size_t indirection) {
   return b.create(OpKind::GatherElements, {cache, b.expand(at, d)}, AxisAttrs{0});
 }
 
+// Keys or values: of the beams, and the buffer of the next step, in which they keep their places.
+struct WithPast {
+  ValueId read, present;
+};
+
 // Appends keys or values [B,N,S,D] to the past: concatenated, or written to the buffer after its contents.
-ValueId with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
+WithPast with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
   if (!past.valid() || !fresh.valid()) return {};
-  past = reordered(op, past, p.indirection);
-  if (!op.has(p.length)) return op.b.concat(std::array{past, fresh}, 2);
-  const ValueId before = op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {Dim(1), Dim(1), Dim(1), Dim(1)});
-  return past.valid() ? appended(op, past, fresh, before, op.graph().dims(past)[2]) : ValueId();
+  const auto all = [&](ValueId before) {
+    if (!before.valid()) return before;
+    if (!op.has(p.length)) return op.b.concat(std::array{before, fresh}, 2);
+    const ValueId length = op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {Dim(1), Dim(1), Dim(1), Dim(1)});
+    return appended(op, before, fresh, length, op.graph().dims(before)[2]);
+  };
+  const ValueId own = reordered(op, past, p.indirection), present = all(past);
+  return {own == past ? present : all(own), present};
 }
 
 // Returns the number of keys in a past of dims [B,N,P,D].
@@ -122,6 +138,8 @@ ValueId past_length(Op& op, Dim room, const PastInputs& p) {
 void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias, const PastInputs& inputs = {}) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads) || !qkv.valid()) return;
+  op.i("rotary_embedding_dim", 0);
+  op.i("past_present_share_buffer", 0);  // the callers read it where there is such a buffer
   if (op.i("do_rotary", 0) != 0) return (void)op.unsupported("rotary embedding");
   DimTable& dims = op.dims();
   const std::vector<Dim> d = dims_of(op, qkv);
@@ -133,10 +151,14 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
           v = heads_first(op, part(op, qkv, dims.add(hidden[0], hidden[1]), hidden[2]), heads);
   if (!q.valid() || !k.valid() || !v.valid()) return;
   ValueId offset;
+  std::array<ValueId, 2> present{k, v};
   if (op.has(past)) {
     if (op.rank(past) != 5) return (void)op.fail(Code::BadShape, "the past needs five axes: " + op.show(past));
-    k = with_past(op, entry(op, op.in(past), 0, 0), k, inputs);
-    v = with_past(op, entry(op, op.in(past), 0, 1), v, inputs);
+    const WithPast keys = with_past(op, entry(op, op.in(past), 0, 0), k, inputs),
+                   values = with_past(op, entry(op, op.in(past), 0, 1), v, inputs);
+    k = keys.read;
+    v = values.read;
+    present = {keys.present, values.present};
     offset = past_length(op, op.sizes(past)[3], inputs);
   }
   if (!k.valid()) return;
@@ -152,7 +174,7 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
     s.insert(s.begin(), Dim(1));
     return op.b.reshape(x, std::move(s));
   };
-  op.set(1, op.b.concat(std::array{stacked(k), stacked(v)}, 0));
+  op.set(1, op.b.concat(std::array{stacked(present[0]), stacked(present[1])}, 0));
 }
 
 bool projection_operands(Op& op) {
@@ -231,11 +253,13 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   const PastInputs past = at.shared ? at.past : PastInputs{SIZE_MAX, at.past.indirection};
   const bool has_past = op.has(at.past_key) && op.has(at.past_value) && op.rank(at.past_key) == 4;
   ValueId offset;
-  if (has_past) {
-    x[1] = with_past(op, op.in(at.past_key), x[1], past);
-    x[2] = with_past(op, op.in(at.past_value), x[2], past);
-    offset = past_length(op, op.sizes(at.past_key)[2], past);
+  std::array<ValueId, 2> present{x[1], x[2]};
+  for (size_t i = 0; i < 2 && has_past; ++i) {
+    const WithPast all = with_past(op, op.in(i == 0 ? at.past_key : at.past_value), x[i + 1], past);
+    x[i + 1] = all.read;
+    present[i] = all.present;
   }
+  if (has_past) offset = past_length(op, op.sizes(at.past_key)[2], past);
   if (!x[1].valid() || !x[2].valid()) return;
   const Dim keys = op.graph().dims(x[1])[2];
   Masks m{op, {}, {}};
@@ -243,8 +267,8 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   if (op.has(at.score_bias)) m.add(op.in(at.score_bias));
   if (has_past && op.has(past.length)) m.keep(within(op, keys, op.b.add(offset, size_of(op, queries))));
   op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), 0)));
-  op.set(1, x[1]);
-  op.set(2, x[2]);
+  op.set(1, present[0]);
+  op.set(2, present[1]);
   if (op.wants(3)) op.set(3, masked_scores(op, x[0], x[1], m));
 }
 
@@ -310,6 +334,16 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
   return {op.b.reshape(op.b.cast(op.in(input), op.graph().dtype(x)), how == "PER_TENSOR" ? one : each)};
 }
 
+// The bias [...,total] of scores for a cache with room for `keys` keys. What is behind the total is hidden.
+ValueId for_room(Op& op, ValueId bias, Dim keys) {
+  if (!bias.valid()) return bias;
+  const int64_t last = op.graph().rank(bias) - 1;
+  const Dim total = op.graph().dims(bias)[static_cast<size_t>(last)];
+  if (op.dims().equal(total, keys)) return bias;
+  const ValueId end = size_of(op, op.dims().sub(total, Dim(1)));
+  return op.b.create(OpKind::Gather, {bias, op.b.create(OpKind::Min, {positions(op, keys), end})}, AxisAttrs{last});
+}
+
 }  // namespace
 
 // Operands: q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks,
@@ -342,10 +376,11 @@ void group_query_attention(Op& op) {
   const ValueId last = per_batch(op, op.in(5), batch);  // position of the last key
   ValueId before = b.scalar(DType::I64, 0);             // [B,1,1,1], the length of the past
   if (past) before = b.create(OpKind::Max, {b.sub(b.add(last, b.scalar(DType::I64, 1)), size_of(op, length)), before});
+  const bool interleaved = op.i("rotary_interleaved", 0) != 0;
   if (op.i("do_rotary", 0) != 0) {
     if (!op.has(7) || !op.has(8)) return (void)op.fail(Code::BadArity, "rotary embedding needs its tables");
     RopeAttrs a;
-    a.style = op.i("rotary_interleaved", 0) != 0 ? RopeStyle::GptJ : RopeStyle::NeoX;
+    a.style = interleaved ? RopeStyle::GptJ : RopeStyle::NeoX;
     if (const auto half = dims.constant_value(op.sizes(7).back())) a.n_rot = 2 * *half;
     ValueId at = positions(op, length);
     if (op.has(9)) at = b.cast(op.in(9), DType::I64);
@@ -374,9 +409,11 @@ void group_query_attention(Op& op) {
   Masks m{op, {}, {}};
   m.keep(window_mask(op, length, keys, past ? before : ValueId(), window > 0 ? window - 1 : -1, 0));
   m.keep(b.create(OpKind::Le, {positions(op, keys), last}));
-  if (op.has(10)) m.add(op.in(10));
+  if (op.has(10)) m.add(for_room(op, op.in(10), keys));
+  op.i("qk_output", 0);  // the kind of output 3
+  const bool smooth = op.i("smooth_softmax", 0) > 0;
   ValueId sinks = op.has(11) ? b.cast(op.in(11), op.graph().dtype(x[0])) : ValueId();
-  if (!sinks.valid() && op.i("smooth_softmax", 0) > 0) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
+  if (!sinks.valid() && smooth) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
   const double scale = op.f("scale", 0), softcap = op.f("softcap", 0);
   const ValueId k = k_code.decode(op, x[1]), v = v_code.decode(op, x[2]);
   const ValueId y =

@@ -100,6 +100,8 @@ class Mixture {
     const std::string_view name = op_.s("activation_type", "relu");
     const ValueId h = matmul(x, first);
     if (!h.valid()) return {};
+    for (const std::string_view of_swiglu : {"swiglu_limit", "activation_alpha", "activation_beta"}) op_.f(of_swiglu, 0);
+    op_.i("swiglu_fusion", 0);
     if (name == "swiglu") return gated(x, h, third);
     constexpr std::pair<std::string_view, OpKind> kActivations[] = {
         {"relu", OpKind::Relu}, {"gelu", OpKind::Gelu}, {"silu", OpKind::Silu}};

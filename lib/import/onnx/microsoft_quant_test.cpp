@@ -54,6 +54,15 @@ TEST_CASE("weights of 2, 4 and 8 bits in blocks") {
         const int byte = static_cast<int>(v[i / static_cast<size_t>(fields)]);
         return byte >> (static_cast<int>(i % static_cast<size_t>(fields)) * width) & ((1 << width) - 1);
       };
+      // Where the weight stays in bits, accuracy_level 4 rounds each block of a row, the last and shorter one, too.
+      std::vector<double> rows = x;
+      for (size_t at = 0; at < rows.size() && width == 8 && !ordered; at += at % k + block < k ? block : k - at % k) {
+        const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(at);
+        const auto end = begin + static_cast<std::ptrdiff_t>(std::min(block, k - at % k));
+        double most = 0;
+        for (auto i = begin; i != end; ++i) most = std::max(most, std::abs(*i));
+        for (auto i = begin; i != end; ++i) *i = std::nearbyint(*i * 127 / most) * most / 127;
+      }
       std::vector<double> y, z;
       for (size_t r = 0; r < 2; ++r)
         for (size_t c = 0; c < n; ++c) {
@@ -61,8 +70,8 @@ TEST_CASE("weights of 2, 4 and 8 bits in blocks") {
           for (size_t i = 0; i < k; ++i) {
             const auto b = static_cast<size_t>(order[i]);
             const int q = field(bytes, c * blocks * block + i), zero = field(zeros, c * packed * static_cast<size_t>(fields) + b);
-            with += x[r * k + i] * (q - zero) * scales[c * blocks + b];
-            without += x[r * k + i] * (q - (1 << (width - 1))) * scales[c * blocks + b];
+            with += rows[r * k + i] * (q - zero) * scales[c * blocks + b];
+            without += rows[r * k + i] * (q - (1 << (width - 1))) * scales[c * blocks + b];
           }
           y.push_back(with), z.push_back(without);
         }

@@ -1,6 +1,7 @@
 // Searches of com.microsoft: a decoder, which is a sub-graph, generates tokens. The first step is inlined; a Loop does the
-// others. Decoders alone (model_type 0) get ids, positions, mask and pasts [2,N,H,P,D]; decoders with an encoder (model_type 1)
-// get ids, the encoder's mask and states, and pasts [N,H,P,D]. N is batch times beams.
+// others. Decoders alone (model_type 0) get ids, positions, mask and pasts [2,N,H,P,D]; decoders with an encoder of ids
+// (model_type 1) get ids, the encoder's mask and states, and pasts [N,H,P,D]; decoders with an encoder of sound (model_type 2)
+// get no mask. N is batch times beams.
 #include <array>
 #include <cmath>
 #include <functional>
@@ -22,7 +23,12 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 // Input numbers. SIZE_MAX: no such input.
 struct SearchInputs {
   size_t min_length, beams, returned, length_penalty, repetition_penalty, vocabulary, prefix, mask;
-  size_t presence = SIZE_MAX, seed = SIZE_MAX;
+  size_t presence = SIZE_MAX, seed = SIZE_MAX, temperature = SIZE_MAX;
+};
+
+// Words of a vocabulary of speech. Time stamps are the words from `begin` on.
+struct SpeechTokens {
+  int64_t end = 0, start = 0, translate = 0, transcribe = 0, start_of_lm = 0, no_timestamps = 0, begin = 0;
 };
 
 // How Sampling draws a token: by the probabilities of the words that are left.
@@ -46,6 +52,55 @@ std::vector<float> uniform_numbers(int64_t seed, int64_t count) {
     out.push_back(static_cast<float>((low + next() * kRange) / (kRange * kRange)));
   }
   return out;
+}
+
+// Scores [N,V] of the words that may follow `tokens` [N,longest], of which the first `length` count: time stamps come in pairs
+// (the first may be alone) and grow, and they come wherever together they are more likely than any other word.
+ValueId with_timestamps(Op& op, const SpeechTokens& t, ValueId scores, ValueId tokens, ValueId length) {
+  constexpr int64_t kMostAtFirst = 50;  // of the first time stamp
+  Builder& b = op.b;
+  const std::vector<Dim> d = dims_of(op, scores), sequence = dims_of(op, tokens);
+  const ValueId word = positions(op, d[1]), at = positions(op, sequence[1]), lowest = b.scalar(DType::F32, kLowest);
+  const auto any = [&](ValueId x, ValueId y) { return compute(op, OpKind::Or, x, y); };
+  const auto both = [&](ValueId x, ValueId y) { return compute(op, OpKind::And, x, y); };
+  const auto is = [&](int64_t id) { return compute(op, OpKind::Eq, word, integer(op, id)); };
+  const auto is_time = [&](ValueId x) { return compute(op, OpKind::Ge, b.cast(x, DType::I64), integer(op, t.begin)); };
+  const auto before = [&](int64_t n) {  // token [N,1] at length-n
+    const ValueId i = compute(op, OpKind::Max, b.sub(length, integer(op, n)), integer(op, 0));
+    return b.create(OpKind::Gather, {tokens, b.reshape(i, {Dim(1)})}, AxisAttrs{1});
+  };
+  const ValueId times = both(is_time(tokens), compute(op, OpKind::Lt, at, length));
+  const ValueId last_time = b.reduce(ReduceOp::Max, select(op, times, at, integer(op, -1)), {1}, true);
+  const ValueId has_time = compute(op, OpKind::Ge, last_time, integer(op, 0));
+  const ValueId prompt = compute(  // up to the first time stamp, [N,1]
+      op, OpKind::Min, length,
+      b.add(b.reduce(ReduceOp::Min, select(op, times, at, size_of(op, sequence[1])), {1}, true), integer(op, 1)));
+  const ValueId last = is_time(before(1)), further = compute(op, OpKind::Gt, length, prompt);
+  const ValueId pair = any(b.unary(OpKind::Not, further), is_time(before(2))), alone = both(last, b.unary(OpKind::Not, pair));
+  const ValueId time = compute(op, OpKind::Ge, word, integer(op, t.begin));
+
+  ValueId hidden = any(is(t.no_timestamps), is(t.start_of_lm));
+  hidden = any(hidden, both(further, any(is(t.start), any(is(t.translate), is(t.transcribe)))));
+  hidden = any(hidden, both(both(last, pair), time));
+  hidden = any(hidden, both(alone, compute(op, OpKind::Lt, word, integer(op, t.end))));
+  const ValueId place = compute(op, OpKind::Max, last_time, integer(op, 0));
+  const ValueId stamp = b.cast(b.create(OpKind::GatherElements, {tokens, place}, AxisAttrs{1}), DType::I64);
+  const ValueId next = b.add(stamp, select(op, alone, integer(op, 0), integer(op, 1)));
+  hidden = any(hidden, both(both(has_time, time), compute(op, OpKind::Lt, word, next)));
+  const ValueId late = compute(op, OpKind::Gt, word, integer(op, t.begin + kMostAtFirst));
+  hidden = any(hidden, both(b.unary(OpKind::Not, further), late));
+  scores = select(op, hidden, lowest, scores);
+
+  const Dim texts(t.begin);
+  const ValueId text = b.narrow(scores, 1, Dim(0), texts), stamps = b.narrow(scores, 1, texts, op.dims().sub(d[1], texts));
+  const ValueId most = b.reduce(ReduceOp::Max, stamps, {1}, true);
+  const ValueId weights =
+      select(op, compute(op, OpKind::Gt, stamps, lowest), b.unary(OpKind::Exp, b.sub(stamps, most)), b.scalar(DType::F32, 0));
+  const ValueId sum = b.reduce(ReduceOp::Sum, weights, {1}, true);
+  const ValueId together =
+      select(op, compute(op, OpKind::Gt, sum, b.scalar(DType::F32, 0)), b.add(b.unary(OpKind::Log, sum), most), lowest);
+  const ValueId wins = compute(op, OpKind::Gt, together, b.reduce(ReduceOp::Max, text, {1}, true));
+  return select(op, both(wins, b.unary(OpKind::Not, time)), lowest, scores);
 }
 
 // What an iteration changes, in the order of the values that the loop carries.
@@ -113,9 +168,11 @@ class Search {
   }
 
   bool read() {
-    const int64_t type = op_.i("model_type", 0);
-    if (type != 0 && type != 1) return op_.unsupported("model_type " + std::to_string(type));
-    paired_ = type == 1;
+    const bool whisper = op_.row.name == "WhisperBeamSearch";
+    const int64_t type = op_.i("model_type", whisper ? 2 : 0);
+    if (type < (whisper ? 2 : 0) || type > 2) return op_.unsupported("model_type " + std::to_string(type));
+    spoken_ = type == 2;
+    paired_ = type != 0;
     eos_ = op_.i("eos_token_id", -1);
     pad_ = op_.i("pad_token_id", -1);
     start_ = op_.i("decoder_start_token_id", -1);
@@ -123,25 +180,39 @@ class Search {
     early_ = op_.i("early_stopping", 0) != 0;
     vocabulary_ = op_.i("vocab_size", -1);
     if (paired_ && greedy_) return op_.unsupported("a greedy search with an encoder");
-    if (paired_ != op_.has_attr("encoder")) return op_.fail(Code::BadAttribute, "model_type 1, and no other, has an encoder");
+    if (paired_ != op_.has_attr("encoder"))
+      return op_.fail(Code::BadAttribute, "model_type 1 and 2, and no other, have an encoder");
     if (ngram_ < 0 || ngram_ > 64) return op_.fail(Code::BadAttribute, "no_repeat_ngram_size is out of range");
     if (op_.has(11) && !greedy_) {  // logits_processor
       int64_t processor = 0;
       if (!number(11, 0, 0, 1 << 20, "kind of the logits processor", &processor)) return false;
-      if (processor != 0) return op_.unsupported("the logits processor " + std::to_string(processor));
+      if (processor > (spoken_ ? 1 : 0)) return op_.unsupported("the logits processor " + std::to_string(processor));
+      if (processor == 1 && !read_speech_tokens()) return false;
     }
-    if (op_.has(10) && !greedy_) return op_.unsupported("decoder_input_ids");
-    if (!op_.has(0) || op_.rank(0) != 2) return op_.fail(Code::BadShape, "needs ids [batch, length]: " + op_.show(0));
+    if (op_.has(10) && !greedy_ && !spoken_) return op_.unsupported("decoder_input_ids");
+    if (whisper) {
+      for (const std::string_view name : {"translate_token_id", "transcribe_token_id", "start_of_lm_token_id",
+                                          "no_timestamps_token_id", "beginning_timestamp_token_id"})
+        op_.i(name, -1);  // of the logits processor
+      silence_ = op_.i("no_speech_token_id", -1);
+      if (op_.i("decoder_output_cross_qk", 0) != 0) return op_.unsupported("scores of the attention to the encoder");
+      if (op_.has(13)) return op_.unsupported("extra_decoding_ids");
+    }
+    if (!op_.has(0) || op_.rank(0) != (spoken_ ? 3 : 2))
+      return op_.fail(Code::BadShape,
+                      (spoken_ ? "needs features [batch, size, length]: " : "needs ids [batch, length]: ") + op_.show(0));
+    if (spoken_ && op_.has(10) && op_.rank(10) != 2)
+      return op_.fail(Code::BadShape, "decoder_input_ids must be [batch, length]: " + op_.show(10));
     if (!number(1, 0, 1, 1 << 16, "maximum length", &longest_) ||
         !number(at_.min_length, 0, 0, 1 << 16, "minimum length", &shortest_) ||
         !number(at_.beams, 1, 1, 256, "number of beams", &beams_) ||
         !number(at_.returned, 1, 1, beams_, "number of returned sequences", &returned_) ||
         !real(at_.length_penalty, "length penalty", &length_penalty_) ||
-        !real(at_.repetition_penalty, "repetition penalty", &repetition_))
+        !real(at_.repetition_penalty, "repetition penalty", &repetition_) || !real(at_.temperature, "temperature", &temperature_))
       return false;
     batch_ = op_.sizes(0)[0];
     rows_ = op_.dims().mul(batch_, Dim(beams_));
-    prompt_ = paired_ ? Dim(1) : op_.sizes(0)[1];
+    prompt_ = !paired_ ? op_.sizes(0)[1] : spoken_ && op_.has(10) ? op_.sizes(10)[1] : Dim(1);
     if (const auto n = op_.dims().constant_value(prompt_); n && *n >= longest_)
       return op_.fail(Code::BadShape, "the prompt has the maximum length already");
     const auto body = op_.body("decoder");
@@ -149,6 +220,23 @@ class Search {
     decoder_ = *body;
     inputs_ = op_.im.body_inputs(decoder_);
     return op_.failed() ? false : true;
+  }
+
+  bool read_speech_tokens() {
+    SpeechTokens t;
+    t.end = eos_;
+    t.start = start_;
+    for (const auto& [name, id] :
+         std::initializer_list<std::pair<std::string_view, int64_t*>>{{"translate_token_id", &t.translate},
+                                                                      {"transcribe_token_id", &t.transcribe},
+                                                                      {"start_of_lm_token_id", &t.start_of_lm},
+                                                                      {"no_timestamps_token_id", &t.no_timestamps},
+                                                                      {"beginning_timestamp_token_id", &t.begin}}) {
+      *id = op_.i(name, -1);
+      if (*id < 0) return op_.fail(Code::BadAttribute, "the logits processor 1 needs " + std::string(name));
+    }
+    speech_ = t;
+    return true;
   }
 
   // Repeats each entry of axis `axis` for its beams.
@@ -166,9 +254,13 @@ class Search {
   // The state before the first step.
   bool start() {
     Builder& b = op_.b;
-    const ValueId given = b.cast(op_.in(0), DType::I32), pad = b.scalar(DType::I32, static_cast<double>(pad_));
-    const ValueId prompt =
-        paired_ ? b.expand(b.scalar(DType::I32, static_cast<double>(start_)), {rows_, Dim(1)}) : for_beams(given);
+    const ValueId pad = b.scalar(DType::I32, static_cast<double>(pad_));
+    const ValueId given = !paired_ ? b.cast(op_.in(0), DType::I32)
+                          : spoken_ && op_.has(10)
+                              ? b.cast(op_.in(10), DType::I32)
+                              : b.expand(b.scalar(DType::I32, static_cast<double>(start_)), {batch_, Dim(1)});
+    const ValueId prompt = for_beams(given);
+    given_ = given;
     PadAttrs p;
     p.before = {Dim(0), Dim(0)};
     p.after = {Dim(0), op_.dims().sub(Dim(longest_), prompt_)};
@@ -216,28 +308,31 @@ class Search {
     if (paired_) {
       const auto encoder = op_.body("encoder");
       if (!encoder) return {};
+      const auto expected = op_.im.body_inputs(*encoder);
+      if (expected.size() != (spoken_ ? 2 : 3)) {
+        op_.unsupported("an encoder without the first step of the decoder");
+        return {};
+      }
       const ValueId ids = op_.in(0);
-      ValueId mask = op_.has(at_.mask) ? op_.in(at_.mask) : ValueId();
-      if (!mask.valid()) {  // padding on the left is hidden
+      ValueId mask = op_.has(at_.mask) && !spoken_ ? op_.in(at_.mask) : ValueId();
+      if (!mask.valid() && !spoken_) {  // padding on the left is hidden
         const ValueId real = b.cast(compute(op_, OpKind::Ne, ids, b.scalar(op_.dtype(0), static_cast<double>(pad_))), DType::I32);
         const ValueId seen = b.create(OpKind::Cumsum, {real}, CumAttrs{1});
         mask = b.cast(compute(op_, OpKind::Gt, seen, b.scalar(DType::I32, 0)), DType::I32);
       }
-      const ValueId first = b.expand(b.scalar(DType::I32, static_cast<double>(start_)), {batch_, Dim(1)});
-      const auto expected = op_.im.body_inputs(*encoder);
-      if (expected.size() != 3) {
-        op_.unsupported("an encoder without the first step of the decoder");
-        return {};
-      }
-      out = call(op_, *encoder, std::array{ids, mask, first});
-      const bool states = inputs_.size() > 2 && inputs_[2].name == "encoder_hidden_states";
-      const size_t fixed = states ? 3 : 2, layers = inputs_.size() < fixed ? 0 : (inputs_.size() - fixed) / 4;
+      std::vector<ValueId> feeds{ids, mask, given_};
+      if (spoken_) feeds.erase(feeds.begin() + 1);
+      out = call(op_, *encoder, feeds);
+      const size_t first = spoken_ ? 1 : 2;
+      const bool states = inputs_.size() > first && inputs_[first].name == "encoder_hidden_states";
+      const size_t fixed = first + states, layers = inputs_.size() < fixed ? 0 : (inputs_.size() - fixed) / 4;
       if (out.size() != 2 + 4 * layers || layers == 0 || (inputs_.size() - fixed) % 4 != 0) {
         if (!op_.failed()) op_.unsupported("these inputs of the decoder");
         return {};
       }
+      if (op_.wants(4) && !no_speech(out[0])) return {};
       for (ValueId& v : out) v = for_beams(v);
-      constant_ = {for_beams(mask)};
+      if (!spoken_) constant_ = {for_beams(mask)};
       if (states) constant_.push_back(out[1]);
       fixed_ = constant_.size();
       now_.pasts.assign(out.begin() + 2, out.begin() + 2 + static_cast<std::ptrdiff_t>(2 * layers));
@@ -309,7 +404,19 @@ class Search {
       const ValueId early = compute(op, OpKind::Lt, length, integer(op, shortest_));
       scores = select(op, compute(op, OpKind::And, is_end, early), lowest, scores);
     }
-    return scores;
+    if (temperature_ != 1) scores = b.div(scores, b.scalar(DType::F32, temperature_));
+    return speech_ ? with_timestamps(op, *speech_, scores, tokens, length) : scores;
+  }
+
+  // Output 4: the probability that there is no speech, by the first logits [B,S,V].
+  bool no_speech(ValueId logits) {
+    Builder& b = op_.b;
+    const std::vector<Dim> d = dims_of(op_, logits);
+    if (silence_ < 0 || d.size() != 3) return op_.fail(Code::BadAttribute, "output 4 needs no_speech_token_id");
+    const ValueId last = b.reshape(b.narrow(logits, 1, op_.dims().sub(d[1], Dim(1)), Dim(1)), {d[0], d[2]});
+    const ValueId p = b.narrow(b.create(OpKind::Softmax, {last}, AxisAttrs{1}), 1, Dim(silence_), Dim(1));
+    op_.set(4, b.reshape(p, {d[0]}));
+    return true;
   }
 
   // Chooses the next tokens by logits [N,S,V] and appends them at `length`. Returns whether a sequence goes on.
@@ -573,19 +680,21 @@ class Search {
   }
 
   Op& op_;
-  bool greedy_, paired_ = false, early_ = false;
+  bool greedy_, paired_ = false, spoken_ = false, early_ = false;
   SearchInputs at_;
   int64_t eos_ = 0, pad_ = 0, start_ = 0, ngram_ = 0, vocabulary_ = 0;
   int64_t longest_ = 0, shortest_ = 0, beams_ = 1, returned_ = 1;
-  double length_penalty_ = 1, repetition_ = 1;
+  double length_penalty_ = 1, repetition_ = 1, temperature_ = 1;
+  int64_t silence_ = -1;
   std::optional<Draws> draws_;
+  std::optional<SpeechTokens> speech_;
   Dim batch_, rows_, prompt_;
   Bytes decoder_;
   std::vector<BodyInput> inputs_;
   State now_;
-  ValueId prompt_ids_, first_positions_, next_;
-  std::vector<ValueId> constant_;  // the encoder's mask, its states, and its keys and values
-  size_t fixed_ = 0;               // of them before the pasts
+  ValueId given_, prompt_ids_, first_positions_, next_;  // given_: the prompt [B,S]
+  std::vector<ValueId> constant_;                        // the encoder's mask, its states, and its keys and values
+  size_t fixed_ = 0;                                     // of them before the pasts
 };
 
 }  // namespace
@@ -593,6 +702,14 @@ class Search {
 // Operands: ids, maximum and minimum length, numbers of beams and of results, penalties of length and of repetition, masks of
 // words, of first words, and of ids.
 void beam_search(Op& op) { Search(op, false, {2, 3, 4, 5, 6, 7, 8, 9}).run(); }
+
+// Operands: features, those of a beam search, the tokens to begin with, the logits processor, layers and heads whose attention is
+// an output, further tokens to begin with, temperature.
+void whisper_beam_search(Op& op) {
+  SearchInputs inputs{2, 3, 4, 5, 6, 7, 8, 9};
+  inputs.temperature = 14;
+  Search(op, false, inputs).run();
+}
 
 // Operands: ids, maximum and minimum length, penalty of repetition, masks of words, of first words, and of ids.
 void greedy_search(Op& op) { Search(op, true, {2, SIZE_MAX, SIZE_MAX, SIZE_MAX, 3, 4, 5, 6}).run(); }

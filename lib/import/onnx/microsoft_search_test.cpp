@@ -152,7 +152,114 @@ TEST_CASE("searches say what they do not support") {
     return d.text();
   };
   CHECK(refused({}).find("decoder") != std::string::npos);
-  CHECK(refused({graph_attribute("decoder", decoder()), attribute("model_type", 2)}).find("model_type 2") != std::string::npos);
+  CHECK(refused({graph_attribute("decoder", decoder()), attribute("model_type", 3)}).find("model_type 3") != std::string::npos);
   CHECK(refused({graph_attribute("decoder", decoder()), attribute("no_repeat_ngram_size", -1)}).find("out of range") !=
         std::string::npos);
+}
+
+namespace {
+
+// Words of speech: the end and those after it have meanings, and time stamps begin at kStamps.
+constexpr int64_t kSpeech = 16, kEnd = 5, kStamps = 12;
+
+// One step of a decoder of sound, whose logits are rows of `speech`. The encoder makes the first one, and keys of the attention
+// to it.
+std::string speech_step(bool encoder) {
+  std::string g;
+  const auto add = [&](std::string_view op, const std::vector<std::string>& in, const std::string& out,
+                       const std::vector<std::string>& attributes = {}) { g += field(1, node(op, in, {out}, attributes)); };
+  const std::string ids = encoder ? "decoder_input_ids" : "input_ids";
+  add("Gather", {"speech", ids}, "logits");
+  add("Cast", {ids}, "real", {attribute("to", 1)});
+  add("Constant", {}, "axes", {attribute("value_ints", std::vector<int64_t>{1, 3})});
+  add("Unsqueeze", {"real", "axes"}, "now");  // [N,1,S,1]
+  std::vector<std::string> inputs{"input_ids"}, outputs{"logits"};
+  if (encoder) {
+    inputs = {"encoder_input_ids", "decoder_input_ids"};
+    outputs.push_back("encoder_hidden_states");
+    add("Identity", {"encoder_input_ids"}, "encoder_hidden_states");
+  }
+  for (const std::string what : {"key_self_0", "value_self_0"}) {
+    if (encoder) add("Identity", {"now"}, "present_" + what);
+    else add("Concat", {"past_" + what, "now"}, "present_" + what, {attribute("axis", 2)});
+    outputs.push_back("present_" + what);
+    if (!encoder) inputs.push_back("past_" + what);
+  }
+  for (const std::string what : {"key_cross_0", "value_cross_0"}) {
+    if (encoder) add("Identity", {"now"}, "present_" + what);
+    if (encoder) outputs.push_back("present_" + what);
+    else inputs.push_back("past_" + what);
+  }
+  g += field(2, "step");
+  for (const std::string& name : inputs) {
+    const bool tokens = name == ids;
+    const std::vector<int64_t> dims = tokens                        ? std::vector<int64_t>{-1, encoder ? -1 : 1}
+                                      : name == "encoder_input_ids" ? std::vector<int64_t>{-1, 2, -1}
+                                                                    : std::vector<int64_t>{-1, 1, -1, 1};
+    g += typed(11, name, tokens ? DType::I32 : DType::F32, dims);
+  }
+  for (const std::string& name : outputs) g += field(12, field(1, name));
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a search for speech: time stamps come in pairs, grow, and win together") {
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    std::vector<double> speech = some(static_cast<size_t>(kSpeech * kSpeech), seed);
+    for (double& v : speech) v *= 4;
+    constexpr size_t kLongest = 10;
+    OnnxModel m(17);
+    m.opset("com.microsoft", 1);
+    m.input("speech", DType::F32, {kSpeech, kSpeech}, speech);
+    m.input("sound", DType::F32, {1, 2, 3}, some(6, 9));
+    constant(m, "longest", kLongest);
+    constant(m, "beams", 1);
+    constant(m, "rules", 1);
+    m.add(node("WhisperBeamSearch", {"sound", "longest", "", "beams", "beams", "", "", "", "", "", "", "rules"},
+               {"y", "score", "", "", "silence"},
+               {graph_attribute("encoder", speech_step(true)), graph_attribute("decoder", speech_step(false)),
+                attribute("eos_token_id", kEnd), attribute("pad_token_id", kEnd), attribute("decoder_start_token_id", 6),
+                attribute("translate_token_id", 7), attribute("transcribe_token_id", 8), attribute("start_of_lm_token_id", 9),
+                attribute("no_speech_token_id", 10), attribute("no_timestamps_token_id", 11),
+                attribute("beginning_timestamp_token_id", kStamps), attribute("early_stopping", 1)},
+               "com.microsoft"));
+    m.output("y");
+    m.output("silence");
+    const auto got = m.run();
+
+    const auto scores = [&](int64_t from) {
+      const std::vector<double> row(speech.begin() + from * kSpeech, speech.begin() + (from + 1) * kSpeech);
+      double sum = 0;
+      for (double v : row) sum += std::exp(v);
+      std::vector<double> out;
+      for (double v : row) out.push_back(v - std::log(sum));
+      return out;
+    };
+    const auto is_stamp = [](int64_t t) { return t >= kStamps; };
+    CHECK(got[1][0] == doctest::Approx(std::exp(scores(6)[10])));
+    std::vector<int64_t> tokens{6};
+    while (tokens.size() < kLongest && tokens.back() != kEnd) {
+      std::vector<double> p = scores(tokens.back());
+      const auto hide = [&](int64_t from, int64_t to) { std::fill(p.begin() + from, p.begin() + to, -1e30); };
+      const auto first = std::ranges::find_if(tokens, is_stamp);
+      const bool timed = first != tokens.end(), begun = timed && first + 1 != tokens.end();
+      const bool last = is_stamp(tokens.back()), pair = !begun || is_stamp(tokens[tokens.size() - 2]);
+      hide(9, 10);
+      hide(11, 12);
+      if (begun) hide(6, 9);
+      if (last && pair) hide(kStamps, kSpeech);
+      if (last && !pair) hide(0, kEnd);
+      if (timed) {
+        const int64_t stamp = *std::find_if(tokens.rbegin(), tokens.rend(), is_stamp);
+        hide(kStamps, last && !pair ? stamp : stamp + 1);
+      }
+      double together = 0;
+      for (auto i = p.begin() + kStamps; i != p.end(); ++i) together += std::exp(*i);
+      if (std::log(together) > *std::max_element(p.begin(), p.begin() + kStamps)) hide(0, kStamps);
+      tokens.push_back(std::ranges::max_element(p) - p.begin());
+    }
+    tokens.resize(kLongest, kEnd);
+    CHECK(got[0] == std::vector<double>(tokens.begin(), tokens.end()));
+  }
 }

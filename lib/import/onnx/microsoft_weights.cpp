@@ -60,13 +60,24 @@ ValueId product_of_bits(Op& op, ValueId x, const BitWeight& w) {
   const auto unpacked = [&](size_t i, int64_t count) { return b.cast(bytes(i, count), t); };
   const Dim rows(n), columns(blocks);
   const bool grouped = op.has(w.group), zeros = op.has(w.zero);
-  if (const ValueId q = grouped || blocks * block != k ? ValueId() : quantized_values(op, w, width); q.valid()) {
+  BitWeight whole = w;
+  whole.k = blocks * block;
+  if (const ValueId q = grouped ? ValueId() : quantized_values(op, whole, width); q.valid()) {
     ValueId point = b.constant(make_data(DType::U8, {1, 1}, std::vector<uint8_t>{static_cast<uint8_t>(1 << (width - 1))}));
     if (zeros)
       point = op.dtype(w.zero) == DType::U8 ? bytes(w.zero, blocks)
                                             : b.reshape(b.cast(op.in(w.zero), op.dtype(w.scale)), {rows, columns});
+    const bool rounds =
+        level == 4 && (!zeros || op.dtype(w.zero) == DType::U8);  // as onnxruntime: not with zero points of floats
+    if (whole.k != k && x.valid()) {                              // zeros for the rest of the last block
+      PadAttrs p;
+      p.before.assign(static_cast<size_t>(op.graph().rank(x)), Dim(0));
+      p.after = p.before;
+      p.after.back() = Dim(whole.k - k);
+      x = b.create(OpKind::Pad, {x}, std::move(p));
+    }
     const ValueId y = b.create(OpKind::DequantMatMul, {x, q, b.reshape(op.in(w.scale), {rows, columns}), point},
-                               DequantMatMulAttrs{.trans_b = true, .block = block, .act = {}, .int8_x = level == 4});
+                               DequantMatMulAttrs{.trans_b = true, .block = block, .act = {}, .int8_x = rounds});
     return with_bias(op, y, w.bias);
   }
   ValueId q = b.reshape(unpacked(w.quantized, blocks * block), {rows, columns, Dim(block)});

@@ -256,7 +256,7 @@ void pad(Op& op) {
     auto d = op.find_dims(1);
     if (!d) {
       const ValueId list = op.rank(1) == 2 ? op.b.reshape(op.in(1), {op.dims().product(op.sizes(1))}) : op.in(1);
-      if (!list.valid() || op.dims().constant_value(op.graph().dims(list)[0]) != 2 * std::ssize(axes))
+      if (!list.valid() || !op.dims().need_equal(op.graph().dims(list)[0], Dim(2 * std::ssize(axes))))
         return (void)op.fail(Code::BadShape, "pads must be a vector of two numbers for each axis: " + op.show(1));
       if (!fill.valid()) fill = op.b.scalar(op.dtype(0), 0);
       return op.set(0, pad_by_data(op, op.in(0), list, axes, a.mode, fill));

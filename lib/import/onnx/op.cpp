@@ -177,10 +177,11 @@ std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
   return d;
 }
 
-std::optional<int64_t> Op::length(size_t i) {
-  const auto n = rank(i) == 1             ? dims().constant_value(sizes(i)[0])
-                 : has(i) && rank(i) == 0 ? std::optional<int64_t>(1)  // exporters omit the only axis
-                                          : std::nullopt;
+std::optional<int64_t> Op::length(size_t i, std::optional<int64_t> wanted) {
+  auto n = rank(i) == 1             ? dims().constant_value(sizes(i)[0])
+           : has(i) && rank(i) == 0 ? std::optional<int64_t>(1)  // exporters omit the only axis
+                                    : std::nullopt;
+  if (!n && wanted && *wanted >= 0 && rank(i) == 1 && dims().need_equal(sizes(i)[0], Dim(*wanted))) n = wanted;
   if (n && *n <= 64 && is_integer(dtype(i))) return n;
   fail(Code::UnsupportedAttribute, "input " + std::to_string(i) + " must be a vector of integers of known length, is " + show(i));
   return std::nullopt;

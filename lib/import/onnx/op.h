@@ -81,7 +81,12 @@ class Op {
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
   std::optional<std::vector<Dim>> find_dims(size_t i);
-  std::optional<int64_t> length(size_t i);    // length of a vector, which must be constant
+  // Returns the length of a vector of integers, which must be constant. If only the run tells it, it has to be `wanted`.
+  std::optional<int64_t> length(size_t i, std::optional<int64_t> wanted = {});
+  std::optional<int64_t> declared_rank(size_t out) {
+    const auto t = declared(out);
+    return t && t->ranked ? std::optional<int64_t>(t->rank()) : std::nullopt;
+  }
   std::optional<Known> find_known(size_t i);  // known or promised contents
   std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);
 

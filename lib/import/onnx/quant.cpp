@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "import/onnx/attention.h"
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
 #include "import/onnx/quantised.h"
@@ -21,7 +22,7 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   a.saturate = op.i("saturate", 1) != 0;
   const int64_t given_axis = op.i("axis", 1);
   const bool scalar = op.rank(1) == 0 || (op.rank(1) == 1 && op.sizes(1)[0] == Dim(1) && op.rank(0) != 1);
-  a.block = op.opset >= 21 ? op.i("block_size", 0) : 0;
+  a.block = op.opset >= 21 || op.row.domain == "com.microsoft" ? op.i("block_size", 0) : 0;
   if (a.block < 0) {
     op.fail(Code::BadAttribute, "block_size is negative");
     return std::nullopt;
@@ -61,11 +62,28 @@ ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale,
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// Returns a zero point or scale per matrix row: [M] becomes [M,1].
-ValueId per_row(Op& op, size_t i) {
+// Returns the vector, repeated to `n` entries if the run may find a single one.
+ValueId of_each(Op& op, ValueId v, Dim n) {
+  if (!v.valid() || op.graph().rank(v) != 1) return v;
+  const Dim own = op.graph().dims(v)[0];
+  if (own.is_static() || op.dims().equal(own, n)) return v;
+  const ValueId last = size_of(op, op.dims().sub(own, Dim(1)));
+  return op.b.create(OpKind::Gather, {v, op.b.create(OpKind::Min, {positions(op, n), last})}, AxisAttrs{0});
+}
+
+// Returns a zero point or scale per row of a matrix [...,M,K], operand `x`: [M] becomes [M,1].
+ValueId per_row(Op& op, size_t i, size_t x) {
   if (!op.has(i)) return {};
-  if (op.rank(i) == 1 && op.sizes(i)[0] != Dim(1)) return op.b.reshape(op.in(i), {op.sizes(i)[0], Dim(1)});
-  return op.rank(i) == 1 ? op.b.reshape(op.in(i), {}) : op.in(i);
+  if (op.rank(i) != 1) return op.in(i);
+  if (op.sizes(i)[0] == Dim(1)) return op.b.reshape(op.in(i), {});
+  const Dim rows = op.rank(x) > 1 ? op.sizes(x)[static_cast<size_t>(op.rank(x)) - 2] : Dim(1);
+  const ValueId all = of_each(op, op.in(i), rows);
+  return all.valid() ? op.b.reshape(all, {op.graph().dims(all)[0], Dim(1)}) : all;
+}
+
+// Returns a zero point or scale per column of a matrix [...,K,N], operand `y`.
+ValueId per_column(Op& op, size_t i, size_t y) {
+  return of_each(op, scalar_or_vector(op, i), op.rank(y) > 1 ? op.sizes(y).back() : Dim(1));
 }
 
 ValueId integer_matmul(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
@@ -77,7 +95,7 @@ ValueId integer_matmul(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero)
   }
   if (ra == 1) x = op.b.reshape(x, {Dim(1), op.sizes(a)[0]});
   if (rb == 1) y = op.b.reshape(y, {op.sizes(b)[0], Dim(1)});
-  ValueId r = op.b.create(OpKind::QMatMul, {x, y, per_row(op, a_zero), scalar_or_vector(op, b_zero)});
+  ValueId r = op.b.create(OpKind::QMatMul, {x, y, per_row(op, a_zero, a), per_column(op, b_zero, b)});
   if (r.valid() && (ra == 1 || rb == 1)) {
     std::vector<Dim> out(op.graph().dims(r).begin(), op.graph().dims(r).end());
     if (rb == 1) out.pop_back();
@@ -136,7 +154,7 @@ void conv_integer(Op& op) {
 // Operands: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 void qlinear_matmul(Op& op) {
   const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
-  const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
+  const ValueId scale = op.b.mul(per_row(op, 1, 0), per_column(op, 4, 3));
   op.set(0, requantise(op, sums, scale, 6, 7));
 }
 

@@ -131,7 +131,7 @@ void resize_by_data(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& ax
   Builder& b = op.b;
   const ValueId list = op.in(input);
   const DType t = op.dtype(0), real = DType::F32;
-  if (!list.valid() || op.rank(input) != 1 || op.dims().constant_value(op.sizes(input)[0]) != std::ssize(axes))
+  if (!list.valid() || op.rank(input) != 1 || !op.dims().need_equal(op.sizes(input)[0], Dim(std::ssize(axes))))
     return (void)op.fail(Code::BadShape, "needs " + std::to_string(axes.size()) + " numbers: " + op.show(input));
   const auto number = [&](double v) { return b.scalar(real, v); };
   const auto times = [&](ValueId x, double v) { return b.mul(x, number(v)); };

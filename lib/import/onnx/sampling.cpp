@@ -136,7 +136,7 @@ DType position_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32;
 
 void grid_sample(Op& op) {
   const int spatial = op.rank(0) - 2;
-  if (spatial < 1 || spatial > 3 || op.rank(1) != op.rank(0) || op.sizes(1).back() != Dim(spatial))
+  if (spatial < 1 || spatial > 3 || op.rank(1) != op.rank(0) || !op.dims().need_equal(op.sizes(1).back(), Dim(spatial)))
     return (void)op.fail(Code::BadShape, "needs x [N,C,...] and a grid [N,...," + std::to_string(spatial) + "]: " + op.show(0) +
                                              ", " + op.show(1));
   const std::string_view mode = op.s("mode", op.opset < 20 ? "bilinear" : "linear"), padding = op.s("padding_mode", "zeros");

@@ -81,7 +81,11 @@ void reshape(Op& op) {
   }
   const auto& from = op.sizes(0);
   const bool allow_zero = op.opset >= 14 && op.i("allowzero", 0) != 0;
-  if (!target) return op.set(0, op.b.create(OpKind::ReshapeTo, {op.in(0), op.in(1)}, ReshapeToAttrs{allow_zero}));
+  if (!target) {
+    const auto count = op.length(1, op.declared_rank(0));
+    const ValueId sizes = count && op.rank(1) == 1 ? op.b.narrow(op.in(1), 0, Dim(0), Dim(*count)) : op.in(1);
+    return op.set(0, op.b.create(OpKind::ReshapeTo, {op.in(0), sizes}, ReshapeToAttrs{allow_zero}));
+  }
   std::optional<size_t> open;
   for (size_t i = 0; i < target->size(); ++i) {
     const auto v = op.dims().constant_value((*target)[i]);
@@ -172,7 +176,7 @@ void unsqueeze(Op& op) {
 void expand(Op& op) {
   auto target = op.find_dims(1);
   if (!target) {
-    const auto count = op.length(1);
+    const auto count = op.length(1, op.declared_rank(0));
     if (count) op.set(0, broadcast_to(op, op.in(0), op.in(1), *count));
     return;
   }
@@ -201,7 +205,7 @@ void tile(Op& op) {
   if (op.opset >= 6) {
     repeats = op.find_dims(1);
     if (!repeats) {
-      const auto count = op.length(1);
+      const auto count = op.length(1, op.rank(0));
       if (!count) return;
       if (*count != op.rank(0)) return (void)op.fail(Code::BadShape, "needs a repeat for each axis: " + op.show(1));
       return op.set(0, tile_by_data(op, op.in(0), op.in(1)));
@@ -235,7 +239,7 @@ void constant_of_shape(Op& op) {
     value = std::move(*data);
   }
   if (!target) {
-    const auto count = op.length(0);
+    const auto count = op.length(0, op.declared_rank(0));
     if (count) op.set(0, broadcast_to(op, op.b.constant(std::move(value)), op.in(0), *count));
     return;
   }

@@ -218,4 +218,78 @@ TEST_CASE("LRN needs a channel axis") {
   refused(m, Code::BadShape, "needs [N,C,...]");
 }
 
+TEST_CASE("zero points of integer matmuls fit the rows and columns, or are one that is repeated") {
+  const auto product = [](int64_t zeros, std::vector<double> values) {
+    OnnxModel m(17);
+    m.input("a", DType::U8, {2, 2}, {1, 2, 3, 4});
+    m.input("b", DType::U8, {2, 3}, {1, 2, 3, 4, 5, 6});
+    m.input("za", DType::U8, {1}, {1});
+    m.input("zb", DType::U8, {zeros}, values);
+    m.add(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}));
+    m.output("y");
+    return m;
+  };
+  CHECK(product(3, {1, 2, 3}).run()[0] == std::vector<double>{3, 3, 3, 9, 9, 9});
+  CHECK(product(1, {1}).run()[0] == std::vector<double>{3, 4, 5, 9, 14, 19});
+  refused(product(2, {1, 2}), Code::BadShape, "one per column");
+  OnnxModel m(17);  // the run decides between one and one for each
+  for (const auto& [name, dims] : {std::pair("a", std::vector<int64_t>{2, 2}), {"b", {2, 3}}, {"za", {-1}}, {"zb", {-1}}})
+    m.raw_graph(field(11, value_info(name, DType::U8, dims)));
+  m.add(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  std::vector<eval::HostValue> inputs(4);
+  inputs[0].tensor = make_data<uint8_t>(DType::U8, {2, 2}, {1, 2, 3, 4});
+  inputs[1].tensor = make_data<uint8_t>(DType::U8, {2, 3}, {1, 2, 3, 4, 5, 6});
+  inputs[2].tensor = make_data<uint8_t>(DType::U8, {2}, {1, 0});
+  inputs[3].tensor = make_data<uint8_t>(DType::U8, {1}, {1});
+  const auto got = eval::evaluate(*module, inputs, d);
+  REQUIRE_MESSAGE(got, d.text());
+  const std::vector<int64_t> expected{3, 4, 5, 12, 19, 26};
+  for (int64_t i = 0; i < 6; ++i) CHECK(element_as_int((*got)[0].tensor, i) == expected[static_cast<size_t>(i)]);
+}
+
+TEST_CASE("operators of layouts of a processor are refused with the reason") {
+  OnnxModel m(17);
+  m.opset("com.microsoft.nchwc", 1);
+  m.input("x", DType::F32, {1, 8, 2, 2}, some(32, 1));
+  m.add(node("ReorderInput", {"x"}, {"y"}, {}, "com.microsoft.nchwc"));
+  m.output("y");
+  refused(m, Code::UnsupportedOp, "the optimisation level extended");
+}
+
+TEST_CASE("attributes that others make idle are no error") {
+  const auto problem = [](std::string_view domain, std::string_view op, const std::vector<std::vector<int64_t>>& inputs,
+                          DType ints, const std::vector<std::string>& attributes) {
+    OnnxModel m(17);
+    m.opset("com.microsoft", 1);
+    std::vector<std::string> names;
+    for (const std::vector<int64_t>& dims : inputs) {
+      names.push_back(dims == std::vector<int64_t>{-1} ? "" : "x" + std::to_string(names.size()));
+      const DType t = dims.size() < 2 ? ints : DType::F32;
+      if (!names.back().empty()) m.raw_graph(field(11, value_info(names.back(), t, dims)));
+    }
+    m.add(node(op, names, {"y"}, attributes, domain));
+    m.output("y");
+    Diagnostics d;
+    return m.load(d) ? std::string() : d.text();
+  };
+  const std::vector<int64_t> absent{-1};
+  const std::vector<std::string> heads{attribute("num_heads", 2), attribute("kv_num_heads", 1),
+                                       attribute("rotary_interleaved", 1)};
+  CHECK(problem("com.microsoft", "GroupQueryAttention", {{1, 3, 32}, {1, 3, 16}, {1, 3, 16}, absent, absent, {1}, {}}, DType::I32,
+                heads)
+            .empty());
+  CHECK(problem("com.microsoft", "MoE", {{3, 8}, {3, 2}, {2, 6, 8}, absent, {2, 8, 6}}, DType::F32,
+                {attribute("swiglu_fusion", 1), attribute("swiglu_limit", 7.0)})
+            .empty());
+  for (const char* locale : {"en_US", "tr_TR"}) {
+    const std::string said = problem("", "StringNormalizer", {{3}}, DType::String,
+                                     {attribute("case_change_action", "LOWER"), attribute("locale", locale)});
+    CHECK_MESSAGE(said.empty() == (locale[0] == 'e'), said);
+  }
+}
+
 }  // namespace rlxc

@@ -1,4 +1,6 @@
 // Strings and n-grams.
+#include "support/text.h"
+
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -12,6 +14,9 @@ void string_normalizer(Op& op) {
                                                          : change,
                                      &a.change))
     return;
+  const std::string_view language = op.s("locale", "en_US").substr(0, 2);
+  if (change != "NONE" && (language == "az" || language == "lt" || language == "tr"))
+    return (void)op.unsupported("the letters of the locale " + quote(op.s("locale", "")));
   a.case_sensitive = op.i("is_case_sensitive", 0) != 0;
   a.stopwords = op.strings("stopwords");
   op.set(0, op.b.create(OpKind::StringNormalize, {op.in(0)}, std::move(a)));

@@ -145,7 +145,8 @@ const Known* Importer::known(ValId v) {
     vals_[v.raw].known_checked = true;
     // Shape arithmetic uses vectors. Larger float expressions of weights stay ops, for fusion to match.
     const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
-    const TensorData* t = is_weight_math ? nullptr : tensor(v);
+    const auto elements = num_elements(type(v));
+    const TensorData* t = is_weight_math || (elements && *elements > kMaxKnownElements) ? nullptr : tensor(v);
     if (!t && (options_.constant_contents || stated_value(v)) && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
     if (t)
       if (auto k = known_from(*t, module_.dims)) {
@@ -157,10 +158,11 @@ const Known* Importer::known(ValId v) {
   return index == Val::kNone ? nullptr : &knowns_[index];
 }
 
-std::string Importer::fresh_name(std::string_view base) {
+std::string Importer::fresh_name(std::string_view base) { return fresh_name(frame(), base); }
+
+std::string Importer::fresh_name(Frame& f, std::string_view base) {
   std::string name(base);
-  for (int i = 1; !frame().leaf_names.insert(module_.symbol(name).raw).second; ++i)
-    name = std::string(base) + "_" + std::to_string(i);
+  for (int i = 1; !f.leaf_names.insert(module_.symbol(name).raw).second; ++i) name = std::string(base) + "_" + std::to_string(i);
   return name;
 }
 
@@ -194,7 +196,7 @@ ValueId Importer::materialise(ValId id) {
     const auto [it, fresh] = f.capture_of.try_emplace(v.outer.raw, f.captures.size());
     if (fresh) {
       const std::string_view name = module_.bytes(v.name);
-      const ValueId inner = b.input(name.empty() ? "" : fresh_name(name), module_.types[v.type]);
+      const ValueId inner = b.input(fresh_name(f, name.empty() ? "captured" : name), module_.types[v.type]);
       f.captures.push_back({v.outer, inner});
     }
     made = f.captures[it->second].inner;
@@ -210,7 +212,7 @@ ValueId Importer::materialise(ValId id) {
     made =
         f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
     const std::string_view name = module_.bytes(v.name);
-    if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(name.empty() ? "weight" : name)));
+    if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(f, name.empty() ? "weight" : name)));
     else if (v.name.valid()) f.graph->set_value_name(made, v.name);
   } else {
     const Known& k = knowns_[v.known];

@@ -7,47 +7,10 @@ import sys
 
 import numpy as np
 
-from onnx_writer import Model, tensor
-from protobuf_wire import field
-
-MAKERS = []
-
-
-class Case(Model):
-    def __init__(self, seed):
-        super().__init__(21)
-        self.random, self.feeds, self.outputs = np.random.default_rng(seed), [], []
-
-    def feed(self, array):
-        array = np.asarray(array)
-        name = self.input(list(array.shape), array.dtype.name)
-        self.feeds.append((name, array))
-        return name
-
-    def real(self, *shape, scale=1.0):
-        return self.feed((self.random.standard_normal(shape) * scale).astype(np.float32))
-
-    def ints(self, low, high, *shape, dtype=np.int32):
-        return self.feed(self.random.integers(low, high, shape, dtype))
-
-    def pick(self, *choices):
-        return choices[self.random.integers(len(choices))]
-
-    def ms(self, op, *inputs, n=1, types=None, **attributes):
-        made = self(op, *inputs, n=n, domain="com.microsoft", **attributes)
-        self.outputs += list(zip([made] if n == 1 else made, types or ["float32"] * n))
-
-    def write(self, folder):
-        data = folder / "test_data_set_0"
-        data.mkdir(parents=True, exist_ok=True)
-        self.save(folder / "model.onnx", *self.outputs)
-        for i, (name, array) in enumerate(self.feeds):
-            (data / f"input_{i}.pb").write_bytes(tensor(array, name))
-
-
-def maker(f):
-    MAKERS.append(f)
-    return f
+import contrib_cases_attention  # noqa: F401, its functions
+import contrib_cases_fused  # noqa: F401
+from contrib_case import MAKERS, Case, maker
+from onnx_writer import Model
 
 
 @maker
@@ -73,13 +36,6 @@ def MRotaryEmbedding(c):
     x = c.real(2, 3, heads * 2 * half) if c.pick(0, 1) else c.real(2, heads, 3, 2 * half)
     c.ms("MRotaryEmbedding", x, c.ints(0, 9, 3, 2, 3, dtype=np.int64), c.real(9, half), c.real(9, half), num_heads=heads,
          mrope_section=c.pick([2, 2, 2], [4, 1, 1], [0, 3, 3]), mrope_layout=c.pick(0, 1), interleaved=c.pick(0, 1))
-
-
-@maker
-def RotaryEmbedding(c):
-    x = c.real(2, 3, 16) if c.pick(0, 1) else c.real(2, 2, 3, 8)
-    c.ms("RotaryEmbedding", x, c.ints(0, 9, 2, 3, dtype=np.int64), c.real(9, 4), c.real(9, 4), num_heads=2,
-         interleaved=c.pick(0, 1))
 
 
 @maker
@@ -222,48 +178,11 @@ def packed_weight(c, n, k, block, bits):
 
 
 @maker
-def MatMulNBits(c):
-    n, k, block, bits = 6, c.pick(32, 40), c.pick(16, 32), c.pick(4, 4, 8)
-    w, scale, zero = packed_weight(c, n, k, block, bits)
-    c.ms("MatMulNBits", c.real(3, k), w, scale, zero if c.pick(0, 1) else None, N=n, K=k, block_size=block, bits=bits)
-
-
-@maker
 def GatherBlockQuantized(c):
     bits = c.pick(4, 8)
     data = c.random.integers(0, 256, (6, 32 * bits // 8)).astype(np.uint8)
     c.ms("GatherBlockQuantized", data, c.ints(0, 6, 3), c.random.random((6, 2)).astype(np.float32), block_size=16, bits=bits,
          quantize_axis=1)
-
-
-@maker
-def GroupQueryAttention(c):
-    heads, kv, d, length = 4, 2, 16, c.pick(1, 4)
-    past = 0 if length > 1 else c.pick(3, 6)
-    keys = [c.feed(np.zeros((2, kv, 0, d), np.float32)) if past == 0 else c.real(2, kv, past, d) for _ in range(2)]
-    total = past + length
-    rotary = c.pick(0, 1)
-    c.ms("GroupQueryAttention", c.real(2, length, heads * d), c.real(2, length, kv * d), c.real(2, length, kv * d), *keys,
-         np.array([total - 1] * 2, np.int32), np.array(total, np.int32), c.real(16, d // 2) if rotary else None,
-         c.real(16, d // 2) if rotary else None, n=3, num_heads=heads, kv_num_heads=kv, do_rotary=rotary,
-         local_window_size=c.pick(-1, 3), softcap=c.pick(0.0, 5.0))
-
-
-@maker
-def MultiHeadAttention(c):
-    heads, d, q, k = 2, 8, 3, c.pick(3, 5)
-    mask = c.pick(None, lambda: c.ints(1, k + 1, 2), lambda: c.ints(0, 2, 2, k))
-    c.ms("MultiHeadAttention", c.real(2, q, heads * d), c.real(2, k, heads * d), c.real(2, k, heads * d),
-         c.real(3 * heads * d) if c.pick(0, 1) else None, mask() if mask else None,
-         c.real(c.pick(1, 2), heads, q, k) if c.pick(0, 1) else None, num_heads=heads)
-
-
-@maker
-def Attention(c):
-    heads, d, s = 2, 4, 5
-    mask = c.pick(None, lambda: c.ints(1, s + 1, 2), lambda: c.ints(0, 2, 2, s), lambda: c.ints(0, 2, 2, s, s))
-    c.ms("Attention", c.real(2, s, 6), c.real(6, 3 * heads * d), c.real(3 * heads * d), mask() if mask else None, num_heads=heads,
-         unidirectional=c.pick(0, 1))
 
 
 @maker
@@ -379,6 +298,53 @@ def BeamSearch(c):
          np.array([beams], np.int32), np.array([min(beams, 2)], np.int32), np.array([c.pick(1.0, 0.6)], np.float32),
          np.array([c.pick(1.0, 1.5)], np.float32), n=2, types=["int32", "float32"], decoder=gpt(c, words), eos_token_id=3, pad_token_id=0,
          no_repeat_ngram_size=c.pick(0, 2), early_stopping=c.pick(0, 1), model_type=0)
+
+
+def speech_step(c, words, tables, encoder, states, heads=2, size=4):
+    """The encoder of sound with the first step of its decoder, or the other steps."""
+    g = Model(17)
+    width = heads * size
+    kept = lambda name, length: (name, "float32", ["batch", heads, length, size])
+    if encoder:
+        sound = g.input(["batch", 3, "frames"], name="encoder_input_ids")
+        ids = g.input(["batch", "length"], "int32", "decoder_input_ids")
+        hidden = g("MatMul", g("Transpose", sound, perm=[0, 2, 1]), g.constant(tables[0]), results=["encoder_hidden_states"])
+        split = g("Reshape", hidden, [0, 0, heads, size])
+        cross = [g("Transpose", split, perm=[0, 2, 1, 3], results=[f"present_{what}_cross_0"]) for what in ("key", "value")]
+    else:
+        ids = g.input(["batch", 1], "int32", "input_ids")
+        if states:
+            g.input(["batch", "frames", width], name="encoder_hidden_states")
+        past = [g.input(["batch", heads, "past", size], name=f"past_{what}_self_0") for what in ("key", "value")]
+        cross = [g.input(["batch", heads, "frames", size], name=f"past_{what}_cross_0") for what in ("key", "value")]
+    now = g("Transpose", g("Reshape", g("Gather", g.constant(tables[1]), ids), [0, 0, heads, size]), perm=[0, 2, 1, 3])
+    names = [f"present_{what}_self_0" for what in ("key", "value")]
+    own = [g("Identity", now, results=[n]) if encoder else g("Concat", p, now, axis=2, results=[n])
+           for n, p in zip(names, [now, now] if encoder else past)]
+    mixed = g("Add", now, g("Add", g("ReduceMean", own[0], [2], keepdims=1), g("ReduceMean", cross[1], [2], keepdims=1)))
+    flat = g("Reshape", g("Transpose", mixed, perm=[0, 2, 1, 3]), [0, 0, width])
+    g("MatMul", flat, g.constant(tables[2]), results=["logits"])
+    made = [("logits", "float32", ["batch", "length", words]), ("encoder_hidden_states", "float32", ["batch", "frames", width])]
+    made = made[:1 + encoder] + [kept(n, "past") for n in names] + [kept(n, "frames") for n in cross] * encoder
+    return g.graph(*made)
+
+
+@maker
+def WhisperBeamSearch(c):
+    end, begin = 20, 27
+    words, beams, rules = begin + 60, c.pick(1, 3), c.pick(0, 1, 1)
+    table = lambda *shape: (c.random.standard_normal(shape) * c.pick(1, 2)).astype(np.float32)
+    tables = table(3, 8), table(words, 8), table(8, words)
+    encoder, decoder = (speech_step(c, words, tables, first, states) for first, states in ((True, True), (False, c.pick(0, 1))))
+    start = c.feed(np.array([[end + 1, 5], [end + 1, begin + 3]], np.int32)) if c.pick(0, 1) else None
+    scalar = lambda v: np.array([v], np.int32 if isinstance(v, int) else np.float32)
+    c.ms("WhisperBeamSearch", c.real(2, 3, 6), scalar(c.pick(8, 14)), scalar(c.pick(0, 6)), scalar(beams), scalar(min(beams, 2)),
+         scalar(c.pick(1.0, 0.6)), scalar(c.pick(1.0, 1.5)),
+         c.feed((c.random.random(words) < .9).astype(np.int32)) if c.pick(0, 1) else None, None, None, start, scalar(rules), None, None,
+         scalar(c.pick(1.0, 0.7)), n=2, types=["int32", "float32"], encoder=encoder, decoder=decoder, eos_token_id=end,
+         pad_token_id=end, decoder_start_token_id=end + 1, translate_token_id=end + 2, transcribe_token_id=end + 3,
+         start_of_lm_token_id=end + 4, no_speech_token_id=end + 5, no_timestamps_token_id=end + 6,
+         beginning_timestamp_token_id=begin, model_type=2, early_stopping=c.pick(0, 1), no_repeat_ngram_size=c.pick(0, 3))
 
 
 def main(folder, count, first=1):

@@ -46,6 +46,8 @@ class Model:
         return name
 
     def constant(self, value):
+        if isinstance(value, np.generic):
+            value = np.asarray(value)
         if not isinstance(value, np.ndarray):
             first = value[0] if isinstance(value, list) and value else value
             kind = np.float32 if isinstance(first, float) else bool if isinstance(first, bool) else np.int64
