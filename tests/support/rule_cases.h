@@ -92,7 +92,9 @@ inline RuleCase case_of(std::string text, std::vector<HostValue> in = {}) {
     std::vector<int64_t> dims;
     for (Dim k : g.dims(v)) dims.push_back(k.size());
     if (g.dtype(v) == DType::F64) c.in.push_back(reals(dims, 10 + v.raw));
-    else c.in.push_back(tensor_of(g.dtype(v), dims, std::vector<double>(static_cast<size_t>(num_elements(g.type(v)).value_or(1)), 1)));
+    else
+      c.in.push_back(
+          tensor_of(g.dtype(v), dims, std::vector<double>(static_cast<size_t>(num_elements(g.type(v)).value_or(1)), 1)));
   }
   return c;
 }
@@ -148,8 +150,12 @@ inline std::vector<Sample> quantised_samples() {
   };
   std::vector<Sample> all{
       {OpKind::Round, NoAttrs{}, {m}},
-      {OpKind::DequantMatMul, DequantMatMulAttrs{false, 3, {}}, {reals({5, 6}, 71), codes, scales, zeros, row, reals({5, 4}, 72)}},
-      {OpKind::DequantMatMul, DequantMatMulAttrs{false, 0, {true, OpKind::Gelu, 0, 0}}, {reals({2, 5, 6}, 71), codes, reals({1, 4}, 2)}},
+      {OpKind::DequantMatMul,
+       DequantMatMulAttrs{false, 3, {}},
+       {reals({5, 6}, 71), codes, scales, zeros, row, reals({5, 4}, 72)}},
+      {OpKind::DequantMatMul,
+       DequantMatMulAttrs{false, 0, {true, OpKind::Gelu, 0, 0}},
+       {reals({2, 5, 6}, 71), codes, reals({1, 4}, 2)}},
       {OpKind::DequantMatMul,
        DequantMatMulAttrs{.trans_b = false, .block = 3, .act = {}, .int8_x = true},
        {reals({5, 6}, 71), codes, scales}},
@@ -164,7 +170,9 @@ inline std::vector<Sample> quantised_samples() {
   };
   for (size_t i = 0; i < enum_names(StraightThroughKind{}).size(); ++i)
     for (int64_t axis : {-1, 1})
-      all.push_back({OpKind::FakeQuantize, FakeQuantizeAttrs{4, axis, FakeQuantizeMode::PerBatch, static_cast<StraightThroughKind>(i)}, {m}});
+      all.push_back({OpKind::FakeQuantize,
+                     FakeQuantizeAttrs{4, axis, FakeQuantizeMode::PerBatch, static_cast<StraightThroughKind>(i)},
+                     {m}});
   return all;
 }
 
@@ -262,10 +270,10 @@ graph @body {
 }
 )";
   const auto custom = [&](const std::string& bodies, const std::string& rules, const std::string& graphs) {
-    all.push_back(case_of("module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f64[2,3]\n  %1 = input \"s\" : f64[3]\n"
-                          "  %2 = custom_op(%0, %1) [@body" +
-                          bodies + "] {name = \"test.Gate\"" + rules +
-                          "} : f64[2,3]\n  return %2 \"y\"\n}\n" + gate + graphs + "}\n"));
+    all.push_back(
+        case_of("module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f64[2,3]\n  %1 = input \"s\" : f64[3]\n"
+                "  %2 = custom_op(%0, %1) [@body" +
+                bodies + "] {name = \"test.Gate\"" + rules + "} : f64[2,3]\n  return %2 \"y\"\n}\n" + gate + graphs + "}\n"));
   };
   custom("", "", "");
   custom(", @back, @forth, @batch", ", vjp = true, jvp = true, vmap = true", R"(
@@ -378,8 +386,8 @@ graph @main {
 }
 }
 )",
-                         {reals({1, 2, 3, 4}, 1), reals({1, 2, 3, 4}, 2), reals({1, 2, 3, 4}, 3), reals({3, 2}, 4), reals({3, 2}, 5),
-                          reals({1, 2, 5, 4}, 6), reals({1, 2, 5, 4}, 7), i64({1, 1, 3, 1}, {3, 0, 4})}));
+                        {reals({1, 2, 3, 4}, 1), reals({1, 2, 3, 4}, 2), reals({1, 2, 3, 4}, 3), reals({3, 2}, 4),
+                         reals({3, 2}, 5), reals({1, 2, 5, 4}, 6), reals({1, 2, 5, 4}, 7), i64({1, 1, 3, 1}, {3, 0, 4})}));
   return all;
 }
 
