@@ -527,6 +527,7 @@ Message Writer::function(const Body& b) {
 
 // Each output has a name of its own, which no other value has.
 void Writer::outputs(const Graph& g, Message* to) {
+  std::unordered_set<std::string> taken;
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
     const bool is_main = scopes_.size() == 1;
@@ -539,7 +540,8 @@ void Writer::outputs(const Graph& g, Message* to) {
     }
     std::string name = name_of(g, v);
     const std::string_view own = g.output_name(i).valid() ? module_.bytes(g.output_name(i)) : std::string_view();
-    if (!is_main || name != own) {
+    const bool made_here = !is_main && !has_trait(g.op(g.def(v)), kLeaf) && taken.insert(name).second;
+    if (!made_here && (!is_main || name != own)) {
       const std::string result = is_main && !own.empty() ? std::string(own) : fresh("out");
       name = node("Identity", {name}, {}, result);
     }
