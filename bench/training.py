@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""How long steps of training take, in milliseconds of wall and processor time: the digits models of examples/train, and a larger
-perceptron, by the cpu package and by PyTorch, where it is installed. Adam and cross-entropy, batches of 64, 1 and 2 threads; the
+"""How long steps of training take, in milliseconds of wall and processor time: the digits models of examples/train, a larger
+perceptron and a small transformer, by the cpu package and by PyTorch, where it is installed. Adam and cross-entropy, batches of 64, 1 and 2 threads; the
 median of rounds that alternate between both."""
 import base64
 import ctypes
@@ -42,6 +42,65 @@ def wide_model(path, width=1024):
                                 "constants": constants, "graphs": [{"name": "main", "nodes": nodes, "outputs": [[last, "logits"]]}]}))
 
 
+SEQUENCE, MODEL, HEADS, LAYERS = 32, 128, 4, 2
+
+
+def transformer_model(path):
+    """Pre-norm layers with GELU, the mean over positions, a classifier."""
+    rng = np.random.default_rng(2)
+    constants, nodes, count = [], [{"op": "Input", "results": [[0, f"f32[batch,{SEQUENCE},{MODEL}]", "x"]]}], [1]
+
+    def add(op, operands, attrs=None):
+        nodes.append({"op": op, "operands": operands, "results": [[count[0]]]} | ({"attrs": attrs} if attrs else {}))
+        count[0] += 1
+        return count[0] - 1
+
+    def param(*shape, value=None):
+        data = rng.normal(scale=shape[0]**-0.5, size=shape) if value is None else np.full(shape, value)
+        constants.append({"id": len(constants), "dtype": "f32", "dims": list(shape),
+                          "base64": base64.b64encode(data.astype("<f4").tobytes()).decode()})
+        nodes.append({"op": "Param", "attrs": {"data": len(constants) - 1},
+                      "results": [[count[0], f"f32[{','.join(map(str, shape))}]", f"p{len(constants)}"]]})
+        count[0] += 1
+        return count[0] - 1
+
+    def linear(v, rows, columns):
+        return add("Add", [add("MatMul", [v, param(rows, columns)]), param(columns, value=0)])
+
+    def norm(v):
+        return add("LayerNorm", [v, param(MODEL, value=1), param(MODEL, value=0)], {"axis": 2, "eps": 1e-5})
+
+    v = 0
+    for _ in range(LAYERS):
+        n = norm(v)
+        q, k, w = (linear(n, MODEL, MODEL) for _ in range(3))
+        heads = add("Attention", [q, k, w], {"num_heads": HEADS, "num_kv_heads": HEADS, "layout": "packed", "out_layout": "packed"})
+        v = add("Add", [v, linear(heads, MODEL, MODEL)])
+        v = add("Add", [v, linear(add("Gelu", [linear(norm(v), MODEL, 4 * MODEL)]), 4 * MODEL, MODEL)])
+    logits = linear(add("Reduce", [v], {"op": "mean", "axes": [1]}), MODEL, 10)
+    path.write_text(json.dumps({"format": "rlxc-graph", "format_version": "1.0", "module": "transformer", "symbols": ["batch"],
+                                "constants": constants, "graphs": [{"name": "main", "nodes": nodes, "outputs": [[logits, "logits"]]}]}))
+
+
+def torch_transformer():
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(
+                torch.nn.TransformerEncoderLayer(MODEL, HEADS, 4 * MODEL, 0.0, "gelu", batch_first=True, norm_first=True)
+                for _ in range(LAYERS))
+            self.head = torch.nn.Linear(MODEL, 10)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x.mean(1))
+
+    return Model()
+
+
 def package_step(folder, model, name, x, label):
     out = folder / (name + "_package")
     subprocess.run([RLXC, "compile", model, "--train", "--loss", "cross-entropy", "--optimizer", "adam", "--bind", f"batch={BATCH}",
@@ -68,6 +127,7 @@ def torch_step(name, x, label):
         "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 64), nn.ReLU(), nn.Linear(64, 10)),
         "cnn": lambda: nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1),
                                      nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(144, 10)),
+        "transformer": torch_transformer,
         "wide": lambda: nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)),
     }
     model = models[name]()
@@ -96,8 +156,10 @@ def main():
         folder = pathlib.Path(tmp)
         subprocess.run([sys.executable, ROOT / "examples/train/digits.py", folder], check=True)
         wide_model(folder / "wide.json")
-        print(f"{'model':6} {'threads':>7} {'rlxc wall':>10} {'cpu':>8} {'torch wall':>11} {'cpu':>8} {'wall ratio':>11} {'cpu ratio':>10}")
-        for name, shape in (("mlp", (BATCH, 1, 12, 12)), ("cnn", (BATCH, 1, 12, 12)), ("wide", (BATCH, 1024))):
+        transformer_model(folder / "transformer.json")
+        print(f"{'model':11} {'threads':>7} {'rlxc wall':>10} {'cpu':>8} {'torch wall':>11} {'cpu':>8} {'wall ratio':>11} {'cpu ratio':>10}")
+        for name, shape in (("mlp", (BATCH, 1, 12, 12)), ("cnn", (BATCH, 1, 12, 12)), ("wide", (BATCH, 1024)),
+                            ("transformer", (BATCH, SEQUENCE, MODEL))):
             x, label = rng.normal(size=shape).astype(np.float32), rng.integers(0, 10, BATCH)
             sides = [package_step(folder, folder / (name + ".json"), name, x, label)]
             if has_torch:
@@ -112,7 +174,7 @@ def main():
                         if i > 0:
                             found[k].append(sample)
                 medians = [[statistics.median(s[j] for s in side) for j in (0, 1)] for side in found]
-                row = f"{name:6} {threads:7} {medians[0][0]:10.3f} {medians[0][1]:8.3f}"
+                row = f"{name:11} {threads:7} {medians[0][0]:10.3f} {medians[0][1]:8.3f}"
                 if has_torch:
                     row += f" {medians[1][0]:11.3f} {medians[1][1]:8.3f} {medians[0][0] / medians[1][0]:11.2f} {medians[0][1] / medians[1][1]:10.2f}"
                 print(row, flush=True)

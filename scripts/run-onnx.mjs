@@ -36,7 +36,7 @@ const types = { 1: ["float32", Float32Array, 4], 2: ["uint8", Uint8Array, 1], 3:
   7: ["int64", BigInt64Array, 8], 9: ["bool", Uint8Array, 1], 11: ["float64", Float64Array, 8] };
 
 function tensor(file) {
-  const t = { dims: [], name: "" };
+  const t = { dims: [], name: "" }, strings = [];
   const packed = (v, list) => {
     if (typeof v === "bigint") return list.push(v);
     for (const [, each] of fields(Buffer.concat([...v].reduce((out, byte, i, all) => {
@@ -53,7 +53,10 @@ function tensor(file) {
     else if (field === 9) t.raw = v;
     else if (field === 4) for (let i = 0; i < v.length; i += 4) floats.push(v.readFloatLE(i));
     else if (field === 5 || field === 7) packed(v, integers);
+    else if (field === 6) strings.push(v.toString());
   }
+  if (t.type === 8) return { name: t.name, tensor: new ort.Tensor("string", strings, t.dims) };
+  if (!types[t.type]) throw new Error(`no test data of type ${t.type}`);
   const [name, Type, size] = types[t.type];
   let data;
   if (t.raw) data = new Type(t.raw.buffer.slice(t.raw.byteOffset, t.raw.byteOffset + Math.floor(t.raw.length / size) * size));
@@ -81,6 +84,10 @@ for (let i = 0; i + 1 < rest.length; i += 2) {
       const got = results[session.outputNames[k]];
       if (String(got.dims) !== String(want.tensor.dims)) throw new Error(`${session.outputNames[k]} is [${got.dims}], not [${want.tensor.dims}]`);
       for (let e = 0; e < got.data.length; ++e) {
+        if (want.tensor.type === "string") {
+          if (got.data[e] !== want.tensor.data[e]) throw new Error(`"${got.data[e]}" is not "${want.tensor.data[e]}"`);
+          continue;
+        }
         const [a, b] = [Number(got.data[e]), Number(want.tensor.data[e])];
         if (!(Number.isNaN(a) && Number.isNaN(b)) && a !== b) worst = Math.max(worst, Math.abs(a - b) / (1e-5 + 1e-3 * Math.abs(b)));
       }

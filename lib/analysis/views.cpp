@@ -271,6 +271,7 @@ bool keeps_channels_last(const Graph& g, NodeId n, int64_t lanes) {
   if (lanes <= 1 || (g.op(n) != OpKind::Conv && g.op(n) != OpKind::FusedConvBiasAct)) return false;
   const auto channels = blocked_conv_channels(g, n);
   if (!channels || !channels->depthwise() || channels->groups % lanes != 0) return false;
+  if (g.operands(n).size() > 3 && g.operand(n, 3).valid()) return false;  // a residual, which the kernel does not read so
   const auto image = layout_in_larger(g, g.operand(n, 0));
   return image && is_channels_last(*image);
 }

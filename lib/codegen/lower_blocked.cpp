@@ -81,7 +81,7 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   spec.shape = s.shape(node.result_dims());
   kernel::BlockedEpilogue e;
   Operand from = s.scratch(sums);
-  const int64_t positions = c.windows.out[0] * c.windows.out[1], blocks = c.blocks();
+  const int64_t positions = c.windows.out[0] * c.windows.out[1], blocks = c.groups * c.blocks();  // groups have whole blocks
   from.strides = {blocks * c.lanes * positions, 1, c.windows.out[1] * c.lanes, c.lanes};
   from.factors.resize(4);
   from.factors[1] = {{blocks, positions * c.lanes}, {c.lanes, 1}};
@@ -166,6 +166,20 @@ void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
 
 namespace {
 
+// The lanes of a convolution with a large window and few results in a row, such as the gradient of weights: vectors of channels,
+// packed in every run, pay even where images are row-major. 0 for others.
+int64_t lanes_of_large_window(const Node& node, const ConvChannels& c, bool integers) {
+  constexpr int64_t kLeastReuse = 9;  // products of a packed weight
+  if (integers || node.mapping().workgroups || c.depthwise()) return 0;
+  const auto w = node.dims(1), y = node.result_dims();
+  int64_t lanes = node.mapping().vector_lanes(4);
+  if (c.out < lanes && lanes >= 16) lanes /= 2;
+  const bool narrow = y[3].size() < lanes && w[2].size() * w[3].size() > y[2].size() * y[3].size();
+  const bool reused = y[0].size() * y[2].size() * y[3].size() >= kLeastReuse;
+  const bool fills = c.groups == 1 ? c.out >= lanes : c.out % lanes == 0;
+  return narrow && reused && fills ? lanes : 0;
+}
+
 bool has_channels_last(const Node& node, ValueId v) {
   const Layout* l = node.layouts.of(v);
   return l && is_channels_last(*l);
@@ -197,10 +211,12 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
   const auto channels = blocked_conv_channels(node.graph, node.id);
   if (!channels) return std::nullopt;
-  const bool channels_last = in == 0 && out == 0;
-  if (channels_last) in = out = lanes_of_channels_last(node, *channels);
-  if (in == 0 && out == 0) return std::nullopt;
   const ConvParts parts = parts_of(node);
+  const bool row_major = in == 0 && out == 0;
+  if (row_major) in = out = lanes_of_channels_last(node, *channels);
+  const bool channels_last = row_major && out > 0;
+  const int64_t lanes = out ? out : in ? in : lanes_of_large_window(node, *channels, parts.integers);
+  if (lanes == 0) return std::nullopt;
   const ConvAttrs& a = parts.attrs;
   BlockedConvNode n;
   n.depthwise = channels->depthwise();
@@ -210,7 +226,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.windows.kernel = {node.dims(1)[2].size(), node.dims(1)[3].size()};
   n.conv.groups = channels->groups;
   n.conv.group_outputs = channels->out;
-  n.conv.lanes = out ? out : in;
+  n.conv.lanes = lanes;
   n.conv.weight = node.dtype(1);
   n.conv.result = node.result_dtype();
   n.conv.float_sums = n.depthwise && !n.row_major_result && reads_float_sums(parts.steps);

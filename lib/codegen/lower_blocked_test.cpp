@@ -253,6 +253,11 @@ TEST_CASE("depthwise windows between images with channels last") {
   const ValueId x = net.b().transpose(net.image({1, 9, 8, 20}), std::vector<int64_t>{0, 3, 1, 2});
   net.output(net.b().transpose(net.conv(x, {.channels = 20, .groups = 20}), std::vector<int64_t>{0, 2, 3, 1}));
   net.check(0, "channels that fill no vectors");
+  BlockedNet residual;
+  const ValueId image = residual.b().transpose(residual.image({2, 9, 8, 16}), std::vector<int64_t>{0, 3, 1, 2});
+  const ValueId y = residual.conv(image, {.channels = 16, .groups = 16}, true, residual.image({2, 16, 9, 8}));
+  residual.output(residual.b().transpose(y, std::vector<int64_t>{0, 2, 3, 1}));
+  residual.check(0, "a residual");
 }
 
 TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks") {
@@ -316,6 +321,38 @@ TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks")
     net.output(net.conv(net.b().concat(std::array{x, y}, 1), {16}));
     net.check(3, "joins of batches");
   }
+}
+
+// As gradients of weights have them; vectors of channels of row-major images.
+TEST_CASE("windows larger than the result, of weights known when the program starts and in a run") {
+  const struct {
+    const char* name;
+    std::vector<Dim> image;
+    ConvCase conv;
+  } cases[] = {
+      {"rows of five", {4, 5, 12, 13}, {.channels = 32, .kernel = {10, 11}}},
+      {"an odd number of channels", {3, 2, 8, 8}, {.channels = 19, .kernel = {6, 6}}},
+      {"blocks of eight", {1, 7, 14, 14}, {.channels = 8, .kernel = {12, 12}}},
+      {"dilated", {2, 3, 9, 9}, {.channels = 48, .kernel = {4, 4}, .begin = {0, 0}, .end = {0, 0}, .dilations = {2, 2}}},
+      {"groups", {2, 6, 9, 10}, {.channels = 96, .kernel = {7, 8}, .groups = 3}},
+      {"one result", {9, 4, 7, 7}, {.channels = 16, .kernel = {7, 7}, .begin = {0, 0}, .end = {0, 0}}},
+  };
+  codegen::CapabilityRow narrow;
+  narrow.mapping.vector_bytes = 32;
+  narrow.mapping.vector_registers = 16;
+  const std::pair<codegen::CapabilityRow, DType> forms[] = {{{}, DType::F32}, {narrow, DType::F32}, {{}, DType::F16}};
+  for (const auto& [row, dtype] : forms)
+    for (const auto& c : cases) {
+      BlockedNet net(row, dtype);
+      const ValueId x = net.image(c.image);
+      net.output(net.conv(x, c.conv, true));
+      ConvAttrs a;
+      a.strides = c.conv.strides, a.pads_begin = c.conv.begin, a.pads_end = c.conv.end, a.dilations = c.conv.dilations;
+      a.groups = c.conv.groups;
+      const ValueId w = net.image({c.conv.channels, c.image[1].size() / a.groups, c.conv.kernel[0], c.conv.kernel[1]});
+      net.output(net.b().create(OpKind::Conv, {x, w}, a));
+      net.check(0, c.name);
+    }
 }
 
 TEST_CASE("blocks follow the vectors of the processor") {

@@ -74,6 +74,66 @@ TEST_CASE("operators of opset 13") { check_every_kind({13, "onnx", Fused::InPlac
 TEST_CASE("functions for what has no operator") { check_every_kind({21, "onnx", Fused::Functions}); }
 TEST_CASE("operators of com.microsoft") { check_every_kind({20, "ort", Fused::Functions}); }
 
+TEST_CASE("sequences, optionals, maps and text") {
+  const char* text = R"(module "m" mir {
+graph @main {
+  %0 = input "s" : seq<f32[2]>
+  %1 = input "x" : f32[2]
+  %2 = input "at" : i64[]
+  %3 = input "words" : string[3]
+  %4 = input "flag" : bool[]
+  %5 = sequence_insert(%0, %1, %2) : seq<f32[2]>
+  %6 = sequence_erase(%5, %2) : seq<f32[2]>
+  %7 = sequence_erase(%6) : seq<f32[2]>
+  %8 = sequence_at(%5, %2) : f32[2]
+  %9 = sequence_length(%5) : i64[]
+  %10 = concat_from_sequence(%5) {axis = 1, new_axis = true} : f32[2,length]
+  %11 = split_to_sequence(%1) {axis = 0, keep_dim = false} : seq<f32[]>
+  %12 = sequence_map(%5, %1) [@body] {carries = 2} : seq<f32[2]>
+  %13 = if(%4, %5) [@full, @none] : optional<seq<f32[2]>>
+  %14 = optional_has(%13) : bool[]
+  %15 = optional_get(%13) : seq<f32[2]>
+  %16 = string_normalize(%3) {change = "upper", case_sensitive = false, stopwords = ["B"]} : string[kept]
+  %17 = string_index(%3) {strings = ["a", "b"]} : i64[3]
+  %18 = map_of_row(%1) {ints = [3, 5]} : seq<map<i64,f32>>
+  %19 = string_concat(%3, %3) : string[3]
+  %20 = string_equal(%3, %19) : bool[3]
+  %21 = string_match(%3) {pattern = "a.*"} : bool[3]
+  %22, %23 = string_split(%19) {delimiter = "b"} : string[3,pieces], i64[3]
+  return %7 "r0", %8 "r1", %9 "r2", %10 "r3", %11 "r4", %12 "r5", %14 "r6", %15 "r7", %16 "r8", %17 "r9", %18 "r10", %19 "r11", %20 "r12", %21 "r13", %22 "r14", %23 "r15"
+}
+graph @body {
+  %0 = input "e" : f32[2]
+  %1 = input "x" : f32[2]
+  %2 = add(%0, %1) : f32[2]
+  return %2 "y"
+}
+graph @full {
+  %0 = input "s" : seq<f32[2]>
+  %1 = optional_make(%0) : optional<seq<f32[2]>>
+  return %1
+}
+graph @none {
+  %0 = input "s" : seq<f32[2]>
+  %1 = optional_make {to = "f32", sequence = true} : optional<seq<f32[*]>>
+  return %1
+}
+}
+)";
+  const HostValue row = f32({2}, {1, -2});
+  const std::vector<HostValue> in{eval::sequence_of({row, f32({2}, {3, 4})}), f32({2}, {5, 6}), i64({}, {1}),
+                                  eval::strings_of({3}, {"a", "b", "ab"}), bools({}, {1})};
+  const TempDir dir;
+  Diagnostics d;
+  CompileOptions o;
+  o.opset = 20;
+  const auto before = parse_text(text, d), m = parse_text(text, d);
+  REQUIRE_MESSAGE(m, d.text());
+  const auto again = through_onnx(*m, dir / "m.onnx", o, Fused::InPlace, d);
+  REQUIRE_MESSAGE(again, d.text());
+  check_computes_same(*before, *again, in, 0, 0);
+}
+
 TEST_CASE("device configurations of nodes are read, and written again with the names of the written model") {
   const auto part = [](std::string_view of, int64_t axis) {
     const std::string group = field(3, field(1, -1) + field(2, 2) + field(2, 3));

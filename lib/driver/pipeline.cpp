@@ -49,6 +49,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision_name != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
+  if (fuses && options.precision_name != "f32") add("precision", {"split_widened_results", "dead_code_elimination"});
   // Fuses neighbours that share data into one launch. XLA does its own fusion.
   if (fuses)
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_rope_append", "fuse_swiglu",

@@ -1,14 +1,16 @@
 // The three tables of transforms against each other and against the reference evaluator, for every kind: tangents with
-// gradients by the dot-product test and with differences, batches with samples one by one.
+// gradients by the dot-product test and with differences, second derivatives in both orders, batches with samples one by one.
 #include <array>
 #include <cmath>
 #include <set>
 
 #include "driver/transform_stage.h"
 #include "ir/verify.h"
-#include "support/rule_samples.h"
+#include "passes/legalise/decompositions.h"
+#include "support/rule_cases.h"
+#include "transform/batch.h"
 #include "transform/batch_rules.h"
-#include "transform/duals.h"
+#include "transform/coverage.h"
 #include "transform/tangents.h"
 
 using namespace rlxc;
@@ -18,10 +20,11 @@ namespace {
 
 bool is_real(const HostValue& v) { return v.kind == TypeKind::Tensor && v.tensor.dtype == DType::F64; }
 
-std::vector<HostValue> run(SampleGraph& of, const std::vector<HostValue>& inputs) {
-  CHECK_MESSAGE(verify(of.m, of.d), of.d.text());
-  auto r = eval::evaluate(of.m, inputs, of.d);
-  REQUIRE_MESSAGE(r, of.d.text());
+std::vector<HostValue> run(const Module& m, const std::vector<HostValue>& inputs) {
+  Diagnostics d;
+  CHECK_MESSAGE(verify(m, d), d.text());
+  auto r = eval::evaluate(m, inputs, d);
+  REQUIRE_MESSAGE(r, d.text());
   return std::move(*r);
 }
 
@@ -33,66 +36,118 @@ double dot(const HostValue& a, const HostValue& b) {
   return sum;
 }
 
-// <g, J t> = <J^T g, t>, and J t is how the results move.
-void check_derivatives(const Sample& s) {
-  INFO(std::string(name(s.op)));
-  SampleGraph one(s);
+// The tensor operations of the case.
+std::unique_ptr<Module> tensors_of(const RuleCase& c) {
+  auto m = c.make();
+  Diagnostics d;
+  REQUIRE_MESSAGE(lower_to_tensors(*m, CompileOptions(), d), d.text());
+  return m;
+}
+
+// The model with a direction for each real input, and a weight for each real output.
+struct Derived {
+  std::unique_ptr<Module> m;
+  Diagnostics d;
+  Graph& g;
+  Builder b;
   std::vector<ValueId> xs, dxs, ys, seeds;
-  std::vector<HostValue> in = one.in, moved = one.in, weights, directions;
-  size_t there = 0;
-  for (size_t i = 0; i < s.in.size(); ++i) {
-    if (!one.operands[i].valid()) continue;
-    const size_t at = there++;
-    if (!is_real(s.in[i])) continue;
-    xs.push_back(one.operands[i]);
-    directions.push_back(reals(s.in[i].tensor.dims, 200 + i));
-    dxs.push_back(one.b.input("dx" + std::to_string(i), eval::type_of(s.in[i])));
-    in.push_back(directions.back());
-    std::vector<double> x = numbers(s.in[i]);
-    const auto dx = numbers(directions.back());
-    for (size_t k = 0; k < x.size(); ++k) x[k] += 1e-6 * dx[k];
-    moved[at] = tensor_of(DType::F64, s.in[i].tensor.dims, x);
+  std::vector<HostValue> in, directions, weights;
+  explicit Derived(const RuleCase& c) : m(tensors_of(c)), g(m->main()), b(g, &d), in(c.in) {
+    const std::vector<NodeId> inputs(g.inputs().begin(), g.inputs().end());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_real(c.in[i])) continue;
+      xs.push_back(g.result(inputs[i]));
+      directions.push_back(reals(c.in[i].tensor.dims, 200 + i));
+      in.push_back(directions.back());
+    }
+    for (size_t i = 0; i < xs.size(); ++i) dxs.push_back(b.input("dx" + std::to_string(i), g.type(xs[i])));
+    const auto y = run(*tensors_of(c), c.in);
+    const std::vector<ValueId> outputs(g.outputs().begin(), g.outputs().end());
+    for (size_t r = 0; r < outputs.size(); ++r) {
+      if (!is_real(y[r])) continue;
+      ys.push_back(outputs[r]);
+      weights.push_back(reals(y[r].tensor.dims, 300 + r));
+      seeds.push_back(b.constant(weights.back().tensor));
+    }
   }
-  const auto y = run_op(s.op, s.attrs, s.in);
-  for (size_t r = 0; r < one.results.size(); ++r) {
-    if (one.m.main().dtype(one.results[r]) != DType::F64) continue;
-    ys.push_back(one.results[r]);
-    weights.push_back(reals(y[r].tensor.dims, 300 + r));
-    seeds.push_back(one.b.constant(weights.back().tensor));
+  std::vector<ValueId> tangents(std::span<const ValueId> of) {
+    auto t = transform::tangents(b, of, xs, dxs, {}, d, expand_by_table);
+    REQUIRE_MESSAGE(t, d.text());
+    return *t;
   }
-  const auto t = transform::tangents(one.b, ys, xs, dxs, {}, one.d, expand_by_table);
-  REQUIRE_MESSAGE(t, one.d.text());
-  const auto g = transform::gradients(one.b, ys, seeds, xs, {}, one.d, expand_by_table);
-  REQUIRE_MESSAGE(g, one.d.text());
-  std::vector<ValueId> outputs = ys;
-  for (size_t i = 0; i < ys.size(); ++i)
-    outputs.push_back(
-        (*t)[i].valid()
-            ? (*t)[i]
-            : one.b.constant(tensor_of(DType::F64, y[i].tensor.dims, std::vector<double>(weights[i].tensor.elements())).tensor));
-  outputs.insert(outputs.end(), g->begin(), g->end());
-  one.m.main().set_outputs(outputs);
-  const auto r = run(one, in);
+  std::vector<ValueId> gradients(std::span<const ValueId> of, std::span<const ValueId> seeds_of) {
+    auto t = transform::gradients(b, of, seeds_of, xs, {}, d, expand_by_table);
+    REQUIRE_MESSAGE(t, d.text());
+    return *t;
+  }
+  // What does not move moves by zeros.
+  ValueId or_zeros(ValueId v, ValueId like) {
+    return v.valid() ? v : b.expand(b.scalar(g.dtype(like), 0), {g.dims(like).begin(), g.dims(like).end()});
+  }
+};
+
+// <g, J t> = <J^T g, t>, and J t is how the results move.
+void check_derivatives(const RuleCase& c) {
+  INFO(c.label);
+  Derived one(c);
+  if (one.xs.empty() || one.ys.empty()) return;
+  const auto t = one.tangents(one.ys), g = one.gradients(one.ys, one.seeds);
+  std::vector<ValueId> outputs = one.ys;
+  for (size_t i = 0; i < one.ys.size(); ++i) outputs.push_back(one.or_zeros(t[i], one.ys[i]));
+  outputs.insert(outputs.end(), g.begin(), g.end());
+  one.g.set_outputs(outputs);
+  const size_t count = one.ys.size();
+  const auto r = run(*one.m, one.in);
   double forward = 0, reverse = 0, size = 1;
-  for (size_t i = 0; i < ys.size(); ++i) forward += dot(weights[i], r[ys.size() + i]);
-  for (size_t i = 0; i < xs.size(); ++i) {
-    const double part = dot(directions[i], r[2 * ys.size() + i]);
+  for (size_t i = 0; i < count; ++i) forward += dot(one.weights[i], r[count + i]);
+  for (size_t i = 0; i < one.xs.size(); ++i) {
+    const double part = dot(one.directions[i], r[2 * count + i]);
     reverse += part, size += std::abs(part);
   }
-  CHECK_MESSAGE(std::abs(forward - reverse) <= 1e-9 * size, forward, " and ", reverse);
-  if (s.op == OpKind::Round) return;  // passed through, by decision
-  // One-sided at the operands that are there in `moved`, which differ by 1e-6.
-  std::vector<HostValue> all = moved;
-  all.insert(all.end(), directions.begin(), directions.end());
-  const auto later = run(one, all);
+  CHECK_MESSAGE(std::abs(forward - reverse) <= (c.rounds ? 1e-6 : 1e-9) * size, forward, " and ", reverse);
+  if (c.rounds) return;  // passed through, by decision
+  std::vector<HostValue> moved = one.in;
+  for (size_t i = 0, k = 0; i < c.in.size(); ++i) {
+    if (!is_real(c.in[i])) continue;
+    std::vector<double> x = numbers(c.in[i]);
+    const auto dx = numbers(one.directions[k++]);
+    for (size_t e = 0; e < x.size(); ++e) x[e] += 1e-6 * dx[e];
+    moved[i] = tensor_of(DType::F64, c.in[i].tensor.dims, x);
+  }
+  const auto later = run(*one.m, moved);
   double difference = 0;
-  for (size_t i = 0; i < ys.size(); ++i) difference += (dot(weights[i], later[i]) - dot(weights[i], r[i])) / 1e-6;
+  for (size_t i = 0; i < count; ++i) difference += (dot(one.weights[i], later[i]) - dot(one.weights[i], r[i])) / 1e-6;
   CHECK_MESSAGE(std::abs(forward - difference) <= 1e-4 * (size + std::abs(forward)), forward, " and by difference ", difference);
+}
+
+// How the gradient moves is the gradient of how the results move.
+void check_second_order(const RuleCase& c) {
+  INFO(c.label);
+  Derived first(c), second(c);
+  if (first.xs.empty() || first.ys.empty()) return;
+  const auto g = first.gradients(first.ys, first.seeds);
+  auto moves = first.tangents(g);
+  for (size_t i = 0; i < moves.size(); ++i) moves[i] = first.or_zeros(moves[i], first.xs[i]);
+  first.g.set_outputs(moves);
+  const auto t = second.tangents(second.ys);
+  std::vector<ValueId> moving, seeds;
+  for (size_t i = 0; i < t.size(); ++i)
+    if (t[i].valid()) moving.push_back(t[i]), seeds.push_back(second.seeds[i]);
+  if (moving.empty()) return;
+  second.g.set_outputs(second.gradients(moving, seeds));
+  const auto a = run(*first.m, first.in), b = run(*second.m, second.in);
+  if (c.rounds) return;  // what passes straight through is not the derivative of a function, whose second one would be symmetric
+  for (size_t i = 0; i < a.size(); ++i) check_close(a[i], b[i], 1e-9, 1e-9);
 }
 
 HostValue stacked(const std::vector<HostValue>& rows) {
   std::vector<int64_t> dims = rows[0].tensor.dims;
   dims.insert(dims.begin(), static_cast<int64_t>(rows.size()));
+  if (rows[0].tensor.dtype == DType::String) {
+    std::vector<std::string> all;
+    for (const HostValue& r : rows) all.insert(all.end(), r.tensor.strings.begin(), r.tensor.strings.end());
+    return eval::strings_of(dims, all);
+  }
   std::vector<double> all;
   for (const HostValue& r : rows) {
     const auto v = numbers(r);
@@ -103,63 +158,126 @@ HostValue stacked(const std::vector<HostValue>& rows) {
 
 constexpr int64_t kSamples = 3;
 
-// A batch computes what its samples do one by one, whichever operands differ between them.
-void check_batch(const Sample& s, uint64_t which) {
-  INFO(std::string(name(s.op)), " operands ", which);
-  SampleGraph one(s);
-  one.set_outputs();
+// Another sample of an input: reals are scaled, truth values turned, rows of integers and strings in another order.
+HostValue sample_of(const HostValue& v, int64_t k, bool keeps_integers) {
+  if (v.tensor.dtype == DType::String) {
+    std::vector<std::string> s = v.tensor.strings;
+    std::ranges::rotate(s, s.begin() + k % std::max<int64_t>(1, static_cast<int64_t>(s.size())));
+    return eval::strings_of(v.tensor.dims, s);
+  }
+  std::vector<double> x = numbers(v);
+  if (is_real(v)) {
+    for (double& e : x) e *= 1 + 0.05 * static_cast<double>(k);
+  } else if (v.tensor.dtype == DType::Bool) {
+    for (double& e : x) e = k % 2 ? 1 - e : e;
+  } else if (!keeps_integers && k % 2 && !v.tensor.dims.empty()) {
+    const auto row = x.size() / static_cast<size_t>(std::max<int64_t>(1, v.tensor.dims[0]));
+    std::ranges::rotate(x, x.begin() + static_cast<std::ptrdiff_t>(row));
+  }
+  return tensor_of(v.tensor.dtype, v.tensor.dims, x);
+}
+
+// A batch computes what its samples do one by one, whichever inputs differ between them.
+void check_batch(const RuleCase& c, uint64_t which) {
+  INFO(c.label, " operands ", which);
+  const auto m = tensors_of(c);
   std::vector<transform::BatchAxis> axes;
   std::vector<HostValue> in;
-  std::vector<std::vector<HostValue>> single(kSamples, s.in);
-  for (size_t i = 0; i < s.in.size(); ++i) {
-    if (!one.operands[i].valid()) continue;
+  std::vector<std::vector<HostValue>> single(kSamples, c.in);
+  const bool sizes = c.kinds.contains(OpKind::ReshapeTo);  // integers that are sizes
+  for (size_t i = 0; i < c.in.size(); ++i) {
     if (!(which >> i & 1)) {
-      axes.emplace_back(), in.push_back(s.in[i]);
+      axes.emplace_back(), in.push_back(c.in[i]);
       continue;
     }
     std::vector<HostValue> rows;
     for (int64_t k = 0; k < kSamples; ++k) {
-      std::vector<double> v = numbers(s.in[i]);
-      if (is_real(s.in[i]))
-        for (double& e : v) e *= 1 + 0.05 * static_cast<double>(k);
-      rows.push_back(tensor_of(s.in[i].tensor.dtype, s.in[i].tensor.dims, v));
+      rows.push_back(sample_of(c.in[i], k, sizes));
       single[static_cast<size_t>(k)][i] = rows.back();
     }
     axes.emplace_back(0), in.push_back(stacked(rows));
   }
-  const bool made = transform::batch_main(one.m, axes, Dim(kSamples), expand_by_table, one.d);
-  if (transform::has_own_sizes(s.op)) {
+  Diagnostics d;
+  const bool made = transform::batch_main(*m, axes, Dim(kSamples), expand_by_table, d);
+  if (std::ranges::any_of(c.kinds, [](OpKind op) { return transform::has_own_sizes(op) && !has_trait(op, kSequenceOp); })) {
     CHECK_FALSE(made);
     return;
   }
-  CHECK_MESSAGE(made, one.d.text());
+  CHECK_MESSAGE(made, d.text());
   if (!made) return;
-  const auto got = run(one, in);
+  const auto got = run(*m, in);
+  const auto one = tensors_of(c);
+  std::vector<std::vector<HostValue>> results;
+  for (const auto& inputs : single) results.push_back(run(*one, inputs));
   for (size_t r = 0; r < got.size(); ++r) {
     std::vector<HostValue> rows;
-    for (const auto& operands : single) rows.push_back(run_op(s.op, s.attrs, operands)[r]);
-    check_close(got[r], stacked(rows), 1e-9, 1e-11);
+    for (const auto& result : results) rows.push_back(result[r]);
+    check_close(got[r], stacked(rows), c.rounds ? 1e-6 : 1e-9, c.rounds ? 1e-6 : 1e-11);
   }
+}
+
+const std::vector<RuleCase>& cases() {
+  static const std::vector<RuleCase> all = rule_cases();
+  return all;
 }
 
 }  // namespace
 
+TEST_CASE("the tables of transforms know most kinds, and what they know is tried") {
+  std::set<OpKind> tried;
+  for (const RuleCase& c : cases()) tried.insert(c.kinds.begin(), c.kinds.end());
+  for (transform::Table table : {transform::Table::Gradient, transform::Table::Tangent, transform::Table::Batch}) {
+    std::string missing, unknown;
+    int covered = 0;
+    for (int k = 0; k < kOpCount; ++k) {
+      const auto op = static_cast<OpKind>(k);
+      const std::string_view how = transform::coverage(op, table, legalise::decomposition(op) != nullptr);
+      covered += transform::is_covered(how);
+      if (!transform::is_covered(how)) unknown += std::string(name(op)) + " (" + std::string(how) + ") ";
+      if (how == "-") missing += std::string(name(op)) + " is in no table ";
+      const bool computed = how == "rule" || how == "expansion" || how == "lowered" || how == "loop";
+      if (computed && !tried.contains(op)) missing += std::string(name(op)) + " ";
+    }
+    CHECK_MESSAGE(missing.empty(), missing);
+    CHECK_MESSAGE(covered >= 170, unknown);
+  }
+}
+
 TEST_CASE("tangents and gradients of every kind agree with each other and with differences") {
-  for (const Sample& s : all_samples()) check_derivatives(s);
+  for (const RuleCase& c : cases()) check_derivatives(c);
+}
+
+TEST_CASE("the tangent of the gradient is the gradient of the tangent, for every kind") {
+  for (const RuleCase& c : cases()) check_second_order(c);
 }
 
 TEST_CASE("a batch of every kind is its samples one by one") {
-  for (const Sample& s : all_samples()) {
+  for (const RuleCase& c : cases()) {
     std::set<uint64_t> tried;
     uint64_t all = 0, floats = 0;
-    for (size_t i = 0; i < s.in.size(); ++i) {
-      if (s.in[i].kind != TypeKind::Tensor) continue;
+    for (size_t i = 0; i < c.in.size(); ++i) {
       all |= uint64_t{1} << i;
-      if (is_real(s.in[i])) floats |= uint64_t{1} << i;
+      if (is_real(c.in[i])) floats |= uint64_t{1} << i;
       tried.insert(uint64_t{1} << i);
     }
     tried.insert(all), tried.insert(floats);
     for (uint64_t which : tried)
-      if (which) check_batch(s, which);
+      if (which) check_batch(c, which);
+  }
+}
+
+TEST_CASE("derivatives pass straight through rows that a matmul rounds to 8 bits") {
+  for (const Sample& s : quantised_samples()) {
+    const auto* a = std::get_if<DequantMatMulAttrs>(&s.attrs);
+    if (!a || !a->int8_x) continue;
+    Sample exact = s;
+    std::get<DequantMatMulAttrs>(exact.attrs).int8_x = false;
+    std::vector<std::vector<double>> slopes;
+    for (const Sample& of : {s, exact}) {
+      Derived one(case_of(of));
+      one.g.set_outputs(one.gradients(one.ys, one.seeds));
+      slopes.push_back(numbers(run(*one.m, one.in)[0]));
+    }
+    for (size_t i = 0; i < slopes[0].size(); ++i) CHECK(std::abs(slopes[0][i] - slopes[1][i]) <= 0.05);
   }
 }

@@ -63,14 +63,21 @@ class Checkpoints {
         if (const ValueId v = g_.result(plan_.schedule[t], r); is_activation(v) && !slot(v).view && last_[v.raw] >= peak_) f(v);
   }
 
+  // Where most bytes wait for a reader that is far: a large value that is read at once says nothing about the halves.
   void find_peak() {
+    const uint32_t far = std::max<uint32_t>(steps() / 32, 2);
     std::vector<int64_t> change(plan_.schedule.size() + 2);
-    for (NodeId n : plan_.schedule)
-      for (size_t r = 0; r < g_.result_count(n); ++r)
-        if (const ValueId v = g_.result(n, r); is_activation(v) && !slot(v).view) {
-          change[step(n)] += static_cast<int64_t>(size_of(v));
-          change[last_[v.raw] + 1] -= static_cast<int64_t>(size_of(v));
-        }
+    std::vector<uint32_t> reached = defined_;
+    const auto wait = [&](ValueId v, uint32_t until) {
+      uint32_t& since = reached[v.raw];
+      if (is_activation(v) && until >= since + far) {
+        change[since] += static_cast<int64_t>(size_of(v));
+        change[until] -= static_cast<int64_t>(size_of(v));
+      }
+      since = std::max(since, until);
+    };
+    each_read(wait);
+    for (ValueId v : g_.outputs()) wait(content(v), steps());
     int64_t bytes = 0, most = 0;
     for (uint32_t t = 0; t < steps(); ++t)
       if (bytes += change[t]; bytes > most) most = bytes, peak_ = t;

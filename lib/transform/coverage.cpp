@@ -36,6 +36,7 @@ bool is_map(OpKind op) { return op == OpKind::MapOfRow || op == OpKind::MapLooku
 
 std::string_view coverage(OpKind op, Table table, bool has_expansion) {
   if (has_trait(op, kLeaf | kTerminator) || op == OpKind::Random) return "no operands";
+  if (has_trait(op, kCollective)) return "made later";
   if (has_trait(op, kHir)) return "lowered";
   const bool batch = table == Table::Batch;
   if (!batch && gives_no_float(op)) return "not a float";
@@ -48,7 +49,6 @@ std::string_view coverage(OpKind op, Table table, bool has_expansion) {
   const bool of_sequence = op == OpKind::SequenceLength || op == OpKind::OptionalHas;
   const bool of_text = is_map(op) || (gives_no_float(op) && !of_sequence);
   if (has_trait(op, kSequenceOp) && !of_text) return "lowered";
-  if (!batch && has_trait(op, kCollective)) return "made later";
   if (!batch && is_map(op)) return "a map";
   if (!batch) return "-";
   if (op == OpKind::DimValue) return "no operands";

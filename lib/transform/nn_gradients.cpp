@@ -176,6 +176,45 @@ Term conv_input_gradient(Term dy, Term w, ConvAttrs a, const std::vector<Dim>& d
 }
 
 // The batch takes the place of the channels, dy that of the kernel.
+namespace {
+
+constexpr int64_t kMostTaps = 32;
+
+// Of a depthwise convolution of few taps: a sum of products over the pixels for each, as there is nothing to contract.
+bool is_depthwise(const ConvAttrs& a, const std::vector<Dim>& x, const std::vector<Dim>& dw) {
+  int64_t taps = 1;
+  for (size_t i = 2; i < dw.size(); ++i) taps *= dw[i].is_static() && dw[i].size() <= kMostTaps ? dw[i].size() : kMostTaps + 1;
+  const auto is_negative = [](int64_t pad) { return pad < 0; };
+  return a.groups > 1 && x[1] == Dim(a.groups) && dw[0] == x[1] && taps <= kMostTaps &&
+         std::ranges::none_of(a.pads_begin, is_negative) && std::ranges::none_of(a.pads_end, is_negative);
+}
+
+Term depthwise_weight_gradient(Term x, Term dy, const ConvAttrs& a, const std::vector<Dim>& dw) {
+  const size_t spatial = dw.size() - 2;
+  PadAttrs pad{std::vector<Dim>(dw.size(), Dim(0)), std::vector<Dim>(dw.size(), Dim(0))};
+  std::vector<int64_t> pixels{0}, tap(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    pad.before[i + 2] = Dim(a.pads_begin[i]);
+    pad.after[i + 2] = Dim(a.pads_end[i]);
+    pixels.push_back(static_cast<int64_t>(i) + 2);
+  }
+  const auto is_zero = [](Dim n) { return n == Dim(0); };
+  if (!std::ranges::all_of(pad.before, is_zero) || !std::ranges::all_of(pad.after, is_zero))
+    x = make(OpKind::Pad, {x, x.number(0)}, pad);
+  std::vector<Term> sums;
+  for (size_t at = 0; at < spatial || sums.empty();) {
+    Term seen = x;
+    for (size_t i = 0; i < spatial; ++i)
+      seen = make(OpKind::Slice, {seen},
+                  SliceAttrs{static_cast<int64_t>(i) + 2, Dim(tap[i] * a.dilations[i]), dy.dims()[i + 2], a.strides[i]});
+    sums.push_back(reshape(sum(seen * dy, pixels, false), {dw[0], Dim(1)}));
+    for (at = 0; at < spatial && ++tap[spatial - 1 - at] == dw[spatial + 1 - at].size(); ++at) tap[spatial - 1 - at] = 0;
+  }
+  return reshape(concat(sums, 1), dw);
+}
+
+}  // namespace
+
 Term conv_weight_gradient(Term x, Term dy, ConvAttrs a, const std::vector<Dim>& dw) {
   const std::vector<Dim> d = x.dims();
   DimTable& t = x.b->dims();
@@ -189,6 +228,20 @@ Term conv_weight_gradient(Term x, Term dy, ConvAttrs a, const std::vector<Dim>& 
     order.push_back(static_cast<int64_t>(i) + 1);
     swap.push_back(static_cast<int64_t>(i));
   }
+  const auto all = [](const std::vector<int64_t>& v, int64_t n) {
+    return std::ranges::all_of(v, [n](int64_t e) { return e == n; });
+  };
+  const bool is_point = std::all_of(dw.begin() + 2, dw.end(), [](Dim n) { return n == Dim(1); });
+  if (is_point && a.groups == 1 && all(a.strides, 1) && all(a.pads_begin, 0) && all(a.pads_end, 0)) {  // a product over pixels
+    const auto rows = [&](Term v) {
+      std::vector<Dim> pixels = v.dims();
+      const Dim channels = pixels[1];
+      pixels.erase(pixels.begin() + 1);
+      return reshape(transpose(v, swap), {channels, t.product(pixels)});
+    };
+    return reshape(matmul(rows(dy), rows(x), false, true), dw);
+  }
+  if (is_depthwise(a, d, dw)) return depthwise_weight_gradient(x, dy, a, dw);
   std::swap(a.strides, a.dilations);
   Term w = make(OpKind::Conv, {reshape(transpose(reshape(x, split), order), joined), transpose(dy, swap)}, std::move(a));
   for (size_t i = 2; i < dw.size() && w.valid(); ++i)

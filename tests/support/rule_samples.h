@@ -121,6 +121,8 @@ inline std::vector<Sample> samples() {
       {OpKind::MatMul, MatMulAttrs{true, true}, {reals({3, 4}, 1), reals({5, 3}, 16)}},
       {OpKind::DotGeneral, DotGeneralAttrs{{1}, {0}, {0, 3}, {2, 1}}, {reals({2, 3, 4, 5}, 17), reals({3, 5, 2, 6}, 18)}},
       {OpKind::Conv, conv, {image, reals({6, 2, 3, 2}, 19), reals({6}, 20)}},
+      {OpKind::Conv, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {0, 0}, 1}, {image, reals({3, 4, 1, 1}, 19)}},
+      {OpKind::Conv, ConvAttrs{{2, 1}, {1, 0}, {0, 2}, {1, 2}, {0, 0}, 4}, {image, reals({4, 1, 3, 2}, 19), reals({4}, 20)}},
       {OpKind::Conv, skips, {image, reals({3, 4, 1, 1}, 19)}},
       {OpKind::Conv, covers, {image, reals({3, 4, 3, 4}, 19)}},
       {OpKind::Conv, crops, {image, reals({3, 4, 2, 2}, 19)}},

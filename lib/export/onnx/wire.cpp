@@ -11,7 +11,7 @@ Message& Message::number(int field, float v) {
   return *this;
 }
 
-// AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, strings 9, type 20.
+// AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, strings 9, tp 14, type 20.
 Message& Attributes::begin(std::string_view name, int type) { return all_.emplace_back().bytes(1, name).integer(20, type); }
 Attributes& Attributes::integer(std::string_view name, int64_t v) {
   begin(name, 2).integer(3, v);
@@ -27,6 +27,10 @@ Attributes& Attributes::string(std::string_view name, std::string_view v) {
 }
 Attributes& Attributes::graph(std::string_view name, const Message& v) {
   begin(name, 5).message(6, v);
+  return *this;
+}
+Attributes& Attributes::type(std::string_view name, const Message& v) {
+  begin(name, 13).message(14, v);
   return *this;
 }
 Attributes& Attributes::tensor(std::string_view name, const Message& v) {

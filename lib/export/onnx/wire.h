@@ -40,6 +40,7 @@ class Attributes {
   Attributes& numbers(std::string_view name, const std::vector<double>& v);
   Attributes& strings(std::string_view name, const std::vector<std::string>& v);
   Attributes& graph(std::string_view name, const Message& v);
+  Attributes& type(std::string_view name, const Message& v);
   Attributes& tensor(std::string_view name, const Message& v);
   const std::vector<Message>& all() const { return all_; }
 

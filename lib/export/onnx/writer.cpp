@@ -143,7 +143,7 @@ RuleTable table_of(std::initializer_list<std::span<const RuleEntry>> families) {
 }  // namespace
 
 const RuleEntry* find_rule(const Graph& g, NodeId n, const OperatorSet& set) {
-  static const RuleTable standard = table_of({elementwise_rules(), movement_rules(), nn_rules()});
+  static const RuleTable standard = table_of({elementwise_rules(), movement_rules(), nn_rules(), sequence_rules()});
   static const RuleTable microsoft = table_of({microsoft_rules()});
   const auto row = [&](const RuleTable& table) -> const RuleEntry* {
     const RuleEntry* rule = table[static_cast<size_t>(g.op(n))];
@@ -239,7 +239,7 @@ void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, 
   for (const NodeDevices& d : devices_) n.message(10, node_devices(d, in, results));
   if (!domain.empty()) {
     n.bytes(7, domain);
-    domains_.try_emplace(std::string(domain), 1);
+    domains_.try_emplace(std::string(domain), domain == kMachineLearning ? kMachineLearningVersion : 1);
   }
   top().nodes.push_back(std::move(n));
 }
@@ -363,8 +363,14 @@ std::optional<int64_t> known_size(const DimTable& dims, Dim d) {
 
 }  // namespace
 
-Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
-  const Type& t = g.type(v);
+Message Writer::type(const Type& t) {  // tensor_type 1, sequence_type 4, map_type 5, optional_type 9
+  if (t.kind == TypeKind::Sequence || t.kind == TypeKind::Optional)
+    return std::move(Message().message(t.kind == TypeKind::Sequence ? 4 : 9, Message().message(1, type(element_type(t)))));
+  if (t.kind == TypeKind::Map) {  // key_type 1, value_type 2
+    Message map;
+    map.integer(1, onnx_dtype(key_dtype(t.key))).message(2, type(tensor_type(t.dtype, {})));
+    return std::move(Message().message(5, map));
+  }
   Message shape;  // dim 1: dim_value 1, dim_param 2
   for (Dim d : t.dims) {
     Message dim;
@@ -372,10 +378,14 @@ Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
     else if (const auto symbol = symbol_name(module_.dims, d)) dim.bytes(2, *symbol);
     shape.message(1, dim);
   }
-  Message tensor_type;
-  tensor_type.integer(1, onnx_dtype(t.dtype));
-  if (t.ranked) tensor_type.message(2, shape);
-  return std::move(Message().bytes(1, name).message(2, Message().message(1, tensor_type)));
+  Message tensor;
+  tensor.integer(1, onnx_dtype(t.dtype));
+  if (t.ranked) tensor.message(2, shape);
+  return std::move(Message().message(1, tensor));
+}
+
+Message Writer::value_info(const Graph& g, ValueId v, const std::string& name) {
+  return std::move(Message().bytes(1, name).message(2, type(g.type(v))));
 }
 
 void Writer::graph_nodes(const Graph& g) {
@@ -517,6 +527,7 @@ Message Writer::function(const Body& b) {
 
 // Each output has a name of its own, which no other value has.
 void Writer::outputs(const Graph& g, Message* to) {
+  std::unordered_set<std::string> taken;
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
     const bool is_main = scopes_.size() == 1;
@@ -529,7 +540,8 @@ void Writer::outputs(const Graph& g, Message* to) {
     }
     std::string name = name_of(g, v);
     const std::string_view own = g.output_name(i).valid() ? module_.bytes(g.output_name(i)) : std::string_view();
-    if (!is_main || name != own) {
+    const bool made_here = !is_main && !has_trait(g.op(g.def(v)), kLeaf) && taken.insert(name).second;
+    if (!made_here && (!is_main || name != own)) {
       const std::string result = is_main && !own.empty() ? std::string(own) : fresh("out");
       name = node("Identity", {name}, {}, result);
     }

@@ -16,6 +16,9 @@ namespace rlxc::onnx_export {
 
 using Names = std::vector<std::string>;
 
+inline constexpr std::string_view kMachineLearning = "ai.onnx.ml";  // a domain
+inline constexpr int64_t kMachineLearningVersion = 3;
+
 class Writer {
  public:
   Writer(const Module& m, const ExportOptions& o, std::vector<ExternalData>* external, Diagnostics& d)
@@ -40,6 +43,7 @@ class Writer {
   std::string extent(const std::string& value, int64_t axis);  // of a value in a run, as an i64 vector of one element
 
   // A sub-graph: `inputs` are those of the body from `first_input` on up to `last_input`, the others are the values `outer`.
+  Message type(const Type&);  // TypeProto
   Message body(GraphId, std::span<const std::string> outer, size_t first_input, size_t last_input);
 
   std::string name_of(const Graph&, ValueId);  // empty for an absent operand
@@ -168,6 +172,7 @@ NodeId product_of_gemm(const Graph&, NodeId add);
 std::span<const RuleEntry> elementwise_rules();
 std::span<const RuleEntry> movement_rules();
 std::span<const RuleEntry> nn_rules();
+std::span<const RuleEntry> sequence_rules();
 std::span<const RuleEntry> microsoft_rules();  // of com.microsoft
 
 }  // namespace rlxc::onnx_export

@@ -20,6 +20,23 @@ class Window {
   }
   Expr plane() { return product(b_.kernel(), s_.in_size); }
 
+  // The element of the first tap, if all windows are inside of the image.
+  std::optional<Expr> first(const std::vector<Expr>& at) {
+    Expr offset = b_.i64(0);
+    for (size_t d = 0; d < s_.kernel.size(); ++d) {
+      if (!never_leaves(d)) return std::nullopt;
+      offset = offset * s_.in_size[d].in(b_.kernel()) + at[d] * s_.strides[d];
+    }
+    return offset;
+  }
+  // The type of positions in a plane: that of a vector of 32-bit floats, if they fit.
+  DType position() const {
+    int64_t elements = 1;
+    for (const Index& n : s_.in_size)
+      if (int64_t size = 0; !constant(n, &size) || __builtin_mul_overflow(elements, size, &elements)) return DType::I64;
+    return elements <= std::numeric_limits<int32_t>::max() ? DType::I32 : DType::I64;
+  }
+
  private:
   // Whether all windows are inside of the image along an axis.
   bool never_leaves(size_t d) const {
@@ -130,28 +147,32 @@ void build_max_pool_indices(Builder& b, const WindowSpec& s, bool column_major, 
   Kernel* k = b.kernel();
   Window window(b, s);
   const Expr plane = window.plane(), channels = s.in_channels.in(k);
+  const DType t = s.accumulate, position = window.position();
   Buf x = b.input("x", s.input, s.batch.in(k)*channels * plane);
   build_generate(b, result_shape(s), {{"y", s.output}, {"index", DType::I64}}, taps_of(s) * 8, m,
                  [&](const std::vector<Expr>& at) -> std::vector<Expr> {
-                   const Expr low = is_float(s.accumulate)
-                                        ? constant(k, s.accumulate, -std::numeric_limits<double>::infinity())
-                                        : constant_int(k, s.accumulate,
-                                                       std::numeric_limits<int64_t>::min() >> (64 - rlxc::bits(s.accumulate)));
-                   Buf best = b.variable("best", low), where = b.variable("where", b.i64(-1));
+                   const std::vector<Expr> place(at.begin() + 2, at.end());
                    const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
-                   window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
+                   // Without padding the first element is the largest so far; else the first one inside takes the place of -1.
+                   const std::optional<Expr> first = window.first(place);
+                   const Expr low = is_float(t) ? constant(k, t, -std::numeric_limits<double>::infinity())
+                                                : constant_int(k, t, std::numeric_limits<int64_t>::min() >> (64 - rlxc::bits(t)));
+                   Buf best = b.variable("best", first ? cast_to(x[from + *first], t) : low);
+                   Buf where = b.variable("where", first ? cast_to(*first, position) : constant_int(k, position, -1));
+                   window.taps(place, false, [&](Expr, Expr offset, Expr inside, Expr) {
                      b.when(inside, [&] {
-                       const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get(), at = where.get();
-                       const Expr is_larger = b.let("larger", v > old || at < 0);
+                       const Expr v = b.let("v", cast_to(x[from + offset], t)), old = best.get(), at = where.get();
+                       const Expr is_larger = b.let("larger", first ? v > old : v > old || at < 0);
                        best.set(select(is_larger, v, old));
-                       where.set(select(is_larger, offset, at));
+                       where.set(select(is_larger, cast_to(offset, position), at));
                      });
                    });
-                   Expr index = max(where.get(), 0);
+                   Expr index = cast_to(where.get(), DType::I64);
+                   if (!first) index = max(index, 0);
                    if (column_major) {
-                     const std::vector<Expr> position = split_index(index, s.in_size);
+                     const std::vector<Expr> axes = split_index(index, s.in_size);
                      Expr flat = b.i64(0);
-                     for (size_t d = position.size(); d-- > 0;) flat = flat * s.in_size[d].in(k) + position[d];
+                     for (size_t d = axes.size(); d-- > 0;) flat = flat * s.in_size[d].in(k) + axes[d];
                      index = flat;
                    }
                    return {best.get(), from + index};

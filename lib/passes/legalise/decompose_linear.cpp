@@ -68,6 +68,9 @@ ValueId scale_like(Expansion& e, size_t operand, DType t) {
   return repeated(e, v, a.axis, a.block, e.dim(e.in(0), static_cast<int>(a.axis)));
 }
 
+// In which results of this type are computed.
+DType number_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
+
 std::vector<ValueId> quantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
   if (is_integer(a.to) && bits(a.to) > 16) return {};
@@ -88,17 +91,17 @@ std::vector<ValueId> dequantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
   const DType from = e.g.dtype(e.in(0));
   if (is_integer(from) && bits(from) > 32) return {};
-  const ValueId scale = scale_like(e, 1, DType::F32);
+  const DType real = number_type(a.to), compute = is_float(from) ? real : DType::I32;
+  const ValueId scale = scale_like(e, 1, real);
   if (!scale.valid()) return {};
-  const DType compute = is_float(from) ? DType::F32 : DType::I32;
   ValueId q = e.b.cast(e.in(0), compute);
   if (e.has(2)) q = e.b.sub(q, scale_like(e, 2, compute));
-  return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
+  return {e.b.cast(e.b.mul(e.b.cast(q, real), scale), a.to)};
 }
 
 std::vector<ValueId> fake_quantize(Expansion& e) {
   const auto& a = e.attrs<FakeQuantizeAttrs>();
-  const DType wide = e.g.dtype(e.in(0)) == DType::F64 ? DType::F64 : DType::F32;
+  const DType wide = number_type(e.g.dtype(e.in(0)));
   const ValueId x = e.b.cast(e.in(0), wide);
   std::vector<int64_t> others;
   std::vector<Dim> sizes;  // of the scales beside x
@@ -159,24 +162,24 @@ ValueId rounded_rows(Expansion& e, ValueId x, int64_t block) {
   std::vector<Dim> sizes = whole;
   sizes.push_back(block ? Dim(block) : sizes.back());
   sizes[sizes.size() - 2] = block ? e.b.dims().floor_div(whole.back(), Dim(block)) : Dim(1);
-  const DType t = e.g.dtype(x);
-  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0),
-                one = e.b.scalar(DType::F32, 1);
+  const DType t = e.g.dtype(x), real = number_type(t);
+  const ValueId parts = e.b.reshape(e.b.cast(x, real), sizes), zero = e.b.scalar(real, 0), one = e.b.scalar(real, 1);
   const ValueId most = e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, parts), {static_cast<int64_t>(sizes.size()) - 1}, true);
-  const ValueId scale = e.b.div(most, e.b.scalar(DType::F32, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
+  const ValueId scale = e.b.div(most, e.b.scalar(real, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
   const ValueId inverse = e.b.create(OpKind::Where, {empty, zero, e.b.div(one, e.b.create(OpKind::Where, {empty, one, scale}))});
-  const ValueId codes = e.b.cast(e.b.unary(OpKind::Round, e.b.mul(parts, inverse)), DType::I8);
-  return e.b.cast(e.b.reshape(e.b.mul(e.b.cast(codes, DType::F32), scale), whole), t);
+  const ValueId codes = e.b.unary(OpKind::Round, e.b.mul(parts, inverse));
+  return e.b.cast(e.b.reshape(e.b.mul(codes, scale), whole), t);
 }
 
 std::vector<ValueId> dequant_matmul(Expansion& e) {
   const auto& a = e.attrs<DequantMatMulAttrs>();
   const int along_k = a.trans_b;
+  const DType real = number_type(e.result_dtype());
   const auto spread = [&](size_t i) {
-    const ValueId v = e.b.cast(e.in(i), DType::F32);
+    const ValueId v = e.b.cast(e.in(i), real);
     return e.dim(v, along_k) == Dim(1) ? v : repeated(e, v, along_k, a.block, e.dim(e.in(1), along_k));
   };
-  ValueId w = e.b.cast(e.in(1), DType::F32);
+  ValueId w = e.b.cast(e.in(1), real);
   if (e.has(3)) w = e.b.sub(w, spread(3));
   w = e.b.cast(e.b.mul(w, spread(2)), e.result_dtype());
   ValueId y = e.b.matmul(a.int8_x ? rounded_rows(e, e.in(0), a.block) : e.in(0), w, false, a.trans_b);

@@ -194,9 +194,17 @@ class Rewriter {
     return graph_.dtype(graph_.operand(d, 0));
   }
 
+  // Returns whether the node sums in its result, which rounds every partial sum, or reshapes such a sum.
+  bool adds_in_place(NodeId n) const {
+    while (graph_.op(n) == OpKind::Reshape) n = graph_.def(graph_.operand(n, 0));
+    const OpKind op = graph_.op(n);
+    const bool scatters = op == OpKind::ScatterElements || op == OpKind::ScatterNd;
+    return scatters && graph_.attrs<ScatterAttrs>(n).reduction == Reduction::Add;
+  }
+
   DType choose(NodeId n) const {
     const PrecisionRule row = precision_rule(graph_.op(n));
-    if (row.cls == PrecisionClass::Fixed || load_time_[n.raw] || exact_[n.raw]) return DType::F32;
+    if (row.cls == PrecisionClass::Fixed || load_time_[n.raw] || exact_[n.raw] || adds_in_place(n)) return DType::F32;
     bool any = false, wide = false;
     std::optional<DType> low;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
@@ -254,7 +262,8 @@ class Rewriter {
     return versions_[v.raw][k] = w;
   }
 
-  // Inserts a Cast at its first user; later users share it.
+  // Inserts a Cast at its first user; later users share it. What only leaves the graph is converted at once: as the two types of
+  // a value stay until then, a gradient whose outputs are converted last keeps both of all weights' gradients.
   ValueId cast(NodeId user, ValueId v, DType t) {
     Type type = graph_.type(v);
     const DType from = type.dtype;
@@ -264,7 +273,7 @@ class Rewriter {
     // Casts of weights follow the weight, so that load-time nodes come first.
     const bool weight = load_time_[d.raw];
     const NodeId n = graph_.make_node(OpKind::Cast, {&v, 1}, module_.attrs.intern(CastAttrs{t, true}), {&id, 1}, {},
-                                      weight ? graph_.next(d) : user);
+                                      weight || user == graph_.terminator() ? graph_.next(d) : user);
     grow();
     load_time_[n.raw] = weight;
     Origin o;
