@@ -156,8 +156,10 @@ bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
 
 PhaseSplit phase_split_of(Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
-  // A grid computes depthwise convolutions element by element.
-  if (!channels || *channels == 0 || (node.mapping().workgroups && *channels == 1 && c.attrs.groups > 1)) return {};
+  if (!channels || *channels == 0) return {};
+  // A grid computes depthwise convolutions element by element, and threads write their rows only one after another.
+  const bool depthwise = *channels == 1 && c.attrs.groups > 1;
+  if (depthwise && (node.mapping().workgroups || is_strided(node, node.result()))) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
-#if defined(__FMA__) && !defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
+#if defined(__FMA__) && !defined(__AVX512F__)
 #pragma GCC target("tune=generic")  // tunings for Zen read memory in every multiply-add of a tile
+#endif
 #endif
 
 void rlxc_parallel_for(int64_t count, int64_t grain, void (*body)(const void* args, int64_t begin, int64_t end), const void* args);
