@@ -19,8 +19,8 @@ static struct {
   int taken, sleeping;
   rlxc_loop_body body __attribute__((aligned(64)));
   const void* args;
-  int64_t count, piece;
-  int limit;  // most threads in the loop
+  int64_t count, least, shares;  // tasks, and the fewest of a piece
+  int limit;                     // most threads in the loop
   unsigned round;
   int64_t next __attribute__((aligned(64)));
   int inside __attribute__((aligned(64)));  // threads working on the loop, plus RLXC_OPEN while more may join
@@ -34,12 +34,15 @@ static void rlxc_pause(void) {
 #endif
 }
 
+// Guided self-scheduling (Polychronopoulos and Kuck 1987): a piece is a share of what is left, so the last ones are small.
 static void rlxc_take_pieces(void) {
-  const int64_t count = rlxc_pool.count, piece = rlxc_pool.piece;
-  for (;;) {
-    const int64_t begin = __atomic_fetch_add(&rlxc_pool.next, piece, __ATOMIC_RELAXED);
-    if (begin >= count) return;
-    rlxc_pool.body(rlxc_pool.args, begin, begin + piece < count ? begin + piece : count);
+  const int64_t count = rlxc_pool.count;
+  for (int64_t begin = __atomic_load_n(&rlxc_pool.next, __ATOMIC_RELAXED); begin < count;) {
+    const int64_t share = (count - begin) / rlxc_pool.shares, piece = share < rlxc_pool.least ? rlxc_pool.least : share;
+    const int64_t end = count - begin < piece ? count : begin + piece;
+    if (!__atomic_compare_exchange_n(&rlxc_pool.next, &begin, end, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+    rlxc_pool.body(rlxc_pool.args, begin, end);
+    begin = __atomic_load_n(&rlxc_pool.next, __ATOMIC_RELAXED);
   }
 }
 
@@ -111,8 +114,8 @@ void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const 
     return;
   }
   rlxc_start(threads);
-  const int64_t piece = (count + 4 * threads - 1) / (4 * threads);
-  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count, rlxc_pool.piece = piece < grain ? grain : piece;
+  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count;
+  rlxc_pool.least = grain < 1 ? 1 : grain, rlxc_pool.shares = 2 * threads;
   rlxc_pool.next = 0;
   __atomic_store_n(&rlxc_pool.limit, threads - 1, __ATOMIC_RELAXED);
   __atomic_store_n(&rlxc_pool.inside, RLXC_OPEN, __ATOMIC_RELEASE);
