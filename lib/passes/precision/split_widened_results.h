@@ -3,7 +3,7 @@
 
 namespace rlxc {
 
-// Splits results of at least `least` bytes into parts of about `part` bytes; answers how many.
+// Splits results of at least `least` bytes into parts of about `part` bytes. Returns the number of results.
 int64_t split_widened_results(Graph&, uint64_t least, uint64_t part, PassContext&);
 
 }  // namespace rlxc
