@@ -250,6 +250,13 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
 
 bool is_blocked_conv(OpKind op) { return op == OpKind::Conv || op == OpKind::FusedConvBiasAct || is_integer_conv(op); }
 
+bool takes_channels_last(const Graph& g, NodeId n, int64_t lanes) {
+  if (!is_blocked_conv(g.op(n)) || is_integer_conv(g.op(n))) return false;
+  const auto channels = blocked_conv_channels(g, n);
+  const bool residual = g.operands(n).size() > 3 && g.operand(n, 3).valid();
+  return channels && channels->depthwise() && !residual && channels->groups % lanes == 0;
+}
+
 void assign_channel_blocks(const Graph& g, int64_t lanes, GraphLayouts* layouts) { ChannelBlocks(g, lanes, layouts).run(); }
 
 }  // namespace rlxc

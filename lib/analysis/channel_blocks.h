@@ -22,5 +22,8 @@ struct ConvChannels {
 };
 std::optional<ConvChannels> blocked_conv_channels(const Graph&, NodeId);
 bool is_blocked_conv(OpKind);  // a kind of convolution that has such kernels
+// Returns whether the node is a convolution of depthwise windows without a residual that has kernels for images with channels
+// last: its channels are whole vectors of `lanes`.
+bool takes_channels_last(const Graph&, NodeId, int64_t lanes);
 
 }  // namespace rlxc

@@ -265,13 +265,10 @@ bool sums_all_channels(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
 }
 
-// Returns whether the node is a convolution of depthwise windows, in whole vectors of `lanes` channels, on an image whose
-// channels are the innermost axis. Its result then has them so, too, if its reader does.
+// Returns whether the node computes depthwise windows of an image with channels last in vectors of `lanes` channels. It then
+// writes channels last if its reader wants them so.
 bool keeps_channels_last(const Graph& g, NodeId n, int64_t lanes) {
-  if (lanes <= 1 || (g.op(n) != OpKind::Conv && g.op(n) != OpKind::FusedConvBiasAct)) return false;
-  const auto channels = blocked_conv_channels(g, n);
-  if (!channels || !channels->depthwise() || channels->groups % lanes != 0) return false;
-  if (g.operands(n).size() > 3 && g.operand(n, 3).valid()) return false;  // a residual, which the kernel does not read so
+  if (lanes <= 1 || !takes_channels_last(g, n, lanes)) return false;
   const auto image = layout_in_larger(g, g.operand(n, 0));
   return image && is_channels_last(*image);
 }

@@ -8,7 +8,7 @@
 namespace rlxc::codegen {
 namespace {
 
-using kernel::BlockedConv, kernel::BlockedWindows;
+using kernel::BlockedConv, kernel::BlockedWindows, kernel::constant_value;
 
 struct ConvParts {
   const ConvAttrs& attrs;
@@ -114,23 +114,13 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
 
 int64_t block_of(const Node& node, ValueId v) { return node.layouts.channel_block(v); }
 
-namespace {
-
 // Sizes of images with channel blocks are constants.
-int64_t number(const Index& i) {
-  int64_t n = 0;
-  kernel::constant(i, &n);
-  return n;
-}
-
-}  // namespace
-
 void split_channels(int64_t block, Operand* o) {
-  Index outer = number(o->strides[1]) * block, inner = o->strides[1];
+  Index outer = constant_value(o->strides[1]) * block, inner = o->strides[1];
   if (o->split(1)) {
     outer = o->factors[1][0].stride;
     inner = o->factors[1][1].stride;
-    if (!o->starts.empty()) o->offset = number(o->offset) + number(o->starts[1]) / block * number(outer);
+    if (!o->starts.empty()) o->offset = constant_value(o->offset) + constant_value(o->starts[1]) / block * constant_value(outer);
   }
   o->strides[1] = outer;
   o->strides.push_back(inner);
@@ -139,7 +129,7 @@ void split_channels(int64_t block, Operand* o) {
 }
 
 void split_channels(int64_t block, Dims* shape) {
-  (*shape)[1] = number((*shape)[1]) / block;
+  (*shape)[1] = constant_value((*shape)[1]) / block;
   shape->push_back(block);
 }
 
@@ -152,12 +142,12 @@ void split_channels(int64_t block, kernel::MapSpec* spec) {
 
 void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
   split_channels(block, spec);
-  if (block == 0 || number(spec->shape[0]) != 1) return;
-  const int64_t count = number(spec->shape[1]);
+  if (block == 0 || constant_value(spec->shape[0]) != 1) return;
+  const int64_t count = constant_value(spec->shape[1]);
   const Index blocks = s.parameter("blocks", Dim(count));
   const auto resize = [&](Operand& o) {
-    const bool varies = !kernel::is_constant(o.strides[1], 0) && number(o.extent) % count == 0;
-    if (varies) o.extent = blocks.in(s.kernel()) * (number(o.extent) / count);
+    const bool varies = !kernel::is_constant(o.strides[1], 0) && constant_value(o.extent) % count == 0;
+    if (varies) o.extent = blocks.in(s.kernel()) * (constant_value(o.extent) / count);
   };
   for (Operand& o : spec->inputs) resize(o);
   for (Operand& o : spec->outputs) resize(o);
@@ -180,19 +170,15 @@ int64_t lanes_of_large_window(const Node& node, const ConvChannels& c, bool inte
   return narrow && reused && fills ? lanes : 0;
 }
 
-bool has_channels_last(const Node& node, ValueId v) {
-  const Layout* l = node.layouts.of(v);
-  return l && is_channels_last(*l);
-}
-
 // The channels of a vector of depthwise windows between images with channels last; 0 for other nodes.
-int64_t lanes_of_channels_last(const Node& node, const ConvChannels& c) {
-  const ConvParts parts = parts_of(node);
-  if (!c.depthwise() || parts.integers || node.mapping().workgroups || !has_channels_last(node, node.in(0)) ||
-      !has_channels_last(node, node.result()) || (node.graph.operands(node.id).size() > 3 && node.has(3)))
-    return 0;
+int64_t lanes_of_channels_last(const Node& node) {
+  const auto is_last = [&](ValueId v) {
+    const Layout* l = node.layouts.of(v);
+    return l && is_channels_last(*l);
+  };
   const int lanes = node.mapping().vector_lanes(sizeof(float));
-  return node.dims(0)[1].size() % lanes == 0 ? lanes : 0;
+  const bool fits = !node.mapping().workgroups && takes_channels_last(node.graph, node.id, lanes);
+  return fits && is_last(node.in(0)) && is_last(node.result()) ? lanes : 0;
 }
 
 // Computes in whole vectors of the processor, of which blocks of the result may be halves.
@@ -213,7 +199,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   if (!channels) return std::nullopt;
   const ConvParts parts = parts_of(node);
   const bool row_major = in == 0 && out == 0;
-  if (row_major) in = out = lanes_of_channels_last(node, *channels);
+  if (row_major) in = out = lanes_of_channels_last(node);
   const bool channels_last = row_major && out > 0;
   const int64_t lanes = out ? out : in ? in : lanes_of_large_window(node, *channels, parts.integers);
   if (lanes == 0) return std::nullopt;

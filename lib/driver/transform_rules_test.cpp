@@ -80,7 +80,7 @@ struct Derived {
     REQUIRE_MESSAGE(t, d.text());
     return *t;
   }
-  // What does not move moves by zeros.
+  // Returns the tangent v, or zeros like `like` if there is none.
   ValueId or_zeros(ValueId v, ValueId like) {
     return v.valid() ? v : b.expand(b.scalar(g.dtype(like), 0), {g.dims(like).begin(), g.dims(like).end()});
   }

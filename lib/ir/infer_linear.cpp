@@ -54,8 +54,8 @@ bool fits_blocks(InferContext& c, size_t i, bool trans_b, Dim blocks, Dim n) {
   return true;
 }
 
-// Checks the zero points of an integer matmul with these result dims: of a, one for all or per row ([M] or [...,M,1]); of b, one
-// or per column.
+// Checks the zero points of an integer matmul with result dims `out`. The operand a has one, or one per row ([M] or [...,M,1]).
+// The operand b has one, or one per column.
 bool fits_zero_points(InferContext& c, const std::vector<Dim>& out) {
   for (const size_t i : {size_t{2}, size_t{3}}) {
     if (!c.has(i)) continue;

@@ -141,5 +141,6 @@ template <Number T>
 Expr ceil_div(Expr a, T b) {
   return (a + (b - 1)) / b;
 }
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace rlxc::kernel

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <span>
 #include <thread>
-
-#include "runtime/process.h"
 
 namespace rlxc {
 
@@ -21,13 +18,15 @@ bool is_silent(const std::vector<std::string>& command, const std::string& log, 
 
 }  // namespace
 
-void write_sources(const std::vector<TextFile>& package, const std::string& prefix, std::vector<Unit>* units) {
+void write_sources(const std::vector<TextFile>& package, const target::WorkFolder& folder, const std::string& below,
+                   std::vector<Unit>* units) {
   const size_t host = units->size();
   for (const TextFile& f : package) {
-    std::ofstream(prefix + f.name, std::ios::binary) << f.content;
+    folder.write(below + f.name, f.content);
     if (!f.name.ends_with(".c") || f.name == "main.c" || f.name == "levels.c") continue;
-    if (f.name == "parallel.c") (*units)[host].push_back(prefix + f.name);
-    else units->push_back({prefix + f.name});
+    const std::string path = folder.path() + "/" + below + f.name;
+    if (f.name == "parallel.c") (*units)[host].push_back(path);
+    else units->push_back({path});
   }
 }
 

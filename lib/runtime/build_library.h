@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/c/cpu_package.h"
+#include "runtime/process.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
@@ -13,9 +14,11 @@ namespace rlxc {
 // C files that the compiler reads as one, in this order.
 using Unit = std::vector<std::string>;
 
-// Writes the files of a cpu package to `prefix`, a path that ends with a slash, and adds its units: a file each, the thread pool
-// with the host's file. Main programs and the choice between levels of processors are left out.
-void write_sources(const std::vector<TextFile>& package, const std::string& prefix, std::vector<Unit>* units);
+// Writes the files of a cpu package to FOLDER/BELOW and adds the units to compile. `below` is empty or ends with a slash. A unit
+// is a file; the thread pool joins the unit of the host's file. Main programs and levels.c (the choice of kernels in portable
+// packages) are no units.
+void write_sources(const std::vector<TextFile>& package, const target::WorkFolder& folder, const std::string& below,
+                   std::vector<Unit>* units);
 
 // Compiles units, as many at a time as there are processors, into FOLDER/package.so and returns its path; empty after
 // Code::ToolFailed with what the compiler says, also of warnings. `name`: of the package, for the message.

@@ -37,7 +37,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   }
   std::vector<Unit> units;
   const CpuPackageOptions written{.threads = options.threads, .laps = options.laps, .max_operations = options.max_operations};
-  write_sources(write_cpu_package(p, written), folder.path() + "/", &units);
+  write_sources(write_cpu_package(p, written), folder, "", &units);
   const std::string library = build_library(options.compiler, options.flags, units, folder.path(), p.name, diagnostics);
   if (library.empty()) return nullptr;
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));

@@ -32,12 +32,12 @@ struct LoadedTrainer::Api {
 namespace {
 
 // Writes the sources and weights of a package, and adds the units to compile.
-bool write_package(const codegen::Package& p, const TrainingProgram* training, const std::string& prefix,
-                   std::vector<Unit>* units) {
+bool write_package(const codegen::Package& p, const TrainingProgram* training, const target::WorkFolder& folder,
+                   const std::string& below, std::vector<Unit>* units) {
   constexpr uint64_t kAll = ~uint64_t{0};  // no weights are read from files of the model
   const CpuPackageOptions options{.max_packed_bytes = kAll, .training = training};
-  write_sources(write_cpu_package(p, options), prefix, units);
-  return write_weights_file(p, options, prefix);
+  write_sources(write_cpu_package(p, options), folder, below, units);
+  return write_weights_file(p, options, folder.path() + "/" + below);
 }
 
 bool write_first_states(const TrainingProgram& t, const std::string& path) {
@@ -66,7 +66,8 @@ std::unique_ptr<LoadedTrainer> LoadedTrainer::build(const codegen::Package& step
   std::error_code error;
   std::vector<Unit> units;
   if (folder.empty() || !std::filesystem::create_directory(folder + "/forward", error) ||
-      !write_package(step, &training, folder + "/", &units) || !write_package(forward, nullptr, folder + "/forward/", &units) ||
+      !write_package(step, &training, t->folder_, "", &units) ||
+      !write_package(forward, nullptr, t->folder_, "forward/", &units) ||
       !write_first_states(training, folder + "/" + checkpoint_file(step.name))) {
     d.error(Code::NotWritable, "can't write the package to a temporary folder");
     return nullptr;

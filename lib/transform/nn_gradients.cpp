@@ -175,12 +175,11 @@ Term conv_input_gradient(Term dy, Term w, ConvAttrs a, const std::vector<Dim>& d
   return x;
 }
 
-// The batch takes the place of the channels, dy that of the kernel.
 namespace {
 
 constexpr int64_t kMostTaps = 32;
 
-// Of a depthwise convolution of few taps: a sum of products over the pixels for each, as there is nothing to contract.
+// Returns whether the convolution is depthwise and has few taps. The gradient of each tap is then a sum of products over pixels.
 bool is_depthwise(const ConvAttrs& a, const std::vector<Dim>& x, const std::vector<Dim>& dw) {
   int64_t taps = 1;
   for (size_t i = 2; i < dw.size(); ++i) taps *= dw[i].is_static() && dw[i].size() <= kMostTaps ? dw[i].size() : kMostTaps + 1;
@@ -215,6 +214,7 @@ Term depthwise_weight_gradient(Term x, Term dy, const ConvAttrs& a, const std::v
 
 }  // namespace
 
+// The batch takes the place of the channels, dy that of the kernel.
 Term conv_weight_gradient(Term x, Term dy, ConvAttrs a, const std::vector<Dim>& dw) {
   const std::vector<Dim> d = x.dims();
   DimTable& t = x.b->dims();

@@ -15,8 +15,7 @@ struct RuleCase {
   std::set<OpKind> kinds;  // that the model has
   std::function<std::unique_ptr<Module>()> make;
   std::vector<HostValue> in;
-  // What has no differences to compare with, or is computed in 32 bits on the way.
-  bool rounds = false;
+  bool rounds = false;  // the model rounds, or computes in 32 bits: finite differences do not apply
 };
 
 inline std::set<OpKind> kinds_of(const Module& m) {
@@ -99,7 +98,7 @@ inline RuleCase case_of(std::string text, std::vector<HostValue> in = {}) {
   return c;
 }
 
-// Whose results are integers, truth values or text, which only batches have.
+// Samples whose results are integers, truth values or text. Batching is their only transform.
 inline std::vector<Sample> integer_samples() {
   const HostValue m = reals({2, 3, 4}, 1), row = reals({4}, 2);
   const HostValue a = tensor_of(DType::I32, {2, 3}, {5, -3, 0, 7, 100, -8}), b = tensor_of(DType::I32, {3}, {3, 0, 2});

@@ -53,8 +53,11 @@ void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
 
 void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m) {
   AttentionOperands o(b, s);
-  if (!m.workgroups) return attention_on_rows(o, m) ? void() : attention_on_tiles(o, m);
-  if (!attention_on_grid(o, m)) attention_on_lanes(o, m);
+  if (m.workgroups) {
+    if (!attention_on_grid(o, m)) attention_on_lanes(o, m);
+  } else if (!attention_on_rows(o, m)) {
+    attention_on_tiles(o, m);
+  }
 }
 
 }  // namespace rlxc::kernel

@@ -27,7 +27,7 @@ struct SharedRows {
   Expr place(Expr row, Expr k) const { return row * pitch() + k; }
 };
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 // The layout of a tile that a warp computes without a matrix unit: eight threads across, each with 4 x 2 elements.
 MatrixUnit lane_tile(int warp, DType t) {

@@ -35,7 +35,6 @@ class AttentionTiles {
     if (constant(o.keys, &keys)) keys_ = std::min(keys_, std::max<int64_t>(keys, 1));
     keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
     one_block_ = constant(o.keys, &keys) && keys <= keys_ && !o.hides_keys();
-    copies_keys_ = o.spec.k.dtype != o.type;
   }
 
   void run() {
@@ -49,8 +48,6 @@ class AttentionTiles {
   }
 
  private:
-  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-  static Expr ceil_div(Expr a, int64_t b) { return kernel::ceil_div(a, b); }
   // Keys of a tile of `vectors` vectors of queries.
   int rows_of(int vectors) const { return sums_ / vectors; }
 
@@ -59,7 +56,7 @@ class AttentionTiles {
     const int64_t scores_rows = keys_ + sums_;
     q_ = b_.registers("q_pieces", o_.type, ceil_div(vectors_, wide_) * wide_ * t_.lanes * s.width);
     scores_ = b_.registers("scores", o_.type, scores_rows * t_.lanes * wide_);
-    if (copies_keys_) k_ = b_.registers("k_block", o_.type, keys_ * s.width);
+    if (copies_keys()) k_ = b_.registers("k_block", o_.type, keys_ * s.width);
     if (copies_mask()) masks_ = b_.registers("masks", o_.mask_type(), scores_rows * t_.lanes * wide_);
     if (!one_block_) acc_ = b_.registers("acc", o_.type, columns_ * s.value_width);
     tops_ = b_.registers("tops", o_.type, columns_);
@@ -102,7 +99,7 @@ class AttentionTiles {
 
   // The keys of a block, for pieces of the queries.
   void add_keys() {
-    if (copies_keys_) copy_keys();
+    if (copies_keys()) copy_keys();
     const int64_t piece = wide_ * t_.lanes, width = o_.spec.width;
     b_.loop("piece", used_ / wide_, [&](Expr i) { add_keys_to(i * piece, i * (piece * width), wide_); });
     if (const int64_t rest = vectors_ % wide_; known_ && rest > 0) {
@@ -116,7 +113,8 @@ class AttentionTiles {
     });
   }
 
-  // Rows of keys in the compute type.
+  // Whether keys must be converted.
+  bool copies_keys() const { return o_.spec.k.dtype != o_.type; }
   void copy_keys() {
     const int64_t width = o_.spec.width;
     in_pieces(b_, width, 1, is_constant(o_.spec.k.strides[3], 1) ? t_.lanes : 1, [&](Expr d, int, int lanes) {
@@ -182,7 +180,7 @@ class AttentionTiles {
         b_, {rows_of(vectors), vectors, t_.lanes}, width, [&](int, int) { return o_.zero(t_.lanes); },
         [&](int i, Expr d) {
           const Expr key = keys[static_cast<size_t>(i)];
-          return copies_keys_ ? k_.load(key * width + d) : o_.load_k(key0_ + key, d);
+          return copies_keys() ? k_.load(key * width + d) : o_.load_k(key0_ + key, d);
         },
         [&](Expr d, int v) { return q_.load(q_at + d * (wide_ * t_.lanes) + v * t_.lanes, t_.lanes); },
         [&](int i, int v, Expr sum) {
@@ -257,7 +255,6 @@ class AttentionTiles {
   int wide_ = 1;                    // vectors of a piece of them
   int64_t columns_ = 1, keys_ = 1;  // queries of a task, keys of a block
   bool one_block_ = false;          // of all keys: results are stored without an accumulator
-  bool copies_keys_ = false;
   Buf q_, k_, masks_, scores_, acc_, tops_, totals_, factors_;
   Expr first_, count_, used_, key0_, some_;
 };

@@ -90,24 +90,19 @@ class BlockedRows {
   int lanes() const { return lanes_; }
 
  private:
-  // Distances in elements.
+  // Distances in elements. Sizes of such images are constants.
   struct Steps {
     int64_t row, pixel;
   };
   Steps steps(const std::optional<Operand>& o, const std::array<int64_t, 2>& size) const {
-    return o ? Steps{fixed(o->strides[2]), fixed(o->strides[3])} : Steps{size[1] * w_.block, w_.block};
-  }
-  static int64_t fixed(const Index& i) {  // sizes of such images are constants
-    int64_t n = 0;
-    constant(i, &n);
-    return n;
+    return o ? Steps{constant_value(o->strides[2]), constant_value(o->strides[3])} : Steps{size[1] * w_.block, w_.block};
   }
   // The first element of a plane: a block of channels of an image.
   Expr start(const std::optional<Operand>& o, const Steps& s, const std::array<int64_t, 2>& size, Expr plane) const {
     if (!o) return plane * (size[0] * s.row);
     const Expr first = o->offset.in(b_.kernel());
     if (w_.batch == 1) return first + plane * w_.block;
-    return first + plane / blocks_ * fixed(o->strides[0]) + plane % blocks_ * w_.block;
+    return first + plane / blocks_ * constant_value(o->strides[0]) + plane % blocks_ * w_.block;
   }
 
   void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {

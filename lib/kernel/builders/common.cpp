@@ -14,6 +14,11 @@ bool is_constant(const Index& i, int64_t value) {
   int64_t v = 0;
   return constant(i, &v) && v == value;
 }
+int64_t constant_value(const Index& i) {
+  int64_t n = 0;
+  constant(i, &n);
+  return n;
+}
 
 bool is_multiple(const Index& i, int64_t of) {
   int64_t value = 0;

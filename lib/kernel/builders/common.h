@@ -41,6 +41,7 @@ Expr product(Kernel*, const Dims&, size_t begin = 0, size_t end = SIZE_MAX);
 bool same(const Index&, const Index&);        // whether they are the same constant or the same expression
 bool constant(const Index&, int64_t* value);  // sets *value if it is a constant
 bool is_constant(const Index&, int64_t value);
+int64_t constant_value(const Index&);        // of an index that is known to be a constant
 bool is_multiple(const Index&, int64_t of);  // whether it provably is
 
 // Merges neighbouring dims within begin..end that are collapsible in every operand and drops dims of 1. Returns the new end.

@@ -10,8 +10,8 @@ struct SumTile {
   int rows = 1, vectors = 1, lanes = 1;
 };
 
-// sum(i, v) = start(i, v) + the sum over p < depth of left(i, p) * right(p, v), for rows i and vectors v of columns. Then
-// store(i, v, sum). left() is a scalar, the others are vectors of `lanes`.
+// Computes start(i, v) + the sum over p < depth of left(i, p) * right(p, v) for each row i and vector v of columns, and calls
+// store(i, v, sum). left() gives a scalar; start() and right() give vectors of `lanes`.
 template <class Start, class Left, class Right, class Store>
 void tile_sums(Builder& b, const SumTile& t, const Index& depth, const Start& start, const Left& left, const Right& right,
                const Store& store) {

@@ -6,8 +6,8 @@
 
 namespace rlxc::kernel {
 
-// Vector i of the result has lane i of each operand, of as many lanes as there are operands: a power of two. Stages of perfect
-// shuffles (Stone, "Parallel Processing with the Perfect Shuffle", 1971).
+// Returns vectors of which number i has lane i of each operand. There are as many operands as lanes: a power of two. The stages
+// are perfect shuffles (Stone, "Parallel Processing with the Perfect Shuffle", 1971).
 inline std::vector<Expr> turned(Builder& b, std::vector<Expr> rows) {
   const size_t half = rows.size() / 2;
   for (size_t stage = 1; stage < rows.size(); stage *= 2) {

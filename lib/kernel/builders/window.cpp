@@ -4,6 +4,7 @@
 
 #include "kernel/builders/generate.h"
 #include "kernel/builders/phase_split.h"
+#include "support/checked.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -31,10 +32,10 @@ class Window {
   }
   // The type of positions in a plane: that of a vector of 32-bit floats, if they fit.
   DType position() const {
-    int64_t elements = 1;
+    std::optional<int64_t> elements = 1;
     for (const Index& n : s_.in_size)
-      if (int64_t size = 0; !constant(n, &size) || __builtin_mul_overflow(elements, size, &elements)) return DType::I64;
-    return elements <= std::numeric_limits<int32_t>::max() ? DType::I32 : DType::I64;
+      if (int64_t size = 0; !constant(n, &size) || !(elements = checked_mul(*elements, size))) return DType::I64;
+    return *elements <= std::numeric_limits<int32_t>::max() ? DType::I32 : DType::I64;
   }
 
  private:

@@ -68,13 +68,13 @@ ValueId scale_like(Expansion& e, size_t operand, DType t) {
   return repeated(e, v, a.axis, a.block, e.dim(e.in(0), static_cast<int>(a.axis)));
 }
 
-// In which results of this type are computed.
+// The type that computes results of type t.
 DType number_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
 std::vector<ValueId> quantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
   if (is_integer(a.to) && bits(a.to) > 16) return {};
-  const DType compute = e.g.dtype(e.in(0)) == DType::F64 ? DType::F64 : DType::F32;
+  const DType compute = number_type(e.g.dtype(e.in(0)));
   const ValueId scale = scale_like(e, 1, compute);
   if (!scale.valid()) return {};
   ValueId q = e.b.div(e.b.cast(e.in(0), compute), scale);
