@@ -29,13 +29,14 @@ struct Options {
   uint64_t max_bytes = uint64_t{7} << 29;  // limit on live tensors
   uint64_t* steps = nullptr;               // counter to which element operations are added
   const NamedValues* params = nullptr;     // Params without data, by name
+  bool check_data_dependent_dims = true;   // those that the model requires to be equal to another
   // Called with each computed result (calibration, first diverging node).
   std::function<void(const Graph&, ValueId, const HostValue&)> observe;
 };
 
 // Evaluates the main graph. `inputs` are in the order of graph.inputs(); their shapes bind the symbols, and contradictions, also
-// of recorded equalities, are errors that name the input. Params need data or an entry in `params`. Applies every type rule again
-// with actual sizes; a result that differs from its declared type is an error.
+// of recorded equalities, are errors that name the input or node. Params need data or an entry in `params`. Applies every type
+// rule again with actual sizes; a result that differs from its declared type is an error.
 std::optional<std::vector<HostValue>> evaluate(const Module&, std::span<const HostValue> inputs, Diagnostics&,
                                                const Options& = {});
 
