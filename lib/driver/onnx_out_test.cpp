@@ -134,6 +134,34 @@ graph @none {
   check_computes_same(*before, *again, in, 0, 0);
 }
 
+TEST_CASE("weights whose file is missing keep their place, and one is copied as soon as the file is there") {
+  const auto entry = [](std::string_view key, std::string_view value) { return field(13, field(1, key) + field(2, value)); };
+  OnnxModel source(21);
+  source.input("x", DType::F32, {2}, {1, 2});
+  source.raw_graph(field(5, field(1, 2) + field(2, 1) + field(8, "w") + entry("location", "w.bin") + entry("offset", "4") +
+                                entry("length", "8") + field(14, 1)));
+  source.add(node("Mul", {"x", "w"}, {"y"}));
+  source.output("y");
+  const TempDir dir;
+  CompileOptions o;
+  o.input = dir / "m.onnx", o.allow_missing_weights = true;
+  std::ofstream(o.input, std::ios::binary) << source.bytes();
+  const auto written = [&](const std::string& path) {
+    Diagnostics d;
+    auto model = load_model(o, d);
+    REQUIRE_MESSAGE(model, d.text());
+    const auto made = onnx_model(*model->module, path, Fused::InPlace, o, d);
+    REQUIRE_MESSAGE(made, d.text());
+    return made->bytes;
+  };
+  const std::string place = entry("location", "w.bin") + entry("offset", "4") + entry("length", "8");
+  for (const std::string& path : {dir / "n.onnx", dir / "other/n.onnx"}) CHECK(written(path).find(place) != std::string::npos);
+  const float contents[] = {0, 5, 6};
+  std::ofstream(dir / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(contents), sizeof contents);
+  CHECK(written(dir / "n.onnx").find(place) != std::string::npos);
+  CHECK(written(dir / "other/n.onnx").find("w.bin") == std::string::npos);
+}
+
 TEST_CASE("device configurations of nodes are read, and written again with the names of the written model") {
   const auto part = [](std::string_view of, int64_t axis) {
     const std::string group = field(3, field(1, -1) + field(2, 2) + field(2, 3));

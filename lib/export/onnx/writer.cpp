@@ -91,7 +91,8 @@ std::string tensor_file(const TensorData& d, const std::string& name) {
 Message Writer::tensor(const TensorData& d, const std::string& name) {
   Message t = tensor_head(d, name);
   using Weights = ExportOptions::Weights;
-  const bool shared = options_.weights == Weights::Shared && !d.file.empty() && d.file != options_.read_from;
+  const bool absent = d.dtype != DType::String && d.bytes.empty() && d.elements() > 0;
+  const bool shared = !d.file.empty() && (absent || (options_.weights == Weights::Shared && d.file != options_.read_from));
   const bool beside = options_.weights == Weights::Beside && d.size_bytes() > kSmall && !in_function_;
   if (d.dtype != DType::String && (shared || beside)) {
     const auto entry = [&](std::string_view key, const std::string& value) {
@@ -106,8 +107,7 @@ Message Writer::tensor(const TensorData& d, const std::string& name) {
     }
     return std::move(t.integer(14, 1));
   }
-  if (d.dtype != DType::String && d.bytes.empty() && d.elements() > 0)
-    diagnostics_.error(Code::MissingWeights, "the contents of " + ForeignText(name).quoted() + " are not known");
+  if (absent) diagnostics_.error(Code::MissingWeights, "the contents of " + ForeignText(name).quoted() + " are not known");
   else add_contents(d, &t);
   return t;
 }
@@ -207,7 +207,8 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
 
 std::string Writer::leaf(const Graph& g, ValueId v) {
   const NodeId n = g.def(v);
-  const DataId data = g.attrs<DataAttrs>(n).data;
+  const DataAttrs& a = g.attrs<DataAttrs>(n);
+  const DataId data = a.data.valid() ? a.data : a.place;
   if (!data.valid()) {
     diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
     return fresh({});
@@ -338,7 +339,12 @@ std::string Writer::sizes(std::span<const Dim> all) {
   if (known.size() == all.size()) return ints(known);
   Names parts;
   for (Dim d : all) parts.push_back(vector_of(d));
-  return parts.size() == 1 ? parts[0] : node("Concat", parts, Attributes().integer("axis", 0));
+  if (parts.size() == 1) return parts[0];
+  std::string key;  // no dim is spelled like this
+  for (const std::string& p : parts) key += "[" + p;
+  for (const Scope& s : scopes_)
+    if (const auto at = s.computed.find(key); at != s.computed.end()) return at->second;
+  return top().computed[key] = node("Concat", parts, Attributes().integer("axis", 0));
 }
 std::string Writer::size(Dim d) {
   if (const auto v = module_.dims.constant_value(d)) return constant(make_data(DType::I64, {}, std::vector<int64_t>{*v}), "c");
