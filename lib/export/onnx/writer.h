@@ -56,7 +56,7 @@ class Writer {
  private:
   struct Scope {
     std::vector<Message> nodes, initializers;
-    std::map<std::string, std::string, std::less<>> computed;  // sizes by their text
+    std::map<std::string, std::string, std::less<>> computed;  // sizes by their text, nodes by operator and operands
     std::unordered_map<uint32_t, std::string> names;           // of values
     std::set<std::pair<uint32_t, int64_t>> split;              // values and axes
     const Graph* graph = nullptr;
@@ -74,6 +74,8 @@ class Writer {
   void outputs(const Graph&, Message*);
   Message value_info(const Graph&, ValueId, const std::string& name);
   std::string vector_of(Dim);  // one size as an i64 vector of one element
+  const std::string* found(const std::string& key) const;                               // what `computed` has; null: nothing
+  std::string node_once(std::string_view op, const Names& in, const Attributes& a = {});  // a node for sizes, shared by all readers
   Scope& top() { return scopes_.back(); }
   std::vector<NodeDevices> devices_of(const Graph&, NodeId);
   void warn_of_lost_devices();
@@ -99,7 +101,7 @@ class Writer {
     int64_t axis;
     size_t depth;
   };
-  std::map<std::string, std::vector<Place>, std::less<>> symbols_;  // where sizes can be read off
+  std::map<std::string, std::vector<Place>, std::less<>> places_;   // where sizes can be read off, by their text
   std::map<std::string, std::string, std::less<>> constants_;       // of the main graph, by type and content
   std::map<std::string, std::string, std::less<>> own_names_;       // of constants of the module, by type and content
   std::unordered_map<uint32_t, std::string> weights_;               // written, by their data
