@@ -205,6 +205,34 @@ TEST_CASE("device configurations of nodes are read, and written again with the n
   CHECK(d.text().find("left out: the model that is written lacks \"act\"") != std::string::npos);
 }
 
+TEST_CASE("padding to the same size of symbolic sizes is a word of the convolution") {
+  for (const char* mode : {"SAME_UPPER", "SAME_LOWER"}) {
+    OnnxModel source(21);
+    const std::string dims = field(1, field(1, 1)) + field(1, field(1, 2)) + field(1, field(2, "h")) + field(1, field(1, 6));
+    source.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, 1) + field(2, dims)))));
+    source.raw_graph(field(5, onnx_export::tensor_file(make_data(DType::F32, {3, 2, 3, 2}, std::vector<float>(36, 0.5F)), "w")));
+    source.add(node("Conv", {"x", "w"}, {"y"}, {attribute("auto_pad", mode), attribute("strides", std::vector<int64_t>{2, 2})}));
+    source.output("y");
+    const TempDir dir;
+    Diagnostics d;
+    const auto before = source.load(d), m = source.load(d);
+    REQUIRE_MESSAGE(m, d.text());
+    CompileOptions o;
+    o.input = dir / "m.onnx";
+    const auto made = onnx_model(*m, "-", Fused::InPlace, o, d);
+    REQUIRE_MESSAGE(made, d.text());
+    CHECK(made->bytes.find(mode) != std::string::npos);
+    CHECK(made->bytes.find("Shape") == std::string::npos);
+    std::ofstream(o.input, std::ios::binary) << made->bytes;
+    const auto again = load_model(o, d);
+    REQUIRE_MESSAGE(again, d.text());
+    for (int64_t h : {1, 4, 5}) {
+      const HostValue x = tensor_of(DType::F32, {1, 2, h, 6}, some(static_cast<size_t>(12 * h), 3));
+      check_computes_same(*before, *again->module, {x}, 1e-6, 1e-7);
+    }
+  }
+}
+
 TEST_CASE("symbolic sizes are computed in the model, names stay, and control flow takes what it captures from outside") {
   const char* text =
       "module \"m\" mir {\ngraph @main {\n%0 = input \"x\" : f32[n,3]\n%1 = constant {data = dense [1, 2, 3]} : f32[3]\n"

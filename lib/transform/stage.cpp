@@ -123,8 +123,7 @@ class Stage {
       row.reached = row.paths > 0;
       bool stopped = false;
       if (!row.reached) row.why = reason(v, targets, &stopped);
-      if (row.reached || stopped)
-        kept.add(v, w->names[i], w->by_kind[i]);
+      if (row.reached || stopped) kept.add(v, w->names[i], w->by_kind[i]);
       else if (!w->by_kind[i])
         d_.error(Code::UnsupportedOp, quote(w->names[i]) + " has no gradient: " + row.why, {},
                  "--stop-gradient NAME of what is in the way makes it zeros");

@@ -430,7 +430,8 @@ void Writer::graph_nodes(const Graph& g) {
                          "of opset " + std::to_string(opset()));
       continue;
     }
-    for (size_t r = 0; r < g.result_count(n); ++r) note_sizes(g, g.result(n, r));
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (top().names.contains(g.result(n, r).raw)) note_sizes(g, g.result(n, r));  // else a part of another operator
   }
   node_name_ = {};
   devices_ = owner;
