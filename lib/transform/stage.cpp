@@ -89,8 +89,15 @@ class Stage {
     }
     if (!ok) return std::nullopt;
     if (!out.values.empty()) return out;
+    const auto asks = [&](std::string_view kind) { return std::ranges::find(asked, kind) != asked.end(); };
+    const bool params = !asks("inputs"), inputs = !asks("params");
     d_.error(Code::BadFlag,
-             join(std::array<std::string_view, 2>{flag, "the model has no float inputs or params to choose from"}, ": "));
+             std::string(flag) + ": the model has no float " +
+                 (params && inputs ? "inputs or params"
+                  : params         ? "params"
+                                   : "inputs") +
+                 " to choose from",
+             {}, params && inputs ? "" : "a name, or " + std::string(params ? "inputs" : "params") + ", chooses others");
     return std::nullopt;
   }
 
