@@ -123,6 +123,7 @@ TEST_CASE("higher orders along one value") {
   CHECK(made.names(false) == Words{"y", "grad:x", "grad2:x", "grad3:x", "grad4:x"});
   const auto r = made.run({tensor_of(DType::F64, {3}, {0.3, -1, 2})});
   check_near(r[4], r[0], 1e-14);
+  CHECK(Made(text, {"grad y", "wrt x", "order 2", "along x"}).names(false) == Words{"y", "grad:x", "grad2:x"});
   for (size_t i = 0; i < 3; ++i) CHECK(r[2][i] == doctest::Approx(-r[0][i]));
 }
 
