@@ -191,7 +191,8 @@ std::string resolve(const CLI::App& app, const std::deque<Given>& given, Command
 ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal terminal) {
   const bool random_run = command == kRun && line.RunRequest::random;
   line.need_weights = (command & (kCalibrate | kTrain)) || (command == kRun && !random_run);
-  line.allow_missing_weights |= random_run || command == kProfile || command == kBench;
+  line.need_weights |= (command & (kTransform | kSimplify | kExtract)) && line.embed_weights;
+  line.allow_missing_weights |= random_run || (command & (kProfile | kBench | kSimplify));
   switch (command) {
     case kInfo: return info_command(line, line.as_json, terminal);
     case kBench: return bench_command(line, line, line, terminal);

@@ -193,11 +193,15 @@ class Training {
       history_.push_back(*epoch);
       say(e);
       if (!request_.checkpoint.empty() && !trainer_->save(request_.checkpoint, d_)) return false;
-      if (request_.patience == 0) continue;
+      if (request_.patience == 0) {
+        written_ = e;
+        continue;
+      }
       const double judged = epoch->validation_loss.value_or(epoch->loss);
       if (judged < least) {
         least = judged;
         since = 0;
+        written_ = e;
         if (!trainer_->save(best, d_)) return false;
       } else if (++since >= request_.patience) {
         break;
@@ -329,7 +333,7 @@ class Training {
     if (!write_module(*model->module, plain, *model, d_)) return false;
     if (!request_.history.empty() && !write_file(request_.history, history_json(), d_)) return false;
     if (!options_.quiet)
-      std::cerr << line(static_cast<int64_t>(history_.size()) - 1, history_.back()) << " -> " << options_.output << "\n";
+      std::cerr << line(written_, history_[static_cast<size_t>(written_)]) << " -> " << options_.output << "\n";
     return true;
   }
 
@@ -375,6 +379,7 @@ class Training {
   std::vector<Buffer> buffers_;
   Buffer scores_;
   std::vector<Epoch> history_;
+  int64_t written_ = 0;  // the epoch whose weights are written
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "commands/train_data.h"
 
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "runtime/npy.h"
@@ -52,6 +53,13 @@ class Reader {
     const size_t equals = word.find('=');
     const size_t named = equals == word.npos ? given_.size() : input_named(word.substr(0, equals));
     const std::string path = named < given_.size() ? word.substr(equals + 1) : word;
+    if (equals != word.npos && named == given_.size() && !std::filesystem::exists(path)) {
+      std::string known;
+      for (size_t i = 0; i < given_.size(); ++i) known += (i ? ", " : "") + quote(name(i));
+      d_.error(Code::UnknownName, "--data names " + quote(word.substr(0, equals)) + ", which is no input", {},
+               "inputs: " + known);
+      return;
+    }
     auto arrays = arrays_of(path);
     if (!arrays) return;
     if (label && t_.target.empty()) {

@@ -134,6 +134,34 @@ graph @none {
   check_computes_same(*before, *again, in, 0, 0);
 }
 
+TEST_CASE("weights whose file is missing keep their place, and one is copied as soon as the file is there") {
+  const auto entry = [](std::string_view key, std::string_view value) { return field(13, field(1, key) + field(2, value)); };
+  OnnxModel source(21);
+  source.input("x", DType::F32, {2}, {1, 2});
+  source.raw_graph(field(5, field(1, 2) + field(2, 1) + field(8, "w") + entry("location", "w.bin") + entry("offset", "4") +
+                                entry("length", "8") + field(14, 1)));
+  source.add(node("Mul", {"x", "w"}, {"y"}));
+  source.output("y");
+  const TempDir dir;
+  CompileOptions o;
+  o.input = dir / "m.onnx", o.allow_missing_weights = true;
+  std::ofstream(o.input, std::ios::binary) << source.bytes();
+  const auto written = [&](const std::string& path) {
+    Diagnostics d;
+    auto model = load_model(o, d);
+    REQUIRE_MESSAGE(model, d.text());
+    const auto made = onnx_model(*model->module, path, Fused::InPlace, o, d);
+    REQUIRE_MESSAGE(made, d.text());
+    return made->bytes;
+  };
+  const std::string place = entry("location", "w.bin") + entry("offset", "4") + entry("length", "8");
+  for (const std::string& path : {dir / "n.onnx", dir / "other/n.onnx"}) CHECK(written(path).find(place) != std::string::npos);
+  const float contents[] = {0, 5, 6};
+  std::ofstream(dir / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(contents), sizeof contents);
+  CHECK(written(dir / "n.onnx").find(place) != std::string::npos);
+  CHECK(written(dir / "other/n.onnx").find("w.bin") == std::string::npos);
+}
+
 TEST_CASE("device configurations of nodes are read, and written again with the names of the written model") {
   const auto part = [](std::string_view of, int64_t axis) {
     const std::string group = field(3, field(1, -1) + field(2, 2) + field(2, 3));
@@ -175,6 +203,34 @@ TEST_CASE("device configurations of nodes are read, and written again with the n
   m->main().set_node_name(m->main().def(m->main().outputs()[0]), {});
   REQUIRE(through_onnx(*m, dir / "m.onnx", {}, Fused::InPlace, d));
   CHECK(d.text().find("left out: the model that is written lacks \"act\"") != std::string::npos);
+}
+
+TEST_CASE("padding to the same size of symbolic sizes is a word of the convolution") {
+  for (const char* mode : {"SAME_UPPER", "SAME_LOWER"}) {
+    OnnxModel source(21);
+    const std::string dims = field(1, field(1, 1)) + field(1, field(1, 2)) + field(1, field(2, "h")) + field(1, field(1, 6));
+    source.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, 1) + field(2, dims)))));
+    source.raw_graph(field(5, onnx_export::tensor_file(make_data(DType::F32, {3, 2, 3, 2}, std::vector<float>(36, 0.5F)), "w")));
+    source.add(node("Conv", {"x", "w"}, {"y"}, {attribute("auto_pad", mode), attribute("strides", std::vector<int64_t>{2, 2})}));
+    source.output("y");
+    const TempDir dir;
+    Diagnostics d;
+    const auto before = source.load(d), m = source.load(d);
+    REQUIRE_MESSAGE(m, d.text());
+    CompileOptions o;
+    o.input = dir / "m.onnx";
+    const auto made = onnx_model(*m, "-", Fused::InPlace, o, d);
+    REQUIRE_MESSAGE(made, d.text());
+    CHECK(made->bytes.find(mode) != std::string::npos);
+    CHECK(made->bytes.find("Shape") == std::string::npos);
+    std::ofstream(o.input, std::ios::binary) << made->bytes;
+    const auto again = load_model(o, d);
+    REQUIRE_MESSAGE(again, d.text());
+    for (int64_t h : {1, 4, 5}) {
+      const HostValue x = tensor_of(DType::F32, {1, 2, h, 6}, some(static_cast<size_t>(12 * h), 3));
+      check_computes_same(*before, *again->module, {x}, 1e-6, 1e-7);
+    }
+  }
 }
 
 TEST_CASE("symbolic sizes are computed in the model, names stay, and control flow takes what it captures from outside") {

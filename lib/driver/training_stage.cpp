@@ -35,11 +35,37 @@ bool needs_scale(const Module& m) {
   return false;
 }
 
+// The first option that says how to train; empty if there is none.
+std::string_view option_of_training(const TrainingOptions& o) {
+  const TrainingOptions defaults;
+  const std::pair<bool, std::string_view> given[] = {{o.loss != defaults.loss, "--loss"},
+                                                     {o.loss_output != defaults.loss_output, "--loss-output"},
+                                                     {o.optimizer != defaults.optimizer, "--optimizer"},
+                                                     {o.lr.has_value(), "--lr"},
+                                                     {o.momentum.has_value(), "--momentum"},
+                                                     {o.beta1.has_value(), "--beta1"},
+                                                     {o.beta2.has_value(), "--beta2"},
+                                                     {o.epsilon.has_value(), "--epsilon"},
+                                                     {o.weight_decay.has_value(), "--weight-decay"},
+                                                     {o.clip_norm.has_value(), "--clip-norm"},
+                                                     {o.lr_input, "--lr-input"},
+                                                     {o.accumulate != defaults.accumulate, "--accumulate"},
+                                                     {o.loss_scale != defaults.loss_scale, "--loss-scale"},
+                                                     {!o.frozen.empty(), "--freeze"}};
+  for (const auto& [is_given, flag] : given)
+    if (is_given) return flag;
+  return {};
+}
+
 }  // namespace
 
 bool training_module(Module& m, const CompileOptions& o, std::optional<transform::Training>* training,
                      std::vector<PrecisionNote>* notes, Diagnostics& d) {
-  if (!o.train) return true;
+  if (!o.train) {
+    const std::string_view flag = o.parameters_only ? std::string_view() : option_of_training(o);
+    if (!flag.empty()) d.error(Code::BadFlag, std::string(flag) + " says how to train, and nothing is trained", {}, "--train");
+    return flag.empty();
+  }
   note_stage("training");
   const auto steps = transform::parse_steps(o.transforms, d);
   if (!steps || !lower_to_tensors(m, o, d)) return false;

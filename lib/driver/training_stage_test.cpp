@@ -203,3 +203,20 @@ TEST_CASE("a loaded trainer: steps, evaluations, and checkpoints that are whole 
   CHECK_FALSE(trainer->load(file, d));
   CHECK_MESSAGE(d.text().find("no checkpoint of this program") != std::string::npos, d.text());
 }
+
+TEST_CASE("options of training without --train are errors, except where the model is read as it is") {
+  const TempDir dir;
+  CompileOptions o = training_of(dir, "sgd");
+  o.train = false;
+  Diagnostics d;
+  CHECK_FALSE(load_model(o, d));
+  CHECK(d.text().find("--loss says how to train") != std::string::npos);
+  o.loss.clear();
+  o.lr_input = true;
+  Diagnostics of_rate;
+  CHECK_FALSE(load_model(o, of_rate));
+  CHECK(of_rate.text().find("--lr-input says how to train") != std::string::npos);
+  o.parameters_only = true;
+  Diagnostics none;
+  CHECK(load_model(o, none));
+}

@@ -73,8 +73,9 @@ struct NoAttrs {
   RLXC_REFLECT()
 };
 struct DataAttrs {
-  DataId data;
-  RLXC_REFLECT(f("data", self.data);)
+  DataId data = {};
+  DataId place = {};  // without `data`: a row that has no bytes, and says in which file they would be
+  RLXC_REFLECT(f("data", self.data); f("place", self.place);)
 };
 struct DimsAttrs {
   std::vector<Dim> dims;

@@ -213,8 +213,21 @@ Dim DimTable::function(DimFn fn, Dim a, Dim b) {
   return f.weight > kMaxWeight ? fresh("opaque") : from_atom(atom(f));
 }
 
+std::optional<Dim> DimTable::without_mod(Dim a, Dim b) {
+  for (const Term& t : poly(a)) {
+    if (t.coefficient != -1 || t.atoms.size() != 1) continue;
+    const uint32_t index = t.atoms[0];
+    const Atom& f = atoms_[index];
+    if (f.is_symbol || f.fn != DimFn::Mod || f.b != b) continue;
+    const Dim rest = f.a, whole = add(a, from_atom(index));
+    if (whole == rest || exact_div(poly(sub(whole, rest)), poly(b))) return whole;
+  }
+  return std::nullopt;
+}
+
 Dim DimTable::floor_div(Dim a, Dim b) {
   if (auto q = exact_div(poly(a), poly(b))) return intern(std::move(*q));
+  if (const auto whole = without_mod(a, b)) return floor_div(*whole, b);
   if (auto c = constant_value(b); c && *c > 0) {  // floor((c*p + r) / c) = p + floor(r / c)
     Poly whole, rest;
     for (const Term& t : poly(a)) {
@@ -243,7 +256,10 @@ std::optional<int64_t> DimTable::constant_value(Dim d) const {
   return std::nullopt;
 }
 
-bool DimTable::divides(Dim a, Dim b) { return exact_div(poly(canonical(b)), poly(canonical(a))).has_value(); }
+bool DimTable::divides(Dim a, Dim b) {
+  const Dim divisor = canonical(a), whole = canonical(b);
+  return exact_div(poly(whole), poly(divisor)).has_value() || without_mod(whole, divisor).has_value();
+}
 
 bool DimTable::equal(Dim a, Dim b) { return a == b || canonical(a) == canonical(b); }
 

@@ -114,6 +114,7 @@ class DimTable {
   std::optional<uint32_t> single_atom(Dim) const;  // the atom, if the expression is one
   Dim function(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
+  std::optional<Dim> without_mod(Dim a, Dim b);  // a', if a is a' - mod(a', b), which b divides
   Dim canonical(Dim);
   std::optional<int64_t> lower_bound(const Poly&) const;  // for all symbols >= 1
   std::optional<int64_t> lower_bound(uint32_t atom) const;

@@ -17,6 +17,21 @@ TEST_CASE("dims have one normal form") {
   CHECK(t.max(t.add(s, Dim(2)), s) == t.add(s, Dim(2)));
 }
 
+TEST_CASE("without its remainder a dim divides, whatever its sign") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), less = t.sub(Dim(1), s);
+  for (const Dim d : {t.add(s, Dim(1)), less}) {
+    const Dim even = t.sub(d, t.mod(d, Dim(2)));
+    CHECK(t.divides(Dim(2), even));
+    CHECK(t.floor_div(even, Dim(2)) == t.floor_div(d, Dim(2)));
+    CHECK(t.divides(Dim(2), t.add(even, Dim(4))));
+    CHECK_FALSE(t.divides(Dim(2), t.add(even, Dim(1))));
+    CHECK_FALSE(t.divides(Dim(3), even));
+    for (int64_t n : {1, 2, 5})
+      CHECK(t.evaluate(t.floor_div(even, Dim(2)), {{"seq", n}}) == t.evaluate(t.floor_div(d, Dim(2)), {{"seq", n}}));
+  }
+}
+
 TEST_CASE("negative scalars are exact") {
   DimTable t;
   const Dim m = t.constant(-3);

@@ -423,14 +423,21 @@ std::optional<GraphPlan> shrink_by_time(Graph& g, GraphPlan plan, uint64_t aim, 
   return with_copies;
 }
 
-// Computes values again that a gradient reads, up to a small share of the time of the graph.
+// Computes values again that a gradient reads, up to a small share of the time of the graph. An arena that is still large takes a
+// larger share, unless --max-arena says how large it may be.
 std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
                                          const SymbolRanges& extents, const Request& options, uint64_t weights_size,
                                          Diagnostics& diagnostics) {
-  constexpr double kShare = 0.02;
+  constexpr double kShare = 0.02, kShareOfLarge = 0.14;
+  constexpr uint64_t kLarge = uint64_t{5} << 28;  // 1.25 GiB
   const auto arena = static_cast<uint64_t>(plan.arena_size.size());
   if (arena == 0) return plan;
-  return shrink_by_time(g, std::move(plan), arena / 2, arena - 1, kShare, plans, extents, options, weights_size, diagnostics);
+  auto shrunk =
+      shrink_by_time(g, std::move(plan), arena / 2, arena - 1, kShare, plans, extents, options, weights_size, diagnostics);
+  if (!shrunk || options.max_arena > 0 || !exceeds(*shrunk, kLarge)) return shrunk;
+  const auto still = static_cast<uint64_t>(shrunk->arena_size.size());
+  return shrink_by_time(g, std::move(*shrunk), kLarge, still - 1, kShareOfLarge, plans, extents, options, weights_size,
+                        diagnostics);
 }
 
 // Meets the limit with contractions chosen one by one, if that is possible at less than the cost of whole segments.

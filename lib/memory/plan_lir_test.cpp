@@ -392,6 +392,51 @@ TEST_CASE("a gradient computes norms and activations again where that takes litt
   CHECK_MESSAGE(eval::same_results(*make(), *again->module, 1, 1e-4, 1e-5, &why), why);
 }
 
+TEST_CASE("a gradient whose arena takes more than 1.25 GiB computes some matmuls again, unless a limit allows the arena") {
+  constexpr int64_t kLayers = 8, kRows = 1 << 15, kWidth = 1024;  // 512 MiB of wide values in each layer
+  const auto make = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    ValueId y = b.input("x", tensor_type(DType::F32, {kRows, kWidth}));
+    const ValueId up = b.param("up", tensor_type(DType::F32, {kWidth, 4 * kWidth})),
+                  down = b.param("down", tensor_type(DType::F32, {4 * kWidth, kWidth}));
+    std::vector<ValueId> narrow, wide;
+    for (int64_t i = 0; i < kLayers; ++i) {
+      narrow.push_back(y);
+      wide.push_back(b.matmul(y, up));
+      y = b.matmul(wide.back(), down);
+    }
+    for (auto i = static_cast<size_t>(kLayers); i-- > 0;) {
+      m->main().add_output(b.matmul(b.transpose(wide[i], {1, 0}), y), {});
+      const ValueId g = b.matmul(y, b.transpose(down, {1, 0}));
+      m->main().add_output(b.matmul(b.transpose(narrow[i], {1, 0}), g), {});
+      y = b.matmul(g, b.transpose(up, {1, 0}));
+    }
+    return m;
+  };
+  PlanOptions options;
+  options.verify = true;
+  const auto planned = [&](uint64_t max_arena) {
+    options.max_arena = max_arena;
+    Diagnostics d;
+    PlanInputs inputs;
+    inputs.gradient = true;
+    auto lir = plan_lir(make(), options, d, inputs);
+    REQUIRE_MESSAGE(lir, d.text());
+    return std::move(*lir);
+  };
+  const LirModule kept = planned(uint64_t{1} << 40), again = planned(0);
+  const auto matmuls = [](const LirModule& lir) {
+    int64_t count = 0;
+    for (const Graph& g = lir.module->main(); NodeId n : g.nodes()) count += has_trait(g.op(n), kBlas);
+    return count;
+  };
+  CHECK(matmuls(kept) == 6 * kLayers - 1);  // nothing reads the last
+  CHECK(matmuls(again) > matmuls(kept));
+  CHECK(matmuls(again) <= matmuls(kept) * 114 / 100);
+  CHECK(again.plans[0].arena_size.size() + (int64_t{1} << 30) < kept.plans[0].arena_size.size());
+}
+
 TEST_CASE("nothing lies across what a device binds at a time") {
   const auto many = [] {
     auto m = std::make_unique<Module>();

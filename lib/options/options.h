@@ -87,7 +87,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::vector<std::pair<std::string, std::string>> values;  // contents of inputs that shapes depend on, as 1,2
   std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
   std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
-  bool allow_missing_weights = false;  // without either flag, allowed only if none of the model's weight files exists
+  bool allow_missing_weights = false;  // otherwise an error, unless another of the model's weight files exists
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
@@ -358,8 +358,8 @@ inline constexpr Option kOptions[] = {
     {.key = "max-time", .flag = "--max-time", .field = &CompileOptions::max_time, .group = Group::Model,
      .commands = kModelCommands, .low = 1, .value = "SECONDS", .help = "limit on the run time in seconds (default: none)"},
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
-     .group = Group::Model, .commands = kCompile,
-     .help = "compile without the weight files; only the shapes of the weights are known"},
+     .group = Group::Model, .commands = kCompile | kCheck | kInspect | kTransform | kExtract,
+     .help = "read the model without its weight files; only the shapes of the weights are known"},
 
     {.key = "transform", .flag = "--transform", .field = &CompileOptions::transforms, .group = Group::Transforms,
      .commands = kTransformCommands, .value = "WORDS", .in_manifest = true,

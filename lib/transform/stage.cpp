@@ -56,29 +56,29 @@ class Stage {
   struct Wanted {
     std::vector<ValueId> values;
     std::vector<std::string> names;
-    bool all = false;  // by kind: those that are not reached are left out
+    std::vector<bool> by_kind;  // not asked for by name: left out where it is not reached
+
+    void add(ValueId v, std::string name, bool kind) {
+      if (std::ranges::find(values, v) != values.end()) return;
+      values.push_back(v);
+      names.push_back(std::move(name));
+      by_kind.push_back(kind);
+    }
   };
   std::optional<Wanted> wanted(const std::vector<std::string>& asked, std::string_view flag) {
     Wanted out;
     const auto leaves = [&](OpKind op) {
       for (NodeId n : g_.nodes())
-        if (g_.op(n) == op && is_float_tensor(g_, g_.result(n))) {
-          out.values.push_back(g_.result(n));
-          out.names.push_back(name_of(g_, g_.result(n)));
-        }
+        if (g_.op(n) == op && is_float_tensor(g_, g_.result(n))) out.add(g_.result(n), name_of(g_, g_.result(n)), true);
     };
-    const bool kind = asked.size() == 1 && (asked[0] == "params" || asked[0] == "inputs") && !names_->contains(asked[0]);
-    if (asked.empty() || kind) {
-      out.all = true;
-      leaves(asked.empty() || asked[0] == "params" ? OpKind::Param : OpKind::Input);
-      if (asked.empty() && out.values.empty()) leaves(OpKind::Input);
-      if (!out.values.empty()) return out;
-      d_.error(Code::BadFlag,
-               join(std::array<std::string_view, 2>{flag, "the model has no float inputs or params to choose from"}, ": "));
-      return std::nullopt;
-    }
+    if (asked.empty()) leaves(OpKind::Param);
+    if (asked.empty() && out.values.empty()) leaves(OpKind::Input);
     bool ok = true;
     for (const std::string& name : asked) {
+      if (const bool params = name == "params"; (params || name == "inputs") && !names_->contains(name)) {
+        leaves(params ? OpKind::Param : OpKind::Input);
+        continue;
+      }
       const ValueId v = find(name, flag);
       if (v.valid() && !is_float_tensor(g_, v)) {
         d_.error(Code::BadType, std::string(flag) + " names " + quote(name) + " of type " + text(g_.type(v), m_.dims) +
@@ -86,10 +86,20 @@ class Stage {
         ok = false;
       }
       ok &= v.valid();
-      out.values.push_back(v);
-      out.names.push_back(name);
+      if (ok) out.add(v, name, false);
     }
-    return ok ? std::optional(std::move(out)) : std::nullopt;
+    if (!ok) return std::nullopt;
+    if (!out.values.empty()) return out;
+    const auto asks = [&](std::string_view kind) { return std::ranges::find(asked, kind) != asked.end(); };
+    const bool params = !asks("inputs"), inputs = !asks("params");
+    d_.error(Code::BadFlag,
+             std::string(flag) + ": the model has no float " +
+                 (params && inputs ? "inputs or params"
+                  : params         ? "params"
+                                   : "inputs") +
+                 " to choose from",
+             {}, params && inputs ? "" : "a name, or " + std::string(params ? "inputs" : "params") + ", chooses others");
+    return std::nullopt;
   }
 
   std::string fresh(const std::string& prefix, const std::string& name) const { return fresh_name(m_, prefix, name); }
@@ -121,15 +131,12 @@ class Stage {
       row.reached = row.paths > 0;
       bool stopped = false;
       if (!row.reached) row.why = reason(v, targets, &stopped);
-      if (row.reached || stopped) {
-        kept.values.push_back(v);
-        kept.names.push_back(w->names[i]);
-      } else if (!w->all)
+      if (row.reached || stopped) kept.add(v, w->names[i], w->by_kind[i]);
+      else if (!w->by_kind[i])
         d_.error(Code::UnsupportedOp, quote(w->names[i]) + " has no gradient: " + row.why, {},
                  "--stop-gradient NAME of what is in the way makes it zeros");
     }
     if (kept.values.empty() && d_.ok()) d_.error(Code::BadFlag, std::string(none_message));
-    kept.all = w->all;
     *w = std::move(kept);
     return d_.ok();
   }
@@ -159,8 +166,12 @@ class Stage {
     auto w = wanted(s.wrt, "--wrt");
     if (!loss.valid() || !w) return false;
     if (!is_float_tensor(g_, loss)) {
+      std::vector<std::string> floats;
+      for (size_t i = 0; i < g_.outputs().size(); ++i)
+        if (is_float_tensor(g_, g_.outputs()[i])) floats.push_back(quote(m_.bytes(g_.output_name(i))));
       d_.error(Code::BadType,
-               "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient");
+               "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient", {},
+               floats.empty() ? "name a float value on the way to it" : "outputs with floats: " + join(floats, ", "));
       return false;
     }
     if (!account(std::array{loss}, &*w, quote(s.loss) + " depends on none of the values through floats")) return false;

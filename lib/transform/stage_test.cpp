@@ -91,6 +91,23 @@ TEST_CASE("gradient, Hessian times vector, and their names") {
   CHECK(made.ledger.steps[1].outputs == Words{"tangent:loss", "hvp:w"});
 }
 
+TEST_CASE("names and kinds of values mix, and each value counts once") {
+  Made made(kLoss, {"grad loss", "wrt w,inputs,w"});
+  CHECK(made.names(false) == Words{"loss", "grad:w", "grad:x"});
+  Made none(kLoss, {"grad loss", "wrt w,params"});
+  CHECK(none.names(false) == Words{"loss", "grad:w"});
+}
+
+TEST_CASE("a loss of integers names the outputs that have derivatives") {
+  const char* text =
+      "module \"m\" mir {\ngraph @main {\n%0 = input \"x\" : f64[3]\n%1 = cast(%0) {to = \"i64\"} : i64[3]\n"
+      "%2 = sin(%0) : f64[3]\nreturn %1 \"place\", %2 \"y\"\n}\n}\n";
+  Made made(text, {"grad place"});
+  CHECK_FALSE(made.ok);
+  CHECK(made.d.text().find("type i64[3] has no gradient") != std::string::npos);
+  CHECK(made.d.text().find("outputs with floats: \"y\"") != std::string::npos);
+}
+
 TEST_CASE("a tangent of a gradient is the gradient of a tangent") {
   Made first(kLoss, {"grad loss", "wrt w", "jvp w"});
   Made second(kLoss, {"jvp w", "grad tangent:loss", "wrt w"});
@@ -106,6 +123,7 @@ TEST_CASE("higher orders along one value") {
   CHECK(made.names(false) == Words{"y", "grad:x", "grad2:x", "grad3:x", "grad4:x"});
   const auto r = made.run({tensor_of(DType::F64, {3}, {0.3, -1, 2})});
   check_near(r[4], r[0], 1e-14);
+  CHECK(Made(text, {"grad y", "wrt x", "order 2", "along x"}).names(false) == Words{"y", "grad:x", "grad2:x"});
   for (size_t i = 0; i < 3; ++i) CHECK(r[2][i] == doctest::Approx(-r[0][i]));
 }
 

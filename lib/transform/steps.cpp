@@ -1,5 +1,6 @@
 #include "transform/steps.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "support/foreign_text.h"
@@ -51,7 +52,7 @@ class Parser {
     for (const Step& s : steps.list) {
       if (s.kind == StepKind::Vmap && s.size.empty()) return fail("--vmap needs --size B, the size of the new axis");
       if (s.order > 1 && (s.wrt.size() != 1 || s.wrt[0] == "params" || s.wrt[0] == "inputs"))
-        return fail("--order above 1 needs --along NAME, the one value to differentiate by");
+        return fail("--order above 1 needs --along NAME, the one value to differentiate by, and no --wrt of others");
     }
     return true;
   }
@@ -82,7 +83,8 @@ class Parser {
     return !value.empty() || fail("a name is missing after \"" + last().text + "\"");
   }
   bool list(std::vector<std::string>* to, std::string_view value) {
-    for (std::string& name : names(value)) to->push_back(std::move(name));
+    for (std::string& name : names(value))
+      if (std::ranges::find(*to, name) == to->end()) to->push_back(std::move(name));
     return !to->empty() || fail("a name is missing");
   }
   bool order(std::string_view value) {

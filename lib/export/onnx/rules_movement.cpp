@@ -122,6 +122,8 @@ bool scatter_elements(const Site& s) {
 }
 bool scatter_nd(const Site& s) { return s.be("ScatterND", s.all(), reduction_of(s)); }
 bool pad(const Site& s) {
+  const NodeId user = s.g.only_user(s.g.result(s.n));
+  if (user.valid() && !same_padding(s.w, s.g, user).empty()) return true;  // written there
   const PadAttrs& a = s.attrs<PadAttrs>();
   std::vector<Dim> all = a.before;
   all.insert(all.end(), a.after.begin(), a.after.end());

@@ -44,7 +44,19 @@ Attributes conv_attributes(const ConvAttrs& c, bool transposed) {
   if (transposed) a.integers("output_padding", c.output_padding);
   return a;
 }
-bool conv(const Site& s) { return s.be("Conv", s.all(), conv_attributes(s.attrs<ConvAttrs>(), false)); }
+bool conv(const Site& s) {
+  const ConvAttrs& c = s.attrs<ConvAttrs>();
+  const std::string_view same = same_padding(s.w, s.g, s.n);
+  if (same.empty()) return s.be("Conv", s.all(), conv_attributes(c, false));
+  Names in{s.w.name_of(s.g, s.g.operand(s.g.def(s.g.operand(s.n, 0)), 0))};
+  for (size_t i = 1; i < s.g.operands(s.n).size(); ++i) in.push_back(s.in(i));
+  return s.be("Conv", in,
+              Attributes()
+                  .string("auto_pad", same)
+                  .integers("strides", c.strides)
+                  .integers("dilations", c.dilations)
+                  .integer("group", c.groups));
+}
 bool conv_transpose(const Site& s) { return s.be("ConvTranspose", s.all(), conv_attributes(s.attrs<ConvAttrs>(), true)); }
 bool q_conv(const Site& s) { return s.be("ConvInteger", s.all(), conv_attributes(s.attrs<ConvAttrs>(), false)); }
 bool q_matmul(const Site& s) { return s.be("MatMulInteger", s.all()); }
@@ -239,6 +251,40 @@ NodeId reshape_of_real_part(const Graph& g, NodeId fft) {
     return {};
   const auto dims = g.dims(g.result(fft));
   return std::ranges::equal(dims.first(dims.size() - 1), g.dims(g.result(user))) ? user : NodeId();
+}
+
+// Padding that depends on symbolic sizes would be computed by many nodes.
+std::string_view same_padding(Writer& w, const Graph& g, NodeId conv) {
+  if (g.op(conv) != OpKind::Conv) return {};
+  const NodeId pad = g.def(g.operand(conv, 0));
+  if (g.op(pad) != OpKind::Pad || g.only_user(g.result(pad)) != conv) return {};
+  const ConvAttrs& c = g.attrs<ConvAttrs>(conv);
+  const PadAttrs& p = g.attrs<PadAttrs>(pad);
+  const Site site{w, g, pad};
+  if (p.mode != PadMode::Constant || (site.has(1) && !site.is_number(1, 0))) return {};
+  DimTable& t = w.dims();
+  const std::span<const Dim> have = g.dims(g.operand(pad, 0)), window = g.dims(g.operand(conv, 1));
+  bool upper = true, lower = true, is_static = true;
+  for (size_t i = 0; i < have.size(); ++i) {
+    if (i < 2) {
+      if (p.before[i] != Dim(0) || p.after[i] != Dim(0)) return {};
+      continue;
+    }
+    const size_t k = i - 2;
+    const auto size = t.constant_value(window[i]);
+    if (!size) return {};
+    const int64_t reach = (*size - 1) * c.dilations[k] + 1;
+    const Dim stride(c.strides[k]), steps = t.sub(t.ceil_div(have[i], stride), Dim(1));
+    Dim total = t.sub(t.add(t.mul(steps, stride), Dim(reach)), have[i]);
+    if (reach < c.strides[k]) total = t.max(total, Dim(0));
+    const Dim less = t.floor_div(total, Dim(2)), more = t.sub(total, less);
+    const Dim before = t.add(p.before[i], Dim(c.pads_begin[k])), after = t.add(p.after[i], Dim(c.pads_end[k]));
+    upper = upper && t.equal(before, less) && t.equal(after, more);
+    lower = lower && t.equal(before, more) && t.equal(after, less);
+    is_static = is_static && have[i].is_static();
+  }
+  if (is_static) return {};
+  return upper ? "SAME_UPPER" : lower ? "SAME_LOWER" : "";
 }
 
 NodeId product_of_gemm(const Graph& g, NodeId add) {

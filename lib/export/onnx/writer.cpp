@@ -91,7 +91,8 @@ std::string tensor_file(const TensorData& d, const std::string& name) {
 Message Writer::tensor(const TensorData& d, const std::string& name) {
   Message t = tensor_head(d, name);
   using Weights = ExportOptions::Weights;
-  const bool shared = options_.weights == Weights::Shared && !d.file.empty() && d.file != options_.read_from;
+  const bool absent = d.dtype != DType::String && d.bytes.empty() && d.elements() > 0;
+  const bool shared = !d.file.empty() && (absent || (options_.weights == Weights::Shared && d.file != options_.read_from));
   const bool beside = options_.weights == Weights::Beside && d.size_bytes() > kSmall && !in_function_;
   if (d.dtype != DType::String && (shared || beside)) {
     const auto entry = [&](std::string_view key, const std::string& value) {
@@ -106,8 +107,7 @@ Message Writer::tensor(const TensorData& d, const std::string& name) {
     }
     return std::move(t.integer(14, 1));
   }
-  if (d.dtype != DType::String && d.bytes.empty() && d.elements() > 0)
-    diagnostics_.error(Code::MissingWeights, "the contents of " + ForeignText(name).quoted() + " are not known");
+  if (absent) diagnostics_.error(Code::MissingWeights, "the contents of " + ForeignText(name).quoted() + " are not known");
   else add_contents(d, &t);
   return t;
 }
@@ -207,7 +207,8 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
 
 std::string Writer::leaf(const Graph& g, ValueId v) {
   const NodeId n = g.def(v);
-  const DataId data = g.attrs<DataAttrs>(n).data;
+  const DataAttrs& a = g.attrs<DataAttrs>(n);
+  const DataId data = a.data.valid() ? a.data : a.place;
   if (!data.valid()) {
     diagnostics_.error(Code::MissingWeights, "the contents of " + g.label(n).quoted() + " are not known");
     return fresh({});
@@ -287,48 +288,72 @@ std::string Writer::scalar(DType t, double v) {
 
 void Writer::note_sizes(const Graph& g, ValueId v) {
   if (g.type(v).kind != TypeKind::Tensor) return;
-  for (size_t axis = 0; axis < g.dims(v).size(); ++axis)
-    if (const auto symbol = symbol_name(module_.dims, g.dims(v)[axis])) {
-      auto& places = symbols_[*symbol];
-      if (places.empty()) places.push_back({name_of(g, v), static_cast<int64_t>(axis), scopes_.size()});
-    }
+  for (size_t axis = 0; axis < g.dims(v).size(); ++axis) {
+    const Dim d = g.dims(v)[axis];
+    if (module_.dims.constant_value(d)) continue;
+    auto& places = places_[module_.dims.text(d)];
+    if (places.empty()) places.push_back({name_of(g, v), static_cast<int64_t>(axis), scopes_.size()});
+  }
+}
+
+const std::string* Writer::found(const std::string& key) const {
+  for (const Scope& s : scopes_)
+    if (const auto at = s.computed.find(key); at != s.computed.end()) return &at->second;
+  return nullptr;
+}
+
+std::string Writer::node_once(std::string_view op, const Names& in, const Attributes& a) {
+  std::string key(op);  // no dim is spelled like this
+  for (const std::string& name : in) key += "[" + name;
+  if (const std::string* made = found(key)) return *made;
+  return top().computed[key] = node(op, in, a);
 }
 
 std::string Writer::vector_of(Dim d) {
   if (const auto v = module_.dims.constant_value(d)) return ints({*v});
   const std::string text = module_.dims.text(d);
-  for (const Scope& s : scopes_)
-    if (const auto at = s.computed.find(text); at != s.computed.end()) return at->second;
-  std::vector<std::string> stack;
+  if (const std::string* made = found(text)) return *made;
+  if (const auto at = places_.find(text); at != places_.end() && !at->second.empty())
+    return top().computed[text] = extent(at->second.front().value, at->second.front().axis);
+  struct Part {
+    std::string name;
+    bool positive;  // 0 or more in every run
+  };
+  std::vector<Part> stack;
   for (const std::string& word : dim_postfix(module_.dims, d)) {
     if (word.starts_with('$')) {
-      const auto at = symbols_.find(word.substr(1));
-      if (at == symbols_.end() || at->second.empty()) {
-        diagnostics_.error(Code::UnboundDim, "the size " + ForeignText(word.substr(1)).quoted() + " is that of no input", {},
+      const std::string symbol = word.substr(1);
+      const auto at = places_.find(symbol);
+      if (at == places_.end() || at->second.empty()) {
+        diagnostics_.error(Code::UnboundDim, "the size " + ForeignText(symbol).quoted() + " is that of no input", {},
                            "--bind gives it a value");
         return ints({1});
       }
-      const Place& p = at->second.front();
-      stack.push_back(extent(p.value, p.axis));
+      const std::string* made = found(symbol);
+      if (!made) made = &(top().computed[symbol] = extent(at->second.front().value, at->second.front().axis));
+      stack.push_back({*made, true});
       continue;
     }
     const bool is_number = word[0] == '-' ? word.size() > 1 : (word[0] >= '0' && word[0] <= '9');
     if (is_number) {
-      stack.push_back(ints({std::stoll(word)}));
+      stack.push_back({ints({std::stoll(word)}), word[0] != '-'});
       continue;
     }
-    const std::string b = std::move(stack.back());
+    const Part second = std::move(stack.back());
     stack.pop_back();
-    const std::string a = std::move(stack.back());
+    const Part first = std::move(stack.back());
     stack.pop_back();
-    if (word == "+") stack.push_back(node("Add", {a, b}));
-    else if (word == "*") stack.push_back(node("Mul", {a, b}));
-    else if (word == "mod") stack.push_back(node("Mod", {a, b}));
-    else if (word == "min") stack.push_back(node("Min", {a, b}));
-    else if (word == "max") stack.push_back(node("Max", {a, b}));
-    else stack.push_back(node("Div", {node("Sub", {a, node("Mod", {a, b})}), b}));  // rounded down
+    const std::string &a = first.name, &b = second.name;
+    const bool both = first.positive && second.positive;
+    if (word == "+") stack.push_back({node_once("Add", {a, b}), both});
+    else if (word == "*") stack.push_back({node_once("Mul", {a, b}), both});
+    else if (word == "mod") stack.push_back({node_once("Mod", {a, b}), second.positive});
+    else if (word == "min") stack.push_back({node_once("Min", {a, b}), both});
+    else if (word == "max") stack.push_back({node_once("Max", {a, b}), first.positive || second.positive});
+    else if (both) stack.push_back({node_once("Div", {a, b}), true});
+    else stack.push_back({node_once("Div", {node_once("Sub", {a, node_once("Mod", {a, b})}), b}), false});  // rounded down
   }
-  return top().computed[text] = stack.back();
+  return top().computed[text] = stack.back().name;
 }
 
 std::string Writer::sizes(std::span<const Dim> all) {
@@ -338,11 +363,12 @@ std::string Writer::sizes(std::span<const Dim> all) {
   if (known.size() == all.size()) return ints(known);
   Names parts;
   for (Dim d : all) parts.push_back(vector_of(d));
-  return parts.size() == 1 ? parts[0] : node("Concat", parts, Attributes().integer("axis", 0));
+  if (parts.size() == 1) return parts[0];
+  return node_once("Concat", parts, Attributes().integer("axis", 0));
 }
 std::string Writer::size(Dim d) {
   if (const auto v = module_.dims.constant_value(d)) return constant(make_data(DType::I64, {}, std::vector<int64_t>{*v}), "c");
-  return node("Squeeze", {vector_of(d), ints({0})});
+  return node_once("Squeeze", {vector_of(d), ints({0})});
 }
 
 std::string Writer::extent(const std::string& value, int64_t axis) {
@@ -404,7 +430,8 @@ void Writer::graph_nodes(const Graph& g) {
                          "of opset " + std::to_string(opset()));
       continue;
     }
-    for (size_t r = 0; r < g.result_count(n); ++r) note_sizes(g, g.result(n, r));
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (top().names.contains(g.result(n, r).raw)) note_sizes(g, g.result(n, r));  // else a part of another operator
   }
   node_name_ = {};
   devices_ = owner;
@@ -479,7 +506,7 @@ void Writer::node_by_body(const Graph& g, NodeId n, const Body& b) {
     if (!direct[i]) node("Identity", {name_of(body, body.outputs()[i])}, {}, outs[i]);
   std::vector<Message> nodes = std::move(top().nodes);
   scopes_.pop_back();
-  for (auto& [symbol, places] : symbols_)
+  for (auto& [size, places] : places_)
     for (Place& p : places) p.depth = std::min(p.depth, scopes_.size());
   top().nodes.insert(top().nodes.end(), std::make_move_iterator(nodes.begin()), std::make_move_iterator(nodes.end()));
 }
@@ -499,7 +526,7 @@ Message Writer::function(const Body& b) {
   const Graph& g = module_.graph(b.graph);
   std::vector<Scope> scopes;
   std::swap(scopes, scopes_);
-  auto symbols = std::exchange(symbols_, {});
+  auto symbols = std::exchange(places_, {});
   auto constants = std::exchange(constants_, {});
   in_function_ = true;
   devices_ = {};
@@ -520,7 +547,7 @@ Message Writer::function(const Body& b) {
   out.bytes(10, b.domain);
   in_function_ = false;
   scopes_ = std::move(scopes);
-  symbols_ = std::move(symbols);
+  places_ = std::move(symbols);
   constants_ = std::move(constants);
   return out;
 }
@@ -567,7 +594,7 @@ Message Writer::body(GraphId id, std::span<const std::string> outer, size_t firs
   outputs(g, &out);
   for (const Message& n : top().nodes) out.message(1, n);
   const size_t depth = scopes_.size();
-  for (auto& [symbol, places] : symbols_) std::erase_if(places, [&](const Place& p) { return p.depth >= depth; });
+  for (auto& [size, places] : places_) std::erase_if(places, [&](const Place& p) { return p.depth >= depth; });
   scopes_.pop_back();
   node_name_ = owner;
   return out;

@@ -37,6 +37,8 @@ class Writer {
   std::string constant(const TensorData&, std::string_view stem);
   std::string ints(const std::vector<int64_t>&);  // an i64 vector
   std::string scalar(DType, double);
+  // Has the expressions of the module, and takes more.
+  DimTable& dims() { return dims_ ? *dims_ : dims_.emplace(module_.dims); }
   // The sizes as an i64 vector, computed where they are not known; one of them as an i64 scalar.
   std::string sizes(std::span<const Dim>);
   std::string size(Dim);
@@ -56,7 +58,7 @@ class Writer {
  private:
   struct Scope {
     std::vector<Message> nodes, initializers;
-    std::map<std::string, std::string, std::less<>> computed;  // sizes by their text
+    std::map<std::string, std::string, std::less<>> computed;  // sizes by their text, nodes by operator and operands
     std::unordered_map<uint32_t, std::string> names;           // of values
     std::set<std::pair<uint32_t, int64_t>> split;              // values and axes
     const Graph* graph = nullptr;
@@ -73,12 +75,16 @@ class Writer {
   Message constant_node(const TensorData&, const std::string& result);
   void outputs(const Graph&, Message*);
   Message value_info(const Graph&, ValueId, const std::string& name);
-  std::string vector_of(Dim);  // one size as an i64 vector of one element
+  std::string vector_of(Dim);                              // one size as an i64 vector of one element
+  const std::string* found(const std::string& key) const;  // what `computed` has; null: nothing
+  std::string node_once(std::string_view op, const Names& in,
+                        const Attributes& a = {});  // a node for sizes, shared by all readers
   Scope& top() { return scopes_.back(); }
   std::vector<NodeDevices> devices_of(const Graph&, NodeId);
   void warn_of_lost_devices();
 
   const Module& module_;
+  std::optional<DimTable> dims_;  // a copy, which takes further expressions
   const ExportOptions& options_;
   std::vector<ExternalData>* external_;
   uint64_t external_end_ = 0;
@@ -99,10 +105,10 @@ class Writer {
     int64_t axis;
     size_t depth;
   };
-  std::map<std::string, std::vector<Place>, std::less<>> symbols_;  // where sizes can be read off
-  std::map<std::string, std::string, std::less<>> constants_;       // of the main graph, by type and content
-  std::map<std::string, std::string, std::less<>> own_names_;       // of constants of the module, by type and content
-  std::unordered_map<uint32_t, std::string> weights_;               // written, by their data
+  std::map<std::string, std::vector<Place>, std::less<>> places_;  // where sizes can be read off, by their text
+  std::map<std::string, std::string, std::less<>> constants_;      // of the main graph, by type and content
+  std::map<std::string, std::string, std::less<>> own_names_;      // of constants of the module, by type and content
+  std::unordered_map<uint32_t, std::string> weights_;              // written, by their data
 };
 
 // The node at hand.
@@ -168,6 +174,10 @@ const RuleEntry* find_rule(const Graph&, NodeId, const OperatorSet&);
 NodeId reshape_of_real_part(const Graph& g, NodeId fft);
 // The MatMul of two matrices that becomes one Gemm with this Add, which alone reads it; invalid if there is none.
 NodeId product_of_gemm(const Graph&, NodeId add);
+
+// The value of `auto_pad` by which the convolution does what a Pad that it alone reads does; empty: there is none, or the sizes
+// are known and numbers say it.
+std::string_view same_padding(Writer&, const Graph&, NodeId conv);
 
 std::span<const RuleEntry> elementwise_rules();
 std::span<const RuleEntry> movement_rules();

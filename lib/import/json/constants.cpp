@@ -86,8 +86,9 @@ void ConstantReader::read_list() {
     auto data = make(f);
     if (!data) continue;
     const bool missing = !doc_.options.places_only && !f.file.empty() && data->bytes.empty() && data->size_bytes() > 0;
-    const DataId id = missing ? DataId() : doc_.module.data.add(std::move(*data));
-    if (!ids_.emplace(f.id, id).second) doc_.error(Code::BadJson, "two constants have the id " + std::to_string(f.id), f.at);
+    const DataId id = doc_.module.data.add(std::move(*data));
+    if (!ids_.emplace(f.id, missing ? DataAttrs{.place = id} : DataAttrs{.data = id}).second)
+      doc_.error(Code::BadJson, "two constants have the id " + std::to_string(f.id), f.at);
   }
 }
 
@@ -213,16 +214,16 @@ bool ConstantReader::file(const Fields& f, TensorData* d, uint64_t bytes) {
 bool ConstantReader::attach(Graph& g, NodeId n, int64_t id, size_t at) {
   const auto it = ids_.find(id);
   if (it == ids_.end()) return doc_.error(Code::BadJson, "there is no constant with the id " + std::to_string(id), at);
-  if (!it->second.valid() && g.op(n) == OpKind::Constant) {
+  if (!it->second.data.valid() && g.op(n) == OpKind::Constant) {
     // A constant without its file becomes a parameter without values. All uses have been read.
     const TypeId type = g.type_id(g.result(n));
-    const NodeId param = g.make_node(OpKind::Param, {}, doc_.module.attrs.intern(DataAttrs{}), {&type, 1}, {}, n);
+    const NodeId param = g.make_node(OpKind::Param, {}, doc_.module.attrs.intern(it->second), {&type, 1}, {}, n);
     g.set_value_name(g.result(param), doc_.module.symbol("constant_" + std::to_string(id)));
     g.replace_all_uses(g.result(n), g.result(param));
     g.erase(n);
     return true;
   }
-  g.set_attrs(n, doc_.module.attrs.intern(DataAttrs{it->second}));
+  g.set_attrs(n, doc_.module.attrs.intern(it->second));
   return true;
 }
 

@@ -59,7 +59,7 @@ class ConstantReader {
   bool file(const Fields&, TensorData*, uint64_t bytes);
 
   Document& doc_;
-  std::unordered_map<int64_t, DataId> ids_;  // invalid: the file is missing
+  std::unordered_map<int64_t, DataAttrs> ids_;  // a place alone: the file is missing
   std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
 };
 

@@ -112,7 +112,8 @@ std::optional<Num> num_div(DimTable& t, DType type, const Num& a, const Num& b) 
   if (y && *y == 0) return std::nullopt;
   if (is_integer(type)) {  // truncates toward zero
     if (x && y) return checked(t, type, integer(t.constant(*x / *y)));
-    if (!t.at_least(p->a.num, 0) || !t.at_least(p->b.num, 1)) return std::nullopt;
+    const bool rounds_down = t.at_least(p->a.num, 0) || t.divides(p->b.num, p->a.num);
+    if (!rounds_down || !t.at_least(p->b.num, 1)) return std::nullopt;
     return checked(t, type, integer(t.floor_div(p->a.num, p->b.num)));
   }
   if (y) {

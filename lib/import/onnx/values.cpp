@@ -203,14 +203,14 @@ ValueId Importer::materialise(ValId id) {
   } else if (v.tensor != Val::kNone) {
     LazyTensor& t = tensors_[v.tensor];
     const bool literal = is_literal(t);
-    if (!t.id.valid() && !t.missing) {
+    if (!t.id.valid()) {
       t.id = module_.data.add(std::move(t.data));
       t.data = {};
     }
+    const DataAttrs contents = t.missing ? DataAttrs{.place = t.id} : DataAttrs{.data = t.id};
     const TypeId type = v.type;
     const OpKind kind = literal ? OpKind::Constant : OpKind::Param;
-    made =
-        f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
+    made = f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(contents), {&type, 1}, {}, b.insertion_point()));
     const std::string_view name = module_.bytes(v.name);
     if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(f, name.empty() ? "weight" : name)));
     else if (v.name.valid()) f.graph->set_value_name(made, v.name);
