@@ -17,6 +17,7 @@
 #include "options/configuration.h"
 #include "options/help.h"
 #include "options/option_text.h"
+#include "support/foreign_text.h"
 #include "support/output_file.h"
 #include "support/schemas.h"
 #include "support/temporary_folder.h"
@@ -137,7 +138,7 @@ int usage_error(const CLI::ParseError& e, const std::vector<std::string>& argume
   } else if (!command && !arguments.empty()) {
     std::cerr << "rlxc: error[RLX0110]: the flag " << quote(arguments[0]) << " is before the command; flags follow it\n";
   } else if (flags.empty()) {
-    std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
+    std::cerr << "rlxc: error[RLX0110]: " << terminal_text(e.what(), "  ") << "\n";
   }
   std::cerr << "  help: see rlxc " << (command ? std::string(command->name) + " " : "") << "--help\n";
   return static_cast<int>(ExitCode::Usage);
