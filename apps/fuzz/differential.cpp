@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "eval/equivalence.h"
 #include "eval/random_weights.h"
 #include "eval/value.h"

@@ -12,6 +12,8 @@
 #include "commands/commands.h"
 #include "driver/compile.h"
 #include "driver/config_files.h"
+#include "driver/load.h"
+#include "driver/pass_options.h"
 #include "fuzz/differential.h"
 #include "fuzz/mutate_onnx.h"
 #include "fuzz/readers.h"

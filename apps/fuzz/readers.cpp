@@ -4,6 +4,8 @@
 
 #include "driver/compile.h"
 #include "driver/config_files.h"
+#include "driver/load.h"
+#include "driver/pass_options.h"
 #include "fuzz/differential.h"
 #include "ir/verify.h"
 #include "options/configuration.h"

@@ -11,6 +11,8 @@
 #include <optional>
 #include <sstream>
 
+#include "commands/run.h"
+
 namespace rlxc::suite {
 namespace {
 

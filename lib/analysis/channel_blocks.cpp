@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analysis/views.h"
 #include "ir/op_rules.h"
 #include "ir/region.h"
 

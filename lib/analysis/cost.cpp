@@ -114,8 +114,6 @@ Cost node_cost(const Graph& g, NodeId n, const DimBindings* sizes) {
   return c;
 }
 
-bool is_cheap(OpKind op) { return cost_rule(op) == CostRule::Cheap; }
-
 double element_flops(OpKind op) {
   switch (cost_rule(op)) {
     case CostRule::Cheap:

@@ -27,8 +27,6 @@ double steps_flops(std::span<const RegionStep>);  // sum over all steps
 // Flops of a reduce region over `elements` elements in `rows` rows. Steps of a walk count once per element, the others once per
 // row. `varying`: see ir/region.h.
 double reduce_region_flops(std::span<const RegionStep>, const std::vector<bool>& varying, double elements, double rows);
-// One or two instructions per element: recomputing is cheaper than a store and a load.
-bool is_cheap(OpKind);
 
 // Peak rates of a target.
 struct Machine {

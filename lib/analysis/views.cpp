@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "analysis/channel_blocks.h"
-#include "analysis/cost.h"
 #include "ir/op_rules.h"
 
 namespace rlxc {
@@ -299,11 +298,11 @@ bool is_transposed_left(const Graph& g, ValueId v) {
 
 // A producer that writes the consumer's layout: `row_major` is the result of the chain of sole consumers, all Reshapes and
 // Transposes; invalid if a matmul reads it as column-major.
-struct Made {
+struct WrittenLayout {
   Layout layout;
   ValueId row_major;
 };
-std::optional<Made> made_as_read(const Graph& g, ValueId v, int64_t lanes) {
+std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t lanes) {
   const NodeId maker = g.def(v);
   const bool channels_last = keeps_channels_last(g, maker, lanes);
   const bool can_order = channels_last || axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) ||
@@ -320,11 +319,12 @@ std::optional<Made> made_as_read(const Graph& g, ValueId v, int64_t lanes) {
   }
   if (last == v && channels_last && is_transposed_left(g, read)) {
     auto layout = layout_before(g, v, read, column_major(g.module().dims, g.dims(read)));
-    return layout && is_channels_last(*layout) ? std::optional(Made{std::move(*layout), {}}) : std::nullopt;
+    return layout && is_channels_last(*layout) ? std::optional(WrittenLayout{std::move(*layout), {}}) : std::nullopt;
   }
   if (last == v) return std::nullopt;
   auto layout = layout_before(g, v, last);
-  return layout && makes_layout(g, maker, *layout, channels_last) ? std::optional(Made{std::move(*layout), last}) : std::nullopt;
+  return layout && makes_layout(g, maker, *layout, channels_last) ? std::optional(WrittenLayout{std::move(*layout), last})
+                                                                  : std::nullopt;
 }
 
 }  // namespace
@@ -399,7 +399,7 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v, int64_t lanes)
   size_t moves = 0;
   for (NodeId n = g.def(v); moves < std::size(path) && is_layout_op(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
-  const auto made = made_as_read(g, v, lanes);
+  const auto made = written_as_read(g, v, lanes);
   std::optional<Layout> l;
   if (made) l = made->layout;
   while (moves > 0) {

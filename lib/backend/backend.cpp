@@ -3,6 +3,7 @@
 #include "backend/graph_package.h"
 #include "backend/registry.h"
 #include "codegen/lower.h"
+#include "codegen/make_package.h"
 
 namespace rlxc {
 

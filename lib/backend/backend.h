@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/cost.h"
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
 #include "codegen/capability.h"
 #include "codegen/package.h"
 

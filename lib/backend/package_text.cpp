@@ -23,6 +23,12 @@ DimBindings bindings_of(const Package& p, const std::vector<int64_t>& sizes) {
 
 }  // namespace
 
+std::string upper(std::string s) {
+  for (char& c : s)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return s;
+}
+
 std::string port_type(const Package& p, const Port& port) { return text(value_type_of(p, port), p.lir->module->dims); }
 
 std::string port_type(const Package& p, const Port& port, const std::vector<int64_t>& sizes) {

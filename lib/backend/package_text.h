@@ -3,10 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
 #include "codegen/package.h"
 
 namespace rlxc {
+
+// ASCII uppercase: the prefix of a package's macros.
+std::string upper(std::string);
 
 std::string port_type(const codegen::Package&, const codegen::Port&);  // "f32[batch,8]"
 // With the symbols bound to `sizes`, in their order: "f32[2,8]".

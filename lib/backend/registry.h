@@ -1,8 +1,9 @@
 // The back end of each target, defined in the target's source file.
 #pragma once
-#include "backend/backend.h"
 
 namespace rlxc {
+
+class Backend;
 
 #define BACKEND(target) const Backend& target##_backend();
 #include "backend/backends.def"

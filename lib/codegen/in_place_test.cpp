@@ -2,6 +2,7 @@
 // read of an overwritten element.
 #include <doctest/doctest.h>
 
+#include "codegen/make_package.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "ir/text.h"

@@ -1,4 +1,5 @@
 // Counts the out-of-range indices that a node reads from an operand. The node's own kernels clamp them.
+#include "codegen/lower.h"
 #include "codegen/lowerings.h"
 #include "codegen/selection.h"
 

@@ -9,6 +9,7 @@
 #include "analysis/phases.h"
 #include "backend/backend.h"
 #include "backend/target_traits.h"
+#include "codegen/make_package.h"
 #include "driver/compile.h"
 #include "memory/plan_lir.h"
 #include "runtime/emulate_package.h"

@@ -9,6 +9,7 @@
 #include "analysis/channel_blocks.h"
 #include "backend/c/cpu_dot.h"
 #include "codegen/lowering_cache.h"
+#include "codegen/make_package.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "memory/plan_lir.h"

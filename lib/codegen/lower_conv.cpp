@@ -6,6 +6,7 @@
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/conv.h"
+#include "kernel/builders/conv_dots.h"
 #include "kernel/builders/map.h"
 
 namespace rlxc::codegen {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/lower.h"
 #include "ir/graphs.h"
 
 namespace rlxc::codegen {

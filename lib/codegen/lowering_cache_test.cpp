@@ -5,6 +5,7 @@
 #include "analysis/views.h"
 #include "backend/kernel_folder.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "memory/plan_lir.h"
 #include "support/source_dir.h"
 

@@ -132,9 +132,4 @@ uint64_t cell_bytes(const Package&);
 // Returns the module's name as a prefix for C identifiers and files. Avoids names that packages use.
 std::string package_name(const Module&);
 
-// Lowers every node that is not in the cache. The row must be the one of the plan. Reports all unsupported nodes as
-// Code::UnsupportedOnTarget and returns nullopt then.
-std::optional<Package> make_package(const LirModule&, std::string name, LoweringCache&, Diagnostics&);
-std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
-
 }  // namespace rlxc::codegen

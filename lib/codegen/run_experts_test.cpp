@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "codegen/make_package.h"
 #include "driver/compile.h"
 #include "runtime/run_package.h"
 #include "support/onnx_model.h"

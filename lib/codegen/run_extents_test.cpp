@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "codegen/make_package.h"
 #include "driver/compile.h"
 #include "ir/text.h"
 #include "runtime/interpret_package.h"

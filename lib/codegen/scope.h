@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/lower.h"
+#include "codegen/capability.h"
+#include "codegen/node_kernels.h"
+#include "ir/layout.h"
 #include "kernel/builders/common.h"
 
 namespace rlxc::codegen {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "backend/weight_files.h"
+#include "codegen/make_package.h"
 #include "ir/builder.h"
 #include "memory/plan_lir.h"
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "analysis/views.h"
+#include "codegen/make_package.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "memory/plan_lir.h"

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <iostream>
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 #include "commands/commands.h"
 #include "commands/missing_weights.h"
 #include "commands/profile.h"
 #include "commands/progress_line.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "report/context.h"
 #include "report/table.h"
 #include "runtime/process.h"
@@ -112,12 +114,12 @@ bool measure_onnx_runtime(const CompileOptions& o, const Measured& m, const Prof
   w.end_array().flush();
   const target::WorkFolder folder;
   const std::string times = folder.path() + "/times.json";
-  std::string said;
+  std::string log;
   if (folder.path().empty() ||
       !target::run_command({"python3", "-c", kOnnxRuntime, std::filesystem::absolute(o.input).string(), shapes,
                             std::to_string(request.threads), std::to_string(bench.warm_up), std::to_string(bench.runs), times},
-                           folder.path() + "/log", &said)) {
-    d.error(Code::ToolFailed, "ONNX Runtime does not run the model: " + said, {}, "pip install onnxruntime numpy");
+                           folder.path() + "/log", &log)) {
+    d.error(Code::ToolFailed, "ONNX Runtime does not run the model: " + log, {}, "pip install onnxruntime numpy");
     return false;
   }
   out->name = "onnxruntime";

@@ -6,6 +6,8 @@
 #include "commands/check_run.h"
 #include "commands/commands.h"
 #include "driver/compile.h"
+#include "driver/load.h"
+#include "driver/pass_options.h"
 #include "ir/text.h"
 #include "support/line_diff.h"
 

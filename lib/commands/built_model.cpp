@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "driver/limits.h"
+#include "driver/training_stage.h"
 #include "ir/mesh.h"
 #include "runtime/emulate_package.h"
 #include "runtime/interpret_package.h"

@@ -1,31 +1,12 @@
 // `rlxc calibrate`: evaluates a model on sample data and writes the record that `--calibration` reads.
 #pragma once
 #include <string>
-#include <vector>
 
+#include "commands/calibrated.h"
 #include "options/options.h"
-#include "passes/quantise/scales.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
-
-// A matmul or convolution whose operands are in the record.
-struct CalibratedLayer {
-  std::string name;
-  std::vector<std::string> tensors;
-  std::vector<std::optional<double>> sqnr;  // what 8 bits lose of each, in dB; nullopt: nothing
-  std::optional<double> cosine;  // least cosine of the outputs with only this layer quantised; with a search for accuracy
-  bool is_float = false;         // not quantised, for accuracy
-};
-
-struct Calibrated {
-  CalibrationRecord record;
-  std::vector<std::optional<double>> sqnr;  // of each entry of the record, in dB; nullopt: exact
-  std::vector<CalibratedLayer> layers;      // in the order of execution
-  std::string weights;                      // type and group size of constant weights, if only these are quantised
-  std::optional<double> accuracy;           // least cosine of the outputs over all samples; with a search
-  std::string model;                        // hash of the file, LoadedModel::content_hash
-};
 
 // Records the operands of matmuls and convolutions as quantisation will see them: activations with one scale, two-dimensional
 // weights and filters with one symmetric scale per output channel. Evaluates the data three times: for the range, for the
@@ -39,10 +20,5 @@ struct Calibrated {
 // (options.weights) the record has no tensors: it says in which type and group size constant weights of matmuls are stored, the
 // largest group that is accurate enough, and which layers stay float.
 std::optional<Calibrated> calibrate(const CompileOptions&, const CalibrateRequest&, Diagnostics&);
-
-// The record as JSON. Deterministic.
-std::string calibration_json(const Calibrated&);
-// The layers that lose most, those that stay float, and what that costs.
-std::string calibration_text(const Calibrated&);
 
 }  // namespace rlxc

@@ -8,9 +8,11 @@
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "report/context.h"
 #include "support/foreign_text.h"
 #include "support/json_writer.h"
+#include "support/schemas.h"
 #include "support/text.h"
 
 namespace rlxc {

@@ -3,9 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "commands/calibrate.h"
-#include "commands/profile.h"
-#include "commands/run.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
 

@@ -7,6 +7,7 @@
 #include "ir/opkind.h"
 #include "options/help.h"
 #include "passes/pass.h"
+#include "passes/passes.h"
 #include "report/words.h"
 #include "support/schemas.h"
 #include "support/text.h"

@@ -7,6 +7,7 @@
 #include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
+#include "driver/load.h"
 #include "eval/value.h"
 #include "support/number.h"
 

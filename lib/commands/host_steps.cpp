@@ -8,6 +8,7 @@
 #include "commands/built_model.h"
 #include "commands/part.h"
 #include "driver/limits.h"
+#include "driver/load.h"
 #include "driver/transform_stage.h"
 #include "eval/value.h"
 #include "ir/bind_dims.h"
@@ -90,7 +91,7 @@ class SteppedRun {
  public:
   SteppedRun(const CompileOptions& o, const RunRequest& run, Diagnostics& d) : options_(o), request_(run), d_(d) {}
 
-  std::optional<std::vector<eval::HostValue>> run(const DataSet& set, std::string* said) {
+  std::optional<std::vector<eval::HostValue>> run(const DataSet& set, std::string* summary_text) {
     auto model = load_model(options_, d_);
     if (!model) return std::nullopt;
     bind_inputs(*model->module, set);  // sizes that are constants need not reach a step by its inputs
@@ -100,7 +101,7 @@ class SteppedRun {
     const Graph& g = m.main();
     for (size_t i = 0; i < std::min(g.inputs().size(), set.inputs.size()); ++i) keep(m, g.result(g.inputs()[i]), set.inputs[i]);
     const std::vector<Step> steps = divide(m);
-    if (std::ranges::any_of(steps, &Step::host)) *said += summary(g, steps);
+    if (std::ranges::any_of(steps, &Step::host)) *summary_text += summary(g, steps);
     for (const Step& step : steps)
       if (!step.out.empty() && !compute(m, step)) return std::nullopt;
     std::vector<eval::HostValue> results;
@@ -182,8 +183,8 @@ class SteppedRun {
 }  // namespace
 
 std::optional<std::vector<eval::HostValue>> run_in_steps(const CompileOptions& o, const RunRequest& run, const DataSet& set,
-                                                         std::string* said, Diagnostics& d) {
-  return SteppedRun(o, run, d).run(set, said);
+                                                         std::string* summary_text, Diagnostics& d) {
+  return SteppedRun(o, run, d).run(set, summary_text);
 }
 
 }  // namespace rlxc

@@ -12,8 +12,8 @@
 namespace rlxc {
 
 // Runs the model on the inputs of the set, whose values have the form of the model's interface. Appends to
-// `said` which nodes the host computes. Null, with errors, if a step between the host's does not compile.
+// `summary_text` which nodes the host computes. Null, with errors, if a step between the host's does not compile.
 std::optional<std::vector<eval::HostValue>> run_in_steps(const CompileOptions&, const RunRequest&, const DataSet&,
-                                                         std::string* said, Diagnostics&);
+                                                         std::string* summary_text, Diagnostics&);
 
 }  // namespace rlxc

@@ -6,6 +6,7 @@
 
 #include "commands/commands.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "import/onnx/proto.h"
 #include "ir/bind_dims.h"
 #include "ir/graphs.h"

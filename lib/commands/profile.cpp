@@ -7,11 +7,14 @@
 #include <map>
 #include <numeric>
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 #include "commands/commands.h"
 #include "commands/missing_weights.h"
 #include "driver/compile.h"
 #include "driver/limits.h"
+#include "driver/load.h"
+#include "driver/training_stage.h"
 #include "eval/random.h"
 #include "report/context.h"
 #include "report/module_terms.h"

@@ -12,6 +12,8 @@
 #include "commands/progress_line.h"
 #include "commands/tolerances.h"
 #include "driver/limits.h"
+#include "driver/load.h"
+#include "driver/training_stage.h"
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
@@ -221,16 +223,16 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
   bool in_steps = false;
   const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);
   if (is_general) {
-    for (const Diagnostic& said : general.items()) d.add(said);
+    for (const Diagnostic& item : general.items()) d.add(item);
   } else if (!prepare(with_data, run, &p.emplace(), specific)) {
     Diagnostics again(d.file());
     in_steps = lacks_kernels(specific) && o.mesh.empty() && load(with_data, run, &p.emplace(), again);
     if (!in_steps)
-      for (const Diagnostic& said : specific.items()) d.add(said);
+      for (const Diagnostic& item : specific.items()) d.add(item);
     if (!in_steps) return d.exit();
   }
-  for (const Diagnostic& said : specific.items())
-    if (!in_steps) d.add(said);
+  for (const Diagnostic& item : specific.items())
+    if (!in_steps) d.add(item);
 
   if (!run.save_outputs.empty() && run.save_outputs.ends_with(".npz") && p->sets.size() > 1) {
     d.error(Code::BadFlag, "--save-outputs: there are several data sets, and a file NAME.npz holds one", {}, "give a folder");
@@ -242,12 +244,12 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
   size_t compared = 0;
   out << std::setprecision(4);
   for (const DataSet& set : p->sets) {
-    std::string said;
-    const auto results = in_steps ? run_in_steps(with_data, run, set, &said, d) : p->run(set.inputs, d);
+    std::string host_steps;
+    const auto results = in_steps ? run_in_steps(with_data, run, set, &host_steps, d) : p->run(set.inputs, d);
     if (!results) return d.exit();
     clear_progress_line();
     out << ForeignText(set.name).line() << '\n';
-    if (!said.empty()) out << "  " << said << '\n';
+    if (!host_steps.empty()) out << "  " << host_steps << '\n';
     for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i, ++compared)
       if (!compare_output(out, p->labels[i], p->drawn[i], (*results)[i], set.expected[i], tolerance) && !first_failed)
         first_failed = &set;

@@ -6,11 +6,13 @@
 #include <numeric>
 #include <sstream>
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 #include "commands/commands.h"
 #include "commands/part.h"
 #include "commands/train_data.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
 #include "ir/bind_dims.h"

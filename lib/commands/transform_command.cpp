@@ -6,6 +6,7 @@
 #include "commands/part.h"
 #include "commands/progress_line.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "driver/onnx_out.h"
 #include "driver/transform_stage.h"
 #include "ir/graphs.h"

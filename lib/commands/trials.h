@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/target_traits.h"
-#include "commands/calibrate.h"
+#include "commands/calibrated.h"
 #include "eval/eval.h"
 #include "runtime/data_set.h"
 

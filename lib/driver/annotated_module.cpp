@@ -4,6 +4,7 @@
 
 #include "backend/target_traits.h"
 #include "driver/load.h"
+#include "driver/pass_options.h"
 #include "passes/shard/divide.h"
 
 namespace rlxc {
@@ -67,12 +68,12 @@ std::optional<AnnotatedModel> make(const CompileOptions& o, const std::string& t
 }  // namespace
 
 std::optional<AnnotatedModel> annotated_model(const CompileOptions& o, const std::string& target, Diagnostics& d) {
-  Diagnostics said;  // the compile of the divided model has said the rest
-  auto made = make(o, target, said);
-  const auto error = std::ranges::find_if(said.items(), [](const Diagnostic& each) { return each.severity == Severity::Error; });
+  Diagnostics inner;  // the compile of the divided model reports its warnings
+  auto made = make(o, target, inner);
+  const auto error = std::ranges::find_if(inner.items(), [](const Diagnostic& each) { return each.severity == Severity::Error; });
   if (!made)
     d.warning(Code::UnsupportedOnTarget,
-              "the module with annotations is not written" + (error == said.items().end() ? "" : ": " + error->message));
+              "the module with annotations is not written" + (error == inner.items().end() ? "" : ": " + error->message));
   return made;
 }
 

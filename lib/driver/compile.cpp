@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "backend/backend.h"
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_models.h"
@@ -11,13 +11,17 @@
 #include "backend/target_traits.h"
 #include "codegen/lower_blocked.h"
 #include "driver/config_files.h"
+#include "driver/load.h"
+#include "driver/pass_options.h"
 #include "driver/pipeline.h"
 #include "driver/rule_file.h"
+#include "driver/training_stage.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "memory/plan_lir.h"
 #include "memory/states.h"
 #include "passes/interface/maps_as_rows.h"
+#include "passes/passes.h"
 #include "report/fingerprint.h"
 #include "report/precision.h"
 #include "support/progress.h"
@@ -52,14 +56,6 @@ bool find_passes(std::span<const std::string_view> names, std::vector<const Pass
             close ? "did you mean " + std::string(*close) + "?" : "`rlxc list passes` shows them");
   }
   return d.ok();
-}
-
-// Returns the operand type of matmuls for an 8-bit precision.
-std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
-  if (p < PrecisionPolicy::Fp8E4M3) return std::nullopt;
-  const bool blocks = p == PrecisionPolicy::MxFp8E4M3 || p == PrecisionPolicy::MxFp8E5M2;
-  const bool e4m3 = p == PrecisionPolicy::Fp8E4M3 || p == PrecisionPolicy::MxFp8E4M3;
-  return CastConfig{e4m3 ? DType::F8E4M3FN : DType::F8E5M2, blocks ? 32 : 0, !blocks, blocks};
 }
 
 // Clears launch groups of the input, because passes assign them.
@@ -151,50 +147,6 @@ const TargetTraits* find_named_target(const std::string& target, Diagnostics& d)
   return nullptr;
 }
 
-}  // namespace
-
-std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d) {
-  PassOptions p = o;
-  p.max_packed = o.PlanOptions::max_packed;
-  p.device_memory = o.PlanOptions::device_memory;
-  if (o.precision_name.starts_with("custom:")) {
-    p.precision = PrecisionPolicy::Custom;
-    if (!read_precision_map(o.precision_name.substr(7), &p.custom_precision, d)) return std::nullopt;
-  } else if (const auto policy = report::precision_policy_from_name(o.precision_name);
-             policy && *policy != PrecisionPolicy::Custom) {
-    p.precision = *policy;
-    p.weight_cast = p.operand_cast = operand_cast_of(*policy);
-  } else {
-    d.error(Code::BadFlag, "--precision does not know \"" + o.precision_name + "\"", {},
-            "one of f32, f16, automixed, automixed-conservative, automixed-bf16, fp8-e4m3, fp8-e5m2, mxfp8-e4m3, mxfp8-e5m2, "
-            "custom:FILE");
-    return std::nullopt;
-  }
-  if (!o.weights.empty() && !(p.weight_cast = weight_cast_from(o.weights))) {
-    d.error(Code::BadFlag, "--weights does not know \"" + o.weights + "\"", {},
-            "int8, int4, fp8-e4m3 or fp8-e5m2, and how many terms share a scale: int4:32");
-    return std::nullopt;
-  }
-  if (!o.shard_rules.empty()) {
-    auto rules = read_shard_rules(o.shard_rules, d);
-    if (!rules) return std::nullopt;
-    p.shards.insert(p.shards.begin(), std::make_move_iterator(rules->begin()), std::make_move_iterator(rules->end()));
-  }
-  if (!o.rule_file.empty() && !(p.user_rules = read_rules(o.rule_file, d))) return std::nullopt;
-  if (o.activations != "model") p.int8_activations = o.activations == "int8";
-  if (!o.calibration_file.empty()) {
-    CalibrationRecord record;
-    if (!read_calibration(o.calibration_file, &record, d)) return std::nullopt;
-    // The group size of the record holds unless another is given.
-    const bool same_type = p.weight_cast && record.weights && p.weight_cast->to == record.weights->to;
-    if (record.weights && (o.weights.empty() || (same_type && p.weight_cast->block == 0))) p.weight_cast = record.weights;
-    p.calibration = std::move(record);
-  }
-  return p;
-}
-
-namespace {
-
 // The capabilities of the target; for cpu, of the processor that the options name. Nullopt for a graph target.
 std::optional<codegen::CapabilityRow> capability_for(const TargetInfo& info, const CompileOptions& o) {
   auto row = capability(info);
@@ -269,10 +221,10 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
   CompileOptions first = o;
   first.passes.clear();
   first.stop_before = "lower";
-  Diagnostics said;  // dropped, because compiling the module repeats its warnings
+  Diagnostics inner;  // dropped, because compiling the module repeats its warnings
   Compiled out;
-  if (!optimise(m, *traits, first, {}, {}, &out, said)) {
-    for (const Diagnostic& item : said.items()) d.add(item);
+  if (!optimise(m, *traits, first, {}, {}, &out, inner)) {
+    for (const Diagnostic& item : inner.items()) d.add(item);
     return std::nullopt;
   }
   for (const PassRecord& p : out.passes.passes) forms.bytes |= p.name == "strings_as_bytes" && p.result.changed;
@@ -294,7 +246,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   if (!states) return std::nullopt;
   const auto kernels = o.element_bytes > 1 ? std::nullopt : capability_for(info, o);
   if (kernels && kernels->collectives && info.host_run.how == HostRun::How::Native && !o.whole_states &&
-      find_extents(*m, o.bounds).empty())
+      find_data_dependent_dims(*m, o.bounds).empty())
     split_states(*m, &*states);
   const bool gradient = o.train || std::ranges::any_of(o.transforms, [](const std::string& w) { return w.starts_with("grad "); });
   const PlanInputs inputs{std::move(*states), kernels, lowerings, gradient};
@@ -355,11 +307,11 @@ std::optional<Compiled> compile_forward(const Compiled& step, const std::string&
   CompileOptions forward = o;
   forward.evaluate_only = true;
   forward.package_name = codegen::package_name(*step.lir.module) + "_forward";
-  Diagnostics said;  // what the other compile has said is not said again
-  auto model = load_model(forward, said);
-  auto compiled = model ? compile(std::move(*model), target, forward, {}, said) : std::nullopt;
+  Diagnostics inner;  // dropped, because the other compile reports its warnings
+  auto model = load_model(forward, inner);
+  auto compiled = model ? compile(std::move(*model), target, forward, {}, inner) : std::nullopt;
   if (!compiled)
-    for (const Diagnostic& item : said.items()) d.add(item);
+    for (const Diagnostic& item : inner.items()) d.add(item);
   return compiled;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "codegen/lowering_cache.h"
-#include "driver/load.h"
+#include "driver/loaded_model.h"
 #include "ir/lir.h"
 #include "options/options.h"
 #include "passes/runner.h"
@@ -32,9 +32,6 @@ struct Compiled {
 
 // Receives the module after each stage ("import", a pass name, "lir").
 using StageSink = std::function<void(std::string_view stage, bool changed, const Module&)>;
-
-// Returns the options of the passes. Errors: invalid precision or calibration files, unknown pass names.
-std::optional<PassOptions> pass_options(const CompileOptions&, Diagnostics&);
 
 // Runs the pipeline on a module in place. Returns false on errors.
 bool optimise(Module&, const TargetTraits&, const CompileOptions&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);

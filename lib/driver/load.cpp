@@ -5,6 +5,7 @@
 
 #include "codegen/package.h"
 #include "driver/op_file.h"
+#include "driver/training_stage.h"
 #include "driver/transform_stage.h"
 #include "import/gguf/import.h"
 #include "import/json/import.h"
@@ -17,7 +18,6 @@
 #include "runtime/data_set.h"
 #include "support/hash.h"
 #include "support/inflate.h"
-#include "support/mapped_bytes.h"
 #include "support/mapped_file.h"
 #include "support/progress.h"
 #include "support/text.h"

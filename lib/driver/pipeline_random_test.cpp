@@ -5,6 +5,7 @@
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_blocks.h"
 #include "support/random_graph.h"

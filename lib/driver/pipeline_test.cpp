@@ -8,6 +8,7 @@
 #include "driver/compile.h"
 #include "eval/equivalence.h"
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/count_launches.h"
 
 using namespace rlxc;

@@ -10,7 +10,10 @@
 
 #include "backend/target_traits.h"
 #include "driver/compile.h"
+#include "driver/load.h"
+#include "driver/pass_options.h"
 #include "ir/text.h"
+#include "passes/passes.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/progress.h"

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "driver/compile.h"
+#include "driver/pass_options.h"
 #include "driver/transform_stage.h"
 #include "ir/verify.h"
 #include "support/progress.h"

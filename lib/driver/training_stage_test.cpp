@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 #include "driver/training_report.h"
 #include "eval/random.h"
 #include "ir/text.h"

@@ -11,6 +11,7 @@
 #include "transform/batch.h"
 #include "transform/batch_rules.h"
 #include "transform/coverage.h"
+#include "transform/gradients.h"
 #include "transform/tangents.h"
 
 using namespace rlxc;

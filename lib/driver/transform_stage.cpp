@@ -7,10 +7,11 @@
 #include <set>
 
 #include "backend/target_traits.h"
-#include "driver/compile.h"
+#include "driver/pass_options.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 #include "passes/runner.h"
 #include "support/number.h"
 #include "support/output_file.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "driver/load.h"
+#include "driver/loaded_model.h"
 #include "ir/graph.h"
 #include "options/options.h"
 #include "passes/pass.h"

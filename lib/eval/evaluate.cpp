@@ -112,6 +112,7 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
     if (symbols.size() == 1 && !run.fixed.contains(symbols[0]) && symbol_name(run.module.dims, d)) {
       run.bindings[symbols[0]] = actual[i];
       if (fix) run.fixed.insert(symbols[0]);
+      else if (!run.executions.empty()) run.execution_of[symbols[0]] = run.executions.back();
       continue;
     }
     for (const auto& s : symbols)
@@ -275,6 +276,24 @@ bool same_on_all(Run& run, const Graph& g, size_t output, const PerDevice& value
   return true;
 }
 
+// Checks the equalities that depend on a data-dependent dim of this execution of a graph, when its nodes have been evaluated.
+// Those with a dim of a body that has ended are left out: other iterations and branches have dims of their own.
+bool data_dependent_sizes_agree(Run& run) {
+  const uint64_t here = run.executions.back();
+  for (const auto& [a, b] : run.module.dims.equalities()) {
+    bool own = false, known = true;
+    for (Dim d : {a, b})
+      for (const std::string& s : symbols_of(run, d)) {
+        if (run.fixed.contains(s)) continue;
+        const auto it = run.execution_of.find(s);
+        known &= it != run.execution_of.end() && std::ranges::count(run.executions, it->second) > 0;
+        own |= known && it->second == here;
+      }
+    if (own && known && !sizes_agree(run, a, b)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {
@@ -283,6 +302,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
                     "takes " + std::to_string(g.inputs().size()) + " inputs, got " + std::to_string(inputs.size()));
   if (++run.depth > kMaxBodyDepth)
     return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxBodyDepth) + " deep");
+  run.executions.push_back(run.next_execution++);
   std::vector<PerDevice> values(g.value_capacity());
   std::vector<uint32_t> uses(g.value_capacity());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -321,12 +341,14 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     for (ValueId v : g.operands(n))
       if (v.valid() && --uses[v.raw] == 0) values[v.raw].clear();
   }
+  if (!data_dependent_sizes_agree(run)) return false;
   outputs->clear();
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueId v = g.outputs()[i];
     if (v.valid() && !same_on_all(run, g, i, values[v.raw])) return false;
     outputs->push_back(v.valid() ? values[v.raw][0] : HostValue());
   }
+  run.executions.pop_back();
   --run.depth;
   return true;
 }

@@ -58,6 +58,8 @@ struct PrecisionRule {
 
 OperandDomain operand_domain(OpKind);
 CostRule cost_rule(OpKind);
+// One or two instructions per element: recomputing is cheaper than a store and a load.
+inline bool is_cheap(OpKind k) { return cost_rule(k) == CostRule::Cheap; }
 LayoutRule layout_rule(OpKind);
 PrecisionRule precision_rule(OpKind);
 

@@ -5,55 +5,24 @@
 #include <string>
 #include <unordered_map>
 
-#include "ir/op_rules.h"
-
 namespace rlxc {
 namespace {
 
 struct OpRow {
   std::string_view text, kind, doc;
   int min_in, max_in, results;
-  OperandDomain domain;
-  CostRule cost;
-  PrecisionRule precision;
-  LayoutRule layout;
 };
-
-namespace precision_rules {
-constexpr PrecisionRule Fixed{}, Contraction{PrecisionClass::Contraction, ~0u}, Norm{PrecisionClass::Norm, ~0u},
-    Sensitive{PrecisionClass::Sensitive, ~0u}, Elementwise{PrecisionClass::Elementwise, ~0u},
-    Movement{PrecisionClass::Movement, ~0u};
-}  // namespace precision_rules
 
 constexpr std::array<OpRow, kOpCount> kRows = {{
 #define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
-  {text,                                                                                                  \
-   #id,                                                                                                   \
-   doc,                                                                                                   \
-   min_in,                                                                                                \
-   max_in,                                                                                                \
-   results,                                                                                               \
-   OperandDomain::domain,                                                                                 \
-   CostRule::cost,                                                                                        \
-   precision_rules::precision,                                                                            \
-   LayoutRule::layout},
+  {text, #id, doc, min_in, max_in, results},
 #include "ir/ops.def"
 #undef OP
 }};
 
 const OpRow& row(OpKind k) { return kRows[static_cast<size_t>(k)]; }
 
-constexpr std::string_view kPrecisionClasses[] = {"fixed", "contraction", "norm", "sensitive", "elementwise", "movement"};
-
 }  // namespace
-
-std::string_view name(PrecisionClass c) { return kPrecisionClasses[static_cast<size_t>(c)]; }
-
-std::optional<PrecisionClass> precision_class_from_name(std::string_view s) {
-  for (size_t i = 0; i < std::size(kPrecisionClasses); ++i)
-    if (kPrecisionClasses[i] == s) return static_cast<PrecisionClass>(i);
-  return std::nullopt;
-}
 
 std::string_view name(OpKind k) { return row(k).text; }
 std::string_view kind_name(OpKind k) { return row(k).kind; }
@@ -61,10 +30,6 @@ std::string_view doc(OpKind k) { return row(k).doc; }
 int min_inputs(OpKind k) { return row(k).min_in; }
 int max_inputs(OpKind k) { return row(k).max_in; }
 int result_count(OpKind k) { return row(k).results; }
-OperandDomain operand_domain(OpKind k) { return row(k).domain; }
-CostRule cost_rule(OpKind k) { return row(k).cost; }
-PrecisionRule precision_rule(OpKind k) { return row(k).precision; }
-LayoutRule layout_rule(OpKind k) { return row(k).layout; }
 
 std::string_view claim_name(OpKind k) {
   if (has_trait(k, kActivation)) return "Activation";

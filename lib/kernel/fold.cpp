@@ -46,4 +46,29 @@ std::optional<int64_t> fold_int(ExprOp op, DType type, int64_t a, int64_t b) {
   }
 }
 
+int64_t evaluate(const Kernel& k, ExprId root, const std::vector<int64_t>& symbols) {
+  std::vector<int64_t> value(root.raw + 1, 0);
+  for (uint32_t i = 0; i <= root.raw; ++i) {
+    const ExprNode& e = k.exprs[i];
+    auto arg = [&](int n) { return value[e.args[n].raw]; };
+    switch (e.op) {
+      case ExprOp::Const: value[i] = e.payload; break;
+      case ExprOp::Var:
+        for (size_t s = 0; s < k.symbols.size(); ++s)
+          if (k.symbols[s].raw == e.payload) value[i] = symbols[s];
+        break;
+      case ExprOp::Add:
+      case ExprOp::Sub:
+      case ExprOp::Mul: value[i] = fold_int(e.op, DType::I64, arg(0), arg(1)).value_or(0); break;
+      case ExprOp::Div: value[i] = arg(1) > 0 ? arg(0) / arg(1) : 0; break;
+      case ExprOp::Mod: value[i] = arg(1) > 0 ? arg(0) % arg(1) : 0; break;
+      case ExprOp::Cast: value[i] = arg(0); break;
+      case ExprOp::Min: value[i] = std::min(arg(0), arg(1)); break;
+      case ExprOp::Max: value[i] = std::max(arg(0), arg(1)); break;
+      default: break;
+    }
+  }
+  return value[root.raw];
+}
+
 }  // namespace rlxc::kernel

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernel/language.h"
 
@@ -13,5 +14,7 @@ int64_t wrap_int(DType, int64_t);
 // Applies one operator to integers or bools, given as wrap_int returns them. Returns nullopt for operators without an integer
 // form. `type` is the element type of the operands.
 std::optional<int64_t> fold_int(ExprOp, DType type, int64_t a, int64_t b);
+// Returns the value of an i64 expression over symbols.
+int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);
 
 }  // namespace rlxc::kernel

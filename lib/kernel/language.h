@@ -146,9 +146,8 @@ struct Launch {
   bool on_device() const { return grid[0].valid() || threads[0].valid(); }
 };
 Launch launch_of(const Kernel&);
-int64_t workgroup_size(const Kernel&);                                         // threads of a workgroup
-int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);  // an i64 expression over symbols
-double const_double(const ExprNode&);                                          // value of a Const of any type
+int64_t workgroup_size(const Kernel&);  // threads of a workgroup
+double const_double(const ExprNode&);   // value of a Const of any type
 uint64_t shared_bytes(const Kernel&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables

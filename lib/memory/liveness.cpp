@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "analysis/phases.h"
 #include "codegen/lower.h"
 #include "ir/graphs.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "memory/place_symbolic.h"
 #include "plan/solve.h"
 #include "plan/validate.h"

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "analysis/cost.h"
+#include "analysis/data_dependent_dims.h"
 #include "analysis/exchange.h"
-#include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "ir/mesh.h"
@@ -502,8 +502,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   }
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of erased nodes
-  lir.extents = find_extents(*module, options.bounds);
-  const SymbolRanges extents = extent_ranges(lir.extents);
+  lir.extents = find_data_dependent_dims(*module, options.bounds);
+  const SymbolRanges extents = data_dependent_ranges(lir.extents);
   Request own{options, lir.states};
   if (inputs.kernels && !inputs.kernels->mapping.workgroups) own.lanes = inputs.kernels->mapping.vector_lanes(sizeof(float));
   own.alignment = lir.alignment;
@@ -519,7 +519,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }
-  if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // node ids have changed
+  if (lir.plans[0].computed_again > 0) lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
   lir.packs_known = inputs.kernels.has_value();
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);

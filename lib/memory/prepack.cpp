@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "analysis/phases.h"
 #include "memory/place_arena.h"
 #include "support/checked.h"
@@ -53,7 +53,7 @@ struct PrepackCandidate {
 };
 
 // A value computed in the load-time phase.
-struct Made {
+struct LiveBytes {
   ValueId value;
   uint32_t first = 0, last = 0;  // last: last step that reads it while weights are loaded, given the chosen candidates
   uint32_t later = 0;            // remaining reads in the steady state
@@ -140,7 +140,7 @@ class PackedRegions {
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
     std::vector<uint32_t>& at = made_at_.emplace_back(g.value_capacity(), kNone);
-    std::vector<Made>& made = made_.emplace_back();
+    std::vector<LiveBytes>& made = made_.emplace_back();
     for (NodeId n : plan.schedule)
       for (size_t r = 0; r < g.result_count(n); ++r) {
         const ValueId v = g.result(n, r);
@@ -152,7 +152,7 @@ class PackedRegions {
     for (NodeId n : plan.schedule)
       for (ValueId v : g.operands(n)) {
         if (!v.valid() || at[v.raw] == kNone) continue;
-        Made& m = made[at[v.raw]];
+        LiveBytes& m = made[at[v.raw]];
         if (plan.phase[n.raw] == Phase::Prologue) m.last = std::max(m.last, plan.step[n.raw]);
         else ++m.later;
       }
@@ -180,16 +180,16 @@ class PackedRegions {
     std::optional<Loads> loads;
     if (budget < UINT64_MAX) {
       loads.emplace(end);
-      for (const Made& m : live_ranges_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
+      for (const LiveBytes& m : live_ranges_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
     }
-    std::vector<std::pair<Made*, Made>> before;
+    std::vector<std::pair<LiveBytes*, LiveBytes>> before;
     for (uint32_t i : in_order_of_gain()) {
       PrepackCandidate& k = candidates_[i];
       const size_t step = k.graph == 0 ? k.step : 0;
       const double most = loads ? std::max(static_cast<double>(budget), loads->most()) : 0;
       if (loads) loads->add(step, end, k.bytes);
       before.clear();
-      each_replaced(k, [&](Made& m) {
+      each_replaced(k, [&](LiveBytes& m) {
         before.emplace_back(&m, m);
         m.last = std::max(m.last, k.step);
         if (--m.later == 0 && loads) loads->add(m.last + 1, end, -m.bytes);
@@ -228,7 +228,7 @@ class PackedRegions {
         buffers.last.push_back(last);
         buffers.sizes.push_back(bytes);
       };
-      for (const Made& m : live_ranges_[g])
+      for (const LiveBytes& m : live_ranges_[g])
         add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
       for (; next < candidates_.size() && candidates_[next].graph == g; ++next)
         for (const PrepackedWeight& p : candidates_[next].prepacked)
@@ -284,9 +284,9 @@ class PackedRegions {
   Diagnostics& diagnostics_;
   const uint64_t unit_;  // alignment of offsets
   std::vector<PrepackCandidate> candidates_;
-  std::vector<std::vector<Made>> made_, live_ranges_;  // by graph: without prepacking; with the chosen candidates
-  std::vector<std::vector<uint32_t>> made_at_;         // by graph and value: index of the root in `made_`
-  std::vector<Placed> placed_;                         // by graph: load-time values, then packed buffers
+  std::vector<std::vector<LiveBytes>> made_, live_ranges_;  // by graph: without prepacking; with the chosen candidates
+  std::vector<std::vector<uint32_t>> made_at_;              // by graph and value: index of the root in `made_`
+  std::vector<Placed> placed_;                              // by graph: load-time values, then packed buffers
 };
 
 }  // namespace

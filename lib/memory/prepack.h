@@ -3,7 +3,12 @@
 // Under a limit, candidates are chosen by saved time per byte (codegen::PrepackedBuffer::saved_ns), ties in order. Other nodes
 // read weights unpacked.
 #pragma once
-#include "memory/plan_lir.h"
+#include <vector>
+
+#include "codegen/lowering_cache.h"
+#include "ir/lir.h"
+#include "options/options.h"
+#include "support/diagnostics.h"
 
 namespace rlxc {
 

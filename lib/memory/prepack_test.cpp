@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "codegen/make_package.h"
 #include "eval/eval.h"
 #include "eval/random.h"
 #include "ir/builder.h"

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "codegen/make_package.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "memory/plan_lir.h"

@@ -98,7 +98,4 @@ struct PassInfo {
   std::string_view doc;
 };
 
-const std::vector<PassInfo>& all_passes();  // in a fixed order, from passes.def
-const PassInfo* find_pass(std::string_view name);
-
 }  // namespace rlxc

@@ -1,6 +1,7 @@
 #include "passes/runner.h"
 
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 

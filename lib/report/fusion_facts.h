@@ -7,7 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/fusion.h"
+#include "ir/lir.h"
+#include "passes/pass.h"
 
 namespace rlxc::report {
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "passes/pass.h"
+#include "passes/passes.h"
 #include "report/words.h"
 
 using namespace rlxc;

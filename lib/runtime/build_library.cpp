@@ -59,8 +59,8 @@ std::string build_library(const std::string& compiler, const std::vector<std::st
   link.insert(link.end(), objects.begin(), objects.end());
   link.insert(link.end(), {"-lm", "-o", library});
   if (!failed && is_silent(link, folder + "/log", &outputs.emplace_back())) return library;
-  const auto said = std::ranges::find_if(outputs, [](const std::string& s) { return !s.empty(); });
-  d.error(Code::ToolFailed, compiler + ": " + (said == outputs.end() ? "it failed" : said->substr(0, kMostText)),
+  const auto first_output = std::ranges::find_if(outputs, [](const std::string& s) { return !s.empty(); });
+  d.error(Code::ToolFailed, compiler + ": " + (first_output == outputs.end() ? "it failed" : first_output->substr(0, kMostText)),
           "package " + name);
   return {};
 }

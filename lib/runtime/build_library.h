@@ -32,7 +32,7 @@ bool find_symbol(void* library, const std::string& name, F* f) {
   return *f != nullptr;
 }
 
-// Code::ToolFailed with what dlopen or dlsym said last.
+// Code::ToolFailed with the message of dlopen or dlsym.
 void add_load_error(const std::string& name, Diagnostics&);
 
 }  // namespace rlxc

@@ -4,6 +4,7 @@
 #include "backend/gpu/host/program.hpp"
 #include "backend/gpu/launch_json.h"
 #include "backend/weight_files.h"
+#include "kernel/fold.h"
 #include "kernel/interpret.h"
 #include "kernel/verify.h"
 #include "runtime/package_call.h"

@@ -1,5 +1,6 @@
 #include "runtime/run_kernels.h"
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 #include "runtime/run_package.h"
 

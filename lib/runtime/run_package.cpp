@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "backend/c/cpu_package.h"
 #include "runtime/build_library.h"
 #include "runtime/package_call.h"
 #include "runtime/process.h"

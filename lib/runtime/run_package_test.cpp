@@ -5,6 +5,7 @@
 
 #include "backend/c/cpu_package.h"
 #include "backend/weight_files.h"
+#include "codegen/make_package.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "ir/text.h"

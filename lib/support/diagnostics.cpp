@@ -65,9 +65,9 @@ void Diagnostics::warning(Code c, std::string message, std::string where, std::s
 }
 
 void Diagnostics::add(Diagnostic d) {
-  const auto said = [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; };
+  const auto repeated = [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; };
   if (d.severity == Severity::Error) ++errors_;
-  else if (std::any_of(items_.begin(), items_.end(), said)) return;
+  else if (std::any_of(items_.begin(), items_.end(), repeated)) return;
   auto it = std::ranges::find_if(counts_, [&](const Count& c) { return c.severity == d.severity && c.code == d.code; });
   if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.severity, d.code, 0});
   if (++it->all <= kMaxKept) items_.push_back(std::move(d));

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "support/mapped_bytes.h"
 #include "support/text.h"
 
 namespace rlxc {

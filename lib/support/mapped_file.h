@@ -45,6 +45,8 @@ bool is_standard_input(const std::string& path);  // "-" or "/dev/stdin"
 // Maps a file named by the user; "-" and "/dev/stdin" are all of standard input, as often as it is opened. Accepts regular files
 // and links to them; any other failure is Code::UnreadableFile.
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics&);
+// Maps a copy of these bytes, an unpacked model, under the path of the file that they came from.
+std::optional<MappedFile> map_bytes(std::string_view bytes, const std::string& path, Diagnostics&);
 
 // Maps a file named by a model, such as the `location` of ONNX external data. The name is untrusted: it must be a relative path
 // below `model_dir` ('/' separates; no "..", backslash or NUL byte) without symbolic links, and the file must not have several

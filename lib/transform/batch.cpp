@@ -165,11 +165,11 @@ class Batcher {
     const std::vector<ValueId> out = expanded(in, from_, t.node, inner, expand_);
     if (out.empty()) return false;
     alone.set_outputs(out);
-    Diagnostics said;
-    const auto made = batched_body(b_, alone.id(), inputs, size_, expand_, said);
+    Diagnostics errors;
+    const auto made = batched_body(b_, alone.id(), inputs, size_, expand_, errors);
     alone.clear();
     if (made.empty()) {
-      t.why = said.items().empty() ? "" : said.items()[0].message;
+      t.why = errors.items().empty() ? "" : errors.items()[0].message;
       return false;
     }
     t.results = made;

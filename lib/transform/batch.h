@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "transform/gradients.h"
+#include "transform/expansion.h"
 
 namespace rlxc::transform {
 
@@ -13,15 +13,5 @@ using BatchAxis = std::optional<int64_t>;  // where an input has the new axis; a
 // names and their order stay. False after errors: operations that cannot be batched are each named.
 // O(nodes of the graph + nodes made).
 bool batch_main(Module&, std::span<const BatchAxis>, Dim size, Expand, Diagnostics&);
-
-// The value that is the same for all samples, or has an axis for them in front.
-struct Batched {
-  ValueId v;
-  bool has_axis = false;
-};
-
-// What the outputs of `body` are when the builder's graph computes it on `inputs`; inputs for each of its inputs. Empty after
-// errors.
-std::vector<Batched> batched_body(Builder&, GraphId body, std::span<const Batched> inputs, Dim size, Expand, Diagnostics&);
 
 }  // namespace rlxc::transform

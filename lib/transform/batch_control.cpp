@@ -16,8 +16,8 @@ Term lifted(Builder& b, Batched x, Dim size) {
   return expand(Term{&b, x.v}, d);
 }
 
-// The body for all samples: a graph whose inputs have the axis where it is said, and outputs where `lift` says or it comes of
-// itself. Answers which outputs have it; invalid after errors.
+// The body for all samples. `has_axis`: which inputs have the axis; `lift`: which outputs must have it, others have it only if
+// they depend on such an input. Returns which outputs have it. Invalid after errors.
 struct BatchedBody {
   GraphId graph;
   std::vector<bool> has_axis;
@@ -32,10 +32,10 @@ BatchedBody batched_graph(Batch& t, GraphId body, const std::vector<bool>& has_a
     if (has_axis[i]) type.dims.insert(type.dims.begin(), t.size);
     inputs.push_back({b.input("v" + std::to_string(i), std::move(type)), has_axis[i]});
   }
-  Diagnostics said;
-  const auto out = batched_body(b, body, inputs, t.size, t.expand, said);
+  Diagnostics inner;
+  const auto out = batched_body(b, body, inputs, t.size, t.expand, inner);
   if (out.empty()) {
-    t.why = said.items().empty() ? "" : said.items()[0].message;
+    t.why = inner.items().empty() ? "" : inner.items()[0].message;
     made.clear();
     return BatchedBody{};
   }
@@ -116,10 +116,10 @@ bool if_batch(Batch& t) {
   if (t.batched(0)) {
     std::vector<std::vector<Batched>> results;
     for (GraphId body : bodies) {
-      Diagnostics said;
-      results.push_back(batched_body(t.b, body, t.operands().subspan(1), t.size, t.expand, said));
+      Diagnostics inner;
+      results.push_back(batched_body(t.b, body, t.operands().subspan(1), t.size, t.expand, inner));
       if (results.back().empty()) {
-        t.why = said.items().empty() ? "" : said.items()[0].message;
+        t.why = inner.items().empty() ? "" : inner.items()[0].message;
         return false;
       }
     }
@@ -152,9 +152,9 @@ bool if_batch(Batch& t) {
 // The batch that the definition gives, for a number of samples that is a symbol there; else that of the body.
 bool custom_batch(Batch& t) {
   if (!t.attrs<CustomAttrs>().vmap || t.count() == 0) {
-    Diagnostics said;
-    t.results = batched_body(t.b, t.graph.bodies(t.node)[0], t.operands(), t.size, t.expand, said);
-    t.why = said.items().empty() ? "" : said.items()[0].message;
+    Diagnostics inner;
+    t.results = batched_body(t.b, t.graph.bodies(t.node)[0], t.operands(), t.size, t.expand, inner);
+    t.why = inner.items().empty() ? "" : inner.items()[0].message;
     return !t.results.empty();
   }
   Module& m = t.b.module();

@@ -4,9 +4,19 @@
 #include <string>
 
 #include "ir/term.h"
-#include "transform/batch.h"
+#include "transform/expansion.h"
 
 namespace rlxc::transform {
+
+// The value that is the same for all samples, or has an axis for them in front.
+struct Batched {
+  ValueId v;
+  bool has_axis = false;
+};
+
+// What the outputs of `body` are when the builder's graph computes it on `inputs`; inputs for each of its inputs. Empty after
+// errors.
+std::vector<Batched> batched_body(Builder&, GraphId body, std::span<const Batched> inputs, Dim size, Expand, Diagnostics&);
 
 // The node at hand, of a graph that computes one sample, and its operands in the graph that computes all. Axes of attributes and
 // ranks are those of one sample.

@@ -67,10 +67,10 @@ struct TangentWalk {
     std::vector<ValueId> ys;
     for (ValueId v : out)
       if (is_float_tensor(made, v)) ys.push_back(v);
-    Diagnostics said;
-    const auto t = tangents(b, ys, xs, dxs, {}, said, d.expand);
+    Diagnostics inner;
+    const auto t = tangents(b, ys, xs, dxs, {}, inner, d.expand);
     if (!t) {
-      d.inside = said.items()[0].message;
+      d.inside = inner.items()[0].message;
       return false;
     }
     const auto tangent_of = [&](ValueId v) {
@@ -155,10 +155,10 @@ bool if_dual(Dual& d) {
     if (out.empty()) return false;
     for (size_t r : floats) ys.push_back(out[r]);
     for (size_t i : moving) xs.push_back(inputs[i]);
-    Diagnostics said;
-    auto t = tangents(b, ys, xs, std::span(inputs).subspan(captures), {}, said, d.expand);
+    Diagnostics inner;
+    auto t = tangents(b, ys, xs, std::span(inputs).subspan(captures), {}, inner, d.expand);
     if (!t) {
-      d.inside = said.items()[0].message;
+      d.inside = inner.items()[0].message;
       return false;
     }
     for (size_t i = 0; i < ys.size(); ++i)

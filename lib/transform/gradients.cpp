@@ -72,10 +72,10 @@ bool back_by_expansion(Adjoint& a) {
     if (a.wants(i) && std::ranges::find(wrt, operands[i]) == wrt.end()) wrt.push_back(operands[i]);
   }
   if (ys.empty()) return false;
-  Diagnostics said;
-  const auto made = gradients(a.b, ys, seeds, wrt, fixed, said, a.expand);
+  Diagnostics inner;
+  const auto made = gradients(a.b, ys, seeds, wrt, fixed, inner, a.expand);
   if (!made) {
-    a.inside = said.items()[0].message;
+    a.inside = inner.items()[0].message;
     return false;
   }
   for (size_t i = 0; i < wrt.size(); ++i) a.parts.push_back({wrt[i], {&a.b, (*made)[i]}});

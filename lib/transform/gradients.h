@@ -7,12 +7,9 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "transform/expansion.h"
 
 namespace rlxc::transform {
-
-// The results of a node, written with simpler operations before it; empty if there is no such form. What has no rule is
-// differentiated and batched in that form.
-using Expand = std::vector<ValueId> (*)(Graph&, NodeId);
 
 // The gradients of sum(seeds[0] * ys[0]) + sum(seeds[1] * ys[1]) + .. by each of `wrt`, in their types; an invalid seed stands
 // for ones. Values of `wrt` and of `fixed` count as independent, whatever made them; only floats carry gradients, and quantized

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ir/term.h"
-#include "transform/gradients.h"
+#include "transform/expansion.h"
 
 namespace rlxc::transform {
 

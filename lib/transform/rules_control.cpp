@@ -104,9 +104,9 @@ struct Walk {
     for (size_t i : moving) wrt.push_back(given[shift + i]);
     for (size_t i : summed) wrt.push_back(captured[i]);
     for (size_t i : sliced) wrt.push_back(given[shift + carried + i]);
-    Diagnostics said;
-    const auto grads = gradients(b, total.v, {}, wrt, {}, said, a.expand);
-    if (!grads) a.inside = said.items()[0].message;
+    Diagnostics inner;
+    const auto grads = gradients(b, total.v, {}, wrt, {}, inner, a.expand);
+    if (!grads) a.inside = inner.items()[0].message;
     if (!grads || first) return false;
     std::vector<ValueId> results = *grads;
     for (size_t i = moving.size(); i < moving.size() + summed.size(); ++i) results[i] = b.add(results[i], dstate[i]);
@@ -201,10 +201,10 @@ bool if_back(Adjoint& a) {
       seeds.push_back(inputs[captures + i]);
     }
     for (size_t i : wanted) wrt.push_back(inputs[i]);
-    Diagnostics said;
-    const auto made = gradients(b, ys, seeds, wrt, {}, said, a.expand);
+    Diagnostics inner;
+    const auto made = gradients(b, ys, seeds, wrt, {}, inner, a.expand);
     if (!made) {
-      a.inside = said.items()[0].message;
+      a.inside = inner.items()[0].message;
       return false;
     }
     back.set_outputs(*made);

@@ -98,10 +98,10 @@ bool recurrent_back(Adjoint& a) {
     for (size_t i = 0; i < states; ++i)
       if (a.has_gradient(1 + i)) add(y[1 + i], part(a.g(1 + i), axis, state));
   }
-  Diagnostics said;
-  const auto grads = gradients(a.b, total.v, {}, wrt, {}, said, a.expand);
+  Diagnostics inner;
+  const auto grads = gradients(a.b, total.v, {}, wrt, {}, inner, a.expand);
   if (!grads) {
-    a.inside = said.items()[0].message;
+    a.inside = inner.items()[0].message;
     return false;
   }
   for (size_t i = 0; i < wanted.size(); ++i) a.give(wanted[i], own[0].with((*grads)[i]));

@@ -6,6 +6,7 @@
 #include "ir/term.h"
 #include "support/text.h"
 #include "transform/batch.h"
+#include "transform/gradients.h"
 #include "transform/names.h"
 #include "transform/paths.h"
 #include "transform/tangents.h"

@@ -68,10 +68,10 @@ bool dual_by_expansion(Dual& d) {
       dxs.push_back(d.t(i).v);
     }
   }
-  Diagnostics said;
-  const auto t = tangents(d.b, ys, xs, dxs, fixed, said, d.expand);
+  Diagnostics inner;
+  const auto t = tangents(d.b, ys, xs, dxs, fixed, inner, d.expand);
   if (!t) {
-    d.inside = said.items()[0].message;
+    d.inside = inner.items()[0].message;
     return false;
   }
   for (size_t k = 0; k < ys.size(); ++k) d.give({&d.b, (*t)[k]}, of[k]);

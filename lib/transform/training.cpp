@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "support/text.h"
+#include "transform/gradients.h"
 #include "transform/names.h"
 #include "transform/nn_gradients.h"
 #include "transform/paths.h"

@@ -8,6 +8,7 @@
 
 #include "backend/c/render.h"
 #include "backend/gpu/gpu_backend.h"
+#include "kernel/fold.h"
 #include "kernel/interpret.h"
 #include "kernel/simplify.h"
 #include "kernel/value.h"

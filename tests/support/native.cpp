@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/backend.h"
 #include "backend/c/cpu.h"
 #include "backend/c/render.h"
 #include "backend/registry.h"

@@ -4,7 +4,7 @@
 
 #include "ir/builder.h"
 #include "ir/verify.h"
-#include "passes/pass.h"
+#include "passes/passes.h"
 
 namespace rlxc::testing {
 

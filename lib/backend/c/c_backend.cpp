@@ -1,6 +1,8 @@
 // The row of the cpu target.
+#include "backend/backend.h"
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_dot.h"
+#include "backend/c/cpu_package.h"
 #include "backend/registry.h"
 #include "backend/weight_files.h"
 

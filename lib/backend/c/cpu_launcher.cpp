@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "ir/dim_postfix.h"
 #include "support/saturate.h"
 #include "support/text.h"

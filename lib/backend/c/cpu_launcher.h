@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
 #include "codegen/package.h"
 
 namespace rlxc {

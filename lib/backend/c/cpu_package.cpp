@@ -19,11 +19,6 @@
 
 namespace rlxc {
 
-std::string upper(std::string s) {
-  for (char& c : s)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  return s;
-}
 namespace {
 
 using codegen::Package;

@@ -3,6 +3,7 @@
 #include "backend/c/c_like.h"
 #include "backend/c/mesh_link.h"
 #include "backend/host_files.h"
+#include "backend/package_text.h"
 #include "backend/weight_files.h"
 #include "support/checked.h"
 

@@ -4,8 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
 #include "backend/training_program.h"
+#include "codegen/package.h"
 
 namespace rlxc {
 

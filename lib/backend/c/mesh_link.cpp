@@ -4,6 +4,7 @@
 
 #include "backend/c/c_like.h"
 #include "backend/host_files.h"
+#include "backend/package_text.h"
 #include "support/text.h"
 
 namespace rlxc {

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
+#include "codegen/package.h"
 
 namespace rlxc {
 

@@ -2,7 +2,8 @@
 #pragma once
 #include <string>
 
-#include "backend/c/cpu_package.h"
+#include "backend/package_options.h"
+#include "codegen/package.h"
 
 namespace rlxc {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "support/checked.h"
 
 namespace rlxc {

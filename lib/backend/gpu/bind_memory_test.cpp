@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "backend/backend.h"
+#include "codegen/make_package.h"
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "memory/plan_lir.h"
@@ -56,8 +57,8 @@ TEST_CASE("memory that a device cannot bind at a time is bound in pieces") {
     }
   CHECK(weights == 2);   // the table, in both kernels that use it
   CHECK(memories == 3);  // x and the sum in one kernel, the sum in the other
-  Diagnostics said;
-  const auto cuda = package_of(*lir, "cuda", said);
+  Diagnostics inner;
+  const auto cuda = package_of(*lir, "cuda", inner);
   REQUIRE(cuda.has_value());
   CHECK(cuda->cuts.empty());
   for (const kernel::Kernel& k : cuda->kernels)

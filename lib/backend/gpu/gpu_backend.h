@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 
+#include "backend/backend.h"
 #include "backend/registry.h"
 
 namespace rlxc {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 #include "backend/c/mesh_link.h"
 #include "backend/weight_files.h"
 #include "codegen/equal_sizes.h"

@@ -5,11 +5,12 @@
 #include <map>
 #include <set>
 
+#include "backend/backend.h"
 #include "backend/graph_package.h"
 #include "backend/host_files.h"
 #include "backend/registry.h"
+#include "codegen/control_flow_dims.h"
 #include "codegen/equal_sizes.h"
-#include "codegen/step_extents.h"
 #include "ir/dim_postfix.h"
 #include "support/number.h"
 #include "support/text.h"
@@ -266,7 +267,7 @@ class MlxModule {
   const codegen::Package& p_;
   const Module& m_;
   Diagnostics& d_;
-  const codegen::StepExtents extents_;
+  const codegen::ControlFlowDims extents_;
   std::vector<std::string> names_, known_;
   std::string regions_;
 };

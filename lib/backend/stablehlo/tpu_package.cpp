@@ -1,6 +1,7 @@
 // The package of the tpu target: a StableHLO module, and model.json with its parameters.
 #include <limits>
 
+#include "backend/backend.h"
 #include "backend/graph_package.h"
 #include "backend/host_files.h"
 #include "backend/registry.h"

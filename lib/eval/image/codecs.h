@@ -1,6 +1,10 @@
 // Image decoders, one per format. Each calls `start` with the size and writes rows of RGB if that succeeds.
 #pragma once
-#include "eval/image/image.h"
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "eval/image/rgb_image.h"
 
 namespace rlxc::eval::codec {
 

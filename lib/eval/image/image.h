@@ -6,16 +6,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+
+#include "eval/image/rgb_image.h"
 
 namespace rlxc::eval {
 
 constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
-
-struct Image {
-  int64_t height = 0, width = 0;
-  std::vector<uint8_t> rgb;  // [height,width,3]
-};
 
 // Returns nullopt with a message if the format is unknown, the file is damaged or truncated, or it has more than `max_pixels`,
 // which is checked before allocation. O(pixels + bytes).

@@ -7,7 +7,7 @@
 #include "import/gguf/config.h"
 #include "import/gguf/import.h"
 #include "import/gguf/metadata.h"
-#include "support/mapped_bytes.h"
+#include "support/mapped_file.h"
 #include "support/text.h"
 
 using namespace rlxc;

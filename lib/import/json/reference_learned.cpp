@@ -132,10 +132,10 @@ std::vector<ValueId> reference_gradients(ReferenceNode& n, ValueId y, ValueId dy
       n.fail(Code::UnsupportedAttribute, "two of its inputs are the same value");
       return std::vector<ValueId>();
     }
-  Diagnostics said;
-  const auto all = transform::gradients(n.b, y, dy, operands, n.in, said);
+  Diagnostics inner;
+  const auto all = transform::gradients(n.b, y, dy, operands, n.in, inner);
   if (all) return *all;
-  n.fail(said.items()[0].code, said.items()[0].message);
+  n.fail(inner.items()[0].code, inner.items()[0].message);
   return {};
 }
 

@@ -23,7 +23,7 @@ std::optional<Dim> open_broadcast(Op& op, Dim a, Dim b) {
     return other.is_static() || dims.at_least(other, 2) ? std::nullopt : std::optional(Dim(0));
   }
   const bool a_is_result = dims.at_least(a, 2), b_is_result = dims.at_least(b, 2);
-  if ((a_is_result && b_is_result) || !op.im.is_of_inputs(a) || !op.im.is_of_inputs(b)) return std::nullopt;
+  if (a_is_result && b_is_result) return std::nullopt;
   const Dim larger = dims.max(a, b);
   if (larger != a && larger != b && !dims.known_ne(a, b) && share_symbols(dims, a, b)) return std::nullopt;
   return a_is_result ? a : b_is_result ? b : larger;

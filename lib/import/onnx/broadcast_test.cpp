@@ -57,6 +57,35 @@ TEST_CASE("two symbols that meet are equal, or one of them is 1") {
   CHECK_FALSE(d.ok());
 }
 
+TEST_CASE("a data-dependent dim that meets another dim is equal to it, or one of them is 1") {
+  // The elements of `a` above 1, and `b` or the elements of `b` above 1.
+  for (const bool both : {false, true}) {
+    OnnxModel m(17);
+    m.raw_graph(field(11, value_info("a", DType::F32, {-1})));
+    m.raw_graph(field(11, value_info("b", DType::F32, {both ? -1 : 3})));
+    m.add(node("Constant", {}, {"one"}, {attribute("value_float", 1.0)}));
+    m.add(node("Greater", {"a", "one"}, {"some"}));
+    m.add(node("Compress", {"a", "some"}, {"p"}));
+    m.add(node("Greater", {"b", "one"}, {"others"}));
+    m.add(node("Compress", {"b", "others"}, {"q"}));
+    m.add(node("Add", {"p", both ? "q" : "b"}, {"y"}));
+    m.output("y");
+    Diagnostics d;
+    const auto module = m.load(d);
+    REQUIRE_MESSAGE(module, d.text());
+    if (!both) {
+      CHECK(run(*module, {4}, {3}, d) == std::vector<double>{3, 5, 7});
+      CHECK(run(*module, {2}, {3}, d) == std::vector<double>{3, 4, 5});
+      CHECK_FALSE(run(*module, {3}, {3}, d));
+      continue;
+    }
+    CHECK(run(*module, {3}, {3}, d) == std::vector<double>{4, 6});
+    CHECK(run(*module, {2}, {4}, d) == std::vector<double>{4, 5, 6});
+    CHECK(run(*module, {4}, {2}, d) == std::vector<double>{4, 5, 6});
+    CHECK_FALSE(run(*module, {3}, {4}, d));
+  }
+}
+
 TEST_CASE("a symbol that meets a constant is equal to it, or 1") {
   for (const bool swapped : {false, true}) {
     Diagnostics d;

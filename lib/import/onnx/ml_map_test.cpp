@@ -60,9 +60,9 @@ TEST_CASE("types of maps in ONNX models") {
     OnnxModel bad;
     bad.raw_graph(field(11, declared("x", type)));
     bad.output("x");
-    Diagnostics said;
-    CHECK_FALSE(bad.load(said));
-    CHECK_MESSAGE(said.text().find(why) != std::string::npos, said.text());
+    Diagnostics inner;
+    CHECK_FALSE(bad.load(inner));
+    CHECK_MESSAGE(inner.text().find(why) != std::string::npos, inner.text());
   };
   refuses(map_of_f32(1), "keys of a map must be int64 or string");
   refuses(field(5, field(1, int64_t{7}) + field(2, map_of_f32(7))), "single elements");

@@ -3,7 +3,7 @@
 #pragma once
 #include <functional>
 
-#include "kernel/builders/attention.h"
+#include "kernel/builders/attention_spec.h"
 
 namespace rlxc::kernel {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel/builders/conv_dots.h"
+#include "kernel/builders/gemm.h"
 
 namespace rlxc::kernel {
 namespace {

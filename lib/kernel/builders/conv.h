@@ -15,13 +15,6 @@ void build_pack_weights(Builder&, const WindowSpec&, int64_t group_channels, con
 int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&);
 bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels);  // whether packing pays
 
-// For CPU threads with a dot unit and 8-bit integers: words of four channels. The image has the size of window_of_words, the
-// weights take weight_words elements of i32. The matmul applies x_zero and w_zero.
-bool conv_fits_dots(const WindowSpec&, int64_t group_channels, const Mapping&);
-WindowSpec window_of_words(const WindowSpec&, int64_t group_channels);
-int64_t weight_words(const WindowSpec&, int64_t group_channels, int64_t out_channels);
-void build_pack_weight_words(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);  // adds w, rows
-
 // For CPU threads: depthwise convolution, and pooling, whose padding is PoolSpec::start.
 void build_depthwise_rows(Builder&, const WindowSpec&, const Mapping&);
 void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, y

@@ -2,6 +2,9 @@
 // weights as rows of a matmul whose columns are positions of the result.
 #include "kernel/builders/conv_dots.h"
 
+#include "kernel/builders/gemm.h"
+#include "kernel/builders/phase_split.h"
+
 namespace rlxc::kernel {
 namespace {
 

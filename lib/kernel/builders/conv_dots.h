@@ -1,9 +1,16 @@
 // A convolution on dot units as a matmul: rows are output channels, columns are positions of the result.
 #pragma once
-#include "kernel/builders/conv.h"
-#include "kernel/builders/gemm.h"
+#include "kernel/builders/gemm_spec.h"
+#include "kernel/builders/window_spec.h"
 
 namespace rlxc::kernel {
+
+// For CPU threads with a dot unit and 8-bit integers: words of four channels. The image has the size of window_of_words, the
+// weights take weight_words elements of i32. The matmul applies x_zero and w_zero.
+bool conv_fits_dots(const WindowSpec&, int64_t group_channels, const Mapping&);
+WindowSpec window_of_words(const WindowSpec&, int64_t group_channels);
+int64_t weight_words(const WindowSpec&, int64_t group_channels, int64_t out_channels);
+void build_pack_weight_words(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);  // adds w, rows
 
 // Returns the matmul without image, result and epilogue.
 GemmSpec conv_by_dots(Kernel*, const WindowSpec&, int64_t group_channels);

@@ -1,6 +1,6 @@
 // The operands of a matmul, shared by its implementations (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp).
 #pragma once
-#include "kernel/builders/gemm.h"
+#include "kernel/builders/gemm_spec.h"
 
 namespace rlxc::kernel {
 

@@ -2,7 +2,7 @@
 // makes the elements that neighbouring results read contiguous. Along an axis where the window has one element, only elements
 // that are read are stored.
 #pragma once
-#include "kernel/builders/window.h"
+#include "kernel/builders/window_spec.h"
 
 namespace rlxc::kernel {
 

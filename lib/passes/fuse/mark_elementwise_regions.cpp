@@ -6,6 +6,7 @@
 
 #include "analysis/phases.h"
 #include "ir/graphs.h"
+#include "ir/op_rules.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
 #include "passes/match.h"

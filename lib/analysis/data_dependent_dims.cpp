@@ -1,4 +1,4 @@
-#include "analysis/extents.h"
+#include "analysis/data_dependent_dims.h"
 
 #include <algorithm>
 #include <set>
@@ -10,9 +10,9 @@
 namespace rlxc {
 namespace {
 
-class ExtentFinder {
+class DataDependentDimFinder {
  public:
-  explicit ExtentFinder(Module& m) : m_(m), dims_(m.dims) {}
+  explicit DataDependentDimFinder(Module& m) : m_(m), dims_(m.dims) {}
 
   std::vector<DataDependentDim> run(const DimBindings& given) {
     const Graph& main = m_.main();
@@ -229,9 +229,11 @@ class ExtentFinder {
 
 }  // namespace
 
-std::vector<DataDependentDim> find_extents(Module& m, const DimBindings& given) { return ExtentFinder(m).run(given); }
+std::vector<DataDependentDim> find_data_dependent_dims(Module& m, const DimBindings& given) {
+  return DataDependentDimFinder(m).run(given);
+}
 
-SymbolRanges extent_ranges(const std::vector<DataDependentDim>& extents) {
+SymbolRanges data_dependent_ranges(const std::vector<DataDependentDim>& extents) {
   SymbolRanges ranges;
   for (const DataDependentDim& e : extents)
     if (e.bound) ranges[e.symbol.bytes()] = {Dim(0), e.bound};

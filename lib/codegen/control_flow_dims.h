@@ -10,9 +10,9 @@
 
 namespace rlxc::codegen {
 
-class StepExtents {
+class ControlFlowDims {
  public:
-  explicit StepExtents(const LirModule&);
+  explicit ControlFlowDims(const LirModule&);
 
   // Returns extent number `index` of those that the node defines; nullopt if it defines fewer.
   std::optional<uint32_t> of_node(const Graph&, NodeId, uint32_t index) const;

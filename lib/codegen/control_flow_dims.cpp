@@ -1,4 +1,4 @@
-#include "codegen/step_extents.h"
+#include "codegen/control_flow_dims.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace rlxc::codegen {
 
-StepExtents::StepExtents(const LirModule& lir) : lir_(lir), owner_(lir.module->graph_count()) {
+ControlFlowDims::ControlFlowDims(const LirModule& lir) : lir_(lir), owner_(lir.module->graph_count()) {
   for (uint32_t i = 0; i < lir.extents.size(); ++i) {
     number_.try_emplace(lir.extents[i].symbol.bytes(), i);
     first_of_.try_emplace({lir.extents[i].graph.raw, lir.extents[i].node.raw}, i);
@@ -17,14 +17,14 @@ StepExtents::StepExtents(const LirModule& lir) : lir_(lir), owner_(lir.module->g
       for (GraphId body : lir.module->graph(GraphId(g)).bodies(n)) owner_[body.raw] = {GraphId(g), n};
 }
 
-std::optional<uint32_t> StepExtents::of_node(const Graph& g, NodeId n, uint32_t index) const {
+std::optional<uint32_t> ControlFlowDims::of_node(const Graph& g, NodeId n, uint32_t index) const {
   const auto it = first_of_.find({g.id().raw, n.raw});
   if (it == first_of_.end() || it->second + index >= lir_.extents.size()) return std::nullopt;
   const DataDependentDim& e = lir_.extents[it->second + index];
   return e.graph == g.id() && e.node == n ? std::optional(it->second + index) : std::nullopt;
 }
 
-std::optional<uint32_t> StepExtents::own(const Command& s, Dim d) const {
+std::optional<uint32_t> ControlFlowDims::own(const Command& s, Dim d) const {
   const auto symbol = symbol_name(lir_.module->dims, d);
   const auto it = symbol ? number_.find(*symbol) : number_.end();
   if (it == number_.end()) return std::nullopt;
@@ -32,14 +32,14 @@ std::optional<uint32_t> StepExtents::own(const Command& s, Dim d) const {
   return e.graph == s.graph && e.node == s.node ? std::optional(it->second) : std::nullopt;
 }
 
-bool StepExtents::defined_within(const Command& s, const DataDependentDim& e) const {
+bool ControlFlowDims::defined_within(const Command& s, const DataDependentDim& e) const {
   if (e.graph == s.graph) return e.node == s.node;
   for (Owner o = owner_[e.graph.raw]; o.graph.valid(); o = owner_[o.graph.raw])
     if (o.graph == s.graph) return o.node == s.node;
   return false;
 }
 
-Stacked StepExtents::stacked(const Command& s, Dim rows, ValueId row_of_body) const {
+Stacked ControlFlowDims::stacked(const Command& s, Dim rows, ValueId row_of_body) const {
   const Graph& body = lir_.module->graph(lir_.module->graph(s.graph).bodies(s.node)[0]);
   Stacked out{rows, own(s, rows), {}};
   if (out.extent) out.rows = lir_.extents[*out.extent].bound.value_or(rows);
@@ -52,7 +52,7 @@ Stacked StepExtents::stacked(const Command& s, Dim rows, ValueId row_of_body) co
   return out;
 }
 
-void StepExtents::tell(Command* s) const {
+void ControlFlowDims::tell(Command* s) const {
   const Graph& g = lir_.module->graph(s->graph);
   const Graph& body = lir_.module->graph(g.bodies(s->node)[0]);
   const size_t results = g.result_count(s->node);

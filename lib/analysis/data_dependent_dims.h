@@ -11,10 +11,10 @@ namespace rlxc {
 
 // Returns the dims in order of definition. A symbol that the module requires to be equal to known ones is replaced in all types
 // and attributes. `given`: bounds promised by the user. O(nodes + symbols * (loop depth + 1)).
-std::vector<DataDependentDim> find_extents(Module&, const DimBindings& given);
+std::vector<DataDependentDim> find_data_dependent_dims(Module&, const DimBindings& given);
 
 // The ranges of the bounded symbols.
-SymbolRanges extent_ranges(const std::vector<DataDependentDim>&);
+SymbolRanges data_dependent_ranges(const std::vector<DataDependentDim>&);
 // The upper bound of a dim under these ranges, or the dim itself if it has none.
 Dim largest(DimTable&, Dim, const SymbolRanges&);
 Dim dense_bytes(DimTable&, const Type&);  // bytes of a packed tensor; 0 for other types
