@@ -17,6 +17,7 @@
 #include "options/configuration.h"
 #include "options/help.h"
 #include "options/option_text.h"
+#include "support/foreign_text.h"
 #include "support/output_file.h"
 #include "support/schemas.h"
 #include "support/temporary_folder.h"
@@ -137,7 +138,7 @@ int usage_error(const CLI::ParseError& e, const std::vector<std::string>& argume
   } else if (!command && !arguments.empty()) {
     std::cerr << "rlxc: error[RLX0110]: the flag " << quote(arguments[0]) << " is before the command; flags follow it\n";
   } else if (flags.empty()) {
-    std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
+    std::cerr << "rlxc: error[RLX0110]: " << terminal_text(e.what(), "  ") << "\n";
   }
   std::cerr << "  help: see rlxc " << (command ? std::string(command->name) + " " : "") << "--help\n";
   return static_cast<int>(ExitCode::Usage);
@@ -242,16 +243,26 @@ void prepare_heap(bool is_limited) {
 #endif
 }
 
+// Output that is lost is an error, whatever else the command found.
+int finish(ExitCode code) {
+  std::cout.flush();
+  if (!std::cout) {
+    std::cerr << "rlxc: error[RLX0106]: cannot write to standard output\n";
+    code = ExitCode::Unwritable;
+  }
+  return static_cast<int>(code);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   report_crashes(argc, argv);
   clean_up_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (print_help(arguments)) return static_cast<int>(arguments.empty() ? ExitCode::Usage : ExitCode::Ok);
+  if (print_help(arguments)) return finish(arguments.empty() ? ExitCode::Usage : ExitCode::Ok);
   if (arguments[0] == "--version") {
     std::cout << "rlxc " << version() << "\n" << build_description() << "\n";
-    return static_cast<int>(ExitCode::Ok);
+    return finish(ExitCode::Ok);
   }
   CLI::App app;
   app.require_subcommand(1);
@@ -279,7 +290,7 @@ int main(int argc, char** argv) {
   if (const ExitCode code = print_diagnostics(d, terminal); !d.ok()) return static_cast<int>(code);
   if (line.print_config) {
     std::cout << configuration_json(line);
-    return static_cast<int>(ExitCode::Ok);
+    return finish(ExitCode::Ok);
   }
   if (line.dump_to_output) line.dump = line.output + "/dump/";
   if (line.quiet) terminal.warnings = 0;
@@ -292,10 +303,5 @@ int main(int argc, char** argv) {
   if ((chosen->first & kQuietWorkers) && terminal.err_is_tty && !line.quiet && !line.verbose) progress.emplace();
   ExitCode code = run_command_line(chosen->first, line, terminal);
   progress.reset();
-  std::cout.flush();
-  if (!std::cout && code == ExitCode::Ok) {
-    std::cerr << "rlxc: error[RLX0106]: cannot write to standard output\n";
-    code = ExitCode::Unwritable;
-  }
-  return static_cast<int>(code);
+  return finish(code);
 }

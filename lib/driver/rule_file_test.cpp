@@ -153,6 +153,13 @@ TEST_CASE("rules that change a type or come to no end are errors") {
                                  {"with", "z"}});
   Rewritten endless(forever, neg);
   CHECK(endless.d.text().find("come to no end") != std::string::npos);
+  const json twice =
+      one_rule({{"pattern", {{{"op", "neg"}, {"in", {"x"}}, {"out", "y"}}}},
+                {"result", "y"},
+                {"replacement", {{{"op", "neg"}, {"in", {"x"}}, {"out", "a"}}, {{"op", "neg"}, {"in", {"a"}}, {"out", "z"}}}},
+                {"with", "z"}});
+  Rewritten growing(twice, neg);  // each round doubles the graph
+  CHECK(growing.d.text().find("come to no end") != std::string::npos);
 }
 
 TEST_CASE("faults of a rule file are errors that say where") {

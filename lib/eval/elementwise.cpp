@@ -233,6 +233,7 @@ std::string number_text(const TensorData& t, int64_t i) {
 
 bool cast_strings(Context& c, const TensorData& x, TensorData* d) {
   const DType to = d->dtype;
+  if (is_complex(to) || is_complex(x.dtype)) return c.unsupported("complex numbers have no text");
   for (int64_t i = 0; i < d->elements(); ++i) {
     if (to == DType::String) {
       d->strings[static_cast<size_t>(i)] =

@@ -108,7 +108,7 @@ int64_t element_as_int(const TensorData& d, int64_t index) {
       const int v = packed_bits(d, index), sign = 1 << (bits(d.dtype) - 1);
       return (v ^ sign) - sign;
     }
-    default: return saturating_cast<int64_t>(element_as_double(d, index));
+    default: return is_float(d.dtype) ? saturating_cast<int64_t>(element_as_double(d, index)) : 0;
   }
 }
 

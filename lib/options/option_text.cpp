@@ -19,9 +19,7 @@ bool shows_choices(const Option& o) { return o.value.empty() && o.choices.size()
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
-std::string got(const std::string& form, std::string_view word) {
-  return "takes " + form + ", got \"" + std::string(word) + "\"";
-}
+std::string got(const std::string& form, std::string_view word) { return "takes " + form + ", got " + quote(word); }
 
 // Index of the choice with this name or alternative spelling, or -1.
 int choice_index(const Option& o, std::string_view word) {

@@ -145,6 +145,8 @@ TEST_CASE("values that do not fit are refused, and nothing changes") {
   CommandLine line;
   CHECK(set_option(line, *find_option("emit"), "lir,pln").find("did you mean plan?") != std::string::npos);
   CHECK(set_option(line, *find_option("emit"), "svg").empty());
+  for (const char* key : {"emit", "bind", "max-memory"})  // a terminal would obey
+    CHECK_MESSAGE(set_option(line, *find_option(key), "\x1b[31m").find("got \"\\x1b[31m\"") != std::string::npos, key);
   CHECK(line.emit == std::set{Emit::Graph, Emit::Arena});
   CHECK(set_option(line, *find_option("precision"), "custom:a/b.json").empty());
 }

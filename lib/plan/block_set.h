@@ -49,11 +49,16 @@ class BlockSet {
   // Does nothing if `key` is not in the set. As expensive as insertion.
   void erase(const Key& key) {
     const Cursor c = lower_bound(key);
-    if (c == end() || key < at(c)) return;
+    if (c != end() && !(key < at(c))) erase_at(c);
+  }
+  void erase_at(Cursor c) {
     Block& block = blocks_[c.block];
     block.erase(block.begin() + static_cast<std::ptrdiff_t>(c.index));
     if (block.empty()) blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(c.block));
   }
+
+  // `key` must lie between the neighbours of the key at `c`. Cursors stay valid.
+  void replace(Cursor c, const Key& key) { blocks_[c.block][c.index] = key; }
 
  private:
   static constexpr size_t kLongest = 512;

@@ -38,3 +38,20 @@ TEST_CASE("a set in blocks has the keys of std::set after random insertions and 
     CHECK(at == set.end());
   }
 }
+
+TEST_CASE("a key is replaced and removed at its place") {
+  BlockSet<uint64_t> set;
+  for (uint64_t key = 0; key < 3000; ++key) set.insert(2 * key);
+  for (uint64_t key = 0; key < 3000; ++key) {
+    const auto at = set.lower_bound(2 * key);
+    if (key % 3 == 0) set.erase_at(at);
+    else set.replace(at, 2 * key + 1);
+  }
+  auto at = set.begin();
+  for (uint64_t key = 0; key < 3000; ++key) {
+    if (key % 3 == 0) continue;
+    REQUIRE(set.at(at) == 2 * key + 1);
+    at = set.next(at);
+  }
+  CHECK(at == set.end());
+}

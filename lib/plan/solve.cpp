@@ -48,20 +48,20 @@ void eject_large(const Instance& part, int64_t enough, const SolveOptions& optio
 }
 
 // Solves a part that is too large to search. The first solution is the best fit in time order, O(n log n). Ejection moves items
-// that are too high. If that misses the goal, core search places some items and a greedy order the rest. Ejection follows again.
-// If too many items are live at once for a greedy order, each is placed beside items that die at a similar time.
+// that are too high. If that misses the goal, and the part has at most `exact_items`, core search places some items and a greedy
+// order the rest. Ejection follows again. If too many items are live at once for a greedy order, each is placed beside items that
+// die at a similar time.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
   std::vector<int64_t> offsets;
   take(place_by_sweep(part, &offsets), offsets, "best fit in time order", best);
   Placement ejected = best;
   eject_large(part, enough, options, ejected);
-  const double goal = static_cast<double>(enough) * (part.items.size() > options.exact_items ? kSmallGap : 1);
-  if (static_cast<double>(ejected.height) <= goal) {
+  if (ejected.height <= enough || part.items.size() > options.exact_items) {
     best = std::move(ejected);
     return;
   }
   const uint64_t n = part.items.size();
-  uint64_t work = options.greedy_work + options.greedy_work_per_item * n, lived = 0;
+  uint64_t work = std::min(options.greedy_work + options.greedy_work_per_item * n, options.greedy_work_large), lived = 0;
   for (const Item& i : part.items) lived += i.hi - i.lo;
   Placement other;
   if (lived / part.sections() * n <= work) {

@@ -22,6 +22,7 @@ struct SolveOptions {
 
   uint64_t greedy_work = 2'000'000;             // per part: visits of placed items in greedy orders, about 2 * 10^8 per second
   uint64_t greedy_work_per_item = 100;          // added per item of the part
+  uint64_t greedy_work_large = 200'000'000;     // limit in parts too large to search
   uint32_t repair_rounds = 12;                  // limit on rounds without a gain
   uint32_t skyline_rounds = 24;                 // limit on rounds without a gain
   uint64_t skyline_work = 150'000'000;          // per part: item visits
@@ -34,7 +35,7 @@ struct SolveOptions {
   uint64_t search_work_per_pair = 500;          // added per pair of items of the part
   uint64_t search_work_to_fit = 4'000'000'000;  // replaces both while a given capacity is exceeded
   uint32_t search_items = 4096;                 // limit on items of a part that is searched
-  uint64_t exact_items = 4'000'000;             // in larger parts, placements within 1 % of the goal are final
+  uint64_t exact_items = 4'000'000;             // in larger parts, time order and ejection are final
 };
 
 // Options for a stand-alone planner: some ten seconds per unit of effort if the lower bound is hard to meet.

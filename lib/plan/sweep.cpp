@@ -17,50 +17,60 @@ class Gaps {
       const auto [room, begin] = by_size_.at(it);
       const int64_t at = (begin + align - 1) / align * align;
       if (at + size <= begin + room) {
-        remove(begin, room);
-        add(begin, at - begin);
-        add(at + size, begin + room - at - size);
+        by_size_.erase_at(it);
+        const int64_t before = at - begin, after = begin + room - at - size;
+        const auto here = by_offset_.lower_bound({begin, 0});
+        if (before > 0) by_offset_.replace(here, {begin, before});
+        else if (after > 0) by_offset_.replace(here, {at + size, after});
+        else by_offset_.erase_at(here);
+        if (before > 0 && after > 0) by_offset_.insert({at + size, after});
+        for (const Range& rest : {Range{before, begin}, Range{after, at + size}})
+          if (rest.first > 0) by_size_.insert(rest);
         return at;
       }
       it = ++tries == kTries ? by_size_.lower_bound({size + align, 0}) : by_size_.next(it);
     }
     const int64_t at = (top_ + align - 1) / align * align;
-    add(top_, at - top_);
+    if (at > top_) {
+      by_offset_.insert({top_, at - top_});
+      by_size_.insert({at - top_, top_});
+    }
     top_ = at + size;
     return at;
   }
 
   void give(int64_t begin, int64_t size) {
     const auto next = by_offset_.lower_bound({begin, 0});
-    const bool beside_next = next != by_offset_.end() && by_offset_.at(next).first == begin + size;
-    const Range above = beside_next ? by_offset_.at(next) : Range{},
-                below = next != by_offset_.begin() ? by_offset_.at(by_offset_.prev(next)) : Range{begin, -1};
-    if (beside_next) {
-      remove(above.first, above.second);
+    const auto before = next != by_offset_.begin() ? by_offset_.prev(next) : by_offset_.end();
+    const Range below = before != by_offset_.end() ? by_offset_.at(before) : Range{begin, -1},
+                above = next != by_offset_.end() ? by_offset_.at(next) : Range{begin, 0};
+    const bool beside_below = below.first + below.second == begin, beside_above = above.first == begin + size;
+    if (beside_above) {
+      by_size_.erase({above.second, above.first});
       size += above.second;
     }
-    if (below.first + below.second == begin) {
-      remove(below.first, below.second);
+    if (beside_below) {
+      by_size_.erase({below.second, below.first});
       begin = below.first;
       size += below.second;
     }
-    if (begin + size == top_) top_ = begin;
-    else add(begin, size);
+    const bool ends = begin + size == top_;  // no free range lies above
+    if (ends) top_ = begin;
+    else by_size_.insert({size, begin});
+    if (beside_above) {
+      if (ends || beside_below) by_offset_.erase_at(next);
+      else by_offset_.replace(next, {begin, size});
+    }
+    if (beside_below) {
+      if (ends) by_offset_.erase_at(before);
+      else by_offset_.replace(before, {begin, size});
+    }
+    if (!ends && !beside_below && !beside_above) by_offset_.insert({begin, size});
   }
 
  private:
   static constexpr int kTries = 8;
   using Range = std::pair<int64_t, int64_t>;
-
-  void add(int64_t begin, int64_t size) {
-    if (size == 0) return;
-    by_offset_.insert({begin, size});
-    by_size_.insert({size, begin});
-  }
-  void remove(int64_t begin, int64_t size) {
-    by_offset_.erase({begin, size});
-    by_size_.erase({size, begin});
-  }
 
   BlockSet<Range> by_offset_, by_size_;  // begin and size; size and begin
   int64_t top_ = 0;

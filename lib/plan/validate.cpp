@@ -48,8 +48,17 @@ std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& off
   // one below it and those that begin within it.
   BlockSet<std::pair<uint64_t, uint32_t>> live;
   size_t ended = 0;
-  for (const uint32_t k : by_start) {
-    const uint32_t i = placed[k];
+  for (size_t begun = 0; begun < by_start.size(); ++begun) {
+    constexpr size_t kAhead = 16;  // buffers are in any order: each look-up would miss the cache
+    if (begun + 2 * kAhead < by_start.size()) {
+      const uint32_t soon = placed[by_start[begun + kAhead]];
+      __builtin_prefetch(&p.buffers[soon]);
+      __builtin_prefetch(&offsets[soon]);
+      __builtin_prefetch(&placed[by_start[begun + 2 * kAhead]]);
+      __builtin_prefetch(&starts[by_start[begun + 2 * kAhead]]);
+      __builtin_prefetch(&ends[by_end[ended + 2 * kAhead]]);
+    }
+    const uint32_t k = by_start[begun], i = placed[k];
     for (; ends[by_end[ended]] <= starts[k]; ++ended) {  // a byte may be reused at the same step
       const uint32_t dead = placed[by_end[ended]];
       live.erase({offsets[dead], dead});

@@ -159,6 +159,7 @@ std::optional<TensorData> parse_npy(std::span<const std::byte> file, const std::
   if (count < 0 || !descr.starts_with('\'') || descr.find('\'', 1) == descr.npos || descr.size() < 4)
     return bad("its header is malformed", "arrays of records are not read");
   descr = descr.substr(1, descr.find('\'', 1) - 1);
+  if (descr.empty()) return bad("its header is malformed", "the type of its elements is missing");
   if (descr.starts_with('>')) return bad("its elements are big-endian", "save array.astype(array.dtype.newbyteorder('<'))");
   descr.remove_prefix(1);
   const bool columns = header_value(header, "fortran_order").starts_with("True");

@@ -73,6 +73,7 @@ TEST_CASE("malformed arrays are errors that say why") {
       {npy_file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", "abcd"), "malformed"},
       {npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "abcd"), "malformed"},
       {npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999, 99999999999999), }", "abcd"), "malformed"},
+      {npy_file("{'descr': '', 'fortran_order': False, 'shape': (), }", "abcd"), "malformed"},
       {npy_file("{'descr': '<M8', 'fortran_order': False, 'shape': (), }", "abcdefgh"), "are not read"},
       {npy_file("{'descr': '<U0', 'fortran_order': True, 'shape': (2, 3), }", ""), "are not read"},
       {npy_file("{'descr': '<U0', 'fortran_order': False, 'shape': (9000000000000,), }", ""), "are not read"},

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <semaphore>
 #include <system_error>
 #include <thread>
@@ -23,6 +25,8 @@
 
 namespace rlxc {
 namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";  // and the process that writes it
 
 std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& reason) {
   d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
@@ -38,22 +42,36 @@ std::string link_target(const std::string& path) {
   return target;
 }
 
-// Temporary files of `path` whose processes are dead. Young ones may be those of another machine.
-void remove_stale(const std::string& path) {
+// Names of a folder that temporary files may have, as they were when the process first wrote there: to list a folder for each of
+// thousands of files would take time in the square of them.
+std::vector<std::string> temporaries(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
-  constexpr time_t kYoung = 60;
-  const fs::path folder = fs::path(path).parent_path();
-  const std::string prefix = fs::path(path).filename().string() + ".tmp-";
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<std::string>> known;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = known.try_emplace(folder.string());
   std::error_code error;
-  for (fs::directory_iterator it(folder.empty() ? "." : folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  if (is_new)
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+      if (std::string name = it->path().filename().string(); name.find(kTemporary) != name.npos)
+        at->second.push_back(std::move(name));
+  return at->second;
+}
+
+// Temporary files of `path` whose processes are dead. Young ones may be those of another machine.
+void remove_stale(const std::filesystem::path& path) {
+  constexpr time_t kYoung = 60;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const std::string prefix = path.filename().string() + std::string(kTemporary);
+  for (const std::string& name : temporaries(folder)) {
     if (!name.starts_with(prefix)) continue;
     pid_t owner = 0;
     const auto [end_of_number, wrong] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), owner);
     if (wrong != std::errc() || end_of_number != name.data() + name.size() || owner <= 0) continue;
+    const std::string file = folder / name;
     struct stat info;
-    if (::lstat(it->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode) || time(nullptr) - info.st_mtime < kYoung) continue;
-    if (::kill(owner, 0) != 0 && errno == ESRCH) ::unlink(it->path().c_str());
+    if (::lstat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || time(nullptr) - info.st_mtime < kYoung) continue;
+    if (::kill(owner, 0) != 0 && errno == ESRCH) ::unlink(file.c_str());
   }
 }
 
@@ -154,7 +172,7 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   std::string final_path = path;
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) final_path = link_target(path);
   remove_stale(final_path);
-  auto temporary = std::make_unique<TemporaryFile>(final_path + ".tmp-" + std::to_string(::getpid()));
+  auto temporary = std::make_unique<TemporaryFile>(final_path + std::string(kTemporary) + std::to_string(::getpid()));
   ::unlink(temporary->path().c_str());  // left by an earlier process with this id
   const int fd = ::open(temporary->path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return refuse(d, name, system_error_text(errno));

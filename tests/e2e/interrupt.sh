@@ -140,12 +140,42 @@ for signal in TERM INT HUP; do
   [ -z "$(ls -A "$TMPDIR")" ] || fail "run leaves $(ls -A "$TMPDIR") after $signal"
 done
 
-# A full device is an error of every command that prints.
-for command in "list passes" "compile examples/mlp.json --emit plan -o -" "inspect examples/mlp.json" "explain RLX0106"; do
-  "$RLXC" $command >/dev/full 2>/dev/null
+# A full device is an error of every command that prints, whatever it found.
+"$RLXC" compile examples/mlp.json -q -o "$TMPDIR/full.1" && "$RLXC" compile examples/mlp.json -q --target cuda -o "$TMPDIR/full.2" ||
+  fail "compile"
+printf 'id,lower,upper,size\n0,0,2,64\n' >"$TMPDIR/full.csv"
+while read -r command; do
+  "$RLXC" $command >/dev/full 2>"$TMPDIR/log" </dev/null
   status=$?
   [ $status -eq 6 ] || fail "rlxc $command on a full device ends with $status"
-done
+  grep -q 'RLX0106' "$TMPDIR/log" || fail "rlxc $command on a full device says $(cat "$TMPDIR/log")"
+done <<END
+--help
+--version
+compile --help
+list passes
+list options --markdown
+explain RLX0106
+schema plan
+manual
+completion bash
+eval 1+1
+plan $TMPDIR/full.csv
+info examples/mlp.json
+check examples/mlp.json
+check examples/mlp.json --target all
+inspect examples/mlp.json
+inspect examples/mlp.json --json
+compile examples/mlp.json --print-config
+compile examples/mlp.json --emit plan -o -
+transform examples/mlp.json --vmap x --size 2 -o -
+simplify examples/bert.onnx -o -
+calibrate examples/mlp.json --random 1 -o -
+run examples/mlp.json --random --engine reference
+profile examples/mlp.json --repeat 1 --json
+report $TMPDIR/full.1 -o -
+diff $TMPDIR/full.1 $TMPDIR/full.2
+END
 
 # A model that is cut short while it is read is an input that cannot be read.
 cat >"$TMPDIR/cut.py" <<'PY'

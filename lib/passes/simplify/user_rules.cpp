@@ -12,7 +12,7 @@ namespace rlxc {
 namespace {
 
 constexpr int kMostMatchSteps = 10'000;  // of one attempt: patterns with commutative nodes are tried both ways round
-constexpr int kMostRounds = 100;
+constexpr int kMostRounds = 100;         // and rewrites of each node of the model, on average
 
 const TensorData* known_data(const Graph& g, ValueId v) {
   const NodeId n = g.def(v);
@@ -166,17 +166,11 @@ class UserRules {
   }
 
   PassResult run() {
-    size_t last = 0;
+    for (GraphId id : graphs_in_use(m_)) left_ += kMostRounds * m_.graph(id).live_nodes();
     bool more = true;
     for (int round = 0; more && context_.diagnostics.ok(); ++round) {
-      if (round == kMostRounds) {
-        context_.diagnostics.error(Code::BadGraph,
-                                   "the rules of --rules come to no end: \"" + rules_[last].name + "\" applies again", {},
-                                   "a rule should make its pattern rarer");
-        break;
-      }
       more = false;
-      for (GraphId id : graphs_in_use(m_)) more |= pass_over(m_.graph(id), &last);
+      for (GraphId id : graphs_in_use(m_)) more |= pass_over(m_.graph(id), round);
     }
     PassResult result;
     for (size_t i = 0; i < rules_.size(); ++i)
@@ -187,7 +181,7 @@ class UserRules {
 
  private:
   // Each node that is there once; new ones come in the next round.
-  bool pass_over(Graph& g, size_t* last) {
+  bool pass_over(Graph& g, int round) {
     std::vector<NodeId> nodes;
     for (NodeId n : g.nodes()) nodes.push_back(n);
     bool any = false;
@@ -198,8 +192,12 @@ class UserRules {
       for (size_t i : rules->second) {
         if (!context_.rewrite([&] { return apply(g, n, rules_[i]); })) continue;
         ++counts_[i];
-        *last = i;
         any = true;
+        // Rules that give more than they take grow a graph without bounds long before the last round.
+        if (left_-- == 0 || round == kMostRounds)
+          context_.diagnostics.error(Code::BadGraph,
+                                     "the rules of --rules come to no end: \"" + rules_[i].name + "\" applies again", {},
+                                     "a rule should make its pattern rarer");
         break;
       }
     }
@@ -258,6 +256,7 @@ class UserRules {
   const std::vector<RewriteRule>& rules_;
   std::unordered_map<OpKind, std::vector<size_t>> by_kind_;  // of the last node of the pattern
   std::vector<int64_t> counts_;
+  uint64_t left_ = 0;  // rewrites
 };
 
 bool defines(const std::vector<FragmentNode>& nodes, const std::string& name) {
