@@ -3,6 +3,7 @@
 
 #include "driver/artefacts.h"
 #include "driver/compile.h"
+#include "driver/load.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

@@ -140,7 +140,13 @@ bool transform_module(Module& m, const CompileOptions& o, transform::Ledger* led
   if (o.transforms.empty()) return true;
   note_stage("transform");
   const auto steps = transform::parse_steps(o.transforms, d);
-  if (!steps || !lower_to_tensors(m, o, d)) return false;
+  if (!steps) return false;
+  const bool derives = std::ranges::any_of(steps->list, [](const auto& s) { return s.kind != transform::StepKind::Vmap; });
+  if (!steps->stopped.empty() && !derives && !o.train) {
+    d.error(Code::BadFlag, "--stop-gradient says where derivatives end, and none are taken", {}, "--grad, --jvp or --train");
+    return false;
+  }
+  if (!lower_to_tensors(m, o, d)) return false;
   const bool differentiates = std::ranges::any_of(steps->list, [](const auto& s) { return s.kind == transform::StepKind::Grad; });
   if (differentiates && !recognise(m, *steps, o, d)) return false;
   return transform::apply_steps(m, *steps, expand_by_table, ledger, d) && verify(m, d);

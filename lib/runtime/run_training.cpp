@@ -1,7 +1,5 @@
 #include "runtime/run_training.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -131,7 +129,7 @@ bool LoadedTrainer::loss(std::span<const void* const> inputs, std::span<void* co
 }
 
 bool LoadedTrainer::save(const std::string& path, Diagnostics& d) {
-  const TemporaryFile beside(path + ".tmp-" + std::to_string(::getpid()));  // the name that the package gives it
+  const SignalDelay whole;  // the package writes beside the path, and renames
   std::error_code unknown;
   std::string reason;
   // The package renames its file, which would replace a device.

@@ -172,6 +172,7 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   std::string final_path = path;
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) final_path = link_target(path);
   remove_stale(final_path);
+  const SignalDelay until_it_exists;  // what is removed on a signal must not be created after that
   auto temporary = std::make_unique<TemporaryFile>(final_path + std::string(kTemporary) + std::to_string(::getpid()));
   ::unlink(temporary->path().c_str());  // left by an earlier process with this id
   const int fd = ::open(temporary->path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -11,6 +11,10 @@ grep -q 'ok .* grad:x' "$TMPDIR/run" && grep -q 'ok .* hvp:x' "$TMPDIR/run" || f
 "$RLXC" check $mlp --grad y --wrt params --target cpu,cuda,mlx > /dev/null || fail "check"
 "$RLXC" inspect $mlp --stage hir --grad y --wrt inputs | grep -q 'return .*"grad:x"' || fail "inspect"
 
+status=0
+"$RLXC" compile $mlp --stop-gradient y -q -o "$TMPDIR/none" 2> "$TMPDIR/said" || status=$?
+[ $status = 2 ] && grep -q 'none are taken' "$TMPDIR/said" || fail "--stop-gradient without derivatives: $status, $(cat "$TMPDIR/said")"
+
 "$RLXC" compile $mlp --grad y --wrt params -q -o "$TMPDIR/out"
 grep -q '"name": "fc1.weight", "kind": "param", "reached": true, "paths": 1' "$TMPDIR/out/transform.json" || fail "ledger"
 grep -q '^  outputs: grad:fc1.weight' "$TMPDIR/out/transform.txt" || fail "ledger text"
