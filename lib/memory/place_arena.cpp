@@ -48,16 +48,17 @@ std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uin
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Evaluates the placement at several bindings and validates each like a static plan. Skips bindings whose byte counts overflow.
+// Evaluates the placement at several bindings and validates each like a static plan. Skips bindings whose byte counts overflow or
+// are negative, which runs refuse.
 bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
                     Diagnostics& diagnostics) {
   for (const int64_t least : {1, 2, 7, 64}) {
     DimBindings sizes;
     for (const std::string& s : dims.symbol_names()) sizes[s] = least + static_cast<int64_t>(sizes.size());
-    bool overflows = false;
+    bool misfits = false;
     const auto bytes = [&](Dim d) {
       const auto value = dims.evaluate(d, sizes);
-      overflows |= !value;
+      misfits |= !value || *value < 0;
       return static_cast<uint64_t>(value.value_or(0));
     };
     plan::Problem problem;
@@ -67,7 +68,7 @@ bool check_symbolic(const DimTable& dims, const Buffers& buffers, const Symbolic
       offsets.push_back(bytes(placement.offsets[i]));
     }
     const uint64_t total = bytes(placement.total);
-    if (overflows) continue;
+    if (misfits) continue;
     for (const plan::Finding& f : plan::validate(problem, offsets, total)) diagnostics.error(Code::PlanInvalid, f.text);
   }
   return diagnostics.ok();

@@ -256,7 +256,7 @@ void unique(Op& op) {
     a.axis = *axis;
   }
   const NodeId n = op.b.create_node(OpKind::Unique, std::array{op.in(0)}, a);
-  for (size_t i = 0; n.valid() && i < op.outputs(); ++i) op.set(i, op.graph().result(n, i));
+  for (size_t i = 0; n.valid() && i < std::min(op.outputs(), op.graph().result_count(n)); ++i) op.set(i, op.graph().result(n, i));
 }
 
 void non_max_suppression(Op& op) {
