@@ -131,7 +131,7 @@ class Packager {
     return static_cast<uint32_t>(p_.groups.size() - 1);
   }
 
-  // The part that a device takes from an axis or adds to it: number of runs, bytes of a run, bytes of a run of the whole.
+  // A device's part of an axis: the number of runs, the bytes of a run of the part, and the bytes of a run of the whole.
   struct Runs {
     Dim runs, run, whole;
   };

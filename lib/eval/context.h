@@ -21,7 +21,6 @@ struct Run {
   std::shared_ptr<MemoryMeter> memory;
   Module scratch;                                                 // types and dims of the current node, all static
   std::unordered_map<int64_t, std::vector<std::string>> symbols;  // by dim seen so far
-  int depth = 0;                                                  // of nested graphs
   std::unordered_map<std::string, uint64_t> execution_of;         // by symbol: the execution of a graph that determined it last
   std::vector<uint64_t> executions;                               // of graphs in progress, the innermost last
   uint64_t next_execution = 0;

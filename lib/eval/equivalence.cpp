@@ -8,7 +8,6 @@ namespace {
 std::optional<std::vector<HostValue>> results(const Module& m, const EquivalenceOptions& o, std::string* reason) {
   const NamedValues params = random_weights(m, o.evaluation.bindings, o.seed, o.range);
   Options evaluation = o.evaluation;
-  evaluation.check_data_dependent_dims = false;  // random values rarely give the sizes that a model declares
   evaluation.params = &params;
   Diagnostics diagnostics;
   std::optional<std::vector<HostValue>> out;

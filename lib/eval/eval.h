@@ -24,14 +24,14 @@ struct HostValue {
 using NamedValues = std::map<std::string, HostValue, std::less<>>;
 
 struct Options {
-  DimBindings bindings;                    // symbols that inputs do not determine
+  DimBindings bindings = {};               // symbols that inputs do not determine
   uint64_t max_steps = uint64_t{1} << 33;  // element operations in total; Code::TooLarge beyond
   uint64_t max_bytes = uint64_t{7} << 29;  // limit on live tensors
   uint64_t* steps = nullptr;               // counter to which element operations are added
   const NamedValues* params = nullptr;     // Params without data, by name
   bool check_data_dependent_dims = true;   // those that the model requires to be equal to another
   // Called with each computed result (calibration, first diverging node).
-  std::function<void(const Graph&, ValueId, const HostValue&)> observe;
+  std::function<void(const Graph&, ValueId, const HostValue&)> observe = {};
 };
 
 // Evaluates the main graph. `inputs` are in the order of graph.inputs(); their shapes bind the symbols, and contradictions, also

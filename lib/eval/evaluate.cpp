@@ -257,7 +257,7 @@ bool compute_per_device(Run& run, const Graph& g, NodeId n, const std::vector<Pe
 }
 
 bool exchange(Run& run, const Graph& g, NodeId n, const std::vector<PerDevice>& values, std::vector<PerDevice>* results) {
-  if (run.depth > 1) return run.fail(Code::UnsupportedOp, "cannot be evaluated in a body of control flow");
+  if (run.executions.size() > 1) return run.fail(Code::UnsupportedOp, "cannot be evaluated in a body of control flow");
   static const PerDevice none;
   const ValueId v = g.operand(n, 0);
   const PerDevice& operand = v.valid() ? values[v.raw] : none;
@@ -300,15 +300,16 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
   if (inputs.size() != g.inputs().size())
     return run.fail(Code::BadArity,
                     "takes " + std::to_string(g.inputs().size()) + " inputs, got " + std::to_string(inputs.size()));
-  if (++run.depth > kMaxBodyDepth)
-    return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxBodyDepth) + " deep");
   run.executions.push_back(run.next_execution++);
+  if (run.executions.size() > kMaxBodyDepth)
+    return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxBodyDepth) + " deep");
+  const bool is_main = run.executions.size() == 1;
   std::vector<PerDevice> values(g.value_capacity());
   std::vector<uint32_t> uses(g.value_capacity());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = g.result(g.inputs()[i]);
     const bool unread = g.use_count(v) == 0;  // unused inputs may have wrong sizes
-    const bool bound = bind_type(run, g.type(v), inputs[i], run.depth == 1);
+    const bool bound = bind_type(run, g.type(v), inputs[i], is_main);
     if (!bound && unread) run.error.clear();
     if (!well_formed(inputs[i]) || (!bound && !unread)) {
       if (run.where.empty()) run.where = "input " + run.module.text(g.value_name(v)).quoted();
@@ -318,7 +319,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     uses[v.raw] = static_cast<uint32_t>(g.use_count(v));
     if (run.options.observe) run.options.observe(g, v, values[v.raw][0]);
   }
-  if (run.depth == 1) {
+  if (is_main) {
     if (!solve_inputs(run, g, values)) return false;
     for (const auto& [a, b] : run.module.dims.equalities())
       if (!sizes_agree(run, a, b)) return false;
@@ -349,7 +350,6 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     outputs->push_back(v.valid() ? values[v.raw][0] : HostValue());
   }
   run.executions.pop_back();
-  --run.depth;
   return true;
 }
 

@@ -423,8 +423,8 @@ std::optional<GraphPlan> shrink_by_time(Graph& g, GraphPlan plan, uint64_t aim, 
   return with_copies;
 }
 
-// Computes values again that a gradient reads, up to a small share of the time of the graph. An arena that is still large takes a
-// larger share, unless --max-arena says how large it may be.
+// Recomputes values that a gradient reads. Recomputation takes at most a small share of the graph's time. The share is larger if
+// the arena is still large and --max-arena does not limit it.
 std::optional<GraphPlan> shrink_gradient(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans,
                                          const SymbolRanges& extents, const Request& options, uint64_t weights_size,
                                          Diagnostics& diagnostics) {

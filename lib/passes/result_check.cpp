@@ -61,7 +61,6 @@ ResultCheck::ResultCheck(const Module& m, uint64_t seed) : seed_(seed) {
 
 std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* reason) {
   eval::EquivalenceOptions options;
-  options.evaluation.check_data_dependent_dims = false;  // random values rarely give the sizes that a model declares
   options.seed = seed_;
   options.range.int_high = largest_int_;
   options.evaluation.max_steps = kMostCheckedSteps;

@@ -14,8 +14,7 @@ struct Batched {
   bool has_axis = false;
 };
 
-// What the outputs of `body` are when the builder's graph computes it on `inputs`; inputs for each of its inputs. Empty after
-// errors.
+// Returns the outputs of `body`, computed in the builder's graph on `inputs`, one for each input of the body. Empty after errors.
 std::vector<Batched> batched_body(Builder&, GraphId body, std::span<const Batched> inputs, Dim size, Expand, Diagnostics&);
 
 // The node at hand, of a graph that computes one sample, and its operands in the graph that computes all. Axes of attributes and

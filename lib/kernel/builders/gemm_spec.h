@@ -8,8 +8,8 @@
 
 namespace rlxc::kernel {
 
-// A request for rows k0 .. k0 + count of b, `width` columns from `column` on: element (p, j) goes to to[p * width + j]. Columns
-// beyond n may hold any finite value. Vector stores may reach beyond the end of a row if rows are written in order.
+// Requests a part of b: rows k0 .. k0 + count, and `width` columns from `column` on. Element (p, j) goes to to[p * width + j].
+// Columns beyond n may hold any finite value. Vector stores may reach beyond the end of a row if rows are written in order.
 struct Panel {
   Builder* builder;
   Buf from, to;
@@ -51,9 +51,9 @@ struct GemmSpec {
   bool packed = false;
   bool rows_packed = false;  // a is the result of build_pack_rows, with its strides
   // On a dot unit. b is the result of build_pack_dots, with the strides of `packed`. With rows_packed, a holds words of signed
-  // values [m][ceil(k / 4) + 1], the last one the sum of the row; b holds words of unsigned values [ceil(k / 4), n] (or `fill`
-  // makes them), k is a constant multiple of 4, and b may be read to the end of a vector. With a quantized b, b is the result of
-  // build_pack_codes and a holds quantized values (`rounded`).
+  // values [m][ceil(k / 4) + 1]; the last word of a row is its sum. b then holds words of unsigned values [ceil(k / 4), n], or
+  // `fill` makes them. k is a constant multiple of 4, and b may be read to the end of a vector. A quantized b is the result of
+  // build_pack_codes; a then holds quantized values (`rounded`).
   bool dots = false;
   // Offsets added to the values of a and b when their words were made. Zero points refer to the original values.
   int a_shift = 0, b_shift = 0;

@@ -10,7 +10,7 @@ struct SumTile {
   int rows = 1, vectors = 1, lanes = 1;
 };
 
-// Computes start(i, v) + the sum over p < depth of left(i, p) * right(p, v) for each row i and vector v of columns, and calls
+// Computes sum = start(i, v) + sum over p < depth of left(i, p) * right(p, v) for each row i and vector v of columns. Calls
 // store(i, v, sum). left() gives a scalar; start() and right() give vectors of `lanes`.
 template <class Start, class Left, class Right, class Store>
 void tile_sums(Builder& b, const SumTile& t, const Index& depth, const Start& start, const Left& left, const Right& right,
