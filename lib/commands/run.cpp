@@ -227,8 +227,7 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
   } else if (!prepare(with_data, run, &p.emplace(), specific)) {
     Diagnostics again(d.file());
     in_steps = lacks_kernels(specific) && o.mesh.empty() && load(with_data, run, &p.emplace(), again);
-    if (!in_steps)
-      d.add(specific);
+    if (!in_steps) d.add(specific);
     if (!in_steps) return d.exit();
   }
   for (const Diagnostic& item : specific.items())

@@ -36,8 +36,7 @@ Interner::Interner() : table_(64) {
   if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
 }
 
-Interner::Interner(const Interner& o)
-    : names_(o.names_), table_(o.table_), used_(o.used_), chunks_(o.chunks_), seed_(o.seed_) {}
+Interner::Interner(const Interner& o) : names_(o.names_), table_(o.table_), used_(o.used_), chunks_(o.chunks_), seed_(o.seed_) {}
 
 // Index of the slot with this name, or of the free slot for it.
 size_t Interner::slot(std::string_view s, uint32_t hash) const {
