@@ -253,6 +253,10 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
             "choose artefacts with --emit, for example --emit plan,lir");
     return print_diagnostics(d, t);
   }
+  if (o.prepack && (std::ranges::count(targets, "cpu") == 0 || (!o.emit.empty() && !o.emit.contains(Emit::Kernels)))) {
+    d.error(Code::BadFlag, "--prepack needs --target cpu and its kernels");
+    return print_diagnostics(d, t);
+  }
   if (!o.timing.empty() && to_stdout) {
     d.error(Code::BadFlag, "--timing and -o - both write to standard output", {}, "give a folder with -o");
     return print_diagnostics(d, t);

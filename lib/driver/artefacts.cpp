@@ -5,12 +5,14 @@
 #include <functional>
 
 #include "backend/backend.h"
+#include "backend/c/cpu.h"
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
 #include "driver/annotated_module.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
+#include "driver/prepack.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
 #include "import/gguf/metadata.h"
@@ -26,6 +28,7 @@
 #include "support/output_file.h"
 #include "support/output_folder.h"
 #include "support/parallel.h"
+#include "support/progress.h"
 #include "support/schemas.h"
 #include "support/text.h"
 
@@ -195,6 +198,14 @@ void write_kernels_folder(const Compiled& c, const Compiled* forward, const Inpu
   if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.annotations) {
     fs::create_directories(staging + "/" + kernels + "/sdy", ignored);
     write_annotated(c, o, make_file, d);
+  }
+  if (o.prepack && found.ok() && find_backend(c.target)->info.language == target::cpu) {
+    note_stage("prepack");
+    const std::string name = codegen::package_name(*c.lir.module);
+    if (forward || mesh_of(*c.lir.module))
+      d.error(Code::BadFlag, "--prepack: programs that train or run on several devices do not read packed weights");
+    else if (const auto packed = prepack(staging + "/" + kernels, name, fs::path(o.input).parent_path().string(), d))
+      to.file(kernels + "/" + name + ".packed", [&](OutputFile& f) { f.write(packed->bytes()); });
   }
   if (input.gguf && found.ok())
     to.json(kernels + "/metadata.json", [&](JsonWriter& j) {

@@ -120,6 +120,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::string package_name;      // name of the module, and of files and symbols of the package; empty: that of the graph
   bool hardened = false;         // check indices read from inputs
   bool embed_weights = false;    // include all weights in the package
+  bool prepack = false;          // cpu: write the weights as kernels read them, too
   int64_t opset = 21;            // of ONNX models that are written
   std::string dialect = "onnx";  // ... their operators: of the standard, or those of ONNX Runtime too
   std::string op_file;           // definitions of operations; empty: none
@@ -593,6 +594,9 @@ inline constexpr Option kOptions[] = {
     {.key = "hardened", .flag = "--hardened", .field = &CompileOptions::hardened, .group = Group::Output,
      .commands = kCompile | kSpecialize | kRun | kCheck, .in_manifest = true,
      .help = "a run fails if an index read from an input (Gather, Scatter) is out of range; otherwise the index is clamped"},
+    {.key = "prepack", .flag = "--prepack", .field = &CompileOptions::prepack, .group = Group::Output, .commands = kCompile,
+     .in_manifest = true,
+     .help = "write the weights of a cpu package as kernels read them, too, so that the first run starts soon; builds the package"},
     {.key = "embed-weights", .flag = "--embed-weights", .field = &CompileOptions::embed_weights, .group = Group::Output,
      .commands = kCompile | kSpecialize | kTransform | kSimplify, .in_manifest = true,
      .help = "include all weights in the package; cpu: in the library, which then needs no weight file; ONNX: in "
