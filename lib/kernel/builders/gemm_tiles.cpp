@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kLeastRows = 48;    // packing a panel does not pay for fewer rows
 constexpr int64_t kStays = 1 << 16;   // elements of rows that fit in the cache
-constexpr int64_t kManyPieces = 8;    // tasks that keep threads busy
+constexpr int64_t kManyPieces = 32;   // tasks that keep threads busy
 constexpr int64_t kFewRows = 3;       // most rows for which a quantized panel is decoded while it is read
 constexpr int64_t kMostSingles = 2;   // remaining columns computed as vectors of rows
 constexpr int64_t kTermsPerStep = 4;  // terms per step of a tile that fetches
