@@ -79,34 +79,43 @@ class ArtefactWriter {
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
   bool to_stdout() const { return to_.empty(); }
 
+  // What a task does with the module. Those that add sizes or graphs to it run alone.
+  enum class Access : uint8_t { Read, Write };
+
   // Standard output gets one form of a report.
-  template <class Body>
+  template <Access access = Access::Read, class Body>
   void json(const std::string& name, Body body) {
     if (to_stdout() && options_.text) return;
-    add([=](FileWriter& w) { w.json(name, body); });
+    add<access>([=](FileWriter& w) { w.json(name, body); });
   }
 
-  template <class Body>
+  template <Access access = Access::Read, class Body>
   void text(const std::string& name, Body body) {
     if (to_stdout() && !options_.text) return;
-    file(name, body);
+    file<access>(name, body);
   }
   // `body` returns the contents.
-  template <class Body>
+  template <Access access = Access::Read, class Body>
   void file(const std::string& name, Body body) {
-    add([=](FileWriter& w) { w.file(name, [&](OutputFile& f) { f.write(body()); }); });
+    add<access>([=](FileWriter& w) { w.file(name, [&](OutputFile& f) { f.write(body()); }); });
   }
-  void add(Task t) { tasks_.push_back(std::move(t)); }
+  template <Access access>
+  void add(Task t) {
+    (access == Access::Read ? readers_ : writers_).push_back(tasks_.size());
+    tasks_.push_back(std::move(t));
+  }
 
-  // Runs the tasks, in parallel, and returns the files in the order of the tasks.
+  // Runs the tasks, those that read in parallel, and returns the files in the order of the tasks.
   std::vector<report::ManifestFile> write(Diagnostics& d) {
     std::vector<Diagnostics> found(tasks_.size());
     std::vector<std::vector<report::ManifestFile>> files(tasks_.size());
-    run_in_parallel(tasks_.size(), [&](size_t i) {
+    const auto run = [&](size_t i) {
       FileWriter w(to_, shown_, found[i]);
       tasks_[i](w);
       files[i] = w.written();
-    });
+    };
+    run_in_parallel(readers_.size(), [&](size_t i) { run(readers_[i]); });
+    std::ranges::for_each(writers_, run);
     std::vector<report::ManifestFile> all;
     for (size_t i = 0; i < tasks_.size(); ++i) {
       d.add(found[i]);
@@ -119,6 +128,7 @@ class ArtefactWriter {
   const CompileOptions& options_;
   std::string to_, shown_;
   std::vector<Task> tasks_;
+  std::vector<size_t> readers_, writers_;  // indices of tasks
 };
 
 // Returns the options that affect the output, with the alignment and max_binding of the plan.
@@ -275,10 +285,11 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   const report::ReportContext context = context_of(c, input);
   const std::string staging = out ? out->staging() : "";
   ArtefactWriter w(o, staging, folder);
+  constexpr auto kWrite = ArtefactWriter::Access::Write;
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
   if (w.wants(Emit::Plan)) {
-    w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
-    w.text("plan.txt", [&] {
+    w.json<kWrite>("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+    w.text<kWrite>("plan.txt", [&] {
       std::string s;
       report::write_plan_text(c.lir, &s, context);
       return s;
@@ -301,20 +312,20 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.text("transform.txt", [&] { return ledger_text(c.transforms); });
   }
   if (w.wants(Emit::Training) && forward)
-    w.json("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
+    w.json<kWrite>("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
   if (mesh_of(*c.lir.module) && w.wants(Emit::Sharding)) {
     const Machine& machine = find_target(c.target)->machine;
     const Link link{o.link_bandwidth};
     w.json("sharding.json", [&, link](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
     w.text("sharding.txt", [&, link] { return report::sharding_text(c.lir, machine, link); });
   }
-  if (o.emit.contains(Emit::Report)) w.file("report.html", [&] { return report_page(c, input, o); });
+  if (o.emit.contains(Emit::Report)) w.file<kWrite>("report.html", [&] { return report_page(c, input, o); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&] { return report::graph_svg(c.lir); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&] { return report::arena_svg(c.lir); });
   if (w.wants(Emit::Kernels) && !w.to_stdout())
-    w.add([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
+    w.add<kWrite>([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
   if (o.emit.contains(Emit::Onnx))
-    w.add([&](FileWriter& to) {
+    w.add<kWrite>([&](FileWriter& to) {
       const auto model = onnx_model(*c.lir.module, out ? folder + "/model.onnx" : "-", Fused::Functions, o, to.diagnostics());
       if (!model) return;
       to.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
