@@ -96,7 +96,7 @@ def main():
         "rows": np.array([[10, 20, 30], [40, 50, 60]], np.float32),
         "experts": np.arange(24, dtype=np.float32).reshape(4, 3, 2),
         "go": np.array(True),
-        "i_row": np.array([1, -5]).reshape(1, 1, 2, 1),
+        "i_row": np.array([3, -3]).reshape(1, 1, 2, 1),
         "heads": np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4),
         "cos": np.ones((2, 2), np.float32), "sin": np.zeros((2, 2), np.float32),
         "cache": -np.ones((1, 1, 5, 4), np.float32),
