@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <span>
 
-#include "support/parallel.h"
-
 #include "support/foreign_text.h"
+#include "support/parallel.h"
 
 namespace rlxc {
 
