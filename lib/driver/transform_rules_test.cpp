@@ -163,7 +163,7 @@ constexpr int64_t kSamples = 3;
 HostValue sample_of(const HostValue& v, int64_t k, bool keeps_integers) {
   if (v.tensor.dtype == DType::String) {
     std::vector<std::string> s = v.tensor.strings;
-    std::ranges::rotate(s, s.begin() + k % std::max<int64_t>(1, static_cast<int64_t>(s.size())));
+    std::rotate(s.begin(), s.begin() + k % std::max<int64_t>(1, static_cast<int64_t>(s.size())), s.end());
     return eval::strings_of(v.tensor.dims, s);
   }
   std::vector<double> x = numbers(v);
@@ -173,7 +173,7 @@ HostValue sample_of(const HostValue& v, int64_t k, bool keeps_integers) {
     for (double& e : x) e = k % 2 ? 1 - e : e;
   } else if (!keeps_integers && k % 2 && !v.tensor.dims.empty()) {
     const auto row = x.size() / static_cast<size_t>(std::max<int64_t>(1, v.tensor.dims[0]));
-    std::ranges::rotate(x, x.begin() + static_cast<std::ptrdiff_t>(row));
+    std::rotate(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(row), x.end());
   }
   return tensor_of(v.tensor.dtype, v.tensor.dims, x);
 }

@@ -221,6 +221,8 @@ bool solve_inputs(Run& run, const Graph& g, const std::vector<std::vector<HostVa
     }
   solve_dims(run.module.dims, sizes, &run.bindings);
   for (const auto& [symbol, size] : run.bindings) run.fixed.insert(symbol);
+  if (const std::string missing = undetermined_size(run.module.dims, sizes, run.bindings); !missing.empty())
+    return run.fail(Code::UnboundDim, missing);
   for (ValueId v : read)
     if (!bind_type(run, g.type(v), values[v.raw][0], true)) {
       run.where = "input " + run.module.text(g.value_name(v)).quoted();

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/size_message.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "support/example_module.h"
@@ -25,6 +26,20 @@ TEST_CASE("symbols follow from sizes that are linear in the only one that is not
   CHECK(solved({{"past+seq", 9}}).empty());
   CHECK(solved({{"h*h", 9}}).empty());
   CHECK(solved({{"h", 2}, {"h+1", 9}}) == DimBindings{{"h", 2}});
+}
+
+TEST_CASE("a size that no input determines is named with the dim that holds it") {
+  DimTable t;
+  const auto missing = [&](const std::vector<std::pair<std::string, int64_t>>& sizes) {
+    std::vector<KnownSize> known;
+    for (const auto& [text, size] : sizes) known.push_back({*t.parse(text), size});
+    DimBindings b;
+    solve_dims(t, known, &b);
+    return undetermined_size(t, known, b);
+  };
+  CHECK(missing({{"past+seq", 9}, {"seq", 4}, {"3", 3}}) == "");
+  CHECK(missing({{"n", 4}, {"ba-tch", 0}}) == "the inputs do not determine the size \"ba\": ba-tch is 0");
+  CHECK(missing({{"2*h", 5}}) == "the inputs do not determine the size \"h\": 2*h is 5");
 }
 
 TEST_CASE("a bound module is the one that was static from the start") {

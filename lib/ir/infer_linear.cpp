@@ -197,6 +197,8 @@ bool infer_arg_reduce(InferContext& c) {
   return c.result(DType::I64, std::move(out));
 }
 
+bool infer_cumulative(InferContext& c) { return check_axis(c, c.a<CumAttrs>().axis, c.t(0).rank()) && c.result(c.t(0)); }
+
 bool infer_topk(InferContext& c) {
   const auto& a = c.a<TopKAttrs>();
   if (!check_axis(c, a.axis, c.t(0).rank())) return false;

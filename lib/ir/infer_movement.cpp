@@ -177,6 +177,23 @@ bool infer_pad(InferContext& c) {
   return c.result(c.t(0).dtype, std::move(out));
 }
 
+bool infer_reverse(InferContext& c) {
+  std::vector<bool> reversed(c.t(0).dims.size());
+  for (int64_t axis : c.a<AxesAttrs>().axes) {
+    if (!check_axis(c, axis, c.t(0).rank())) return false;
+    if (reversed[static_cast<size_t>(axis)]) return c.fail("axis " + std::to_string(axis) + " is listed twice");
+    reversed[static_cast<size_t>(axis)] = true;
+  }
+  return c.result(c.t(0));
+}
+
+bool infer_trilu(InferContext& c) {
+  if (c.t(0).rank() < 2) return c.fail("needs at least two axes: " + c.show(0));
+  if (c.has(1) && (!is_integer(c.t(1).dtype) || num_elements(c.t(1)).value_or(1) != 1))
+    return c.fail("the diagonal must be one integer, is " + c.show(1));
+  return c.result(c.t(0));
+}
+
 bool infer_tile(InferContext& c) {
   const auto& reps = c.a<DimsAttrs>().dims;
   if (reps.size() != c.t(0).dims.size()) return c.fail("needs one repeat per axis");

@@ -107,7 +107,55 @@ bool affine(InferContext& c, size_t gamma, const std::vector<Dim>& tail) {
   return true;
 }
 
+// Checks operand x, which is rotated, and its tables of cosines (`table`) and sines.
+bool rope_fits(InferContext& c, size_t x, size_t table) {
+  const auto& a = c.a<RopeAttrs>();
+  const auto &d = c.t(x).dims, &cosines = c.t(table).dims;
+  const bool packed = a.layout == AttentionLayout::Packed;
+  if (d.size() != (packed ? 3u : 4u)) return c.fail("x does not have the rank of its layout: " + c.show(x));
+  const auto known = [&](Dim size) { return c.dims().constant_value(size); };
+  const auto width = packed ? std::optional(a.head_dim) : known(d[3]);
+  const int64_t rotated = a.n_rot ? a.n_rot : width.value_or(0);
+  if ((width && (*width < 1 || rotated > *width)) || rotated < 0 || rotated % 2 ||
+      (packed && known(d[2]).value_or(0) % a.head_dim != 0))
+    return c.fail("n_rot or head_dim does not fit x: " + c.show(x));
+  if (cosines.empty() || c.t(table + 1).dims.size() != cosines.size())
+    return c.fail("the tables must have one shape: " + c.show(table) + ", " + c.show(table + 1));
+  for (size_t k = 0; k < cosines.size(); ++k)
+    if (!require_equal(c, cosines[k], c.t(table + 1).dims[k], "sizes of the tables")) return false;
+  const auto columns = known(cosines.back()), rows = cosines.size() > 1 ? known(cosines[cosines.size() - 2]) : 1,
+             length = known(d[packed || a.layout == AttentionLayout::BSHD ? 1 : 2]);
+  if ((width && columns && (*columns < rotated / 2 || (*columns > rotated / 2 && *columns < rotated))) ||
+      (rows && length && *rows != 1 && *rows < *length))
+    return c.fail("tables " + c.show(table) + " do not cover x " + c.show(x));
+  return true;
+}
+
+// Checks the scale, and the zero point, of a quantised tensor: one, one per coordinate of the axis, or one per block of it.
+bool scales_fit(InferContext& c) {
+  const auto& a = c.a<QuantAttrs>();
+  const auto &x = c.t(0).dims, &s = c.t(1).dims;
+  const auto count = num_elements(c.t(1));
+  if (c.has(2) && count && num_elements(c.t(2)).value_or(*count) != *count)
+    return c.fail("scale and zero point must have one shape: " + c.show(1) + ", " + c.show(2));
+  if (!count || *count == 1) return true;
+  if (!check_axis(c, a.axis, c.t(0).rank())) return false;
+  const auto axis = static_cast<size_t>(a.axis);
+  const auto differ = [&](Dim p, Dim q) {
+    const auto m = c.dims().constant_value(p), n = c.dims().constant_value(q);
+    return m && n && *m != *n;
+  };
+  if (a.block == 0 && differ(Dim(*count), x[axis]))
+    return c.fail("needs one scale per coordinate of axis " + std::to_string(axis) + ", has " + c.show(1));
+  bool fits = a.block >= 0 && (a.block == 0 || s.size() == x.size());
+  for (size_t k = 0; fits && a.block > 0 && k < x.size(); ++k)
+    fits = !differ(s[k], k == axis ? c.dims().ceil_div(x[k], Dim(a.block)) : x[k]);
+  return fits || c.fail("scales " + c.show(1) + " of blocks of " + std::to_string(a.block) + " do not fit " + c.show(0));
+}
+
 }  // namespace
+
+bool infer_softmax(InferContext& c) { return check_axis(c, c.a<AxisAttrs>().axis, c.t(0).rank()) && c.result(c.t(0)); }
 
 bool infer_norm(InferContext& c) {
   const auto& a = c.a<NormAttrs>();
@@ -131,11 +179,11 @@ bool infer_fused_residual_norm(InferContext& c) {
 
 bool infer_rope(InferContext& c) {
   const auto& a = c.a<RopeAttrs>();
+  if (!rope_fits(c, 0, 1)) return false;
   if (!c.has(3)) return c.result(c.t(0));
   const auto &d = c.t(0).dims, &g = c.t(3).dims;
   const bool packed = a.layout == AttentionLayout::Packed;
-  if (!is_float(c.t(3).dtype) || d.size() != (packed ? 3U : 4U) || (packed && a.head_dim < 1))
-    return c.fail("x " + c.show(0) + " and the scale of its heads " + c.show(3) + " do not fit");
+  if (!is_float(c.t(3).dtype)) return c.fail("the scale of the heads must be of floats: " + c.show(3));
   const Dim width = packed ? Dim(a.head_dim) : d[3];
   const Dim heads = packed ? c.dims().floor_div(d[2], width) : d[a.layout == AttentionLayout::BHSD ? 1 : 2];
   const bool fits = (g.size() == 1 && g[0] == width) || (g.size() == 2 && g[0] == heads && g[1] == width);
@@ -149,6 +197,7 @@ bool infer_fused_rope_append(InferContext& c) {
     if (c.t(i).rank() != 4) return c.fail("q, k, v, the caches and the rows need 4 axes: " + c.show(i));
   if (c.t(at).dtype != DType::I64) return c.fail("the rows must be i64: " + c.show(at));
   if (a.layout != AttentionLayout::BHSD) return c.fail("the layout must be bhsd");
+  if (!rope_fits(c, 0, 3) || !rope_fits(c, 1, 3)) return false;
   const auto &q = c.t(0).dims, &rows = c.t(at).dims;
   for (size_t i : {size_t{1}, size_t{2}, caches, caches + 1}) {
     if (!same_dtype(c, 0, i)) return false;
@@ -293,7 +342,17 @@ bool infer_max_pool_indices(InferContext& c) {
 
 bool infer_lrn(InferContext& c) {
   if (c.t(0).rank() < 2) return c.fail("needs [N,C,...]: " + c.show(0));
+  if (c.a<LrnAttrs>().size < 1) return c.fail("the size must be >= 1");
   return c.result(c.t(0));
+}
+
+bool infer_selective_scan(InferContext& c) {
+  const auto &d = c.t(0).dims, &a = c.t(2).dims;
+  for (size_t i = 1; i < 5; ++i)
+    if (!same_dtype(c, 0, i)) return false;
+  if (d.size() != 3 || a.size() != 2) return c.fail("needs x [b,s,h] and A [h,n]: " + c.show(0) + ", " + c.show(2));
+  return require_equal(c, a[0], d[2], "rows of A and channels of x") && of_shape(c, 1, d, "delta") &&
+         of_shape(c, 3, {d[0], d[1], a[1]}, "B") && of_shape(c, 4, {d[0], d[1], a[1]}, "C") && c.result(c.t(0));
 }
 
 bool infer_rnn(InferContext& c) {
@@ -330,7 +389,7 @@ bool infer_rnn(InferContext& c) {
 bool infer_quantize(InferContext& c) {
   if (!is_integer(c.a<QuantAttrs>().to) && bits(c.a<QuantAttrs>().to) > 8)
     return c.fail("cannot quantise to " + std::string(name(c.a<QuantAttrs>().to)));
-  return c.result(c.a<QuantAttrs>().to, c.t(0).dims);
+  return scales_fit(c) && c.result(c.a<QuantAttrs>().to, c.t(0).dims);
 }
 
 bool infer_fake_quantize(InferContext& c) {
@@ -349,7 +408,7 @@ bool infer_dynamic_quantize(InferContext& c) {
   return c.result(DType::U8, c.t(0).dims) && c.result(DType::F32, {}) && c.result(DType::U8, {});
 }
 
-bool infer_dequantize(InferContext& c) { return c.result(c.a<QuantAttrs>().to, c.t(0).dims); }
+bool infer_dequantize(InferContext& c) { return scales_fit(c) && c.result(c.a<QuantAttrs>().to, c.t(0).dims); }
 
 bool infer_fused_swiglu(InferContext& c) {
   if (c.t(0).rank() < 1) return c.fail("needs at least one axis");

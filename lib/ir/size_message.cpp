@@ -1,7 +1,7 @@
 #include "ir/size_message.h"
 
-#include "ir/bind_dims.h"
 #include "ir/infer.h"
+#include "support/foreign_text.h"
 
 namespace rlxc {
 
@@ -13,6 +13,15 @@ std::string unequal_sizes(const DimTable& dims, Dim a, Dim b, int64_t x, int64_t
   if (is_limit(s, t, x)) return t + " is " + std::to_string(y) + ", the model has room for " + std::to_string(x) + " at most";
   if (is_limit(t, s, y)) return s + " is " + std::to_string(x) + ", the model has room for " + std::to_string(y) + " at most";
   return "the model needs " + s + " = " + t + ", the inputs give " + std::to_string(x) + " and " + std::to_string(y);
+}
+
+std::string undetermined_size(const DimTable& dims, std::span<const KnownSize> sizes, const DimBindings& bindings) {
+  for (const KnownSize& s : sizes)
+    for (const std::string& symbol : dims.symbols_of(s.dim))
+      if (!bindings.contains(symbol))
+        return "the inputs do not determine the size " + ForeignText(symbol).quoted() + ": " + dims.text(s.dim) + " is " +
+               std::to_string(s.size);
+  return {};
 }
 
 std::string refusing_node(const Module& m, const DimBindings& bindings) {

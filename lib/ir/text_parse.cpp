@@ -470,6 +470,10 @@ class TextParser {
                                  : std::from_chars(item.data(), item.data() + item.size(), u);
     const int width = bits(t);
     if (error != std::errc{} || end != item.data() + item.size() || width < 8) return fail("expected an integer");
+    if (is_complex(t)) return fail("write data of this type as hex");
+    const int digits = t == DType::Bool ? 1 : width - is_signed(t);
+    const bool fits = negative ? is_signed(t) && i >= INT64_MIN >> (63 - digits) : digits == 64 || u >> digits == 0;
+    if (!fits) return fail(std::string(name(t)) + " cannot hold " + item);
     if (negative) u = static_cast<uint64_t>(i);
     for (int k = 0; k < width / 8; ++k) bytes->push_back(static_cast<std::byte>(u >> (8 * k)));
     return true;

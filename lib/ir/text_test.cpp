@@ -100,3 +100,65 @@ TEST_CASE("errors in text carry the place") {
     CHECK(d.text().find(message) != std::string::npos);
   }
 }
+
+TEST_CASE("each fault of text is named at its place") {
+  const auto said = [](const std::string& text) {
+    Diagnostics d;
+    CHECK_FALSE(parse_text(text, d));
+    return d.text();
+  };
+  const auto node = [&](const std::string& line) {
+    return said("module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f32[2]\n  " + line + "\n  return %0\n}\n}");
+  };
+  const auto constant = [&](const std::string& data, const std::string& type) {
+    return node("%1 = constant {data = " + data + "} : " + type);
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {said("module m mir {}"), "line 1 column 8: expected a quoted name"},
+      {said("module \"m mir {}"), "line 1 column 8: unterminated name"},
+      {said("module \"m\\q\" mir {}"), "line 1 column 8: malformed name"},
+      {said("module \"m\" air {}"), "expected hir, mir or lir"},
+      {said("module \"m\" mir {}"), "a module needs a graph"},
+      {said("module \"m\" mir {\nequal \"2\" \"3\"\n}"), "line 2 column 14: contradicting sizes"},
+      {said("module \"m\" mir {\nconstants\n}"), "expected 'graph', 'equal', 'devices' or '}'"},
+      {said("module \"m\" mir {\ngraph @main {\n  return\n}\ngraph @main {\n  return\n}\n}"), "two graphs have this name"},
+      {node("%1 = if(%0) [@a, @b] : f32[2]"), "line 4 column 18: unknown graph"},
+      {node("%1 = relu(%0) lunch \"a\" : f32[2]"), "expected launch and its name"},
+      {node("%1 = relu(%0) : f32[2], f32[2]"), "as many types as results are needed"},
+      {node("%1 = relu(%0) : f32[2"), "line 4 column"},
+      {node("%1 = relu(%0) : f99[2]"), "malformed type"},
+      {node("%1 = constant : f32[2]"), "a constant needs data"},
+      {node("%1 = relu(%z) : f32[2]"), "line 4 column 14: expected an integer"},
+      {node("%1 = transpose(%0) {perm = [0, \"a\"]} : f32[2]"), "a list holds numbers or strings, not both"},
+      {constant("dense [,]", "f32[2]"), "expected an element"},
+      {constant("sparse [1]", "f32[2]"), "expected dense, splat, hex, strings, file or elided"},
+      {constant("dense [1, 2]", "f32[n]"), "data needs a static type"},
+      {constant("dense [1, x]", "f32[2]"), "expected a number"},
+      {constant("hex 000", "u8[2]"), "odd number of hex digits"},
+      {constant("hex 0g00", "u8[2]"), "malformed hex digits"},
+      {constant("hex 000000", "u8[2]"), "wrong number of elements"},
+      {constant("strings [\"a\"]", "string[2]"), "wrong number of elements"},
+      {constant("dense [1, 256]", "u8[2]"), "u8 cannot hold 256"},
+      {constant("dense [-1, 3]", "u8[2]"), "u8 cannot hold -1"},
+      {constant("dense [-129, 3]", "i8[2]"), "i8 cannot hold -129"},
+      {constant("dense [128, 3]", "i8[2]"), "i8 cannot hold 128"},
+      {constant("splat 2", "bool[2]"), "bool cannot hold 2"},
+      {constant("splat 9223372036854775808", "i64[2]"), "i64 cannot hold 9223372036854775808"},
+      {constant("dense [1, 2]", "c64[2]"), "write data of this type as hex"},
+  };
+  for (const auto& [all, part] : cases) CHECK_MESSAGE(all.find(part) != std::string::npos, part << "\n" << all);
+}
+
+TEST_CASE("integers at the ends of their range are read") {
+  Diagnostics d;
+  const auto m = parse_text(
+      "module \"m\" mir {\ngraph @main {\n  %0 = constant {data = dense [-128, 127]} : i8[2]\n"
+      "  %1 = constant {data = dense [0, 255]} : u8[2]\n"
+      "  %2 = constant {data = dense [-9223372036854775808, 9223372036854775807]} : i64[2]\n"
+      "  %3 = constant {data = dense [18446744073709551615, 0]} : u64[2]\n  return %0, %1, %2, %3\n}\n}",
+      d);
+  REQUIRE_MESSAGE(m, d.text());
+  const std::string text = print(*m);
+  for (const char* part : {"[-128, 127]", "[0, 255]", "[-9223372036854775808, 9223372036854775807]", "[18446744073709551615, 0]"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}

@@ -423,7 +423,7 @@ inline constexpr Option kOptions[] = {
      .commands = kTrainingCommands | kTrain, .high = 1e6, .value = "W", .in_manifest = true,
      .help = "parameters lose this share: of adamw and lion directly, else through the gradient"},
     {.key = "clip-norm", .flag = "--clip-norm", .field = &TrainingOptions::clip_norm, .group = Group::Training,
-     .commands = kTrainingCommands | kTrain, .value = "X", .in_manifest = true,
+     .commands = kTrainingCommands | kTrain, .low = 1e-12, .value = "X", .in_manifest = true,
      .help = "scale all gradients down to this norm together where theirs is larger"},
     {.key = "accumulate", .flag = "--accumulate", .field = &TrainingOptions::accumulate, .group = Group::Training,
      .commands = kTrainingCommands | kTrain, .low = 1, .high = 1e6, .value = "N", .in_manifest = true,

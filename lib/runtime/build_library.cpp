@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <span>
 
+#include "support/foreign_text.h"
 #include "support/parallel.h"
 
 namespace rlxc {
@@ -15,6 +17,13 @@ constexpr size_t kMostText = 8000;
 // Whether the command succeeds and prints nothing. Otherwise *output is what it printed.
 bool is_silent(const std::vector<std::string>& command, const std::string& log, std::string* output) {
   return target::run_command(command, log, output) && output->empty();
+}
+
+// Whether a compiler may have failed for want of space. It often cannot say so: its log is in the same folder.
+bool is_full(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  return !error && space.available < 1 << 20;
 }
 
 }  // namespace
@@ -52,6 +61,11 @@ std::string build_library(const std::string& compiler, const std::vector<std::st
   link.insert(link.end(), objects.begin(), objects.end());
   link.insert(link.end(), {"-lm", "-o", library});
   if (!failed && is_silent(link, folder + "/log", &outputs.emplace_back())) return library;
+  if (is_full(folder)) {
+    d.error(Code::NotWritable, "no space is left to build kernels in " + ForeignText(folder).quoted(), "package " + name,
+            "TMPDIR names the folder of temporary files");
+    return {};
+  }
   const auto first_output = std::ranges::find_if(outputs, [](const std::string& s) { return !s.empty(); });
   d.error(Code::ToolFailed, compiler + ": " + (first_output == outputs.end() ? "it failed" : first_output->substr(0, kMostText)),
           "package " + name);

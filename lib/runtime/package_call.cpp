@@ -56,6 +56,10 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   }
   DimBindings bindings;
   solve_dims(m.dims, sizes, &bindings);
+  if (const std::string missing = undetermined_size(m.dims, sizes, bindings); !missing.empty()) {
+    diagnostics.error(Code::UnboundDim, missing);
+    return std::nullopt;
+  }
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type t = whole_type(package, package.inputs[i]);

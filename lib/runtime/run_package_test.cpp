@@ -694,3 +694,27 @@ TEST_CASE("a package refuses what it cannot run, and says why") {
   CHECK_FALSE(codegen::make_package(*strings, "m", {}, sequences));
   CHECK(sequences.text().find("back") != std::string::npos);
 }
+
+TEST_CASE("sizes that no input determines are refused by the evaluator and by kernels alike") {
+  const auto parsed = [] {
+    Diagnostics d;
+    auto m = parse_text(
+        "module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f32[ba-tch,4]\n  %1 = tanh(%0) : f32[ba-tch,4]\n  return "
+        "%1\n}\n}\n",
+        d);
+    REQUIRE_MESSAGE(m, d.text());
+    return m;
+  };
+  const std::vector<eval::HostValue> inputs = {test::f32({1, 4}, {1, 2, 3, 4})};
+  Diagnostics evaluated, ran;
+  CHECK_FALSE(eval::evaluate(*parsed(), inputs, evaluated));
+  CHECK(evaluated.text().find("the inputs do not determine the size \"ba\": ba-tch is 1") != std::string::npos);
+  const auto lir = plan_lir(parsed(), {}, ran);
+  REQUIRE(lir);
+  const auto p = codegen::make_package(*lir, "m", {}, ran);
+  REQUIRE(p);
+  const auto loaded = LoadedPackage::build(*p, {}, ran);
+  REQUIRE_MESSAGE(loaded, ran.text());
+  CHECK_FALSE(loaded->run(inputs, ran));
+  CHECK(ran.text() == evaluated.text());
+}

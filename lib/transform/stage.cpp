@@ -240,8 +240,8 @@ class Stage {
 
   bool vmap(const Step& s) {
     Dim size = m_.dims.parse(s.size).value_or(Dim(0));
-    if (size == Dim(0)) {
-      d_.error(Code::BadFlag, "--size takes a number above 0 or a name, got " + quote(s.size));
+    if (size == Dim(0) || size == Dim(Dim::kMax)) {
+      d_.error(Code::BadFlag, "--size takes a number from 1 to 2^56 - 1 or a name, got " + quote(s.size));
       return false;
     }
     std::vector<BatchAxis> axes(g_.inputs().size());

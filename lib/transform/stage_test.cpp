@@ -177,6 +177,8 @@ TEST_CASE("what cannot be reached is named, unless the user stops the gradient")
   has(said({"grad y", "order 2"}), "--along NAME");
   has(said({"vmap w", "size 2"}), "which is no input");
   has(said({"vmap x", "size 0"}), "--size takes");
+  has(said({"vmap x", "size 4611686018427387904"}),
+      "--size takes a number from 1 to 2^56 - 1 or a name, got \"4611686018427387904\"");
   has(said({"differentiate y"}), "there is no transform \"differentiate\"");
   Made made(text, {"grad y", "wrt params", "stop-gradient chop"});
   CHECK_MESSAGE(made.ok, made.d.text());

@@ -325,8 +325,9 @@ std::string Writer::vector_of(Dim d) {
       const std::string symbol = word.substr(1);
       const auto at = places_.find(symbol);
       if (at == places_.end() || at->second.empty()) {
-        diagnostics_.error(Code::UnboundDim, "the size " + ForeignText(symbol).quoted() + " is that of no input", {},
-                           "--bind gives it a value");
+        diagnostics_.error(Code::UnboundDim,
+                           "the size " + ForeignText(symbol).quoted() + " is that of no input, nor computed from such sizes", {},
+                           "--bind gives values to it, or to the sizes from which it follows");
         return ints({1});
       }
       const std::string* made = found(symbol);

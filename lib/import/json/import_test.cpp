@@ -256,6 +256,27 @@ TEST_CASE("faults of JSON graphs") {
   CHECK(has(one(R"({"op": "If", "operands": [0], "bodies": [1, 999999999999], "results": [1]})"), "there is no graph"));
   CHECK(has(one(R"({"op": "Constant", "attrs": {"data": 3}, "results": [[1, "f32[]"]]})"), "no constant with the id 3"));
   CHECK(has(one(R"({"op": "Return", "operands": [0]})"), "is unknown"));
+  CHECK(has(one(R"({"op": "Transpose", "operands": [0], "attrs": {"perm": [0, true]}, "results": [1]})"),
+            "lists hold numbers or strings"));
+  CHECK(has(one(R"({"op": "Transpose", "operands": [0], "attrs": {"perm": [0.5, "a"]}, "results": [1]})"), "not both"));
+  CHECK(has(one(R"({"operands": [0], "results": [1]})"), "a node needs \"op\""));
+  CHECK(has(one(R"({"op": "Relu", "operands": [0]})"), "a node needs \"results\" with their types"));
+  CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [1, 2]})"), "makes 1 results, \"results\" lists 2"));
+  CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [-1]})"), "the id of a value is negative"));
+  CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [[1, "f32[2]", "y", 4]]})"),
+            "a list of more than a value, its type and its name"));
+  CHECK(has(one(R"({"op": "Relu", "operands": [0], "results": [[1, "f32[2"]]})"), "\"f32[2\" is no type, such as f32[batch,4]"));
+  const auto member = [](const std::string& fields) {
+    return errors(R"({"format": "rlxc-graph", )" + fields + R"(, "graphs": [{"nodes": []}]})");
+  };
+  CHECK(has(member(R"("stage": "air")"), "the stage is \"hir\" or \"mir\""));
+  CHECK(has(member(R"("equalities": [["n"]])"), "two sizes make an equality"));
+  CHECK(has(member(R"("equalities": [["n", 2, 3]])"), "two sizes make an equality"));
+  CHECK(has(member(R"("equalities": [["n", "2*"]])"), "\"2*\" is no size"));
+  CHECK(has(member(R"("equalities": [[2, 3]])"), "two sizes that must be equal cannot be"));
+  CHECK(has(errors(R"({"format": "rlxc-graph", "graphs": [{"outputs": []}]})"), "a graph needs \"nodes\""));
+  CHECK(has(errors(R"({"format": "rlxc-graph", "graphs": [{"inputs": [1], "nodes": [)" + kInput + R"(], "outputs": [0]}]})"),
+            "\"inputs\" must list the Input nodes in the order of \"nodes\""));
   Diagnostics limited;
   CHECK_FALSE(import_json::parse_json(to_json(*deep_module(10)), "", {.max_nodes = 20}, limited));
   CHECK(limited.exit() == ExitCode::Limit);
