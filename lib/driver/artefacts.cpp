@@ -8,10 +8,12 @@
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
 #include "driver/annotated_module.h"
+#include "driver/load.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
+#include "driver/undivided_model.h"
 #include "import/gguf/metadata.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
@@ -19,6 +21,7 @@
 #include "report/graph_svg.h"
 #include "report/lir_json.h"
 #include "report/manifest.h"
+#include "report/mesh_svg.h"
 #include "report/plan_json.h"
 #include "report/precision.h"
 #include "report/sharding.h"
@@ -140,6 +143,24 @@ void write_annotated(const Compiled& c, const CompileOptions& o, const MakeFile&
   write_kernel_folder(model->compiled.lir, c.target, {.embed_weights = o.embed_weights}, nullptr, beside, d);
 }
 
+void write_onnx_model(Module& m, const CompileOptions& o, const std::string& folder, ArtefactWriter* w, Diagnostics& d) {
+  const auto model = onnx_model(m, w->to_stdout() ? "-" : folder + "/model.onnx", Fused::Functions, o, d);
+  if (!model) return;
+  w->file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
+  if (!model->data_name.empty()) w->file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
+}
+
+// The whole model as it was read, annotated.
+void write_undivided_onnx(const Compiled& c, const CompileOptions& o, const std::string& folder, ArtefactWriter* w,
+                          Diagnostics& d) {
+  Diagnostics inner;  // the compile of the divided model reports its warnings
+  auto model = load_model(o, inner);
+  if (model && annotate_shardings(*model->module, o, c.target, inner))
+    return write_onnx_model(*model->module, o, folder, w, d);
+  for (const Diagnostic& item : inner.items())
+    if (item.severity == Severity::Error) d.add(item);
+}
+
 }  // namespace
 
 std::string fusion_text(const Compiled& c, const InputIdentity& input) {
@@ -219,6 +240,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     const Link link{o.link_bandwidth};
     w.json("sharding.json", [&](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
     w.text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
+    if (!w.to_stdout()) w.file("mesh.svg", [&](OutputFile& f) { f.write(report::mesh_svg(c.lir, machine, link)); });
   }
   if (o.emit.contains(Emit::Report)) w.file("report.html", [&](OutputFile& f) { f.write(report_page(c, input, o)); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
@@ -256,10 +278,8 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     }
   }
   if (o.emit.contains(Emit::Onnx)) {
-    if (const auto model = onnx_model(*c.lir.module, w.to_stdout() ? "-" : folder + "/model.onnx", Fused::Functions, o, d)) {
-      w.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
-      if (!model->data_name.empty()) w.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
-    }
+    if (mesh_of(*c.lir.module)) write_undivided_onnx(c, o, folder, &w, d);
+    else write_onnx_model(*c.lir.module, o, folder, &w, d);
   }
   if (w.to_stdout() && w.written().empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},
