@@ -193,7 +193,7 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   const bool random_run = command == kRun && line.RunRequest::random;
   line.need_weights = (command & (kCalibrate | kTrain)) || (command == kRun && !random_run);
   line.need_weights |= (command & (kTransform | kSimplify | kExtract)) && line.embed_weights;
-  line.allow_missing_weights |= random_run || (command & (kProfile | kBench | kSimplify));
+  line.allow_missing_weights |= random_run || (command & (kProfile | kBench | kSimplify | kTune));
   switch (command) {
     case kInfo: return info_command(line, line.as_json, terminal);
     case kBench: return bench_command(line, line, line, terminal);
@@ -208,6 +208,7 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
       return specialize_command(line, terminal);
     case kRun: return run_command(line, line, terminal);
     case kProfile: return profile_command(line, line, terminal);
+    case kTune: return tune_command(line, line, terminal);
     case kCalibrate: return calibrate_command(line, line, terminal);
     case kCheck: return check_command(line, line.as_json, terminal);
     case kInspect: return inspect_command(line, line.stage, line.after_each, line.as_json, terminal);
@@ -299,7 +300,7 @@ int main(int argc, char** argv) {
   prepare_heap(line.max_memory.has_value());
   std::optional<ProgressLine> progress;
   constexpr uint32_t kQuietWorkers =
-      kCompile | kSpecialize | kRun | kProfile | kBench | kCalibrate | kCheck | kTransform | kSimplify;
+      kCompile | kSpecialize | kRun | kProfile | kBench | kTune | kCalibrate | kCheck | kTransform | kSimplify;
   if ((chosen->first & kQuietWorkers) && terminal.err_is_tty && !line.quiet && !line.verbose) progress.emplace();
   ExitCode code = run_command_line(chosen->first, line, terminal);
   progress.reset();

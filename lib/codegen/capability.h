@@ -1,8 +1,10 @@
 // The properties of a target that kernel selection uses.
 #pragma once
 #include <bitset>
+#include <memory>
 #include <string>
 
+#include "codegen/tuning.h"
 #include "kernel/mapping.h"
 #include "support/dtype.h"
 
@@ -15,6 +17,7 @@ struct CapabilityRow {
   bool weights_apart = false;                         // weights are separate arguments, all other memory is one argument
   bool collectives = false;                           // hosts exchange data between devices
   bool winograd = false;                              // convolutions may be computed by Winograd's algorithm
+  std::shared_ptr<const Tuning> tuning;               // replaces the block sizes of the mapping; null: none
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // element types that kernels may read and write
 
   // The element types of the kernel language.

@@ -70,7 +70,16 @@ const LoweringCache::Lowered& LoweringCache::lower(const Graph& g, const GraphLa
   }
   const auto [found, is_new] = lowered_.try_emplace(std::move(key));
   Lowered& l = found->second;
-  if (is_new) l.kernels = lower_node(g, layouts, n, vectors ? row_ : scalar_row_, prepacked, &l.reason);
+  if (!is_new) return l;
+  const CapabilityRow& row = vectors ? row_ : scalar_row_;
+  const auto tuned = row.tuning ? row.tuning->find(tuning_key(g, n)) : Tuning::const_iterator();
+  if (row.tuning && tuned != row.tuning->end()) {
+    CapabilityRow own = row;
+    own.mapping.blocking = tuned->second;
+    l.kernels = lower_node(g, layouts, n, own, prepacked, &l.reason);
+  } else {
+    l.kernels = lower_node(g, layouts, n, row, prepacked, &l.reason);
+  }
   return l;
 }
 

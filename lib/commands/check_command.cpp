@@ -12,6 +12,7 @@
 #include "report/context.h"
 #include "support/foreign_text.h"
 #include "support/json_writer.h"
+#include "support/parallel.h"
 #include "support/schemas.h"
 #include "support/text.h"
 
@@ -113,17 +114,21 @@ ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
   std::vector<std::string> targets = o.targets;
   if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
   const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
+  Diagnostics loading(o.input);
+  const auto model = load_model(o, loading);
+  // An unreadable file or a bad flag is not a finding about the model.
+  if (!model && (loading.exit() == ExitCode::Unreadable || loading.exit() == ExitCode::Usage))
+    return print_diagnostics(loading, t);
+  std::vector<Diagnostics> found(targets.size(), loading);
+  run_in_parallel(targets.size(), [&](size_t i) {
+    const auto compiled = model ? compile(model->copy(), targets[i], o, {}, found[i]) : std::nullopt;
+    if (compiled) write_kernel_folder(compiled->lir, targets[i], {}, compiled->lowerings.get(), nothing_is_written, found[i]);
+  });
   std::vector<Findings> all;
   ExitCode code = ExitCode::Ok;
-  for (const std::string& target : targets) {
-    Diagnostics d(o.input);
-    auto model = load_model(o, d);
-    // An unreadable file or a bad flag is not a finding about the model.
-    if (!model && (d.exit() == ExitCode::Unreadable || d.exit() == ExitCode::Usage)) return print_diagnostics(d, t);
-    const auto compiled = model ? compile(std::move(*model), target, o, {}, d) : std::nullopt;
-    if (compiled) write_kernel_folder(compiled->lir, target, {}, compiled->lowerings.get(), nothing_is_written, d);
-    all.push_back(grouped(target, d));
-    if (code == ExitCode::Ok) code = d.exit();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    all.push_back(grouped(targets[i], found[i]));
+    if (code == ExitCode::Ok) code = found[i].exit();
   }
   clear_progress_line();
   if (json) write_json(o.input, all);

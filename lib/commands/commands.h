@@ -20,6 +20,8 @@ ExitCode compile_command(const CompileOptions&, Terminal);
 ExitCode specialize_command(CompileOptions, Terminal);
 ExitCode run_command(const CompileOptions&, const RunRequest&, Terminal);
 ExitCode profile_command(const CompileOptions&, const ProfileRequest&, Terminal);
+// Writes the block sizes that are fastest on this machine to the file that --output names.
+ExitCode tune_command(const CompileOptions&, const ProfileRequest&, Terminal);
 ExitCode calibrate_command(const CompileOptions&, const CalibrateRequest&, Terminal);
 // Runs `check` (a shell command that reads RLX_BISECT_LIMIT) with fewer and fewer rewrites and reports the one that breaks it.
 ExitCode bisect_command(const CompileOptions&, const std::string& check, Terminal);

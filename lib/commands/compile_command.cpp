@@ -1,8 +1,10 @@
 // `rlxc compile`: compiles for each target and writes artefacts, dumps and a short summary.
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
@@ -25,6 +27,7 @@
 #include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
+#include "support/parallel.h"
 #include "support/progress.h"
 
 namespace rlxc {
@@ -32,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Writes the stages as numbered text files of a folder, skipping unchanged ones, or all to one file.
+// Writes the stages as numbered text files of a folder, skipping unchanged ones, or collects their text for one file.
 class Dump {
  public:
   Dump(std::string where, Diagnostics& d) : where_(std::move(where)), diagnostics_(d), folder_(where_.ends_with('/')) {}
@@ -54,9 +57,7 @@ class Dump {
       all_ += "// after " + std::string(name) + "\n" + text;
     }
   }
-  void finish() {
-    if (!where_.empty() && !folder_) write_file(where_, all_, diagnostics_);
-  }
+  std::string collected() { return std::move(all_); }  // empty if there is a folder
 
  private:
   void make_folder(const std::string& path) {
@@ -72,24 +73,28 @@ class Dump {
   std::string all_, last_, last_file_;
 };
 
-void print_times(const Compiled& c) {
-  std::cerr << "time of " << c.target << "\n";
+void print_times(const Compiled& c, std::ostream& out) {
+  out << "time of " << c.target << "\n";
   std::vector<const PassRecord*> slowest;
   double total = 0;
   for (const PassRecord& p : c.passes.passes) total += p.seconds;
   for (const PassRecord& p : c.passes.passes) {
     if (p.skipped) continue;
-    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5)
-              << std::setprecision(1) << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name
-              << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
+    out << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5)
+        << std::setprecision(1) << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name
+        << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
   }
   for (const auto& [stage, seconds] : c.seconds)
-    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
+    out << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
   const size_t lowerings = c.lowerings ? c.lowerings->lowerings() : 0;
   if (lowerings == 0) return;  // kernels were not requested, or this is a graph target
   const size_t nodes = codegen::count_lowered_nodes(c.lir);
-  std::cerr << std::setw(10) << lowerings << " lowerings of " << nodes << " distinct nodes, " << std::setprecision(2)
-            << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
+  out << std::setw(10) << lowerings << " lowerings of " << nodes << " distinct nodes, " << std::setprecision(2)
+      << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Bytes; of a symbolic model at both ends of its ranges: "1.3 KiB (batch=1, seq=1) to 5.1 MiB (batch=1, seq=128)".
@@ -107,16 +112,15 @@ std::string arena_text(const LirModule& lir) {
   return out;
 }
 
-void print_summary(const Compiled& c, const std::string& where) {
+void print_summary(const Compiled& c, const std::string& where, std::ostream& out) {
   int64_t formed = 0, declined = 0;
   for (const Decision& d : c.decisions) (d.fused ? formed : declined)++;
-  clear_progress_line();
   const auto count = [](int64_t n, const std::string& what) {
     return std::to_string(n) + " " + what + (n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
   };
-  std::cerr << c.target << ": " << count(c.before.nodes, "node") << ", " << count(c.before.launches, "launch") << " -> "
-            << count(c.after.nodes, "node") << ", " << count(c.after.launches, "launch") << "; " << count(formed, "fusion")
-            << " formed, " << declined << " declined; arena " << arena_text(c.lir) << " -> " << where << "\n";
+  out << c.target << ": " << count(c.before.nodes, "node") << ", " << count(c.before.launches, "launch") << " -> "
+      << count(c.after.nodes, "node") << ", " << count(c.after.launches, "launch") << "; " << count(formed, "fusion")
+      << " formed, " << declined << " declined; arena " << arena_text(c.lir) << " -> " << where << "\n";
 }
 
 // Collects what each pass changed, for report.html.
@@ -139,7 +143,7 @@ class DiffLog {
 };
 
 // Checks --assert. Returns whether all hold.
-bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o, Diagnostics& d) {
+bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o, std::ostream& out, Diagnostics& d) {
   if (o.asserted.empty()) return true;
   std::vector<report::Condition> conditions;
   std::string message;
@@ -154,8 +158,75 @@ bool assertions_hold(const Compiled& c, const InputIdentity& input, const Compil
   }
   std::vector<std::string> failed;
   if (d.ok() && !report::assert_facts(facts, conditions, &failed, &message)) d.error(Code::BadFlag, "--assert: " + message);
-  for (const std::string& text : failed) std::cerr << c.target << ": FAIL " << ForeignText(text).line() << "\n";
+  for (const std::string& text : failed) out << c.target << ": FAIL " << ForeignText(text).line() << "\n";
   return failed.empty() && d.ok();
+}
+
+// The compile for one of the targets. Several run at the same time.
+struct TargetCompile {
+  const CompileOptions& options;
+  const std::string& target;
+  std::string folder, dump_path;  // of the target
+  Log& log;
+  bool is_last = true;  // the process is about to end
+
+  Diagnostics diagnostics{options.input};
+  std::ostringstream text = {};  // for standard error
+  std::string dumped = {};       // the stages, for one file
+  std::optional<TimedCompile> timed = {};
+  bool asserted = true;
+
+  void run(LoadedModel, double load_seconds);
+};
+
+void TargetCompile::run(LoadedModel model, double load_seconds) {
+  const CompileOptions& o = options;
+  Diagnostics& d = diagnostics;
+  const bool to_stdout = o.output == "-";
+  std::optional<CompileCache> cache;
+  if (!o.cache.empty() && !to_stdout && o.dump.empty() && !(cache = CompileCache::open(o, *model.module, target, d))) return;
+  if (cache && cache->fetch(folder)) {
+    if (!o.quiet) text << target << ": from the cache -> " << folder << "\n";
+    return;
+  }
+  const InputIdentity input{fs::path(o.input).filename().string(), model.content_hash, model.hash_sampled, model.gguf};
+  DiffLog diffs(o.emit.contains(Emit::Report));
+  Dump dump(dump_path, d);
+  int64_t runs = -1;  // the first stage is the import
+  std::string last;
+  const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
+    ++runs;
+    last = stage;
+    log.stage(target, stage, changed, m);
+    dump.stage(stage, changed, m);
+    diffs.stage(stage, changed, m);
+  };
+  auto compiled = compile(std::move(model), target, o, sink, d);
+  if (!compiled) return write_reproducer(o, target, runs, last, to_stdout ? "." : o.output, d);
+  dumped = dump.collected();
+  std::optional<Compiled> forward;
+  if (o.train && !(forward = compile_forward(*compiled, target, o, d))) return;
+  compiled->pass_diffs = diffs.take();
+  note_stage("write");
+  log.message("writing " + folder);
+  const auto write_start = std::chrono::steady_clock::now();
+  if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, folder, d)) return;
+  if (cache) cache->store(folder, d);
+  if (!o.timing.empty()) {
+    timed = {target, compiled->seconds, compiled->passes.passes};
+    timed->stages.insert(timed->stages.begin(), {"load", load_seconds});
+    timed->stages.emplace_back("write", seconds_since(write_start));
+  }
+  asserted = assertions_hold(*compiled, input, o, text, d);
+  if (o.print_fusion) text << fusion_text(*compiled, input);
+  if (o.print_dispatch) text << dispatch_text(*compiled, input);
+  if (o.time_passes) print_times(*compiled, text);
+  if (!o.quiet && !to_stdout) print_summary(*compiled, folder, text);
+  // Leaks the module on purpose: freeing a million nodes takes time.
+  if (is_last) {
+    [[maybe_unused]] static Compiled* kept;
+    kept = new Compiled(std::move(*compiled));
+  }
 }
 
 }  // namespace
@@ -182,75 +253,47 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
             "choose artefacts with --emit, for example --emit plan,lir");
     return print_diagnostics(d, t);
   }
+  if (o.prepack && (std::ranges::count(targets, "cpu") == 0 || (!o.emit.empty() && !o.emit.contains(Emit::Kernels)))) {
+    d.error(Code::BadFlag, "--prepack needs --target cpu and its kernels");
+    return print_diagnostics(d, t);
+  }
   if (!o.timing.empty() && to_stdout) {
     d.error(Code::BadFlag, "--timing and -o - both write to standard output", {}, "give a folder with -o");
     return print_diagnostics(d, t);
   }
-  std::vector<TimedCompile> timed;
-  bool asserted = true;
-  std::vector<std::string> files, outputs;
   Log log(o.verbose);
-  for (const std::string& target : targets) {
-    log.message("reading " + o.input + " for " + target);
-    const auto seconds_since = [](std::chrono::steady_clock::time_point start) {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    const auto load_start = std::chrono::steady_clock::now();
-    auto model = load_model(o, d);
-    if (!model) return print_diagnostics(d, t);
-    const double load_seconds = seconds_since(load_start);
-    files = files_read(o, *model->module);
-    const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
-    outputs.push_back(folder + "/manifest.json");
-    std::optional<CompileCache> cache;
-    if (!o.cache.empty() && !to_stdout && o.dump.empty() && !(cache = CompileCache::open(o, *model->module, target, d)))
-      return print_diagnostics(d, t);
-    if (cache && cache->fetch(folder)) {
-      if (!o.quiet) std::cerr << target << ": from the cache -> " << folder << "\n";
-      continue;
-    }
-    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled, model->gguf};
-    DiffLog diffs(o.emit.contains(Emit::Report));
-    Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
-    int64_t runs = -1;  // the first stage is the import
-    std::string last;
-    const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
-      ++runs;
-      last = stage;
-      log.stage(stage, changed, m);
-      dump.stage(stage, changed, m);
-      diffs.stage(stage, changed, m);
-    };
-    auto compiled = compile(std::move(*model), target, o, sink, d);
-    if (!compiled) {
-      write_reproducer(o, target, runs, last, to_stdout ? "." : o.output, d);
-      return print_diagnostics(d, t);
-    }
-    dump.finish();
-    std::optional<Compiled> forward;
-    if (o.train && !(forward = compile_forward(*compiled, target, o, d))) return print_diagnostics(d, t);
-    compiled->pass_diffs = diffs.take();
-    note_stage("write");
-    log.message("writing " + folder);
-    const auto write_start = std::chrono::steady_clock::now();
-    if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, folder, d)) return print_diagnostics(d, t);
-    if (cache) cache->store(folder, d);
-    if (!o.timing.empty()) {
-      timed.push_back({target, compiled->seconds, compiled->passes.passes});
-      timed.back().stages.insert(timed.back().stages.begin(), {"load", load_seconds});
-      timed.back().stages.emplace_back("write", seconds_since(write_start));
-    }
-    asserted &= assertions_hold(*compiled, input, o, d);
-    if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
-    if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
-    if (o.time_passes) print_times(*compiled);
-    if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
-    // Leaks the module on purpose: the process is about to end, and freeing a million nodes takes time.
-    if (target == targets.back()) {
-      [[maybe_unused]] static Compiled* kept;
-      kept = new Compiled(std::move(*compiled));
-    }
+  log.message("reading " + o.input);
+  const auto load_start = std::chrono::steady_clock::now();
+  auto model = load_model(o, d);
+  if (!model) return print_diagnostics(d, t);
+  const double load_seconds = seconds_since(load_start);
+  const std::vector<std::string> files = files_read(o, *model->module);
+  std::deque<TargetCompile> compiles;
+  const bool several = targets.size() > 1;
+  for (const std::string& target : targets)
+    compiles.push_back({.options = o,
+                        .target = target,
+                        .folder = several ? o.output + "/" + target : o.output,
+                        .dump_path = several && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump,
+                        .log = log,
+                        .is_last = &target == &targets.back()});
+  run_in_parallel(compiles.size(),
+                  [&](size_t i) { compiles[i].run(several ? model->copy() : std::move(*model), i == 0 ? load_seconds : 0); });
+  clear_progress_line();
+  std::vector<TimedCompile> timed;
+  std::vector<std::string> outputs;
+  std::string dumped;
+  bool asserted = true;
+  for (TargetCompile& c : compiles) {
+    std::cerr << c.text.view();
+    d.add(c.diagnostics);
+    if (c.timed) timed.push_back(std::move(*c.timed));
+    outputs.push_back(c.folder + "/manifest.json");
+    dumped += c.dumped;
+    asserted &= c.asserted;
   }
+  if (!d.ok()) return print_diagnostics(d, t);
+  if (!dumped.empty()) write_file(o.dump, dumped, d);
   if (!o.depfile.empty() && !to_stdout) write_depfile(o.depfile, outputs, files, d);
   if (!timed.empty()) std::cout << (o.timing == "trace" ? timing_trace(timed) : timing_json(timed));
   const ExitCode code = print_diagnostics(d, t);

@@ -1,4 +1,4 @@
-// Progress messages on standard error: --verbose. Results and errors are printed elsewhere.
+// Progress messages on standard error: --verbose. Results and errors are printed elsewhere. Several threads may write.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -14,7 +14,7 @@ namespace rlxc {
 class Log {
  public:
   explicit Log(bool on);
-  void stage(std::string_view name, bool changed, const Module&);
+  void stage(std::string_view target, std::string_view name, bool changed, const Module&);
   void message(std::string_view);
 
  private:

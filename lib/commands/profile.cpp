@@ -82,6 +82,7 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
           t.result = text(g.type(g.result(s.node)), m.dims);
           JsonWriter w(t.result_json);
           report::ModuleTerms(m, w).type(g.type_id(g.result(s.node)));
+          t.key = codegen::tuning_key(g, s.node);
           t.cost = node_cost(g, s.node);
         }
       }

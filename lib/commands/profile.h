@@ -17,6 +17,7 @@ struct NodeTime {
   ForeignText node;
   std::string op, result;   // op: the kind; result: the type of the first result
   std::string result_json;  // the same as JSON
+  std::string key;          // codegen::tuning_key
   size_t launches = 0;      // kernels and copies
   double ms = 0;            // minimum over the runs
   Cost cost;                // zero if sizes are symbolic

@@ -223,12 +223,11 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
   bool in_steps = false;
   const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);
   if (is_general) {
-    for (const Diagnostic& item : general.items()) d.add(item);
+    d.add(general);
   } else if (!prepare(with_data, run, &p.emplace(), specific)) {
     Diagnostics again(d.file());
     in_steps = lacks_kernels(specific) && o.mesh.empty() && load(with_data, run, &p.emplace(), again);
-    if (!in_steps)
-      for (const Diagnostic& item : specific.items()) d.add(item);
+    if (!in_steps) d.add(specific);
     if (!in_steps) return d.exit();
   }
   for (const Diagnostic& item : specific.items())

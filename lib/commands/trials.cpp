@@ -69,7 +69,7 @@ std::optional<bool> Trials::good(const Calibrated& c) {
 }
 
 std::nullopt_t Trials::failed(const Diagnostics& d) {
-  for (const Diagnostic& item : d.items()) d_.add(item);
+  d_.add(d);
   return std::nullopt;
 }
 

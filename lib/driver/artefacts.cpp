@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "backend/backend.h"
+#include "backend/c/cpu.h"
 #include "backend/dispatch.h"
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
@@ -11,6 +13,7 @@
 #include "driver/load.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
+#include "driver/prepack.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
 #include "driver/undivided_model.h"
@@ -27,6 +30,8 @@
 #include "report/sharding.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
+#include "support/parallel.h"
+#include "support/progress.h"
 #include "support/schemas.h"
 #include "support/text.h"
 
@@ -35,11 +40,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Writes files to a folder that is renamed to `shown` later; to standard output if `to` is empty.
+class FileWriter {
+ public:
+  FileWriter(std::string to, std::string shown, Diagnostics& d) : to_(std::move(to)), shown_(std::move(shown)), diagnostics_(d) {}
+
+  // `name` is the path within the folder.
+  template <class Body>
+  void file(const std::string& name, Body body) {
+    auto f = OutputFile::create(to_.empty() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_.empty() ? "" : "/" + name));
+    if (!f) return;
+    body(*f);
+    if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
+  }
+  template <class Body>
+  void json(const std::string& name, Body body) {
+    file(name, [&](OutputFile& f) {
+      JsonWriter w(f);
+      body(w);
+      w.flush();
+    });
+  }
+
+  Diagnostics& diagnostics() { return diagnostics_; }
+  const std::vector<report::ManifestFile>& written() const { return written_; }
+
+ private:
+  std::string to_, shown_;
+  Diagnostics& diagnostics_;
+  std::vector<report::ManifestFile> written_;
+};
+
+// The artefacts of a compile, each written by a task of its own.
 class ArtefactWriter {
  public:
-  // Writes to the folder `to`, which is renamed to `shown` later; to standard output if `to` is empty.
-  ArtefactWriter(const CompileOptions& o, std::string to, std::string shown, Diagnostics& d)
-      : options_(o), to_(std::move(to)), shown_(std::move(shown)), diagnostics_(d) {}
+  using Task = std::function<void(FileWriter&)>;
+
+  ArtefactWriter(const CompileOptions& o, std::string to, std::string shown)
+      : options_(o), to_(std::move(to)), shown_(std::move(shown)) {}
 
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
   bool to_stdout() const { return to_.empty(); }
@@ -48,35 +86,42 @@ class ArtefactWriter {
   template <class Body>
   void json(const std::string& name, Body body) {
     if (to_stdout() && options_.text) return;
-    file(name, [&](OutputFile& f) {
-      JsonWriter w(f);
-      body(w);
-      w.flush();
-    });
+    add([=](FileWriter& w) { w.json(name, body); });
   }
 
   template <class Body>
   void text(const std::string& name, Body body) {
     if (to_stdout() && !options_.text) return;
-    file(name, [&](OutputFile& f) { f.write(body()); });
+    file(name, body);
   }
-
-  const std::vector<report::ManifestFile>& written() const { return written_; }
-
-  // `name` is the path within the folder.
+  // `body` returns the contents.
   template <class Body>
   void file(const std::string& name, Body body) {
-    auto f = OutputFile::create(to_stdout() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_stdout() ? "" : "/" + name));
-    if (!f) return;
-    body(*f);
-    if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
+    add([=](FileWriter& w) { w.file(name, [&](OutputFile& f) { f.write(body()); }); });
+  }
+  void add(Task t) { tasks_.push_back(std::move(t)); }
+
+  // Runs the tasks, in parallel, and returns the files in the order of the tasks.
+  std::vector<report::ManifestFile> write(Diagnostics& d) {
+    std::vector<Diagnostics> found(tasks_.size());
+    std::vector<std::vector<report::ManifestFile>> files(tasks_.size());
+    run_in_parallel(tasks_.size(), [&](size_t i) {
+      FileWriter w(to_, shown_, found[i]);
+      tasks_[i](w);
+      files[i] = w.written();
+    });
+    std::vector<report::ManifestFile> all;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      d.add(found[i]);
+      all.insert(all.end(), files[i].begin(), files[i].end());
+    }
+    return all;
   }
 
  private:
   const CompileOptions& options_;
   std::string to_, shown_;
-  Diagnostics& diagnostics_;
-  std::vector<report::ManifestFile> written_;
+  std::vector<Task> tasks_;
 };
 
 // Returns the options that affect the output, with the alignment and max_binding of the plan.
@@ -143,22 +188,66 @@ void write_annotated(const Compiled& c, const CompileOptions& o, const MakeFile&
   write_kernel_folder(model->compiled.lir, c.target, {.embed_weights = o.embed_weights}, nullptr, beside, d);
 }
 
-void write_onnx_model(Module& m, const CompileOptions& o, const std::string& folder, ArtefactWriter* w, Diagnostics& d) {
-  const auto model = onnx_model(m, w->to_stdout() ? "-" : folder + "/model.onnx", Fused::Functions, o, d);
+// The module that was compiled; of a divided one, the whole module as it was read, annotated.
+void write_onnx_file(const Compiled& c, const CompileOptions& o, const std::string& path, FileWriter& to) {
+  Diagnostics& d = to.diagnostics();
+  Module* m = c.lir.module.get();
+  std::optional<LoadedModel> whole;
+  if (mesh_of(*m)) {
+    Diagnostics inner;  // the compile of the divided model reports its warnings
+    whole = load_model(o, inner);
+    const bool good = whole && annotate_shardings(*whole->module, o, c.target, inner);
+    for (const Diagnostic& item : inner.items())
+      if (item.severity == Severity::Error) d.add(item);
+    if (!good) return;
+    m = whole->module.get();
+  }
+  const auto model = onnx_model(*m, path, Fused::Functions, o, d);
   if (!model) return;
-  w->file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
-  if (!model->data_name.empty()) w->file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
+  to.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
+  if (!model->data_name.empty()) to.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
 }
 
-// The whole model as it was read, annotated.
-void write_undivided_onnx(const Compiled& c, const CompileOptions& o, const std::string& folder, ArtefactWriter* w,
-                          Diagnostics& d) {
-  Diagnostics inner;  // the compile of the divided model reports its warnings
-  auto model = load_model(o, inner);
-  if (model && annotate_shardings(*model->module, o, c.target, inner))
-    return write_onnx_model(*model->module, o, folder, w, d);
-  for (const Diagnostic& item : inner.items())
-    if (item.severity == Severity::Error) d.add(item);
+// kernels/TARGET. Missing kernels are warnings, unless the kernels were requested by name.
+void write_kernels_folder(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
+                          const std::string& staging, FileWriter& to) {
+  Diagnostics& d = to.diagnostics();
+  const std::string kernels = "kernels/" + c.target;
+  std::error_code ignored;  // writing the first file reports it
+  fs::create_directories(staging + "/" + kernels + (forward ? "/forward" : ""), ignored);
+  Diagnostics found;
+  const auto make_file = [&](const std::string& name, const auto& body) { to.file(kernels + "/" + name, body); };
+  write_kernels(c, forward, o, make_file, found, d);
+  if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.annotations) {
+    fs::create_directories(staging + "/" + kernels + "/sdy", ignored);
+    write_annotated(c, o, make_file, d);
+  }
+  if (o.prepack && found.ok() && find_backend(c.target)->info.language == target::cpu) {
+    note_stage("prepack");
+    const std::string name = codegen::package_name(*c.lir.module);
+    if (forward || mesh_of(*c.lir.module))
+      d.error(Code::BadFlag, "--prepack: programs that train or run on several devices do not read packed weights");
+    else if (const auto packed = prepack(staging + "/" + kernels, name, fs::path(o.input).parent_path().string(), d))
+      to.file(kernels + "/" + name + ".packed", [&](OutputFile& f) { f.write(packed->bytes()); });
+  }
+  if (input.gguf && found.ok())
+    to.json(kernels + "/metadata.json", [&](JsonWriter& j) {
+      j.begin_object();
+      report::write_header(j, "metadata", context_of(c, input));
+      j.key("metadata");
+      gguf_import::write_metadata(*input.gguf, j);
+      j.end_object().finish();
+    });
+  for (Diagnostic item : found.items()) {
+    const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
+    if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
+    d.add(std::move(item));
+  }
+  if (found.ok()) return;
+  fs::remove_all(staging + "/" + kernels, ignored);
+  if (d.ok())
+    d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
+              "the other artefacts are complete; --emit kernels makes this an error");
 }
 
 }  // namespace
@@ -207,7 +296,8 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   std::optional<OutputFolder> out;
   if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);
-  ArtefactWriter w(o, out ? out->staging() : "", folder, d);
+  const std::string staging = out ? out->staging() : "";
+  ArtefactWriter w(o, staging, folder);
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
   if (w.wants(Emit::Plan)) {
     w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
@@ -238,55 +328,24 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   if (mesh_of(*c.lir.module) && w.wants(Emit::Sharding)) {
     const Machine& machine = find_target(c.target)->machine;
     const Link link{o.link_bandwidth};
-    w.json("sharding.json", [&](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
-    w.text("sharding.txt", [&] { return report::sharding_text(c.lir, machine, link); });
-    if (!w.to_stdout()) w.file("mesh.svg", [&](OutputFile& f) { f.write(report::mesh_svg(c.lir, machine, link)); });
+    w.json("sharding.json", [&, link](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
+    w.text("sharding.txt", [&, link] { return report::sharding_text(c.lir, machine, link); });
+    if (out) w.file("mesh.svg", [&, link] { return report::mesh_svg(c.lir, machine, link); });
   }
-  if (o.emit.contains(Emit::Report)) w.file("report.html", [&](OutputFile& f) { f.write(report_page(c, input, o)); });
-  if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
-  if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
-  if (w.wants(Emit::Kernels) && !w.to_stdout()) {
-    // Missing kernels are warnings, unless the kernels were requested by name.
-    const std::string kernels = "kernels/" + c.target;
-    std::error_code ignored;  // writing the first file reports it
-    fs::create_directories(out->staging() + "/" + kernels + (forward ? "/forward" : ""), ignored);
-    Diagnostics found;
-    const auto make_file = [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); };
-    write_kernels(c, forward, o, make_file, found, d);
-    if (found.ok() && mesh_of(*c.lir.module) && find_backend(c.target)->info.annotations) {
-      fs::create_directories(out->staging() + "/" + kernels + "/sdy", ignored);
-      write_annotated(c, o, make_file, d);
-    }
-    if (input.gguf && found.ok())
-      w.json(kernels + "/metadata.json", [&](JsonWriter& j) {
-        j.begin_object();
-        report::write_header(j, "metadata", context);
-        j.key("metadata");
-        gguf_import::write_metadata(*input.gguf, j);
-        j.end_object().finish();
-      });
-    for (Diagnostic item : found.items()) {
-      const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
-      if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
-      d.add(std::move(item));
-    }
-    if (!found.ok()) {
-      fs::remove_all(out->staging() + "/" + kernels, ignored);
-      if (d.ok())
-        d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
-                  "the other artefacts are complete; --emit kernels makes this an error");
-    }
-  }
-  if (o.emit.contains(Emit::Onnx)) {
-    if (mesh_of(*c.lir.module)) write_undivided_onnx(c, o, folder, &w, d);
-    else write_onnx_model(*c.lir.module, o, folder, &w, d);
-  }
-  if (w.to_stdout() && w.written().empty() && d.ok())
+  if (o.emit.contains(Emit::Report)) w.file("report.html", [&] { return report_page(c, input, o); });
+  if (w.wants(Emit::Graph)) w.file("graph.svg", [&] { return report::graph_svg(c.lir); });
+  if (w.wants(Emit::Arena)) w.file("arena.svg", [&] { return report::arena_svg(c.lir); });
+  if (w.wants(Emit::Kernels) && !w.to_stdout())
+    w.add([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
+  if (o.emit.contains(Emit::Onnx))
+    w.add([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
+  const std::vector<report::ManifestFile> files = w.write(d);
+  if (!out && files.empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},
             "transform needs a transform, for example --grad; training needs --train; sharding needs --mesh");
-  if (!w.to_stdout() && d.ok()) {
-    const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir)};
-    w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
+  if (out && d.ok()) {
+    const report::Manifest manifest{c.lir.fingerprint.hex(), files, resolved_options(o, c.lir)};
+    FileWriter(staging, folder, d).json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
   }
   return d.ok() && (!out || out->commit(d));
 }

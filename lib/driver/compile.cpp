@@ -16,6 +16,7 @@
 #include "driver/pipeline.h"
 #include "driver/rule_file.h"
 #include "driver/training_stage.h"
+#include "driver/tuning_file.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "memory/plan_lir.h"
@@ -201,8 +202,11 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
   if (!restrict_target(&traits, o, d)) return false;
   const auto parts = parts_to_run(target.name, o, d);
   if (!parts || !is_known_cpu(o, d)) return false;
-  if (const auto row = capability_for(find_backend(target.name)->info, o))
-    out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
+  const TargetInfo& info = find_backend(target.name)->info;
+  if (auto row = capability_for(info, o)) {
+    if (!o.tuning_file.empty() && info.language == target::cpu && !(row->tuning = read_tuning(o.tuning_file, d))) return false;
+    out->lowerings = std::make_unique<codegen::LoweringCache>(std::move(*row));
+  }
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
   const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
   if (own_kernels && out->lowerings && out->lowerings->row().mapping.workgroups) context.lowerings = out->lowerings.get();
@@ -224,7 +228,7 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
   Diagnostics inner;  // dropped, because compiling the module repeats its warnings
   Compiled out;
   if (!optimise(m, *traits, first, {}, {}, &out, inner)) {
-    for (const Diagnostic& item : inner.items()) d.add(item);
+    d.add(inner);
     return std::nullopt;
   }
   for (const PassRecord& p : out.passes.passes) forms.bytes |= p.name == "strings_as_bytes" && p.result.changed;
@@ -310,8 +314,7 @@ std::optional<Compiled> compile_forward(const Compiled& step, const std::string&
   Diagnostics inner;  // dropped, because the other compile reports its warnings
   auto model = load_model(forward, inner);
   auto compiled = model ? compile(std::move(*model), target, forward, {}, inner) : std::nullopt;
-  if (!compiled)
-    for (const Diagnostic& item : inner.items()) d.add(item);
+  if (!compiled) d.add(inner);
   return compiled;
 }
 

@@ -89,7 +89,7 @@ std::vector<std::string> files_read(const CompileOptions& o, const Module& m) {
     if (const std::string& name = m.data[DataId(i)].file; !name.empty()) files.push_back((folder / name).string());
   constexpr std::string_view kCustom = "custom:";
   for (const std::string& named :
-       {o.config, o.calibration_file, o.supported_ops, o.shard_rules,
+       {o.config, o.op_file, o.rule_file, o.calibration_file, o.tuning_file, o.supported_ops, o.shard_rules,
         o.precision_name.starts_with(kCustom) ? o.precision_name.substr(kCustom.size()) : std::string()})
     if (!named.empty()) files.push_back(named);
   std::vector<std::string> unique;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 
 #include "codegen/package.h"
 #include "driver/op_file.h"
@@ -26,6 +27,7 @@ namespace rlxc {
 namespace {
 
 constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole = 32 << 20, kHashedEnd = 1 << 20;
+constexpr uint64_t kHashedBeside = 1 << 18;  // larger files are hashed by another thread while they are imported
 
 std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
 
@@ -70,15 +72,15 @@ bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
 }
 
 // Hashes files up to 32 MiB whole, and of larger ones the size and both ends, which avoids reading the weights.
-std::string hash_of(const MappedFile& f) {
+std::string hash_of(std::span<const std::byte> file) {
   Sha256 h;
-  if (f.size() <= kHashedWhole) {
-    h.update(f.bytes());
+  if (file.size() <= kHashedWhole) {
+    h.update(file);
   } else {
-    const uint64_t size = f.size();
+    const uint64_t size = file.size();
     h.update(std::as_bytes(std::span(&size, 1)));
-    h.update(f.bytes().first(kHashedEnd));
-    h.update(f.bytes().last(kHashedEnd));
+    h.update(file.first(kHashedEnd));
+    h.update(file.last(kHashedEnd));
   }
   return h.hex();
 }
@@ -193,7 +195,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   }
   LoadedModel out;
   out.file_size = file->size();
-  out.content_hash = hash_of(*file);
+  // Declared behind the file, which it reads until it is destroyed.
+  std::future<std::string> hash =
+      std::async(file->size() < kHashedBeside ? std::launch::deferred : std::launch::async | std::launch::deferred,
+                 [bytes = file->bytes()] { return hash_of(bytes); });
   out.hash_sampled = file->size() > kHashedWhole;
   const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
   if (head.starts_with("module \"") || head.starts_with("//")) {
@@ -212,6 +217,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     out.module = import_json::import_json(o.input, options, d);
   } else if (as_text(*file).starts_with("GGUF")) {
     out.format = "gguf";
+    hash.wait();
     out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
     if (out.gguf) out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), d);
   } else {
@@ -244,6 +250,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
                           : onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
+  out.content_hash = hash.get();
   if (out.format == "onnx"
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))

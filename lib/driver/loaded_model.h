@@ -23,6 +23,11 @@ struct LoadedModel {
   transform::Ledger transforms;  // that were applied
   std::optional<transform::Training> training;
   std::vector<PrecisionNote> precision;  // of training, which is differentiated in its precision
+
+  // The same model, to compile it for another target. Weights are shared. O(nodes).
+  LoadedModel copy() const {
+    return {module->copy(), format, gguf, file_size, content_hash, hash_sampled, transforms, training, precision};
+  }
 };
 
 }  // namespace rlxc

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -35,7 +36,14 @@ void put(char* to, size_t room, std::string_view text) {
 
 void say(int fd, const char* text) { [[maybe_unused]] const auto written = write(fd, text, std::strlen(text)); }
 
+// The first thread that crashes reports it; others, which may read the same file, wait for the end of the process.
 void on_crash(int number, siginfo_t* info, void*) {
+  static std::atomic<pid_t> reporter = 0;
+  pid_t first = 0;
+  if (!reporter.compare_exchange_strong(first, gettid())) {
+    if (first == gettid()) _exit(static_cast<int>(ExitCode::Internal));  // it crashed again
+    for (;;) pause();
+  }
   if (const char* file = number == SIGBUS ? mapped_file_at(info->si_addr) : nullptr) {
     for (const char* text : {file, ": error[RLX0100]: the file was cut short while it was read\n"}) say(STDERR_FILENO, text);
     end_from_signal(static_cast<int>(ExitCode::Unreadable));
@@ -87,7 +95,7 @@ void report_crashes(int argc, const char* const* argv) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction action {};
     action.sa_sigaction = on_crash;
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO;
     sigaction(signal, &action, nullptr);
   }
 }

@@ -13,6 +13,13 @@ Graph::Graph(Module& module, GraphId id, std::string_view name) : module_(&modul
   first_ = terminator_ = NodeId(0);
 }
 
+void Graph::reserve(size_t nodes) {
+  nodes_.reserve(nodes + 1);
+  values_.reserve(nodes);
+  operands_.reserve(2 * nodes);
+  links_.reserve(2 * nodes);
+}
+
 uint32_t Graph::allocate_operands(size_t count) {
   const auto first = static_cast<uint32_t>(operands_.size());
   operands_.resize(operands_.size() + count);
@@ -254,6 +261,23 @@ void Graph::compact() {
 }
 
 Module::Module(std::string_view module_name) : name(module_name) { make_graph("main"); }
+
+Module::Module(const Module& o)
+    : name(o.name),
+      stage(o.stage),
+      dims(o.dims),
+      types(o.types),
+      attrs(o.attrs),
+      data(o.data),
+      strings(o.strings),
+      devices(o.devices),
+      current_pass(o.current_pass),
+      origins_(o.origins_) {
+  for (const std::unique_ptr<Graph>& g : o.graphs_) {
+    graphs_.push_back(std::unique_ptr<Graph>(new Graph(*g)));
+    graphs_.back()->module_ = this;
+  }
+}
 
 GraphId Module::make_graph(std::string_view graph_name) {
   const GraphId id(graphs_.size());

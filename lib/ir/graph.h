@@ -47,6 +47,7 @@ class Graph {
   // Absent optional operands are invalid ValueIds. O(operands + results).
   NodeId make_node(OpKind, std::span<const ValueId> operands, AttrId, std::span<const TypeId> result_types,
                    std::span<const GraphId> bodies = {}, NodeId before = {});
+  void reserve(size_t nodes);               // memory for so many nodes
   void erase(NodeId);                       // requires that no result has uses
   void move_before(NodeId, NodeId before);  // the caller must keep operands before their uses
   bool alive(NodeId n) const { return n.raw < nodes_.size() && !nodes_[n.raw].dead; }
@@ -135,6 +136,8 @@ class Graph {
 
  private:
   friend class Module;
+  Graph(const Graph&) = default;
+
   struct Node {
     OpKind op{};
     bool dead = false;
@@ -244,8 +247,10 @@ enum class Stage : uint8_t { Hir, Mir, Lir };
 class Module {
  public:
   explicit Module(std::string_view name = "main");
-  Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
+
+  // A module with the same ids. Data are shared. O(nodes).
+  std::unique_ptr<Module> copy() const { return std::unique_ptr<Module>(new Module(*this)); }
 
   ForeignText name;
   Stage stage = Stage::Mir;
@@ -274,6 +279,8 @@ class Module {
   Symbol current_pass;
 
  private:
+  Module(const Module&);
+
   std::deque<std::unique_ptr<Graph>> graphs_;
   std::deque<Origin> origins_;
 };

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/builder.h"
+#include "ir/text.h"
 #include "ir/verify.h"
 
 using namespace rlxc;
@@ -158,4 +159,25 @@ TEST_CASE("many outputs, between new nodes and in a row, take room in proportion
   CHECK(m.main().op(m.main().def(m.main().outputs()[9])) == OpKind::Neg);
   CHECK(m.text(m.main().output_name(9)) == "y9");
   CHECK(m.main().outputs()[kMany - 1] == x);
+}
+
+TEST_CASE("a copy of a module has its ids, and neither sees what the other gains") {
+  Fixture f;
+  const GraphId body = f.m.make_graph("body");
+  f.g.set_node_name(f.g.def(f.x), f.m.symbol("input"));
+  f.g.add_output(f.b.unary(OpKind::Relu, f.x), f.m.symbol("y"));
+  const std::string before = print(f.m);
+  const auto copy = f.m.copy();
+  CHECK(print(*copy) == before);
+  CHECK(&copy->main().module() == copy.get());
+  CHECK(&copy->graph(body).module() == copy.get());
+  CHECK(copy->symbol("input") == f.m.symbol("input"));
+  const Symbol mine = f.m.symbol("only here"), other = copy->symbol("only there");
+  CHECK(mine == other);
+  CHECK(f.m.bytes(mine) == "only here");
+  CHECK(copy->bytes(other) == "only there");
+  Builder(copy->main()).unary(OpKind::Neg, f.x);
+  copy->main().erase(copy->main().def(f.w));
+  CHECK(print(f.m) == before);
+  CHECK(verify(*copy, f.d));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernel/blocking.h"
 #include "kernel/matrix.h"
 
 namespace rlxc::kernel {
@@ -26,6 +27,7 @@ struct Mapping {
   // Loops on CPU threads.
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
+  Blocking blocking;
 
   int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
   int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }

@@ -23,7 +23,7 @@ struct Section {
 constexpr Section kSections[] = {
     {"Look at a model", kInfo | kCheck | kInspect},
     {"Compile", kCompile | kSpecialize},
-    {"Run and measure", kRun | kBench | kProfile},
+    {"Run and measure", kRun | kBench | kProfile | kTune},
     {"Compare and report", kReport | kDiff},
     {"Change a model", kTransform | kSimplify | kExtract | kCalibrate | kTrain},
     {"Find a fault", kBisect | kReduce},

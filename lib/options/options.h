@@ -96,6 +96,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::string shard_rules;  // file of rules, which come before `shards`
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string cpu = "generic";  // processor for which the cpu target makes kernels (backend/c/cpu_models.h)
+  std::string tuning_file;      // block sizes for kernels of the cpu target; empty: those of the processor
   std::string supported_ops;    // file that lists the allowed ops; empty: those of the target
 
   std::vector<std::string> passes;  // replaces the pipeline; empty: the pipeline of the target
@@ -119,6 +120,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::string package_name;      // name of the module, and of files and symbols of the package; empty: that of the graph
   bool hardened = false;         // check indices read from inputs
   bool embed_weights = false;    // include all weights in the package
+  bool prepack = false;          // cpu: write the weights as kernels read them, too
   int64_t opset = 21;            // of ONNX models that are written
   std::string dialect = "onnx";  // ... their operators: of the standard, or those of ONNX Runtime too
   std::string op_file;           // definitions of operations; empty: none
@@ -221,11 +223,12 @@ enum Subcommand : uint32_t {
   kEval = 2097152,
   kManual = 4194304,
   kTrain = 8388608,
+  kTune = 16777216,
   kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect | kTransform | kSimplify |
-                   kInfo | kBench | kReduce | kExtract | kTrain,
+                   kInfo | kBench | kReduce | kExtract | kTrain | kTune,
   kTransformCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform | kSimplify | kInfo | kBench,
   kTrainingCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform,  // those of --train
-  kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect | kBench | kTrain,
+  kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect | kBench | kTrain | kTune,
 };
 
 struct CommandInfo {
@@ -256,6 +259,8 @@ inline constexpr CommandInfo kCommands[] = {
      "Examples:\n  rlxc report out/ -o report.html\n  rlxc report old/ new/ -o report.html"},
     {kDiff, "diff", "compare the reports of two compiles",
      "Example: rlxc diff old/ new/ --fail-on 'fusion.launches>+0' --fail-on 'plan.arena>+2%'"},
+    {kTune, "tune", "measure which block sizes make the kernels of a model fastest on this machine, for --tuning",
+     "Example: rlxc tune model.onnx --cpu native -o tuning.json && rlxc compile model.onnx --cpu native --tuning tuning.json"},
     {kCheck, "check", "list everything in a model that a target cannot run", "Example: rlxc check model.onnx --target all"},
     {kInspect, "inspect", "print the graph at a stage of the compile",
      "Examples:\n  rlxc inspect model.onnx --stage mir\n  rlxc inspect model.onnx --after-each | less\n"
@@ -471,6 +476,9 @@ inline constexpr Option kOptions[] = {
      .in_manifest = true,
      .help = "processor for which the cpu target makes kernels: native (this one), zen4, skylake-avx512, sapphirerapids, zen3, "
              "haswell, neoverse-n1, apple-m1, or generic"},
+    {.key = "tuning", .flag = "--tuning", .field = &CompileOptions::tuning_file, .group = Group::Passes, .commands = kPassCommands,
+     .value = "FILE", .in_manifest = true, .is_path = true,
+     .help = "block sizes that `rlxc tune` measured, for kernels of the cpu target"},
     {.key = "supported-ops", .flag = "--supported-ops", .field = &CompileOptions::supported_ops, .group = Group::Passes,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "file of allowed ops, one per line or a JSON list; other ops are decomposed, or are an error"},
@@ -553,6 +561,8 @@ inline constexpr Option kOptions[] = {
      .help = "default: taken from the file"},
     {.key = "output", .flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output,
      .commands = kCompile | kSpecialize, .value = "DIR", .help = "folder to write to, or - for standard output with one --emit"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kTune, .value = "FILE",
+     .required = true, .help = "file for the block sizes"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kCalibrate, .value = "FILE",
      .required = true, .help = "file to write, or - for standard output"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output,
@@ -584,6 +594,9 @@ inline constexpr Option kOptions[] = {
     {.key = "hardened", .flag = "--hardened", .field = &CompileOptions::hardened, .group = Group::Output,
      .commands = kCompile | kSpecialize | kRun | kCheck, .in_manifest = true,
      .help = "a run fails if an index read from an input (Gather, Scatter) is out of range; otherwise the index is clamped"},
+    {.key = "prepack", .flag = "--prepack", .field = &CompileOptions::prepack, .group = Group::Output, .commands = kCompile,
+     .in_manifest = true,
+     .help = "write the weights of a cpu package as kernels read them, too, so that the first run starts soon; builds the package"},
     {.key = "embed-weights", .flag = "--embed-weights", .field = &CompileOptions::embed_weights, .group = Group::Output,
      .commands = kCompile | kSpecialize | kTransform | kSimplify, .in_manifest = true,
      .help = "include all weights in the package; cpu: in the library, which then needs no weight file; ONNX: in "
@@ -642,11 +655,11 @@ inline constexpr Option kOptions[] = {
      .help = "files of --save-outputs in a folder"},
     {.flag = "--min-cosine", .field = &RunRequest::min_cosine, .commands = kRun, .low = -1, .value = "C",
      .help = "compare float outputs by cosine similarity instead of by tolerances"},
-    {.flag = "--data", .field = &ProfileRequest::data, .commands = kProfile | kBench, .value = "PATH",
+    {.flag = "--data", .field = &ProfileRequest::data, .commands = kProfile | kBench | kTune, .value = "PATH",
      .help = "inputs, as for rlxc run (default: random inputs)"},
-    {.flag = "--threads", .field = &ProfileRequest::threads, .commands = kProfile | kBench, .low = 1, .high = 1024,
+    {.flag = "--threads", .field = &ProfileRequest::threads, .commands = kProfile | kBench | kTune, .low = 1, .high = 1024,
      .help = "threads to run on"},
-    {.flag = "--repeat", .field = &ProfileRequest::repeat, .commands = kProfile, .low = 1, .high = 1000000,
+    {.flag = "--repeat", .field = &ProfileRequest::repeat, .commands = kProfile | kTune, .low = 1, .high = 1000000,
      .help = "number of runs"},
     {.flag = "--top", .field = &ProfileRequest::top, .commands = kProfile,
      .help = "number of slowest nodes to print"},

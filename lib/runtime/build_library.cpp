@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <span>
-#include <thread>
+
+#include "support/parallel.h"
 
 namespace rlxc {
 
@@ -33,26 +34,18 @@ void write_sources(const std::vector<TextFile>& package, const target::WorkFolde
 std::string build_library(const std::string& compiler, const std::vector<std::string>& flags, const std::vector<Unit>& units,
                           const std::string& folder, const std::string& name, Diagnostics& d) {
   std::vector<std::string> objects(units.size()), outputs(units.size());
-  std::atomic<size_t> next = 0;
   std::atomic<bool> failed = false;
-  const auto compile_units = [&] {
-    for (size_t i; !failed && (i = next++) < units.size();) {
-      objects[i] = folder + "/unit_" + std::to_string(i) + ".o";
-      std::vector<std::string> command = {compiler, "-std=gnu11", "-fwrapv",   "-fno-strict-aliasing",
-                                          "-fPIC",  "-pthread",   "-Wno-psabi"};
-      command.insert(command.end(), flags.begin(), flags.end());
-      for (const std::string& file : std::span(units[i]).first(units[i].size() - 1))
-        command.insert(command.end(), {"-include", file});
-      command.insert(command.end(), {"-c", units[i].back(), "-o", objects[i]});
-      if (!is_silent(command, objects[i] + ".log", &outputs[i])) failed = true;
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (size_t i = 1; i < std::min<size_t>(units.size(), std::thread::hardware_concurrency()); ++i)
-      others.emplace_back(compile_units);
-    compile_units();
-  }
+  run_in_parallel(units.size(), [&](size_t i) {
+    if (failed) return;
+    objects[i] = folder + "/unit_" + std::to_string(i) + ".o";
+    std::vector<std::string> command = {compiler, "-std=gnu11", "-fwrapv",   "-fno-strict-aliasing",
+                                        "-fPIC",  "-pthread",   "-Wno-psabi"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    for (const std::string& file : std::span(units[i]).first(units[i].size() - 1))
+      command.insert(command.end(), {"-include", file});
+    command.insert(command.end(), {"-c", units[i].back(), "-o", objects[i]});
+    if (!is_silent(command, objects[i] + ".log", &outputs[i])) failed = true;
+  });
   const std::string library = folder + "/package.so";
   std::vector<std::string> link = {compiler, "-shared", "-pthread"};
   link.insert(link.end(), flags.begin(), flags.end());

@@ -64,13 +64,31 @@ void Diagnostics::warning(Code c, std::string message, std::string where, std::s
   add({Severity::Warning, c, std::move(where), std::move(message), std::move(help)});
 }
 
+bool Diagnostics::has(const Diagnostic& d) const {
+  return std::ranges::any_of(
+      items_, [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; });
+}
+
+Diagnostics::Count& Diagnostics::count_of(Severity severity, Code code) {
+  auto it = std::ranges::find_if(counts_, [&](const Count& c) { return c.severity == severity && c.code == code; });
+  if (it == counts_.end()) it = counts_.insert(counts_.end(), {severity, code, 0});
+  return *it;
+}
+
 void Diagnostics::add(Diagnostic d) {
-  const auto repeated = [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; };
   if (d.severity == Severity::Error) ++errors_;
-  else if (std::any_of(items_.begin(), items_.end(), repeated)) return;
-  auto it = std::ranges::find_if(counts_, [&](const Count& c) { return c.severity == d.severity && c.code == d.code; });
-  if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.severity, d.code, 0});
-  if (++it->all <= kMaxKept) items_.push_back(std::move(d));
+  else if (has(d)) return;
+  if (++count_of(d.severity, d.code).all <= kMaxKept) items_.push_back(std::move(d));
+}
+
+void Diagnostics::add(const Diagnostics& o) {
+  for (const Diagnostic& d : o.items_)
+    if (!has(d)) add(d);
+  for (const Count& c : o.counts_) {
+    if (c.all <= kMaxKept) continue;
+    count_of(c.severity, c.code).all += c.all - kMaxKept;
+    if (c.severity == Severity::Error) errors_ += c.all - kMaxKept;
+  }
 }
 
 ExitCode Diagnostics::exit() const {

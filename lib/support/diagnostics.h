@@ -53,6 +53,7 @@ class Diagnostics {
   void error(Code, std::string message, std::string where = {}, std::string help = {});
   void warning(Code, std::string message, std::string where = {}, std::string help = {});
   void add(Diagnostic);
+  void add(const Diagnostics&);  // those that are not here yet
 
   bool ok() const { return errors_ == 0; }
   size_t errors() const { return errors_; }
@@ -64,13 +65,16 @@ class Diagnostics {
   std::string text(size_t warnings = kMaxKept) const;
 
  private:
-  std::string file_;
-  std::vector<Diagnostic> items_;
   struct Count {
     Severity severity;
     Code code;
     size_t all;
   };
+  bool has(const Diagnostic&) const;
+  Count& count_of(Severity, Code);
+
+  std::string file_;
+  std::vector<Diagnostic> items_;
   std::vector<Count> counts_;
   size_t errors_ = 0;
 };

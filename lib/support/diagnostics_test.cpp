@@ -41,3 +41,14 @@ TEST_CASE("codes are found by text and explained") {
   CHECK_FALSE(code_from_text("RLX9999", &c));
   for (Code k : all_codes()) CHECK(!explain(k).empty());
 }
+
+TEST_CASE("lists of diagnostics join without repetition, and count what is not kept") {
+  Diagnostics a, b;
+  a.error(Code::BadAttribute, "the same");
+  b.error(Code::BadAttribute, "the same");
+  for (int i = 0; i < 150; ++i) b.error(Code::UnknownName, "name " + std::to_string(i));
+  a.add(b);
+  CHECK(a.errors() == 151);
+  CHECK(a.items().size() == 1 + Diagnostics::kMaxKept);
+  CHECK(a.text().find("and 50 more of " + code_text(Code::UnknownName)) != std::string::npos);
+}

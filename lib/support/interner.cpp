@@ -36,6 +36,8 @@ Interner::Interner() : table_(64) {
   if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
 }
 
+Interner::Interner(const Interner& o) : names_(o.names_), table_(o.table_), used_(o.used_), chunks_(o.chunks_), seed_(o.seed_) {}
+
 // Index of the slot with this name, or of the free slot for it.
 size_t Interner::slot(std::string_view s, uint32_t hash) const {
   const size_t mask = table_.size() - 1;
@@ -85,7 +87,7 @@ std::string_view Interner::store(std::string_view s) {
   if (s.empty()) return {};
   if (s.size() > free_size_) {
     const bool own_chunk = s.size() >= kChunk / 4;  // keeps the current chunk for small names
-    chunks_.push_back(std::make_unique_for_overwrite<char[]>(own_chunk ? s.size() : kChunk));
+    chunks_.push_back(std::make_shared_for_overwrite<char[]>(own_chunk ? s.size() : kChunk));
     if (own_chunk) {
       std::memcpy(chunks_.back().get(), s.data(), s.size());
       return {chunks_.back().get(), s.size()};

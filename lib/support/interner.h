@@ -16,6 +16,9 @@ using Symbol = Id<struct SymbolTag>;
 class Interner {
  public:
   Interner();
+  Interner(const Interner&);  // shares the text of the names
+  Interner(Interner&&) = default;
+  Interner& operator=(Interner&&) = default;
 
   Symbol intern(std::string_view);                                 // O(length) expected
   Symbol append(std::string_view);                                 // a new symbol that intern and find never return
@@ -35,8 +38,8 @@ class Interner {
   std::vector<std::string_view> names_;
   std::vector<Slot> table_;  // open addressing, power-of-two size
   size_t used_ = 0;          // number of used slots
-  std::vector<std::unique_ptr<char[]>> chunks_;
-  char* free_ = nullptr;
+  std::vector<std::shared_ptr<char[]>> chunks_;
+  char* free_ = nullptr;  // in the last chunk that no other interner fills
   size_t free_size_ = 0;
   uint64_t seed_ = 0;
 };

@@ -140,6 +140,16 @@ bool move_files(const fs::path& from, const fs::path& to, const std::set<std::st
   return true;
 }
 
+// The umask of the process, which can only be read by setting it.
+mode_t file_mode_mask() {
+  static const mode_t mask = [] {
+    const mode_t old = ::umask(0);
+    ::umask(old);
+    return old;
+  }();
+  return mask;
+}
+
 }  // namespace
 
 std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagnostics& d) {
@@ -165,10 +175,8 @@ std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagno
     return std::nullopt;
   }
   struct stat info;
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
   const bool is_new = ::stat(out.path_.c_str(), &info) != 0;
-  ::chmod(out.staging().c_str(), is_new ? 0777 & ~mask : info.st_mode & 07777);
+  ::chmod(out.staging().c_str(), is_new ? 0777 & ~file_mode_mask() : info.st_mode & 07777);
   return out;
 }
 

@@ -8,7 +8,7 @@
 namespace rlxc {
 namespace {
 
-// A text written by one thread and read by others. A reader may see a mix of two texts.
+// A text that threads write and read. A reader may see a mix of two texts.
 class SharedText {
  public:
   void set(std::string_view s) {

@@ -4,7 +4,7 @@
 
 namespace rlxc {
 
-// Copies at most the first 96 bytes. Call from one thread only.
+// Copies at most the first 96 bytes. What several threads note replaces each other.
 void note_stage(std::string_view);  // clears the node
 void note_node(std::string_view);
 

@@ -32,7 +32,18 @@ same() {
   run "$1" > /dev/null && cmp "$1/kernels/cpu/output_0.bin" "$1.bin" || { echo "FAIL $1: $2"; exit 1; }
 }
 
+# Written with the package, it is the file that `make prepack` writes.
+"$RLXC" compile half.rlx --name p --emit kernels -q --prepack -o "with ' quotes"
+ls "with ' quotes/kernels/cpu" | grep -qE '\.o$|^run$|log|model$' && { echo "the build is left in the package"; exit 1; }
+grep -q '"kernels/cpu/p.packed"' "with ' quotes/manifest.json"
+for arguments in "--target cuda" "--emit plan" "--train --loss mse"; do
+  # shellcheck disable=SC2086  # several arguments
+  "$RLXC" compile half.rlx -q --prepack $arguments -o refused 2> log && { echo "--prepack $arguments"; exit 1; }
+  grep -q 'error\[' log
+done
+
 make -s -C half/kernels/cpu prepack
+cmp half/kernels/cpu/p.packed "with ' quotes/kernels/cpu/p.packed"
 cp half/kernels/cpu/p.packed first
 make -s -C half/kernels/cpu prepack
 cmp first half/kernels/cpu/p.packed

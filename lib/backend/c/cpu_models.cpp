@@ -1,5 +1,7 @@
 #include "backend/c/cpu_models.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "backend/c/cpu_dot.h"
@@ -8,9 +10,20 @@ namespace rlxc::target {
 namespace {
 
 // `generic` has the widest vectors, which a C compiler splits where they are narrower.
-constexpr CpuModel kCpus[] = {
-    {kGenericCpu, 64, 32}, {"zen4", 64, 32, true}, {"skylake-avx512", 64, 32}, {"sapphirerapids", 64, 32, true},
-    {"zen3", 32, 16},      {"haswell", 32, 16},    {"neoverse-n1", 16, 32},    {"apple-m1", 16, 32}};
+constexpr CpuModel kCpus[] = {{kGenericCpu, 64, 32, 1 << 20},      {"zen4", 64, 32, 1 << 20, true},
+                              {"skylake-avx512", 64, 32, 1 << 20}, {"sapphirerapids", 64, 32, 2 << 20, true},
+                              {"zen3", 32, 16, 512 << 10},         {"haswell", 32, 16, 256 << 10},
+                              {"neoverse-n1", 16, 32, 1 << 20},    {"apple-m1", 16, 32, 3 << 20}};  // its cache is shared by four
+
+// Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
+// panels and results that pass by need the rest. More rows than the default do not pay: a panel is packed for enough of them.
+kernel::Blocking blocking_for(const CpuModel& c) {
+  kernel::Blocking b;
+  b.gemm_rows = std::min<int64_t>(b.gemm_rows, c.second_cache / 2 / (b.gemm_depth * static_cast<int64_t>(sizeof(float))));
+  b.conv_image_bytes = c.second_cache / 4;
+  b.window_bytes = c.second_cache / 16;
+  return b;
+}
 
 std::string_view native_name() {
 #if defined(__x86_64__)
@@ -23,10 +36,20 @@ std::string_view native_name() {
   return kGenericCpu;
 }
 
+// The row of the processor that runs this program, with the cache that it has.
+const CpuModel* native_cpu() {
+  static const CpuModel native = [] {
+    CpuModel c = *find_cpu(native_name());
+    if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes >= 128 << 10) c.second_cache = bytes;
+    return c;
+  }();
+  return &native;
+}
+
 }  // namespace
 
 const CpuModel* find_cpu(std::string_view name) {
-  if (name == "native") name = native_name();
+  if (name == "native") return native_cpu();
   const auto* row = std::ranges::find(kCpus, name, &CpuModel::name);
   return row == std::end(kCpus) ? nullptr : row;
 }
@@ -41,6 +64,7 @@ kernel::Mapping cpu_mapping(const CpuModel& c) {
   kernel::Mapping m = cpu_mapping(c.bf16);
   m.vector_bytes = m.load_bytes = c.vector_bytes;
   m.vector_registers = c.vector_registers;
+  m.blocking = blocking_for(c);
   return m;
 }
 

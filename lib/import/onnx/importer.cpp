@@ -99,6 +99,9 @@ bool Importer::run() {
     refuse_unless_utf8(c.name, diagnostics_);
     for (const std::string& name : c.device_names) refuse_unless_utf8(name, diagnostics_);
   }
+  const size_t nodes = std::min(info.nodes, options_.max_nodes);
+  module_.main().reserve(nodes);
+  vals_.reserve(vals_.size() + nodes);
   main_inputs(info);
   assume_equal_sizes();
   import_nodes(model_.graph, 1);

@@ -12,8 +12,6 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kQueries = 256;      // most queries per task
-constexpr int64_t kBlockKeys = 64;     // keys per block, rounded up to tiles
 constexpr int64_t kResults = 1 << 15;  // elements of the task's results on the stack
 
 class AttentionTiles {
@@ -21,7 +19,8 @@ class AttentionTiles {
   AttentionTiles(AttentionOperands& o, const Mapping& m)
       : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), sums_(t_.rows * t_.vectors) {
     const int64_t widest = std::max(o.spec.width, o.spec.value_width);
-    const int64_t most = std::clamp<int64_t>(kResults / widest, t_.lanes, std::max<int64_t>(kQueries, t_.lanes)) / t_.lanes;
+    const int64_t most =
+        std::clamp<int64_t>(kResults / widest, t_.lanes, std::max<int64_t>(m.blocking.attention_queries, t_.lanes)) / t_.lanes;
     vectors_ = most;
     int64_t queries = 0, keys = 0;
     if (constant(o.queries, &queries)) {
@@ -31,7 +30,7 @@ class AttentionTiles {
     }
     wide_ = static_cast<int>(std::min<int64_t>(vectors_, t_.vectors));
     columns_ = vectors_ * t_.lanes;
-    keys_ = kBlockKeys;
+    keys_ = m.blocking.attention_keys;
     if (constant(o.keys, &keys)) keys_ = std::min(keys_, std::max<int64_t>(keys, 1));
     keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
     one_block_ = constant(o.keys, &keys) && keys <= keys_ && !o.hides_keys();

@@ -6,7 +6,6 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kImageBytes = 256 << 10;  // of the image that a task reads: a quarter of a second cache
 constexpr int64_t kLeastTasks = 16;
 constexpr int64_t kTermsOfStep =
     4;  // channels (of integers: words of channels), or taps of a row, per step of the innermost loop
@@ -46,7 +45,7 @@ struct TileShape {
     panels = (s.blocks() + vectors.all - 1) / vectors.all;
     const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups / w.block * plane;
     const int64_t bands = std::clamp<int64_t>(
-        std::max((bytes + kImageBytes - 1) / kImageBytes, kLeastTasks / (panels * s.groups * w.batch)), 1, tiles);
+        std::max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / (panels * s.groups * w.batch)), 1, tiles);
     band = piece(tiles, (tiles + bands - 1) / bands);
   }
 

@@ -7,9 +7,8 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kBandElements = 16 << 10;  // of the rows that a task copies
-constexpr int64_t kMostPixels = 14;          // results that are computed together
-constexpr int64_t kMostTaps = 25;            // largest window that is unrolled
+constexpr int64_t kMostPixels = 14;  // results that are computed together
+constexpr int64_t kMostTaps = 25;    // largest window that is unrolled
 
 class BlockedRows {
  public:
@@ -28,7 +27,7 @@ class BlockedRows {
     columns_ = (w.out[1] + pieces - 1) / pieces;
     pitch_ = padded_ ? w.span(1) * w.block : from_steps_.row;
     pixel_ = padded_ ? w.block : from_steps_.pixel;
-    const int64_t room = kBandElements / (w.span(1) * w.block) - (w.kernel[0] - 1) * w.dilation[0] - 1;
+    const int64_t room = m.blocking.window_bytes / 4 / (w.span(1) * w.block) - (w.kernel[0] - 1) * w.dilation[0] - 1;
     const int64_t bands = padded_ ? (w.out[0] - 1) / (std::max<int64_t>(room, 0) / w.stride[0] + 1) + 1 : 1;
     band_ = (w.out[0] + bands - 1) / bands;
   }

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kTileRows = 2;             // rows whose sums, and those of a block, stay in registers beside a row of the panel
 constexpr int kRowsOfWords = 3;          // up to so many rows, words are multiplied without unpacking
-constexpr int64_t kPieceRows = 192;      // rows per task and panel
 constexpr int64_t kMostBlock = 1 << 16;  // products whose sum fits in 32 bits
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
@@ -58,7 +57,7 @@ class QuantizedDots {
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
-    row_block_ = known ? std::min(m, kPieceRows) : kPieceRows;
+    row_block_ = known ? std::min(m, row_block_) : row_block_;
     const Expr blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::max(k_ * w_ * bits_ / 8, row_block_ * k_ * w_ / 32);
     for_each(b_, m_, "work", o_.batches() * panels * blocks, bytes, [&](Expr work) {
@@ -213,7 +212,7 @@ class QuantizedDots {
   const int64_t w_, own_;  // columns per panel, and result columns per panel
   const int bits_;
   const int64_t fields_, step_;  // quantized values per byte and per word
-  int64_t k_ = 0, block_ = 0, row_block_ = kPieceRows;
+  int64_t k_ = 0, block_ = 0, row_block_ = m_.blocking.gemm_rows;
   Expr panel_, row0_, rows_, column0_, words_at_;
   Buf bytes_, sums_;
 };

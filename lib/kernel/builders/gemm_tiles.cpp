@@ -9,7 +9,6 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kRowBlock = 192;    // rows per task and panel
 constexpr int64_t kLeastRows = 48;    // packing a panel does not pay for fewer rows
 constexpr int64_t kStays = 1 << 16;   // elements of rows that fit in the cache
 constexpr int64_t kManyPieces = 8;    // tasks that keep threads busy
@@ -72,14 +71,15 @@ class GemmTiles {
   void run() {
     copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
-    int64_t k = 64, m = kRowBlock, count = 0;
+    const int64_t row_block = m_.blocking.gemm_rows;
+    int64_t k = 64, m = row_block, count = 0;
     constant(o_.k, &k);
     constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
     // Rows that are copied, or exceed the cache, are reused for several panels.
     const bool grouped = copied_ || (o_.spec.rows_packed && m > kStays / k);
-    if (known && grouped) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
-    if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? kRowBlock : 3 * kRowBlock);
+    if (known && grouped) group_ = std::clamp<int64_t>(count * ((m + row_block - 1) / row_block) / kManyPieces, 1, 8);
+    if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? row_block : 3 * row_block);
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
     for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
@@ -103,7 +103,7 @@ class GemmTiles {
   // Returns the rows per task, given `groups` groups of panels: enough tasks to balance threads, of nearly equal size.
   int64_t balanced_rows(int64_t m, int64_t groups, int64_t most) const {
     const int64_t high = t_.rows;
-    if (groups < kManyPieces) most = kRowBlock;
+    if (groups < kManyPieces) most = m_.blocking.gemm_rows;
     int64_t blocks = std::max<int64_t>((m + most - 1) / most, 1);
     while (m / (blocks + 1) >= kLeastRows &&
            (blocks * groups < kManyPieces || (blocks * groups < 4 * kManyPieces && blocks * groups % 2)))
@@ -158,7 +158,7 @@ class GemmTiles {
   void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
     const GemmSpec& s = o_.spec;
     const int64_t step = quantized_ && s.quantized->block % kChunk != 0 ? s.quantized->block : s.k_step;
-    const int64_t size = std::max<int64_t>(kChunk / step, 1) * step;
+    const int64_t size = std::max<int64_t>((quantized_ ? kChunk : m_.blocking.gemm_depth) / step, 1) * step;
     int64_t k = 0, m = 0;
     const bool known = constant(o_.k, &k), once = known && k <= size;
     const int64_t depth = once ? std::max<int64_t>(k, 1) : size, rows = constant(o_.m, &m) ? std::min(m, row_block_) : row_block_;
@@ -414,11 +414,11 @@ class GemmTiles {
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t w_, own_;          // columns per panel, and result columns per panel
-  bool copied_ = false;            // rows of a are copied
-  int64_t pitch_ = 0;              // of the copied rows
-  int64_t group_ = 1;              // panels per task
-  int64_t row_block_ = kRowBlock;  // most rows per task
+  const int64_t w_, own_;                      // columns per panel, and result columns per panel
+  bool copied_ = false;                        // rows of a are copied
+  int64_t pitch_ = 0;                          // of the copied rows
+  int64_t group_ = 1;                          // panels per task
+  int64_t row_block_ = m_.blocking.gemm_rows;  // most rows per task
   Expr row0_, rows_, column0_;
   Expr number_;  // of the tile among the whole tiles of its task; unset elsewhere
   Buf panel_, rows_copy_, sums_;

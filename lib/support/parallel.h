@@ -1,0 +1,31 @@
+// Independent tasks on all processors.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace rlxc {
+
+// Calls task(i) for i from 0 to count - 1, each once, and returns when all are done. Threads take the tasks in order. Tasks must
+// not throw, and must not share what they change.
+template <class F>
+void run_in_parallel(size_t count, F task) {
+  std::atomic<size_t> next = 0;
+  const auto take_tasks = [&] {
+    for (size_t i; (i = next++) < count;) task(i);
+  };
+  std::vector<std::jthread> others;
+  for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i) {
+    try {
+      others.emplace_back(take_tasks);
+    } catch (const std::system_error&) {
+      break;  // the threads at hand do the rest
+    }
+  }
+  take_tasks();
+}
+
+}  // namespace rlxc
