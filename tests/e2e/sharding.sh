@@ -22,6 +22,12 @@ for name in gpt2 llama qwen3 t5 vit; do
     fail "$model: $(cat "$TMPDIR/said")"
 done
 
+moe=${RLXC_TEST_MODELS:-}/found/moe_without_bias.onnx
+for how in "expert=2 --parallel expert" "model=2 --parallel tensor" "data=2,expert=2 --parallel data,expert"; do
+  [ -f "$moe" ] || break
+  "$RLXC" run "$moe" --random --mesh $how > "$TMPDIR/said" 2>&1 || fail "experts, $how: $(cat "$TMPDIR/said")"
+done
+
 # Stages of a pipeline, alone, in micro-batches and beside other strategies.
 for engine in reference kernels; do
   for how in "pipe=2 --parallel pipeline" "pipe=2,model=2 --parallel pipeline,tensor"; do
