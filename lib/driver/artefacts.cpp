@@ -337,8 +337,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&] { return report::arena_svg(c.lir); });
   if (w.wants(Emit::Kernels) && !w.to_stdout())
     w.add([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
-  if (o.emit.contains(Emit::Onnx))
-    w.add([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
+  if (o.emit.contains(Emit::Onnx)) w.add([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
   const std::vector<report::ManifestFile> files = w.write(d);
   if (!out && files.empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},

@@ -1,5 +1,5 @@
-// A model as it is before the pass that divides it over the devices of a mesh, with the decisions about its values: what formats say
-// that divide models themselves.
+// A model as it is before the pass that divides it over the devices of a mesh, with the decisions about its values: what formats
+// say that divide models themselves.
 #pragma once
 #include "driver/loaded_model.h"
 #include "options/options.h"
@@ -16,8 +16,8 @@ struct UndividedModel {
 // cut into stages, and if nothing is to be divided. O(nodes).
 std::optional<UndividedModel> undivided_model(const CompileOptions&, const std::string& target, Diagnostics&);
 
-// Annotates the module, which was read with these options, with its shardings (shard::annotate). Blocks and sequences become tensor
-// operations first. Nothing without --mesh. False after errors.
+// Annotates the module, which was read with these options, with its shardings (shard::annotate). Blocks and sequences become
+// tensor operations first. Nothing without --mesh. False after errors.
 bool annotate_shardings(Module&, const CompileOptions&, const std::string& target, Diagnostics&);
 
 }  // namespace rlxc

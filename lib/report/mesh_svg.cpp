@@ -76,8 +76,7 @@ class MeshPicture {
   }
   std::string place(int64_t rank, size_t axes) const {
     std::string s;
-    for (size_t a = 0; a < axes; ++a)
-      s += (a ? "," : "") + mesh_.axes[a].name + "=" + std::to_string(coordinate(rank, a));
+    for (size_t a = 0; a < axes; ++a) s += (a ? "," : "") + mesh_.axes[a].name + "=" + std::to_string(coordinate(rank, a));
     return s;
   }
 
@@ -90,7 +89,8 @@ class MeshPicture {
     }
     for (int64_t r = 0; r < drawn(rows_, kMostAlong); ++r)
       for (int64_t c = 0; c < drawn(columns_, kMostAlong); ++c) {
-        const double x = kEdge + static_cast<double>(c) * (kWidth + kSpace), y = top + static_cast<double>(r) * (kHeight + kSpace);
+        const double x = kEdge + static_cast<double>(c) * (kWidth + kSpace),
+                     y = top + static_cast<double>(r) * (kHeight + kSpace);
         if (c + 1 < columns_ && used_[axes - 1])
           svg.line(colour("axis", axes - 1), x + kWidth, y + kHeight / 2, x + kWidth + kSpace, y + kHeight / 2);
         if (r + 1 < rows_ && used_[axes - 2])
@@ -104,8 +104,8 @@ class MeshPicture {
     const RunClock::Stage& run = facts_.clock.stages()[stage];
     const std::string where = place(rank, mesh_.axes.size());
     svg.rect(colour("stage", stage), x, y, kWidth, kHeight);
-    svg.close("rank " + std::to_string(rank) + ", " + where + (facts_.pipeline() ? ", stage " + std::to_string(stage) : "") + ": " +
-              milliseconds(run.compute_ns) + " of computation, " + milliseconds(run.exchange_ns) + " of exchange");
+    svg.close("rank " + std::to_string(rank) + ", " + where + (facts_.pipeline() ? ", stage " + std::to_string(stage) : "") +
+              ": " + milliseconds(run.compute_ns) + " of computation, " + milliseconds(run.exchange_ns) + " of exchange");
     svg.text("label", x + 8, y + 16, std::to_string(rank) + "  " + fitting(where, kWidth - 40, kLetter));
     svg.text("small", x + 8, y + 33, human_bytes(facts_.weight_bytes[stage]) + " of weights");
     svg.text("small", x + 8, y + 46, human_bytes(run.sent) + " sent");
@@ -117,10 +117,13 @@ class MeshPicture {
       svg.line(colour("axis", a), kEdge, y - 4, kEdge + 22, y - 4);
       svg.text("label", kEdge + 30, y,
                mesh_.axes[a].name + ", " + std::to_string(mesh_.axes[a].size) +
-                   (facts_.pipeline() && a == facts_.stage_axis ? ": the stages of a pipeline" : used_[a] ? "" : ": no exchange"));
+                   (facts_.pipeline() && a == facts_.stage_axis ? ": the stages of a pipeline"
+                    : used_[a]                                  ? ""
+                                                                : ": no exchange"));
     }
     for (const auto& [op, sum] : sums) {
-      svg.text("label", kEdge + 30, y, op + ": " + std::to_string(sum.count) + ", " + human_bytes(sum.bytes) + ", " + milliseconds(sum.ns));
+      svg.text("label", kEdge + 30, y,
+               op + ": " + std::to_string(sum.count) + ", " + human_bytes(sum.bytes) + ", " + milliseconds(sum.ns));
       y += kLine;
     }
   }

@@ -86,9 +86,9 @@ std::string sharding_text(const LirModule& lir, const Machine& machine, const Li
          " sent, " + milliseconds(stage.compute_ns) + " of computation, " + milliseconds(stage.exchange_ns) + " of exchange\n";
   }
   const RunClock::Stage& busiest = f.clock.busiest();
-  s += "Predicted time of a run: " + milliseconds(f.clock.end_ns()) + ", of which " + (f.pipeline() ? "the busiest stage has " : "") +
-       milliseconds(busiest.compute_ns) + " of computation, " + milliseconds(busiest.exchange_ns) + " of exchange at " + shortest(link.bandwidth) +
-       " GB/s\n";
+  s += "Predicted time of a run: " + milliseconds(f.clock.end_ns()) + ", of which " +
+       (f.pipeline() ? "the busiest stage has " : "") + milliseconds(busiest.compute_ns) + " of computation, " +
+       milliseconds(busiest.exchange_ns) + " of exchange at " + shortest(link.bandwidth) + " GB/s\n";
   return s;
 }
 

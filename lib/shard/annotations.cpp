@@ -161,9 +161,8 @@ void annotate(Module& m, const Mesh& mesh, const NamedShardings& shardings) {
   DeviceConfigurations& all = m.devices;
   for (auto& [node, list] : all.nodes)
     std::erase_if(list, [&](const NodeDevices& d) {
-      return std::ranges::any_of(all.all, [&](const DeviceConfiguration& c) {
-        return c.name == d.configuration && c.devices == mesh.devices();
-      });
+      return std::ranges::any_of(
+          all.all, [&](const DeviceConfiguration& c) { return c.name == d.configuration && c.devices == mesh.devices(); });
     });
   std::erase_if(all.nodes, [](const auto& node) { return node.second.empty(); });
   std::erase_if(all.all, [&](const DeviceConfiguration& c) { return c.devices == mesh.devices() || c.name == mesh.text(); });
@@ -198,8 +197,8 @@ void annotate(Module& m, const Mesh& mesh, const NamedShardings& shardings) {
 std::vector<Request> annotated_requests(const DeviceConfigurations& all, const Mesh& mesh, Diagnostics& d) {
   std::vector<Request> out;
   const auto has_devices = [&](const DeviceConfiguration& c) { return c.devices == mesh.devices(); };
-  auto configuration = std::ranges::find_if(
-      all.all, [&](const DeviceConfiguration& c) { return has_devices(c) && c.name == mesh.text(); });
+  auto configuration =
+      std::ranges::find_if(all.all, [&](const DeviceConfiguration& c) { return has_devices(c) && c.name == mesh.text(); });
   if (configuration == all.all.end()) configuration = std::ranges::find_if(all.all, has_devices);
   if (configuration == all.all.end()) return out;
   std::set<std::string_view> seen;

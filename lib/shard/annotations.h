@@ -9,9 +9,9 @@
 
 namespace rlxc::shard {
 
-// The shardings of the configuration with the name of the mesh, or of the first with as many devices, as hints. The mesh axes of a dim are those that give
-// every shard to the devices that the file names. Warns (Code::ShardingConflict) of tensors for which there are none. O(tensors *
-// devices); for each tensor 20,000 choices of mesh axes are tried at most.
+// The shardings of the configuration with the name of the mesh, or of the first with as many devices, as hints. The mesh axes of
+// a dim are those that give every shard to the devices that the file names. Warns (Code::ShardingConflict) of tensors for which
+// there are none. O(tensors * devices); for each tensor 20,000 choices of mesh axes are tried at most.
 std::vector<Request> annotated_requests(const DeviceConfigurations&, const Mesh&, Diagnostics&);
 
 // The decided values that have a name: those that are split, or were asked to stay whole.
