@@ -79,7 +79,7 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
       .key("format")
       .string("rlxc-model")
       .key("format_version")
-      .string("2.0")
+      .string("2.1")
       .key("generator")
       .string("rlxc " + std::string(version()))
       .key("target")

@@ -10,6 +10,7 @@
 #include "driver/load.h"
 #include "driver/onnx_out.h"
 #include "driver/transform_stage.h"
+#include "driver/undivided_model.h"
 #include "ir/graphs.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
@@ -20,6 +21,7 @@ ExitCode transform_command(const CompileOptions& o, const std::string& ledger, T
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
+  if (!annotate_shardings(*model->module, o, "cpu", d)) return print_diagnostics(d, t);
   if (!write_module(*model->module, o, *model, d)) return print_diagnostics(d, t);
   if (!ledger.empty())
     if (auto out = OutputFile::create(ledger, d)) {

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/target_traits.h"
-#include "driver/load.h"
-#include "driver/pass_options.h"
-#include "passes/shard/divide.h"
+#include "driver/undivided_model.h"
 
 namespace rlxc {
 namespace {
@@ -37,30 +34,15 @@ stablehlo::Annotations annotations_of(const Module& m, const shard::Shardings& s
 }
 
 std::optional<AnnotatedModel> make(const CompileOptions& o, const std::string& target, Diagnostics& d) {
-  auto model = load_model(o, d);
-  const TargetTraits* traits = find_target(target);
-  const auto pass_opts = pass_options(o, d);
-  if (!model || !traits || !pass_opts) return std::nullopt;
-  CompileOptions first = o;
-  first.stop_before = "shard";
-  Compiled begun;
-  if (!optimise(*model->module, *traits, first, *pass_opts, {}, &begun, d)) return std::nullopt;
-  PassContext context{*traits, *pass_opts, d, begun.decisions, begun.precision};
-  const auto division = division_of(*model->module, context);
-  if (!division) return std::nullopt;
-  if (std::ranges::count(division->strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy)) {
-    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
-    return std::nullopt;
-  }
-  const auto shardings = shardings_of(model->module->main(), *division, d);
-  if (!shardings) return std::nullopt;
-  stablehlo::Annotations annotations = annotations_of(*model->module, *shardings);
+  auto undivided = undivided_model(o, target, d);
+  if (!undivided) return std::nullopt;
+  stablehlo::Annotations annotations = annotations_of(*undivided->model.module, undivided->shardings);
   CompileOptions whole = o;
   whole.mesh.clear();
   whole.shards.clear();
   whole.shard_rules.clear();
   whole.parallel.clear();
-  auto compiled = compile(std::move(*model), target, whole, {}, d);
+  auto compiled = compile(std::move(undivided->model), target, whole, {}, d);
   if (!compiled) return std::nullopt;
   return AnnotatedModel{std::move(*compiled), std::move(annotations)};
 }

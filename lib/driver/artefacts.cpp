@@ -10,11 +10,13 @@
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
 #include "driver/annotated_module.h"
+#include "driver/load.h"
 #include "driver/onnx_out.h"
 #include "driver/pipeline.h"
 #include "driver/prepack.h"
 #include "driver/training_report.h"
 #include "driver/transform_stage.h"
+#include "driver/undivided_model.h"
 #include "import/gguf/metadata.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
@@ -22,6 +24,7 @@
 #include "report/graph_svg.h"
 #include "report/lir_json.h"
 #include "report/manifest.h"
+#include "report/mesh_svg.h"
 #include "report/plan_json.h"
 #include "report/precision.h"
 #include "report/sharding.h"
@@ -195,6 +198,26 @@ void write_annotated(const Compiled& c, const CompileOptions& o, const MakeFile&
   write_kernel_folder(model->compiled.lir, c.target, {.embed_weights = o.embed_weights}, nullptr, beside, d);
 }
 
+// The module that was compiled; of a divided one, the whole module as it was read, annotated.
+void write_onnx_file(const Compiled& c, const CompileOptions& o, const std::string& path, FileWriter& to) {
+  Diagnostics& d = to.diagnostics();
+  Module* m = c.lir.module.get();
+  std::optional<LoadedModel> whole;
+  if (mesh_of(*m)) {
+    Diagnostics inner;  // the compile of the divided model reports its warnings
+    whole = load_model(o, inner);
+    const bool good = whole && annotate_shardings(*whole->module, o, c.target, inner);
+    for (const Diagnostic& item : inner.items())
+      if (item.severity == Severity::Error) d.add(item);
+    if (!good) return;
+    m = whole->module.get();
+  }
+  const auto model = onnx_model(*m, path, Fused::Functions, o, d);
+  if (!model) return;
+  to.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
+  if (!model->data_name.empty()) to.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
+}
+
 // kernels/TARGET. Missing kernels are warnings, unless the kernels were requested by name.
 void write_kernels_folder(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
                           const std::string& staging, FileWriter& to) {
@@ -318,6 +341,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     const Link link{o.link_bandwidth};
     w.json("sharding.json", [&, link](JsonWriter& j) { report::write_sharding(c.lir, machine, link, j, context); });
     w.text("sharding.txt", [&, link] { return report::sharding_text(c.lir, machine, link); });
+    if (out) w.file("mesh.svg", [&, link] { return report::mesh_svg(c.lir, machine, link); });
   }
   if (o.emit.contains(Emit::Report)) w.file<kWrite>("report.html", [&] { return report_page(c, input, o); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&] { return report::graph_svg(c.lir); });
@@ -325,12 +349,7 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   if (w.wants(Emit::Kernels) && !w.to_stdout())
     w.add<kWrite>([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
   if (o.emit.contains(Emit::Onnx))
-    w.add<kWrite>([&](FileWriter& to) {
-      const auto model = onnx_model(*c.lir.module, out ? folder + "/model.onnx" : "-", Fused::Functions, o, to.diagnostics());
-      if (!model) return;
-      to.file("model.onnx", [&](OutputFile& f) { f.write(model->bytes); });
-      if (!model->data_name.empty()) to.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
-    });
+    w.add<kWrite>([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
   const std::vector<report::ManifestFile> files = w.write(d);
   if (!out && files.empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},

@@ -100,3 +100,71 @@ TEST_CASE("shards that the axes of the mesh do not give to their devices are rep
     CHECK(model.find("device_slice") == std::string::npos);
   }
 }
+
+TEST_CASE("an annotated model is divided as the shardings that it was annotated with") {
+  struct Case {
+    std::string mesh;
+    std::vector<std::string> flags;
+  };
+  const Case cases[] = {{"model=2", {"w1=model:1"}},
+                        {"model=3", {"w2=model:0"}},
+                        {"data=2,model=2", {"w1=model:0,data:1", "x=data:0"}},
+                        {"data=2,model=3", {"w1=model+data:0", "w2=whole"}},
+                        {"data=2,model=2", {"x=data+model:0"}},
+                        {"model=2", {"w1=model:1/2"}}};
+  for (const Case& c : cases) {
+    INFO(c.mesh << " " << c.flags[0]);
+    std::string message, said;
+    const auto mesh = Mesh::parse(c.mesh, &message);
+    REQUIRE(mesh);
+    const auto m = mlp();
+    Diagnostics d;
+    shard::Shardings s(m->main(), *mesh);
+    for (size_t i = c.flags.size(); i-- > 0;) {
+      const auto request = shard::parse_request(c.flags[i], *mesh, d);
+      REQUIRE(request);
+      CHECK(s.apply(*request, d));
+    }
+    s.propagate(d);
+    const auto annotated = [&](Module& to, PassOptions&) { shard::annotate(to, *mesh, shard::named_shardings(s)); };
+    const auto by_flags = [&](Module& to, PassOptions& o) {
+      annotated(to, o);  // gives all nodes a name
+      to.devices = {};
+      o.shards = c.flags;
+    };
+    const std::string expected = divided(c.mesh, by_flags, &said);
+    CHECK(divided(c.mesh, annotated, &said) == expected);
+    CHECK(said == "");
+    // Only the configuration of as many devices is replaced.
+    const auto again = [&](Module& to, PassOptions& o) {
+      to.devices = on(mesh->devices(), {tensor("w1", {0}, {axis(0, 7)})});
+      annotated(to, o);
+      CHECK(to.devices.all.size() == 2);
+    };
+    CHECK(divided(c.mesh, again, &said) == expected);
+  }
+}
+
+TEST_CASE("heads that are padded stay together in an annotation") {
+  // 4 heads of 16 rows on 3 devices: parts of 2 heads, the last of padding.
+  const auto m = mlp();
+  std::string message;
+  const auto mesh = Mesh::parse("model=3", &message);
+  const Graph& g = m->main();
+  shard::NamedShardings heads;
+  ValueId wide;
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::Param && g.dims(g.result(n)).back().size() % 4 == 0) wide = g.result(n);
+  REQUIRE(wide.valid());
+  const int64_t size = g.dims(wide).back().size(), rows = size / 4;
+  shard::NamedSharding& one = heads[std::string(m->bytes(g.value_name(wide)))];
+  one.sharding = shard::whole(g.rank(wide));
+  one.sharding.back() = {{0}, 1, 2 * rows};
+  for (Dim dim : g.dims(wide)) one.sizes.push_back(dim.size());
+  shard::annotate(*m, *mesh, heads);
+  Diagnostics d;
+  shard::Shardings s(g, *mesh);
+  s.apply_hints(shard::annotated_requests(m->devices, *mesh, d), d);
+  CHECK(s.of(wide) == one.sharding);
+  CHECK(d.text() == "");
+}

@@ -31,8 +31,8 @@ std::string Shardings::describe(ValueId v) const {
 
 // Padding makes up for what a dim of one block lacks, if it has two rows at least.
 DimSharding Shardings::asked(const Request::Part& part, Dim size) const {
-  const bool pads = part.blocks == 1 && size.is_static() && size.size() > 1;
-  return {part.axes, part.blocks, pads ? padding_of(size.size(), mesh_.group_size(part.axes)) : 0};
+  const bool pads = part.blocks == 1 && size.is_static() && size.size() > 1 && size.size() % part.rows == 0;
+  return {part.axes, part.blocks, pads ? part.rows * padding_of(size.size() / part.rows, mesh_.group_size(part.axes)) : 0};
 }
 
 bool Shardings::apply(const Request& r, Diagnostics& d) {
@@ -61,12 +61,21 @@ void Shardings::apply_hints(std::span<const Request> requests, Diagnostics& d) {
   for (const Request& r : requests)
     if (r.hint) by_name.emplace(r.pattern, &r);
   if (by_name.empty()) return;
+  std::vector<ValueId> named;
   for (NodeId n : g_.nodes())
     for (size_t i = 0; i < g_.result_count(n); ++i) {
       const Symbol name = g_.value_name(g_.result(n, i));
       const auto r = name.valid() ? by_name.find(g_.module().bytes(name)) : by_name.end();
-      if (r != by_name.end()) decide(g_.result(n, i), *r->second, d);
+      if (r == by_name.end()) continue;
+      decide(g_.result(n, i), *r->second, d);
+      named.push_back(g_.result(n, i));
     }
+  // Values without a name follow weights, where activations would split them otherwise.
+  for (const bool weights : {true, false}) {
+    for (ValueId v : named)
+      if (is_weight(g_.op(g_.def(v))) == weights) push_neighbours(v);
+    propagate(d);
+  }
 }
 
 bool Shardings::decide(ValueId v, const Request& r, Diagnostics& d) {
@@ -91,7 +100,7 @@ bool Shardings::decide(ValueId v, const Request& r, Diagnostics& d) {
     else d.error(Code::BadSharding, why, "--shard " + ForeignText(r.text).quoted(), help);
     ok = false;
   }
-  push_neighbours(v);
+  if (!r.hint) push_neighbours(v);
   return ok;
 }
 
@@ -151,11 +160,14 @@ void Shardings::visit(NodeId n, Diagnostics& d) {
     if (!c.sharding.split()) c = {of_factor, v};
     else if (!(c.sharding == of_factor)) report_conflict(n, c.by, v, d);
   });
-  each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
-    for (const DimFactor& f : factors)
-      if (const Chosen& c = chosen[f.factor]; c.sharding.split() && v != c.by)
-        split(v, dim, split_dim(rule, f, g_.dims(v)[dim], c.sharding));
-  });
+  // Sums come first: their result can be scattered as it is wanted.
+  for (const bool sums : {true, false})
+    each_dim([&](ValueId v, size_t dim, const std::vector<DimFactor>& factors) {
+      for (const DimFactor& f : factors)
+        if (const Chosen& c = chosen[f.factor];
+            c.sharding.split() && v != c.by && sums == (rule.factors[f.factor].kind != Factor::Kind::Map))
+          split(v, dim, split_dim(rule, f, g_.dims(v)[dim], c.sharding));
+    });
 }
 
 void Shardings::report_conflict(NodeId n, ValueId a, ValueId b, Diagnostics& d) {

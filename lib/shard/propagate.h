@@ -17,12 +17,14 @@ class Shardings {
   const Graph& graph() const { return g_; }
   const Mesh& mesh() const { return mesh_; }
   const Sharding& of(ValueId v) const { return of_[v.raw]; }
+  bool keeps_whole(ValueId v) const { return fixed_[v.raw] && is_whole(of_[v.raw]); }
   const Rule& rule(NodeId) const;  // made on first use
 
   // Divides the values whose names match; they keep this sharding. Dims of one block are padded. Errors: Code::BadSharding if no
   // value has the name, a dim does not exist, is symbolic or does not divide.
   bool apply(const Request&, Diagnostics&);
-  // Divides the values that hints name, unless they are decided. What cannot be is a warning (Code::ShardingConflict).
+  // Divides the values that hints name, unless they are decided, and propagates. What cannot be is a warning
+  // (Code::ShardingConflict).
   void apply_hints(std::span<const Request>, Diagnostics&);
   // Splits a dim, unless the value is decided otherwise. False if it does not divide, or the mesh axes are in use.
   bool split(ValueId, size_t dim, const DimSharding&);

@@ -38,6 +38,7 @@ struct Request {
   struct Part {
     std::vector<size_t> axes;
     int64_t dim = 0, blocks = 1;  // dim: negative from the end, in hints
+    int64_t rows = 1;             // that stay together, as those of a head
   };
   std::string text, pattern;
   std::vector<Part> parts;

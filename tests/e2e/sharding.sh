@@ -22,6 +22,12 @@ for name in gpt2 llama qwen3 t5 vit; do
     fail "$model: $(cat "$TMPDIR/said")"
 done
 
+moe=${RLXC_TEST_MODELS:-}/found/moe_without_bias.onnx
+for how in "expert=2 --parallel expert" "model=2 --parallel tensor" "data=2,expert=2 --parallel data,expert"; do
+  [ -f "$moe" ] || break
+  "$RLXC" run "$moe" --random --mesh $how > "$TMPDIR/said" 2>&1 || fail "experts, $how: $(cat "$TMPDIR/said")"
+done
+
 # Stages of a pipeline, alone, in micro-batches and beside other strategies.
 for engine in reference kernels; do
   for how in "pipe=2 --parallel pipeline" "pipe=2,model=2 --parallel pipeline,tensor"; do
@@ -106,6 +112,21 @@ if python3 -c 'import numpy' 2> /dev/null; then
   "$RLXC" run $mlp --random --target tpu $mixed > "$TMPDIR/said" 2>&1 || fail "tpu, mixed mesh: $(cat "$TMPDIR/said")"
 fi
 
+# An ONNX model that is written carries the shardings: read again, it is divided in the same way without a strategy.
+carries() {  # model, mesh and strategy
+  local model=$1 way=$2
+  "$RLXC" transform "$model" -q -o "$TMPDIR/plain.onnx" && "$RLXC" transform "$model" --mesh $way -q -o "$TMPDIR/carries.onnx" &&
+    "$RLXC" compile "$model" --mesh $way --emit onnx -q -o "$TMPDIR/carries" || fail "$model, $way is not written"
+  "$RLXC" compile "$TMPDIR/plain.onnx" --mesh $way --emit sharding --text -q -o - > "$TMPDIR/expected" || fail "$model, $way"
+  for written in "$TMPDIR/carries.onnx" "$TMPDIR/carries/model.onnx"; do
+    "$RLXC" compile "$written" --mesh "${way%% *}" --emit sharding --text -q -o - | diff "$TMPDIR/expected" - || fail "$written of $model, $way"
+  done
+}
+for way in "model=2 --parallel tensor" "model=3 --parallel tensor" "data=2,model=2 --parallel data,tensor"; do
+  carries $bert "$way"
+  [ ! -d "${RLXC_TEST_MODELS:-}/tiny/gpt2" ] || carries "$RLXC_TEST_MODELS/tiny/gpt2/model.onnx" "$way"
+done
+
 # The memory of a device decides for `auto`.
 "$RLXC" compile $mlp --bind batch=4 --mesh d=2 --parallel auto -q --emit sharding -o "$TMPDIR/auto" || fail "auto"
 grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/auto/sharding.txt")"
@@ -131,6 +152,7 @@ grep -q '|| gather_from_end(' "$TMPDIR/columns/kernels/cpu/head.c" || fail "colu
 
 "$RLXC" compile $mlp $mixed -q -o "$TMPDIR/out" 2> "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
 grep -q '"devices": 4' "$TMPDIR/out/sharding.json" || fail "sharding.json"
+grep -q '^<text.*data=1,model=1' "$TMPDIR/out/mesh.svg" || fail "mesh.svg"
 grep -q 'over model' "$TMPDIR/out/sharding.txt" || fail "$(cat "$TMPDIR/out/sharding.txt")"
 "$RLXC" diff "$TMPDIR/out" "$TMPDIR/out" --fail-on 'sharding.bytes>+0' > /dev/null || fail "diff"
 echo '{"format": "rlxc-shard-rules", "rules": [{"name": "fc1.*", "shard": "model:0"}]}' > "$TMPDIR/rules.json"
@@ -149,6 +171,8 @@ refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=mode
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
 refused RLX0230 'does not divide' $bert --mesh model=5 --shard '.*=model:0/3'
 refused RLX0230 'at most 32 stages' $mlp --mesh pipe=33 --parallel pipeline
+! "$RLXC" transform $mlp --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/no.onnx" 2> "$TMPDIR/error" || fail "stages as annotations"
+grep -q 'RLX0230.*stages of a pipeline have no annotations' "$TMPDIR/error" || fail "$(cat "$TMPDIR/error")"
 refused RLX0230 'already splits node' $mlp --mesh pipe=2 --parallel pipeline --shard fc1.*=pipe:0
 refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target metal --emit kernels
 

@@ -43,3 +43,16 @@ echo damage >> "$entry/lir.json"
 cmp "$TMPDIR/whole/lir.json" "$TMPDIR/b/out/m1/lir.json" || fail "after damage"
 
 "$RLXC" compile "$TMPDIR/models/m1.json" --depfile "$TMPDIR/d" -q -o "$TMPDIR/o" && grep -q 'm1.json' "$TMPDIR/d" || fail "depfile"
+
+# A compile reads its inputs and nothing else, and its results do not depend on the environment.
+if command -v strace > /dev/null && strace true 2> /dev/null; then
+  (cd "$TMPDIR" && strace -f -e trace=open,openat -o trace "$RLXC" compile models/m1.json --depfile inputs -q -o traced) || fail "under strace"
+  grep -v ' = -1 \|O_DIRECTORY\|O_WRONLY\|O_RDWR' "$TMPDIR/trace" | sed -n 's/.*open[a-z]*([^"]*"\([^"]*\)".*/\1/p' |
+    grep -v '^/lib\|^/usr/lib\|^/etc/ld\.so\|^/proc/\|^/sys/\|^/dev/' | sort -u > "$TMPDIR/opened"
+  grep -q 'models/m1.json' "$TMPDIR/opened" || fail "the trace lacks the model: $(cat "$TMPDIR/trace")"
+  while read -r file; do
+    [[ "$file" = */.traced.* ]] || grep -q -F "$file" "$TMPDIR/inputs" || fail "$file is read, but no input in the depfile"
+  done < "$TMPDIR/opened"
+fi
+(cd "$TMPDIR" && env -i LANG=de_DE TZ=UTC+5 "$RLXC" compile models/m1.json -q -o bare) || fail "without an environment"
+cmp "$TMPDIR/bare/manifest.json" "$TMPDIR/b/out/m1/manifest.json" || fail "the environment has an effect"

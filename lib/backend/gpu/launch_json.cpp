@@ -50,7 +50,7 @@ class Writer {
 
   void run(std::string_view target, std::span<const std::string> files) {
     j_.begin_object();
-    j_.key("$schema").string("launch.schema.json").key("format").string("rlxc-launch").key("format_version").string("2.0");
+    j_.key("$schema").string("launch.schema.json").key("format").string("rlxc-launch").key("format_version").string("2.1");
     j_.key("generator").string("rlxc " + std::string(version()));
     j_.key("target").string(target).key("name").string(p_.name);
     j_.key("symbols").begin_array(JsonLayout::Line);

@@ -1,0 +1,23 @@
+// A model as it is before the pass that divides it over the devices of a mesh, with the decisions about its values: what formats
+// say that divide models themselves.
+#pragma once
+#include "driver/loaded_model.h"
+#include "options/options.h"
+#include "shard/propagate.h"
+
+namespace rlxc {
+
+struct UndividedModel {
+  LoadedModel model;
+  shard::Shardings shardings;  // of the main graph
+};
+
+// Reads the model and decides as a compile with these options does. Nullopt after errors, which include those of a model that is
+// cut into stages, and if nothing is to be divided. O(nodes).
+std::optional<UndividedModel> undivided_model(const CompileOptions&, const std::string& target, Diagnostics&);
+
+// Annotates the module, which was read with these options, with its shardings (shard::annotate). Blocks and sequences become
+// tensor operations first. Nothing without --mesh. False after errors.
+bool annotate_shardings(Module&, const CompileOptions&, const std::string& target, Diagnostics&);
+
+}  // namespace rlxc
