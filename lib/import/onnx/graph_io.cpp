@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "import/onnx/importer.h"
+#include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
 #include "support/parse_number.h"
 #include "support/text.h"
@@ -10,10 +11,29 @@
 namespace rlxc::onnx_import {
 namespace {
 
+constexpr std::string_view kUnknownSize = "?";  // an arbitrary size in some exporters; occurrences may differ
+
 // "2*seq + 1" and "floordiv(h,2)" are expressions; "batch-size" and "s0//2" are names.
 bool looks_like_expression(std::string_view s) {
   return s.size() <= 200 &&
          (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
+}
+
+// The names of the dims of a ValueInfoProto that is a tensor.
+std::vector<std::string_view> dim_names(Bytes value_info) {
+  std::vector<std::string_view> names;
+  std::vector<Bytes> level{value_info};
+  for (const uint32_t field : {2, 1, 2, 1}) {  // type, tensor type, shape, dim
+    std::vector<Bytes> next;
+    for (Bytes b : level)
+      for (WireReader r(b); r.next();)
+        if (r.tag() == bytes_field(field)) next.push_back(r.bytes());
+    level = std::move(next);
+  }
+  for (Bytes b : level)
+    for (WireReader r(b); r.next();)
+      if (r.tag() == bytes_field(2) && r.text() != kUnknownSize) names.push_back(r.text());
+  return names;
 }
 
 // Returns whether a value of type `given` may be the default of an input declared as `declared`. Symbolic dims match any size.
@@ -23,7 +43,6 @@ bool is_default_of(const Type& declared, const Type& given) {
   return std::ranges::equal(declared.dims, given.dims, [](Dim a, Dim b) { return !a.is_static() || a == b; });
 }
 
-constexpr std::string_view kUnknownSize = "?";  // an arbitrary size in some exporters; occurrences may differ
 constexpr int kMaxTypeDepth = 8;
 
 }  // namespace
@@ -68,7 +87,7 @@ void Importer::declare_initializer(Bytes b, bool sparse) {
 }
 
 Dim Importer::named_dim(std::string_view name) {
-  if (looks_like_expression(name))
+  if (looks_like_expression(name) && !plain_dims_.contains(name))
     if (const auto d = dims().parse(name)) {
       for (const std::string& s : dims().symbols_of(*d)) model_dims_.emplace(s, model_dims_.size());
       return dims().bind(*d, bound_);
@@ -76,6 +95,31 @@ Dim Importer::named_dim(std::string_view name) {
   model_dims_.emplace(std::string(name), model_dims_.size());
   const auto bound = bound_.find(name);
   return bound == bound_.end() ? dims().symbol(name) : Dim(bound->second);
+}
+
+// Finds the names of input dims that read as expressions of sizes that the inputs do not determine, such as "past+seq" where no
+// input has the axis past. A caller could not give those sizes.
+void Importer::find_plain_dims(const GraphInfo& info) {
+  constexpr size_t kMost = 1000;  // to solve for sizes takes time in the square of the expressions
+  DimTable table;
+  std::vector<std::pair<std::string_view, Dim>> named;
+  size_t expressions = 0;
+  for (Bytes input : info.inputs)
+    for (std::string_view name : dim_names(input)) {
+      const auto d = looks_like_expression(name) ? table.parse(name) : std::nullopt;
+      expressions += d.has_value();
+      named.emplace_back(name, d ? *d : table.symbol(name));
+    }
+  if (expressions == 0 || expressions > kMost) return;
+  DimBindings example = bound_, found = bound_;
+  for (int64_t size = 1'000'000; const std::string& symbol : table.symbol_names()) example.emplace(symbol, size += 5040);
+  std::vector<KnownSize> sizes;
+  for (const auto& [name, dim] : named)
+    if (const auto size = table.evaluate(dim, example)) sizes.push_back({dim, *size});
+  solve_dims(table, sizes, &found);
+  for (const auto& [name, dim] : named)
+    if (!std::ranges::all_of(table.symbols_of(dim), [&](const std::string& s) { return found.contains(s); }))
+      plain_dims_.emplace(name);
 }
 
 bool Importer::is_of_inputs(Dim d) {

@@ -102,6 +102,7 @@ bool Importer::run() {
   const size_t nodes = std::min(info.nodes, options_.max_nodes);
   module_.main().reserve(nodes);
   vals_.reserve(vals_.size() + nodes);
+  find_plain_dims(info);
   main_inputs(info);
   assume_equal_sizes();
   import_nodes(model_.graph, 1);

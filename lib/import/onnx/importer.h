@@ -145,6 +145,7 @@ class Importer {
 
   bool read_graph(Bytes graph, GraphInfo*);
   void declare_initializer(Bytes proto, bool sparse);
+  void find_plain_dims(const GraphInfo&);
   void main_inputs(const GraphInfo&);
   bool find_shape(std::string_view input, Type*);
   const std::string* stated_value(ValId) const;  // the words of --value for an input
@@ -220,9 +221,10 @@ class Importer {
   std::unordered_map<std::string, const FunctionView*> functions_;
   std::unordered_map<const FunctionView*, uint64_t> expansions_;  // counted on demand
   int expansion_depth_ = 0;
-  std::map<std::string, size_t> model_dims_;  // names of dims, in order
-  std::set<std::string> input_dims_;          // names of input dims
-  DimBindings bound_;                         // values of dims: those of the options, or of the data
+  std::map<std::string, size_t> model_dims_;       // names of dims, in order
+  std::set<std::string> input_dims_;               // names of input dims
+  std::set<std::string, std::less<>> plain_dims_;  // names of dims that are no expressions, though they read as one
+  DimBindings bound_;                              // values of dims: those of the options, or of the data
   size_t nodes_ = 0, expanded_ = 0;
   uint64_t operations_ = 0;        // of the values computed from constants
   DimBindings sizes_of_computed_;  // data-dependent dims of these values

@@ -250,6 +250,35 @@ TEST_CASE("sizes that have to be constant are those of promised contents, whatev
   CHECK(module->dims.constant_value(module->main().dims(module->main().outputs()[0])[2]) == 4);
 }
 
+TEST_CASE("an expression of sizes that the inputs do not determine is a plain name") {
+  const auto input = [](const char* name, std::initializer_list<const char*> sizes) {
+    std::string shape;
+    for (const char* s : sizes) shape += field(1, field(2, s));
+    return field(11, field(1, name) + field(2, field(1, field(1, int64_t{1}) + field(2, shape))));
+  };
+  const auto sizes_of_x = [&](const std::string& inputs, const DimBindings& bind) {
+    OnnxModel m;
+    m.raw_graph(inputs);
+    m.add(relu("x", "y"));
+    m.output("y");
+    Diagnostics d;
+    onnx_import::ImportOptions options;
+    options.bind = bind;
+    const auto module = m.load(d, options);
+    REQUIRE_MESSAGE(module, d.text());
+    const Graph& g = module->main();
+    std::string text;
+    for (Dim dim : g.dims(g.result(g.inputs()[0]))) text += module->dims.text(dim) + " ";
+    return text;
+  };
+  const std::string x = input("x", {"past+seq", "a*a", "past+seq"});
+  CHECK(sizes_of_x(x, {}) == "\"past+seq\" \"a*a\" \"past+seq\" ");
+  CHECK(sizes_of_x(x + input("z", {"seq"}), {}) == "past+seq \"a*a\" past+seq ");
+  CHECK(sizes_of_x(x + input("z", {"a"}), {}) == "\"past+seq\" a*a \"past+seq\" ");
+  CHECK(sizes_of_x(x, {{"past", 3}}) == "seq+3 \"a*a\" seq+3 ");
+  CHECK(sizes_of_x(x, {{"past+seq", 7}}) == "7 \"a*a\" 7 ");
+}
+
 TEST_CASE("any text names a size; a question mark names none") {
   const std::vector<std::string> sizes = {"?", "?", "n / 2", "past + 1"};
   std::string shape;
