@@ -10,9 +10,9 @@
 #include "commands/progress_line.h"
 #include "driver/tuning_file.h"
 #include "report/table.h"
+#include "runtime/process.h"
 #include "support/output_file.h"
 #include "support/progress.h"
-#include "support/temporary_folder.h"
 
 namespace rlxc {
 namespace {
@@ -46,13 +46,16 @@ using Times = std::map<std::string, double>;  // milliseconds by tuning key
 
 class Tuner {
  public:
-  Tuner(const CompileOptions& o, const ProfileRequest& request, Diagnostics& d)
-      : options_(o), request_(request), d_(d), folder_(std::filesystem::temp_directory_path().string(), "rlxc-tune-") {}
+  Tuner(const CompileOptions& o, const ProfileRequest& request, Diagnostics& d) : options_(o), request_(request), d_(d) {}
 
   // Times with these choices; with the sizes of the model for operations that have none.
   std::optional<Times> measure(const Tuning& choices) {
     CompileOptions o = options_;
     o.tuning_file.clear();
+    if (folder_.path().empty()) {
+      d_.error(Code::NotWritable, "cannot make a temporary folder", {}, "TMPDIR names where");
+      return std::nullopt;
+    }
     if (!choices.empty()) {
       o.tuning_file = folder_.path() + "/tuning.json";
       if (!write_file(o.tuning_file, tuning_json({"", choices}, version()), d_)) return std::nullopt;
@@ -71,7 +74,7 @@ class Tuner {
   const CompileOptions& options_;
   const ProfileRequest& request_;
   Diagnostics& d_;
-  TemporaryFolder folder_;
+  target::WorkFolder folder_;
   double run_ms_ = 0;
 };
 

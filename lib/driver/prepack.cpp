@@ -21,6 +21,10 @@ std::optional<MappedFile> prepack(const std::string& folder, const std::string& 
     d.error(Code::ToolFailed, "--prepack: " + why, "package " + name, "`make prepack` in the package does the same later");
     return std::nullopt;
   };
+  if (work.path().empty()) {
+    d.error(Code::NotWritable, "--prepack: cannot make a temporary folder", {}, "TMPDIR names where");
+    return std::nullopt;
+  }
   // Links keep what is built out of the package, and characters of paths out of the command lines of make.
   std::error_code error;
   for (fs::directory_iterator it(fs::absolute(folder), error), end; !error && it != end; it.increment(error))

@@ -45,6 +45,8 @@ refused '{"rows": 32}' 'unknown size "rows"'
 refused '32' 'must be an object of sizes'
 echo '{"format": "rlxc-tuning"}' > tuning.json
 compile bad && fail "a file without nodes"
+TMPDIR=/nowhere "$RLXC" tune model.rlx -o none.json 2> errors && fail "a folder that is missing"
+grep -q 'RLX0106' errors || fail "a folder that is missing: $(cat errors)"
 rm tuning.json
 compile bad && fail "a file that is missing"
 echo pass
