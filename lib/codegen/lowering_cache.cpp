@@ -71,15 +71,10 @@ const LoweringCache::Lowered& LoweringCache::lower(const Graph& g, const GraphLa
   const auto [found, is_new] = lowered_.try_emplace(std::move(key));
   Lowered& l = found->second;
   if (!is_new) return l;
-  const CapabilityRow& row = vectors ? row_ : scalar_row_;
-  const auto tuned = row.tuning ? row.tuning->find(tuning_key(g, n)) : Tuning::const_iterator();
-  if (row.tuning && tuned != row.tuning->end()) {
-    CapabilityRow own = row;
-    own.mapping.blocking = tuned->second;
-    l.kernels = lower_node(g, layouts, n, own, prepacked, &l.reason);
-  } else {
-    l.kernels = lower_node(g, layouts, n, row, prepacked, &l.reason);
-  }
+  CapabilityRow row = vectors ? row_ : scalar_row_;
+  if (row.tuning)
+    if (const auto tuned = row.tuning->find(tuning_key(g, n)); tuned != row.tuning->end()) row.mapping.blocking = tuned->second;
+  l.kernels = lower_node(g, layouts, n, row, prepacked, &l.reason);
   return l;
 }
 

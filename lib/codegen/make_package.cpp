@@ -131,7 +131,7 @@ class Packager {
     return static_cast<uint32_t>(p_.groups.size() - 1);
   }
 
-  // A device's part of an axis: the number of runs, the bytes of a run of the part, and the bytes of a run of the whole.
+  // A device's part of an axis. `run` and `whole` are bytes of a run of the part and of the whole axis.
   struct Runs {
     Dim runs, run, whole;
   };

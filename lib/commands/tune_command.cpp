@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <span>
 
 #include "backend/c/cpu_models.h"
 #include "commands/commands.h"
@@ -23,21 +24,16 @@ using kernel::Blocking;
 constexpr double kGain = 0.97;        // of the time before, for a choice to count
 constexpr double kNegligible = 1e-3;  // share of the run below which an operation is left alone
 
-// Factors of the sizes of the model, tried together: an operation reads few of them.
-struct Scale {
-  double rows, depth, image, window, queries, keys;
-};
-constexpr Scale kScales[] = {{.5, 1, .25, .25, .5, 1}, {2, 1, 4, 2, 2, 1},      {1, .5, .5, .5, 1, .5},   {1, 2, 2, 1, 1, 2},
-                             {.5, 2, 8, 1, .5, 2},     {2, .5, .125, 1, 2, .5}, {.25, 1, 1, .125, .25, 4}};
+// Factors of the sizes of the model, in the order of kBlockingFields. They are tried together: an operation reads few of them.
+constexpr double kScales[][std::size(kernel::kBlockingFields)] = {
+    {.5, 1, .25, .25, .5, 1}, {2, 1, 4, 2, 2, 1},      {1, .5, .5, .5, 1, .5},   {1, 2, 2, 1, 1, 2},
+    {.5, 2, 8, 1, .5, 2},     {2, .5, .125, 1, 2, .5}, {.25, 1, 1, .125, .25, 4}};
 
-Blocking scaled(const Blocking& base, const Scale& s) {
-  const std::pair<int64_t Blocking::*, double> factors[] = {
-      {&Blocking::gemm_rows, s.rows},      {&Blocking::gemm_depth, s.depth},          {&Blocking::conv_image_bytes, s.image},
-      {&Blocking::window_bytes, s.window}, {&Blocking::attention_queries, s.queries}, {&Blocking::attention_keys, s.keys}};
+Blocking scaled(const Blocking& base, std::span<const double> factors) {
   Blocking b;
-  for (const auto& [field, factor] : factors) {
-    const auto& range = *std::ranges::find(kernel::kBlockingFields, field, &kernel::BlockingField::field);
-    b.*field = std::clamp(static_cast<int64_t>(static_cast<double>(base.*field) * factor), range.least, range.most);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const kernel::BlockingField& f = kernel::kBlockingFields[i];
+    b.*f.field = std::clamp(static_cast<int64_t>(static_cast<double>(base.*f.field) * factors[i]), f.least, f.most);
   }
   return b;
 }
@@ -99,16 +95,16 @@ ExitCode tune_command(const CompileOptions& o, const ProfileRequest& request, Te
 
   Times best = *first;
   Tuning choices;
-  for (const Scale& scale : kScales) {
-    const Blocking blocking = scaled(base, scale);
+  for (size_t i = 0; i < std::size(kScales); ++i) {
+    const Blocking blocking = scaled(base, kScales[i]);
     Tuning candidate;
     for (const auto& [key, ms] : *first)
       if (ms > kNegligible * all) candidate[key] = blocking;
-    note_stage("candidate " + std::to_string(&scale - kScales + 1) + " of " + std::to_string(std::size(kScales)));
+    note_stage("candidate " + std::to_string(i + 1) + " of " + std::to_string(std::size(kScales)));
     const auto times = tuner.measure(candidate);
     if (!times) return print_diagnostics(d, t);
     for (const auto& [key, choice] : candidate)
-      if (const auto at = times->find(key); at != times->end() && at->second < kGain * std::min(best[key], (*first).at(key))) {
+      if (const auto at = times->find(key); at != times->end() && at->second < kGain * best[key]) {
         best[key] = at->second;
         choices[key] = choice;
       }

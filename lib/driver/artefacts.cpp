@@ -82,7 +82,7 @@ class ArtefactWriter {
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
   bool to_stdout() const { return to_.empty(); }
 
-  // What a task does with the module. Those that add sizes or graphs to it run alone.
+  // Tasks that only read the module run in parallel. Tasks that add sizes or graphs to it run alone.
   enum class Access : uint8_t { Read, Write };
 
   // Standard output gets one form of a report.

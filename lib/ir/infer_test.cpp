@@ -16,8 +16,8 @@ struct Refused {
   int results = 1;
 };
 
-// What is said about a graph of this node.
-std::string said(const Refused& r) {
+// Returns the diagnostics of a graph with this node.
+std::string diagnostics_of(const Refused& r) {
   std::string s = "module \"m\" mir {\ngraph @main {\n", values, types;
   const auto number = [](size_t i) { return "%" + std::to_string(i); };
   for (size_t i = 0; i < r.operands.size(); ++i)
@@ -378,7 +378,7 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        "scales f32[2,3] of blocks of 4 do not fit f32[2,8]"},
   };
   for (const Refused& r : cases) {
-    const std::string all = said(r);
+    const std::string all = diagnostics_of(r);
     CHECK_MESSAGE(all.find(r.reason) != std::string::npos, std::string(r.node) << "\n" << all);
   }
 }

@@ -64,7 +64,7 @@ class MeshPicture {
            " of weights, " + activations_text(lir_) + " of activations; a run: " + milliseconds(facts_.clock.end_ns()) + ", " +
            human_bytes(facts_.sent()) + " sent by a device";
   }
-  // What is not drawn.
+  // Returns the number of devices that are not drawn, as text.
   std::string hidden() const {
     const int64_t seen = drawn(grids_, kMostGrids) * drawn(rows_, kMostAlong) * drawn(columns_, kMostAlong);
     return seen < mesh_.devices() ? std::to_string(mesh_.devices() - seen) + " further devices are not drawn" : "";

@@ -1,4 +1,4 @@
-// What the devices of a mesh hold and exchange in a run, for the reports about it.
+// Weights and exchanges of the devices of a mesh, for the sharding reports.
 #pragma once
 #include <algorithm>
 #include <map>

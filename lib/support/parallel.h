@@ -9,8 +9,8 @@
 
 namespace rlxc {
 
-// Calls task(i) for i from 0 to count - 1, each once, and returns when all are done. Threads take the tasks in order. Tasks must
-// not throw, and must not share what they change.
+// Calls task(i) once for each i < count. Returns when all are done. Threads take the tasks in order. Tasks must not throw and
+// must not share mutable data.
 template <class F>
 void run_in_parallel(size_t count, F task) {
   std::atomic<size_t> next = 0;
