@@ -29,6 +29,7 @@
 #include "support/json_writer.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "support/parallel.h"
 #include "support/schemas.h"
 #include "support/text.h"
 #include "transform/coverage.h"
@@ -127,8 +128,12 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort
   table.problem.capacity = capacity;
   if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
   const plan::Solution s = plan::solve(table.problem, plan::thorough(effort));
-  for (const plan::Finding& f : plan::validate(table.problem, s.offsets, s.height)) d.error(Code::PlanInvalid, f.text);
-  plan::write_csv(table, s.offsets, [](std::string_view text) { std::cout << text; });
+  std::vector<plan::Finding> findings;
+  run_in_parallel(2, [&](size_t task) {
+    if (task == 0) findings = plan::validate(table.problem, s.offsets, s.height);
+    else plan::write_csv(table, s.offsets, [](std::string_view text) { std::cout << text; });
+  });
+  for (const plan::Finding& f : findings) d.error(Code::PlanInvalid, f.text);
   std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)
             << (s.lower_bound ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0) << ", by " << s.method
             << (s.optimal ? " (proved minimal)" : "") << '\n';
