@@ -290,10 +290,8 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
-      case ExprOp::MatrixMultiply:
-        return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
-      case ExprOp::Dot:
-        return call(target_.dot(arg_type(0), arg_type(1), e.type, helpers_), e);
+      case ExprOp::MatrixMultiply: return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
+      case ExprOp::Dot: return call(target_.dot(arg_type(0), arg_type(1), e.type, helpers_), e);
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;
