@@ -25,7 +25,7 @@ Rows rows_of(const Context& c, size_t i) {
 }
 
 // silu(gate) * up.
-Rows gated(Rows gate, const Rows& up) {
+Rows times_gate(Rows gate, const Rows& up) {
   apply_epilogue({true, OpKind::Silu, 0, 0}, gate.values);
   for (size_t i = 0; i < gate.values.size(); ++i) gate.values[i] *= up.values[i];
   return gate;
@@ -41,7 +41,7 @@ bool eval_swiglu_block(Context& c) {
   const Rows x = rows_of(c, 0);
   if (!c.charge(static_cast<double>(x.rows) * static_cast<double>(c.t(1).elements() + c.t(2).elements() + c.t(3).elements())))
     return false;
-  return c.put_result(0, times(gated(times(x, c.t(2)), times(x, c.t(1))), c.t(3)).values);
+  return c.put_result(0, times(times_gate(times(x, c.t(2)), times(x, c.t(1))), c.t(3)).values);
 }
 
 bool eval_residual_rms_norm(Context& c) {
@@ -136,7 +136,7 @@ bool eval_decoder_block(Context& c) {
   const Rows o = times({attention(p), rows, heads * width}, c.t(kO));
   for (size_t i = 0; i < x.values.size(); ++i) x.values[i] += o.values[i];
   const Rows m = norm(x, kNorm2, kShift2);
-  const Rows f = times(gated(times(m, c.t(kGate)), times(m, c.t(kUp))), c.t(kDown));
+  const Rows f = times(times_gate(times(m, c.t(kGate)), times(m, c.t(kUp))), c.t(kDown));
   for (size_t i = 0; i < x.values.size(); ++i) x.values[i] += f.values[i];
   return c.put_result(0, x.values);
 }
