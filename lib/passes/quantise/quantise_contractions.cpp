@@ -124,8 +124,16 @@ class Quantiser {
     return whole && same_dims(graph_, graph_.operand(n, *whole), graph_.result(n)) ? whole : std::nullopt;
   }
 
-  // Computes and rounds before the layout ops between a float contraction and a Quantize with one scale: the sums become integers
-  // in the epilogue, and integers are moved.
+  // Rounding to 8 bits by a positive scale keeps the order of its operands, so the largest code is that of the largest value.
+  bool takes_maxima(NodeId n, NodeId quantize) const {
+    const DType t = graph_.dtype(graph_.result(quantize));
+    const auto scale = elements(graph_, graph_.operand(quantize, 1), 1);
+    return graph_.op(n) == OpKind::Pool && graph_.attrs<PoolAttrs>(n).op == ReduceOp::Max && (t == DType::U8 || t == DType::I8) &&
+           scale.size() == 1 && scale[0] > 0;
+  }
+
+  // Computes and rounds before the layout ops, or a max pooling, between a float contraction and a Quantize with one scale: the
+  // sums become integers in the epilogue, and integers are moved.
   ValueId lift(NodeId n) {
     if (graph_.attrs<QuantAttrs>(n).block != 0 || !is_single(graph_, graph_.operand(n, 1))) return {};
     std::vector<std::pair<NodeId, size_t>> chain = {{n, 0}};
@@ -133,9 +141,10 @@ class Quantiser {
     ValueId from = graph_.operand(n, 0);
     for (size_t steps = 0; steps < kChain && graph_.def(from).valid() && graph_.use_count(from) == 1; ++steps) {
       const NodeId next = graph_.def(from);
-      const auto along = chained(next);
+      const bool pools = next == graph_.def(graph_.operand(n, 0)) && takes_maxima(next, n);
+      const auto along = pools ? 0 : chained(next);
       if (!along) break;
-      moves |= is_layout(next);
+      moves |= pools || is_layout(next);
       chain.emplace_back(next, *along);
       from = graph_.operand(next, *along);
     }
@@ -143,19 +152,20 @@ class Quantiser {
     std::ranges::reverse(chain);
     for (const bool layout : {false, true})
       for (const auto& [node, along] : chain) {
-        if (is_layout(node) != layout) continue;
+        if ((is_layout(node) || graph_.op(node) == OpKind::Pool) != layout) continue;
         std::vector<ValueId> operands(graph_.operands(node).begin(), graph_.operands(node).end());
         for (size_t i = 0; i < operands.size(); ++i) operands[i] = i == along ? from : single(operands[i]);
         from = builder_.create(graph_.op(node), operands, graph_.module().attrs[graph_.attr_id(node)]);
       }
     return from;
   }
-  // Whether a contraction computed the value, before elementwise nodes of the same shape.
+  // Whether a contraction computed the value, before elementwise nodes of the same shape and Q/DQ pairs.
   bool defining_contraction(ValueId v) const {
     for (size_t steps = 0; steps < kChain && graph_.def(v).valid(); ++steps) {
       const NodeId n = graph_.def(v);
       if (graph_.op(n) == OpKind::QMatMul || graph_.op(n) == OpKind::QConv || graph_.op(n) == OpKind::MatMul) return true;
-      if (!has_trait(graph_.op(n), kElementwise)) return false;
+      const bool rounds = graph_.op(n) == OpKind::Quantize || graph_.op(n) == OpKind::Dequantize;
+      if (!rounds && !has_trait(graph_.op(n), kElementwise)) return false;
       const auto same = std::ranges::find_if(graph_.operands(n), [&](ValueId o) { return o.valid() && same_dims(graph_, o, v); });
       if (same == graph_.operands(n).end()) return false;
       v = *same;

@@ -105,6 +105,34 @@ TEST_CASE("rounding rises above movement and scalar factors to the matmul that i
   check(shared, "q_matmul mul cast mul add reshape transpose mul quantize abs");
 }
 
+TEST_CASE("rounding rises above a max pooling, and above movement to a Q/DQ pair of a contraction") {
+  const auto quantised = [](Builder& b, ValueId v, DType t, float scale) {
+    return b.create(OpKind::Quantize, {v, b.scalar(DType::F32, scale), {}}, QuantAttrs{1, 0, t, true});
+  };
+  const auto graph = [&](DType t, float scale, ReduceOp op) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId y =
+          b.create(OpKind::Conv, {dequantised(b, "x", {1, 2, 6, 6}, true), dequantised(b, "w", {3, 2, 1, 1}, false)},
+                   ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
+      PoolAttrs pool;
+      pool.op = op;
+      pool.kernel = {3, 3}, pool.strides = {2, 2}, pool.pads_begin = pool.pads_end = {1, 1}, pool.dilations = {1, 1};
+      return {quantised(b, b.create(OpKind::Pool, {y}, pool), t, scale)};
+    };
+  };
+  for (const DType t : {DType::I8, DType::U8})
+    check(Rewrite(kPass, graph(t, 0.25F, ReduceOp::Max)), "q_conv mul cast mul quantize pool");
+  check(Rewrite(kPass, graph(DType::I8, -0.25F, ReduceOp::Max)), "q_conv mul cast mul pool quantize");
+  check(Rewrite(kPass, graph(DType::I8, 0.25F, ReduceOp::Mean)), "q_conv mul cast mul pool quantize");
+  const Rewrite pair(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId y = b.matmul(dequantised(b, "x", {5, 4}, true), dequantised(b, "w", {4, 6}, false));
+    const ValueId codes = quantised(b, y, DType::I8, 0.5F);
+    const ValueId v = b.create(OpKind::Dequantize, {codes, b.scalar(DType::F32, 0.5), {}}, QuantAttrs{1, 0, DType::F32, true});
+    return {quantised(b, b.reshape(b.unary(OpKind::Silu, v), {5, 3, 2}), DType::U8, 0.125F)};
+  });
+  check(pair, "q_matmul mul cast mul quantize dequantize silu quantize reshape");
+}
+
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};
