@@ -73,6 +73,33 @@ grep -q '"mean:w1", 256u, [0-9]*u, 0, 1u, 256u, 2}' "$TMPDIR/step/kernels/cpu/st
 # Rows of an image, of which devices exchange those at the borders.
 "$RLXC" run "$TMPDIR/image.txt" --random --mesh s=2 --shard x=s:2 > "$TMPDIR/said" 2>&1 || fail "image: $(cat "$TMPDIR/said")"
 
+# Many rows are worked on in parts, whose results take the place of the rows.
+cat > "$TMPDIR/rows.txt" <<'END'
+module "rows" mir {
+graph @main {
+  %0 = input "x" : f32[1,512,32]
+  %1 = param "w" : f32[32,128]
+  %2 = param "v" : f32[128,32]
+  %3 = matmul(%0, %1) : f32[1,512,128]
+  %4 = relu(%3) : f32[1,512,128]
+  %5 = matmul(%4, %2) : f32[1,512,32]
+  %6 = add(%0, %5) : f32[1,512,32]
+  %7 = sigmoid(%6) : f32[1,512,32]
+  %8 = matmul(%7, %1) : f32[1,512,128]
+  %9 = gelu(%8) : f32[1,512,128]
+  %10 = matmul(%9, %2) : f32[1,512,32]
+  return %10 "y"
+}
+}
+END
+for target in cpu cuda; do
+  "$RLXC" run "$TMPDIR/rows.txt" --random --target $target --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 ||
+    fail "rows, $target: $(cat "$TMPDIR/said")"
+done
+"$RLXC" compile "$TMPDIR/rows.txt" --allow-missing-weights --mesh model=2 --parallel tensor --emit plan --text -q -o - > "$TMPDIR/said" ||
+  fail "rows"
+grep -q 'activations: 96.0 KiB' "$TMPDIR/said" || fail "rows: $(cat "$TMPDIR/said")"
+
 # GPUs, whose link is emulated.
 "$RLXC" run $mlp --random --bind batch=4 --target cuda --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 || fail "cuda: $(cat "$TMPDIR/said")"
 grep -q '^passed' "$TMPDIR/said" || fail "cuda: $(cat "$TMPDIR/said")"
