@@ -36,6 +36,10 @@ stablehlo::Annotations annotations_of(const Module& m, const shard::Shardings& s
 std::optional<AnnotatedModel> make(const CompileOptions& o, const std::string& target, Diagnostics& d) {
   auto undivided = undivided_model(o, target, d);
   if (!undivided) return std::nullopt;
+  if (!undivided->stages.empty()) {
+    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
+    return std::nullopt;
+  }
   stablehlo::Annotations annotations = annotations_of(*undivided->model.module, undivided->shardings);
   CompileOptions whole = o;
   whole.mesh.clear();

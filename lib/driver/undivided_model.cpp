@@ -24,13 +24,11 @@ std::optional<UndividedModel> undivided_model(const CompileOptions& o, const std
   PassContext context{*traits, *pass_opts, d, begun.decisions, begun.precision};
   const auto division = division_of(*model->module, context);
   if (!division) return std::nullopt;
-  if (std::ranges::count(division->strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy)) {
-    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
-    return std::nullopt;
-  }
+  auto stages = stages_of_nodes(model->module->main(), *division, context, d);
+  if (!stages) return std::nullopt;
   auto shardings = shardings_of(model->module->main(), *division, d);
   if (!shardings) return std::nullopt;
-  return UndividedModel{std::move(*model), std::move(*shardings)};
+  return UndividedModel{std::move(*model), std::move(*shardings), std::move(*stages)};
 }
 
 bool annotate_shardings(Module& m, const CompileOptions& o, const std::string& target, Diagnostics& d) {
@@ -40,7 +38,7 @@ bool annotate_shardings(Module& m, const CompileOptions& o, const std::string& t
   const auto model = undivided_model(o, target, inner);
   for (const Diagnostic& item : inner.items())
     if (item.severity == Severity::Error || item.code == Code::ShardingConflict) d.add(item);
-  if (model) shard::annotate(m, model->shardings.mesh(), shard::named_shardings(model->shardings));
+  if (model) shard::annotate(m, model->shardings.mesh(), shard::named_shardings(model->shardings), model->stages);
   return d.ok();
 }
 
