@@ -40,17 +40,6 @@ done
 "$RLXC" compile $bert --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/stages" || fail "stages"
 grep -q '^Stage 1: ' "$TMPDIR/stages/sharding.txt" || fail "stages: $(cat "$TMPDIR/stages/sharding.txt")"
 
-cat > "$TMPDIR/step.txt" <<'END'
-module "step" mir {
-graph @main {
-  %0 = input "x" : f32[8,16]
-  %1 = param {data = splat 0.25} "w1" : f32[16,8]
-  %2 = matmul(%0, %1) : f32[8,8]
-  %3 = sigmoid(%2) : f32[8,8]
-  return %3 "y"
-}
-}
-END
 cat > "$TMPDIR/image.txt" <<'END'
 module "image" mir {
 graph @main {
@@ -64,9 +53,9 @@ graph @main {
 }
 END
 # A step of training: the moments of the optimizer and the update are divided.
-"$RLXC" run "$TMPDIR/step.txt" --train --loss mse --optimizer adam --random --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 ||
+"$RLXC" run tests/support/step.txt --train --loss mse --optimizer adam --random --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 ||
   fail "training: $(cat "$TMPDIR/said")"
-"$RLXC" compile "$TMPDIR/step.txt" --train --loss mse --optimizer adam --mesh data=2 --parallel data -q -o "$TMPDIR/step" || fail "training"
+"$RLXC" compile tests/support/step.txt --train --loss mse --optimizer adam --mesh data=2 --parallel data -q -o "$TMPDIR/step" || fail "training"
 grep -q 'reduce_scatter over data' "$TMPDIR/step/sharding.txt" || fail "training: $(cat "$TMPDIR/step/sharding.txt")"
 grep -q '"mean:w1", 256u, [0-9]*u, 0, 1u, 256u, 2}' "$TMPDIR/step/kernels/cpu/step_train.c" || fail "training: the moments are whole"
 
