@@ -148,6 +148,11 @@ grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/au
   fail "100 bytes are enough"
 grep -q 'RLX0230.*no strategy fits 100 bytes.*tensor over d needs.*data over d needs' "$TMPDIR/error" || fail "auto: $(cat "$TMPDIR/error")"
 
+# A device of a pipeline has the weights of its stage alone.
+"$RLXC" compile $bert --mesh pipe=2 --parallel pipeline --device-memory 280000 -q --emit sharding -o "$TMPDIR/stage" 2> "$TMPDIR/error" ||
+  fail "a stage in 280000 bytes: $(cat "$TMPDIR/error")"
+! "$RLXC" compile $bert --device-memory 280000 -q --emit plan -o "$TMPDIR/no" 2> /dev/null || fail "a model in the memory of a stage"
+
 # A part of a gathered output is computed in it.
 cat > "$TMPDIR/head.txt" <<'END'
 module "head" mir {

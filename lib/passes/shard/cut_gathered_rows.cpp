@@ -105,7 +105,7 @@ class Search {
     if (!r.scatter.valid() || r.nodes.empty()) return std::nullopt;
     std::ranges::sort(r.nodes, {}, [&](NodeId n) { return position_[n.raw]; });
     end = g_.operand(r.scatter, 0);
-    if (g_.def(end) != r.nodes.back() || !g_.has_one_use(end)) return std::nullopt;
+    if (g_.def(end) != r.nodes.back() || !g_.has_one_use(end) || bytes_of(g_, end) != r.rows_bytes) return std::nullopt;
     for (NodeId n : r.nodes) {
       if (!maps_rows(g_, n, r, of_rows_)) return std::nullopt;
       if (n != r.nodes.back()) r.between_bytes = std::max(r.between_bytes, bytes_of(g_, g_.result(n)));
