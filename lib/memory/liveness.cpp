@@ -300,7 +300,7 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
       at = dims.add(at, plan.slot[v.raw].size);
     }
     if (!any) continue;
-    if (owner == result && plan.slot[result.raw].region == Region::None)
+    if (g.op(*n) == OpKind::Concat && owner == result && plan.slot[result.raw].region == Region::None)
       if (const ValueId old = replaced_by_parts(g, plan, trial, *n); old.valid()) {
         trial.owner[result.raw] = old;
         trial.sharing[result.raw] = Sharing::InPlace;

@@ -18,8 +18,10 @@ mixed="--bind batch=4 --mesh data=2,model=2 --parallel tensor,data"
 for name in gpt2 llama qwen3 t5 vit; do
   model=${RLXC_TEST_MODELS:-}/tiny/$name
   [ -d "$model" ] || continue
-  "$RLXC" run "$model/model.onnx" --data "$model/test_data_set_0" --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 ||
-    fail "$model: $(cat "$TMPDIR/said")"
+  for devices in 2 4; do
+    "$RLXC" run "$model/model.onnx" --data "$model/test_data_set_0" --mesh model=$devices --parallel tensor > "$TMPDIR/said" 2>&1 ||
+      fail "$model on $devices devices: $(cat "$TMPDIR/said")"
+  done
 done
 
 moe=${RLXC_TEST_MODELS:-}/found/moe_without_bias.onnx
