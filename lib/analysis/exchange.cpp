@@ -94,7 +94,7 @@ std::vector<uint64_t> stage_weight_bytes(const Graph& g) {
 uint64_t device_weight_bytes(const Graph& g) { return std::ranges::max(stage_weight_bytes(g)); }
 
 uint64_t load_time_bytes(const Graph& g) {
-  const std::vector<Phase> phase = derive_phases(g);
+  const std::vector<Phase> phase = program_phases(g);
   std::vector<ValueId> root(g.value_capacity());
   std::vector<bool> counted(g.value_capacity());
   uint64_t sum = 0;
@@ -114,7 +114,7 @@ uint64_t load_time_bytes(const Graph& g) {
 }
 
 uint64_t live_bytes(const Graph& g) {
-  const std::vector<Phase> phase = derive_phases(g);
+  const std::vector<Phase> phase = program_phases(g);
   std::vector<ValueId> root(g.value_capacity());
   std::vector<NodeId> last(g.value_capacity());
   std::vector<bool> output(g.value_capacity());

@@ -2,9 +2,11 @@
 
 namespace rlxc {
 
-std::vector<Phase> derive_phases(const Graph& g) {
+namespace {
+
+// A body runs as part of its node.
+std::vector<Phase> phases_of(const Graph& g, bool body) {
   std::vector<Phase> phase(g.node_capacity(), Phase::SteadyState);
-  const bool body = g.id().raw != 0;  // a body runs as part of its node
   for (NodeId n : g.nodes()) {
     bool prologue =
         has_trait(g.op(n), kLeaf) || (!body && is_load_time(g, n, [&](ValueId v) { return is_known_on_load(g, phase, v); }));
@@ -31,6 +33,11 @@ std::vector<Phase> derive_phases(const Graph& g) {
   }
   return phase;
 }
+
+}  // namespace
+
+std::vector<Phase> derive_phases(const Graph& g) { return phases_of(g, g.id().raw != 0); }
+std::vector<Phase> program_phases(const Graph& g) { return phases_of(g, false); }
 
 bool is_known_on_load(const Graph& g, const std::vector<Phase>& phase, ValueId v) {
   return phase[g.def(v).raw] == Phase::Prologue && g.op(g.def(v)) != OpKind::Input;

@@ -17,8 +17,11 @@ bool is_load_time(const Graph& g, NodeId n, const Known& known) {
          std::ranges::all_of(g.operands(n), [&](ValueId v) { return !v.valid() || known(v); });
 }
 
-// Returns the phase of every node, indexed by node id.
+// Returns the phase of every node, indexed by node id. Graphs but the main one are bodies, of which nothing is computed at load
+// time.
 std::vector<Phase> derive_phases(const Graph&);
+// The same of the main graph, or a copy of it.
+std::vector<Phase> program_phases(const Graph&);
 
 // Returns whether the value exists before the first run: a parameter, a constant, or computed from these alone.
 bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);

@@ -21,7 +21,7 @@ ExitCode transform_command(const CompileOptions& o, const std::string& ledger, T
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
-  if (!annotate_shardings(*model->module, o, "cpu", d)) return print_diagnostics(d, t);
+  if (!annotate_shardings(*model, o, "cpu", d)) return print_diagnostics(d, t);
   if (!write_module(*model->module, o, *model, d)) return print_diagnostics(d, t);
   if (!ledger.empty())
     if (auto out = OutputFile::create(ledger, d)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/load.h"
 #include "driver/undivided_model.h"
 
 namespace rlxc {
@@ -34,8 +35,14 @@ stablehlo::Annotations annotations_of(const Module& m, const shard::Shardings& s
 }
 
 std::optional<AnnotatedModel> make(const CompileOptions& o, const std::string& target, Diagnostics& d) {
-  auto undivided = undivided_model(o, target, d);
+  auto model = load_model(o, d);
+  if (!model) return std::nullopt;
+  auto undivided = undivided_model(std::move(*model), o, target, d);
   if (!undivided) return std::nullopt;
+  if (!undivided->stages.empty()) {
+    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
+    return std::nullopt;
+  }
   stablehlo::Annotations annotations = annotations_of(*undivided->model.module, undivided->shardings);
   CompileOptions whole = o;
   whole.mesh.clear();

@@ -206,7 +206,7 @@ void write_onnx_file(const Compiled& c, const CompileOptions& o, const std::stri
   if (mesh_of(*m)) {
     Diagnostics inner;  // the compile of the divided model reports its warnings
     whole = load_model(o, inner);
-    const bool good = whole && annotate_shardings(*whole->module, o, c.target, inner);
+    const bool good = whole && annotate_shardings(*whole, o, c.target, inner);
     for (const Diagnostic& item : inner.items())
       if (item.severity == Severity::Error) d.add(item);
     if (!good) return;

@@ -67,6 +67,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have introduced decomposable kinds
   // Small blocks match the final nodes.
   if (fuses) add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
+  if (!options.mesh.empty() && fuses) add("shard", {"cut_gathered_rows"});
   return parts;
 }
 

@@ -1,10 +1,7 @@
 #include "driver/undivided_model.h"
 
-#include <algorithm>
-
 #include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/load.h"
 #include "driver/pass_options.h"
 #include "driver/transform_stage.h"
 #include "passes/shard/divide.h"
@@ -12,35 +9,35 @@
 
 namespace rlxc {
 
-std::optional<UndividedModel> undivided_model(const CompileOptions& o, const std::string& target, Diagnostics& d) {
-  auto model = load_model(o, d);
+std::optional<UndividedModel> undivided_model(LoadedModel model, const CompileOptions& o, const std::string& target,
+                                              Diagnostics& d) {
   const TargetTraits* traits = find_target(target);
   const auto pass_opts = pass_options(o, d);
-  if (!model || !traits || !pass_opts) return std::nullopt;
+  if (!traits || !pass_opts) return std::nullopt;
   CompileOptions first = o;
   first.stop_before = "shard";
   Compiled begun;
-  if (!optimise(*model->module, *traits, first, *pass_opts, {}, &begun, d)) return std::nullopt;
+  if (!optimise(*model.module, *traits, first, *pass_opts, {}, &begun, d)) return std::nullopt;
   PassContext context{*traits, *pass_opts, d, begun.decisions, begun.precision};
-  const auto division = division_of(*model->module, context);
+  const auto division = division_of(*model.module, context);
   if (!division) return std::nullopt;
-  if (std::ranges::count(division->strategies, std::string_view("pipeline"), &shard::AxisStrategy::strategy)) {
-    d.error(Code::BadSharding, "the stages of a pipeline have no annotations");
-    return std::nullopt;
-  }
-  auto shardings = shardings_of(model->module->main(), *division, d);
+  auto stages = stages_of_nodes(model.module->main(), *division, context, d);
+  if (!stages) return std::nullopt;
+  auto shardings = shardings_of(model.module->main(), *division, d);
   if (!shardings) return std::nullopt;
-  return UndividedModel{std::move(*model), std::move(*shardings)};
+  return UndividedModel{std::move(model), std::move(*shardings), std::move(*stages)};
 }
 
-bool annotate_shardings(Module& m, const CompileOptions& o, const std::string& target, Diagnostics& d) {
+bool annotate_shardings(LoadedModel& model, const CompileOptions& o, const std::string& target, Diagnostics& d) {
   if (o.mesh.empty() && o.shards.empty() && o.shard_rules.empty() && o.parallel.empty()) return true;
+  LoadedModel copy = model.copy();
+  Module& m = *model.module;
   if (!lower_to_tensors(m, o, d)) return false;
-  Diagnostics inner;  // reading the model has reported its warnings
-  const auto model = undivided_model(o, target, inner);
+  Diagnostics inner;  // a compile reports the other warnings
+  const auto undivided = undivided_model(std::move(copy), o, target, inner);
   for (const Diagnostic& item : inner.items())
     if (item.severity == Severity::Error || item.code == Code::ShardingConflict) d.add(item);
-  if (model) shard::annotate(m, model->shardings.mesh(), shard::named_shardings(model->shardings));
+  if (undivided) shard::annotate(m, undivided->shardings.mesh(), shard::named_shardings(undivided->shardings), undivided->stages);
   return d.ok();
 }
 

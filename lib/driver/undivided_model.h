@@ -3,21 +3,22 @@
 #pragma once
 #include "driver/loaded_model.h"
 #include "options/options.h"
-#include "shard/propagate.h"
+#include "shard/annotations.h"
 
 namespace rlxc {
 
 struct UndividedModel {
   LoadedModel model;
   shard::Shardings shardings;  // of the main graph
+  shard::NodeStages stages;    // of the nodes of the file; empty without a pipeline
 };
 
-// Reads the model and decides as a compile with these options does. Nullopt after errors, which include those of a model that is
-// cut into stages, and if nothing is to be divided. O(nodes).
-std::optional<UndividedModel> undivided_model(const CompileOptions&, const std::string& target, Diagnostics&);
+// Decides as a compile of the model with these options does, by which it was read. Nullopt after errors, and if nothing is to be
+// divided. O(nodes).
+std::optional<UndividedModel> undivided_model(LoadedModel, const CompileOptions&, const std::string& target, Diagnostics&);
 
-// Annotates the module, which was read with these options, with its shardings (shard::annotate). Blocks and sequences become
+// Annotates the model, which was read with these options, with its shardings (shard::annotate). Blocks and sequences become
 // tensor operations first. Nothing without --mesh. False after errors.
-bool annotate_shardings(Module&, const CompileOptions&, const std::string& target, Diagnostics&);
+bool annotate_shardings(LoadedModel&, const CompileOptions&, const std::string& target, Diagnostics&);
 
 }  // namespace rlxc

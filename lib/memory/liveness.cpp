@@ -1,6 +1,7 @@
 #include "memory/liveness.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/data_dependent_dims.h"
 #include "analysis/phases.h"
@@ -12,6 +13,7 @@ namespace rlxc {
 namespace {
 
 constexpr uint64_t kConcatWork = 50'000'000;  // bound on nodes visited while concat aliases are tried
+constexpr size_t kNearby = 64;                // values from which a part of a concatenation is made
 
 bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
   if (plan.slot[v.raw].region == Region::State) return true;
@@ -71,6 +73,72 @@ bool gathers_runs(const Graph& g, const GraphPlan& plan, const Liveness& livenes
   const auto& a = g.attrs<CollectiveAttrs>(n);
   const auto leading = g.dims(v).first(static_cast<size_t>(a.axis));
   return a.blocks > 1 || std::any_of(leading.begin(), leading.end(), [](Dim d) { return d != Dim(1); });
+}
+
+// The bytes of its buffer that a value covers; nullopt: any of them.
+struct Bytes {
+  uint64_t begin, end;
+};
+std::optional<Bytes> bytes_in_buffer(const Graph& g, const GraphPlan& plan, ValueId v) {
+  const Dim at = plan.layouts.offset[v.raw], size = plan.slot[v.raw].size;
+  if (plan.layouts.of(v) || !at.is_static() || !size.is_static() || bits(g.dtype(v)) % 8 != 0) return std::nullopt;
+  return Bytes{static_cast<uint64_t>(at.size()), static_cast<uint64_t>(at.size() + size.size())};
+}
+
+// A buffer that a concatenation may take over part by part: as large, and no bytes are read once a part is written there. One of
+// whose rows the first part is made; invalid if there is none.
+ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId concat) {
+  struct Part {
+    uint32_t step;
+    Bytes bytes;
+  };
+  std::vector<Part> parts;
+  uint64_t at = 0;
+  for (ValueId v : g.operands(concat)) {
+    if (liveness.sharing[v.raw] != Sharing::ConcatAlias || !plan.slot[v.raw].size.is_static()) return {};
+    const auto size = static_cast<uint64_t>(plan.slot[v.raw].size.size());
+    parts.push_back({plan.step[g.def(v).raw], {at, at + size}});
+    at += size;
+  }
+  const auto fits = [&](ValueId root) {
+    const NodeId maker = g.def(root);
+    if (!is_free(g, plan, root) || plan.slot[root.raw].region != Region::None || liveness.owner[root.raw] != root ||
+        liveness.sharing[root.raw] != Sharing::None || plan.layouts.of(root) || has_trait(g.op(maker), kBody) ||
+        plan.slot[root.raw].size != plan.slot[g.result(concat).raw].size)
+      return false;
+    for (size_t i = 0; i < g.operands(maker).size(); ++i)
+      if (codegen::may_overwrite(g, maker, 0, i)) return false;  // it may itself be in the buffer of another
+    for (const Part& part : parts)
+      if (part.step <= plan.step[maker.raw]) return false;
+    // All reads of the root and of its views.
+    std::vector<ValueId> views{root};
+    for (size_t head = 0; head < views.size(); ++head) {
+      const auto read = bytes_in_buffer(g, plan, views[head]);
+      for (Graph::Use use : g.uses(views[head])) {
+        if (use.user == g.terminator() || has_trait(g.op(use.user), kBody)) return false;
+        bool is_view = false;
+        for (size_t r = 0; r < g.result_count(use.user); ++r)
+          if (const ValueId y = g.result(use.user, r); plan.layouts.root[y.raw] == root) {
+            views.push_back(y);
+            is_view = true;
+          }
+        for (const Part& part : parts)
+          if (!is_view && plan.step[use.user.raw] >= part.step &&
+              (!read || (read->begin < part.bytes.end && part.bytes.begin < read->end)))
+            return false;
+      }
+    }
+    return true;
+  };
+  // Backwards from the first part, to what it was made of.
+  std::vector<ValueId> work{g.operand(concat, 0)};
+  for (size_t head = 0; head < work.size() && work.size() < kNearby; ++head)
+    for (ValueId v : g.operands(g.def(work[head]))) {
+      if (!v.valid() || std::ranges::find(work, v) != work.end()) continue;
+      if (fits(plan.layouts.root[v.raw])) return plan.layouts.root[v.raw];
+      work.push_back(v);
+    }
+  return {};
 }
 
 uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
@@ -232,6 +300,13 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
       at = dims.add(at, plan.slot[v.raw].size);
     }
     if (!any) continue;
+    if (g.op(*n) == OpKind::Concat && owner == result && plan.slot[result.raw].region == Region::None)
+      if (const ValueId old = replaced_by_parts(g, plan, trial, *n); old.valid()) {
+        trial.owner[result.raw] = old;
+        trial.sharing[result.raw] = Sharing::InPlace;
+        for (ValueId v : g.operands(*n)) trial.owner[v.raw] = old;
+        trial.last_use[old.raw] = std::max(trial.last_use[old.raw], trial.last_use[result.raw]);
+      }
     const uint64_t joined = peak_with(trial);
     if (joined > peak) continue;
     peak = joined;

@@ -312,9 +312,10 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
                                                : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
 }
 
-// Leaves the packed region what weights and arena leave of --device-memory.
+// Leaves the packed region what weights and arena leave of --device-memory. A device of a pipeline has the weights of its stage.
 bool share_device_memory(const Module& m, const GraphPlan& plan, uint64_t weights_size, Request* options, Diagnostics& d) {
   if (options->device_memory == 0) return true;
+  weights_size = std::min(weights_size, device_weight_bytes(m.main()));
   const uint64_t arena = plan.arena_size.is_static() ? static_cast<uint64_t>(plan.arena_size.size()) : 0;
   if (weights_size <= options->device_memory && arena <= options->device_memory - weights_size) {
     const uint64_t room = options->device_memory - weights_size - arena;

@@ -144,6 +144,34 @@ TEST_CASE("parts of a concatenation are made in its place") {
   CHECK(lir.plans[0].saved_by_concat_alias == 256);
 }
 
+TEST_CASE("parts of a concatenation take the place of the rows of which they were made") {
+  // `late`: rows are read after a part was made in their place; `crossed`: the first part would overwrite those of the second.
+  const auto arena = [](bool late, bool crossed) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {1, 4, 16}));
+    const ValueId rows = named(*m, b.matmul(x, b.param("w", tensor_type(DType::F32, {16, 16}))), "rows");
+    const ValueId up = b.param("up", tensor_type(DType::F32, {16, 48})),
+                  down = b.param("down", tensor_type(DType::F32, {48, 16}));
+    std::vector<ValueId> parts;
+    for (int64_t i : {0, 1}) {
+      const ValueId some = b.narrow(rows, 1, Dim((crossed ? 1 - i : i) * 2), Dim(2));
+      parts.push_back(b.matmul(b.matmul(some, up), down));
+    }
+    const ValueId sums = named(*m, b.concat(parts, 1), "sums");
+    m->main().add_output(b.matmul(sums, up), {});
+    if (late) m->main().add_output(b.matmul(b.narrow(rows, 1, Dim(0), Dim(1)), up), {});
+    PlanOptions given;
+    given.reorder = false;
+    const LirModule lir = plan(std::move(m), given);
+    CHECK((slot_of(lir, "sums").offset == slot_of(lir, "rows").offset) == slot_of(lir, "sums").in_place);
+    return std::pair(slot_of(lir, "sums").in_place, lir.plans[0].arena_size.size());
+  };
+  CHECK((arena(false, false) == std::pair(true, int64_t{256 + 384})));
+  CHECK_FALSE(arena(true, false).first);
+  CHECK_FALSE(arena(false, true).first);
+}
+
 TEST_CASE("a concatenation is not overwritten while a part of it is still read") {
   auto m = std::make_unique<Module>();
   Builder b(m->main());

@@ -143,6 +143,17 @@ TensorSharding tensor_sharding(std::string name, const NamedSharding& s, const M
   return out;
 }
 
+// The one with the name of the mesh, or the first with as many devices; null if there is none.
+const DeviceConfiguration* configuration_for(const DeviceConfigurations& all, const Mesh& mesh) {
+  const DeviceConfiguration* first = nullptr;
+  for (const DeviceConfiguration& c : all.all) {
+    if (c.devices != mesh.devices()) continue;
+    if (c.name == mesh.text()) return &c;
+    if (!first) first = &c;
+  }
+  return first;
+}
+
 }  // namespace
 
 NamedShardings named_shardings(const Shardings& s) {
@@ -157,7 +168,7 @@ NamedShardings named_shardings(const Shardings& s) {
   return out;
 }
 
-void annotate(Module& m, const Mesh& mesh, const NamedShardings& shardings) {
+void annotate(Module& m, const Mesh& mesh, const NamedShardings& shardings, const NodeStages& stages) {
   DeviceConfigurations& all = m.devices;
   for (auto& [node, list] : all.nodes)
     std::erase_if(list, [&](const NodeDevices& d) {
@@ -184,23 +195,22 @@ void annotate(Module& m, const Mesh& mesh, const NamedShardings& shardings) {
     if (has_trait(g.op(n), kLeaf | kTerminator)) continue;
     for (ValueId v : g.operands(n)) add(v);
     for (size_t r = 0; r < g.result_count(n); ++r) add(g.result(n, r));
-    if (tensors.empty()) continue;
+    const auto stage = stages.find(std::string_view(g.label(n).bytes()));
+    if (tensors.empty() && stage == stages.end()) continue;
     if (!g.node_name(n).valid()) {
       std::string name = g.label(n).bytes();
       while (!names.insert(name).second) name += "_";
       g.set_node_name(n, m.symbol(name));
     }
-    all.nodes[std::string(m.bytes(g.node_name(n)))].push_back({mesh.text(), std::nullopt, std::move(tensors)});
+    all.nodes[std::string(m.bytes(g.node_name(n)))].push_back(
+        {mesh.text(), stage == stages.end() ? std::nullopt : std::optional(stage->second), std::move(tensors)});
   }
 }
 
 std::vector<Request> annotated_requests(const DeviceConfigurations& all, const Mesh& mesh, Diagnostics& d) {
   std::vector<Request> out;
-  const auto has_devices = [&](const DeviceConfiguration& c) { return c.devices == mesh.devices(); };
-  auto configuration =
-      std::ranges::find_if(all.all, [&](const DeviceConfiguration& c) { return has_devices(c) && c.name == mesh.text(); });
-  if (configuration == all.all.end()) configuration = std::ranges::find_if(all.all, has_devices);
-  if (configuration == all.all.end()) return out;
+  const DeviceConfiguration* configuration = configuration_for(all, mesh);
+  if (!configuration) return out;
   std::set<std::string_view> seen;
   for (const auto& [name, list] : all.nodes)
     for (const NodeDevices& node : list)
@@ -214,6 +224,16 @@ std::vector<Request> annotated_requests(const DeviceConfigurations& all, const M
                         " divide devices; its sharding is ignored",
                     "node " + ForeignText(name).quoted(), "--shard NAME=AXIS:DIM decides otherwise");
       }
+  return out;
+}
+
+NodeStages annotated_stages(const DeviceConfigurations& all, const Mesh& mesh) {
+  NodeStages out;
+  const DeviceConfiguration* configuration = configuration_for(all, mesh);
+  if (!configuration) return out;
+  for (const auto& [name, list] : all.nodes)
+    for (const NodeDevices& node : list)
+      if (node.configuration == configuration->name && node.stage) out.emplace(name, *node.stage);
   return out;
 }
 

@@ -14,6 +14,11 @@ namespace rlxc::shard {
 // there are none. O(tensors * devices); for each tensor 20,000 choices of mesh axes are tried at most.
 std::vector<Request> annotated_requests(const DeviceConfigurations&, const Mesh&, Diagnostics&);
 
+// Stages of a pipeline, by name of the node.
+using NodeStages = std::map<std::string, int64_t, std::less<>>;
+// Those of the same configuration. Empty if its nodes have none.
+NodeStages annotated_stages(const DeviceConfigurations&, const Mesh&);
+
 // The decided values that have a name: those that are split, or were asked to stay whole.
 struct NamedSharding {
   Sharding sharding;
@@ -23,8 +28,8 @@ using NamedShardings = std::map<std::string, NamedSharding, std::less<>>;
 NamedShardings named_shardings(const Shardings&);
 
 // The inverse of annotated_requests: gives the module a configuration with the name of the mesh, which says at each node how its
-// values lie. It takes the place of configurations with as many devices. Nodes without a name get one. Values of other sizes than
-// those that were decided are left out. O(operands * devices).
-void annotate(Module&, const Mesh&, const NamedShardings&);
+// values lie, and its stage. It takes the place of configurations with as many devices. Nodes without a name get one. Values of
+// other sizes than those that were decided are left out. O(operands * devices).
+void annotate(Module&, const Mesh&, const NamedShardings&, const NodeStages& = {});
 
 }  // namespace rlxc::shard

@@ -18,8 +18,10 @@ mixed="--bind batch=4 --mesh data=2,model=2 --parallel tensor,data"
 for name in gpt2 llama qwen3 t5 vit; do
   model=${RLXC_TEST_MODELS:-}/tiny/$name
   [ -d "$model" ] || continue
-  "$RLXC" run "$model/model.onnx" --data "$model/test_data_set_0" --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 ||
-    fail "$model: $(cat "$TMPDIR/said")"
+  for devices in 2 4; do
+    "$RLXC" run "$model/model.onnx" --data "$model/test_data_set_0" --mesh model=$devices --parallel tensor > "$TMPDIR/said" 2>&1 ||
+      fail "$model on $devices devices: $(cat "$TMPDIR/said")"
+  done
 done
 
 moe=${RLXC_TEST_MODELS:-}/found/moe_without_bias.onnx
@@ -40,17 +42,6 @@ done
 "$RLXC" compile $bert --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/stages" || fail "stages"
 grep -q '^Stage 1: ' "$TMPDIR/stages/sharding.txt" || fail "stages: $(cat "$TMPDIR/stages/sharding.txt")"
 
-cat > "$TMPDIR/step.txt" <<'END'
-module "step" mir {
-graph @main {
-  %0 = input "x" : f32[8,16]
-  %1 = param {data = splat 0.25} "w1" : f32[16,8]
-  %2 = matmul(%0, %1) : f32[8,8]
-  %3 = sigmoid(%2) : f32[8,8]
-  return %3 "y"
-}
-}
-END
 cat > "$TMPDIR/image.txt" <<'END'
 module "image" mir {
 graph @main {
@@ -64,14 +55,38 @@ graph @main {
 }
 END
 # A step of training: the moments of the optimizer and the update are divided.
-"$RLXC" run "$TMPDIR/step.txt" --train --loss mse --optimizer adam --random --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 ||
+"$RLXC" run tests/support/step.txt --train --loss mse --optimizer adam --random --mesh data=2 --parallel data > "$TMPDIR/said" 2>&1 ||
   fail "training: $(cat "$TMPDIR/said")"
-"$RLXC" compile "$TMPDIR/step.txt" --train --loss mse --optimizer adam --mesh data=2 --parallel data -q -o "$TMPDIR/step" || fail "training"
+"$RLXC" compile tests/support/step.txt --train --loss mse --optimizer adam --mesh data=2 --parallel data -q -o "$TMPDIR/step" || fail "training"
 grep -q 'reduce_scatter over data' "$TMPDIR/step/sharding.txt" || fail "training: $(cat "$TMPDIR/step/sharding.txt")"
 grep -q '"mean:w1", 256u, [0-9]*u, 0, 1u, 256u, 2}' "$TMPDIR/step/kernels/cpu/step_train.c" || fail "training: the moments are whole"
 
 # Rows of an image, of which devices exchange those at the borders.
 "$RLXC" run "$TMPDIR/image.txt" --random --mesh s=2 --shard x=s:2 > "$TMPDIR/said" 2>&1 || fail "image: $(cat "$TMPDIR/said")"
+
+# Many rows are worked on in parts, whose results take the place of the rows.
+cat > "$TMPDIR/rows.txt" <<'END'
+module "rows" mir {
+graph @main {
+  %0 = input "x" : f32[1,512,32]
+  %1 = param "w" : f32[32,128]
+  %2 = param "v" : f32[128,32]
+  %3 = sigmoid(%0) : f32[1,512,32]
+  %4 = matmul(%3, %1) : f32[1,512,128]
+  %5 = gelu(%4) : f32[1,512,128]
+  %6 = matmul(%5, %2) : f32[1,512,32]
+  %7 = add(%3, %6) : f32[1,512,32]
+  return %7 "y"
+}
+}
+END
+for target in cpu cuda; do
+  "$RLXC" run "$TMPDIR/rows.txt" --random --target $target --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 ||
+    fail "rows, $target: $(cat "$TMPDIR/said")"
+done
+"$RLXC" compile "$TMPDIR/rows.txt" --allow-missing-weights --mesh model=2 --parallel tensor --emit plan --text -q -o - > "$TMPDIR/said" ||
+  fail "rows"
+grep -q 'activations: 160.0 KiB' "$TMPDIR/said" || fail "rows: $(cat "$TMPDIR/said")"
 
 # GPUs, whose link is emulated.
 "$RLXC" run $mlp --random --bind batch=4 --target cuda --mesh model=2 --parallel tensor > "$TMPDIR/said" 2>&1 || fail "cuda: $(cat "$TMPDIR/said")"
@@ -122,7 +137,8 @@ carries() {  # model, mesh and strategy
     "$RLXC" compile "$written" --mesh "${way%% *}" --emit sharding --text -q -o - | diff "$TMPDIR/expected" - || fail "$written of $model, $way"
   done
 }
-for way in "model=2 --parallel tensor" "model=3 --parallel tensor" "data=2,model=2 --parallel data,tensor"; do
+for way in "model=2 --parallel tensor" "model=3 --parallel tensor" "data=2,model=2 --parallel data,tensor" "pipe=2 --parallel pipeline" \
+  "pipe=2,model=2 --parallel pipeline,tensor"; do
   carries $bert "$way"
   [ ! -d "${RLXC_TEST_MODELS:-}/tiny/gpt2" ] || carries "$RLXC_TEST_MODELS/tiny/gpt2/model.onnx" "$way"
 done
@@ -133,6 +149,11 @@ grep -q '^Mesh d=2' "$TMPDIR/auto/sharding.txt" || fail "auto: $(cat "$TMPDIR/au
 "$RLXC" compile $mlp --bind batch=4 --mesh d=2 --parallel auto --device-memory 100 -q -o "$TMPDIR/no" 2> "$TMPDIR/error" &&
   fail "100 bytes are enough"
 grep -q 'RLX0230.*no strategy fits 100 bytes.*tensor over d needs.*data over d needs' "$TMPDIR/error" || fail "auto: $(cat "$TMPDIR/error")"
+
+# A device of a pipeline has the weights of its stage alone.
+"$RLXC" compile $bert --mesh pipe=2 --parallel pipeline --device-memory 280000 -q --emit sharding -o "$TMPDIR/stage" 2> "$TMPDIR/error" ||
+  fail "a stage in 280000 bytes: $(cat "$TMPDIR/error")"
+! "$RLXC" compile $bert --device-memory 280000 -q --emit plan -o "$TMPDIR/no" 2> /dev/null || fail "a model in the memory of a stage"
 
 # A part of a gathered output is computed in it.
 cat > "$TMPDIR/head.txt" <<'END'
@@ -171,8 +192,6 @@ refused RLX0230 'no value of the model' $mlp --mesh model=2 --shard nowhere=mode
 refused RLX0230 'does not divide' $mlp --mesh data=2 --parallel data
 refused RLX0230 'does not divide' $bert --mesh model=5 --shard '.*=model:0/3'
 refused RLX0230 'at most 32 stages' $mlp --mesh pipe=33 --parallel pipeline
-! "$RLXC" transform $mlp --mesh pipe=2 --parallel pipeline -q -o "$TMPDIR/no.onnx" 2> "$TMPDIR/error" || fail "stages as annotations"
-grep -q 'RLX0230.*stages of a pipeline have no annotations' "$TMPDIR/error" || fail "$(cat "$TMPDIR/error")"
 refused RLX0230 'already splits node' $mlp --mesh pipe=2 --parallel pipeline --shard fc1.*=pipe:0
 refused RLX0202 'ReduceScatter.*one device' $bert --mesh model=2 --parallel tensor --target metal --emit kernels
 

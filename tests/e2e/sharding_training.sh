@@ -3,17 +3,7 @@
 set -eu
 fail() { echo "$1"; exit 1; }
 command -v mpirun > /dev/null && command -v mpicc > /dev/null || { echo "no MPI"; exit 77; }
-cat > "$TMPDIR/step.txt" <<'TEXT'
-module "step" mir {
-graph @main {
-  %0 = input "x" : f32[8,16]
-  %1 = param {data = splat 0.25} "w1" : f32[16,8]
-  %2 = matmul(%0, %1) : f32[8,8]
-  %3 = sigmoid(%2) : f32[8,8]
-  return %3 "y"
-}
-}
-TEXT
+step=$PWD/tests/support/step.txt
 cat > "$TMPDIR/drive.c" <<'C'
 // Trains for ten steps and saves after five and ten; or loads the first checkpoint, and trains and saves the rest.
 #include <stdio.h>
@@ -50,22 +40,24 @@ int main(int argc, char** argv) {
   char first[64], last[64];
   int failed = link_begin(&argc, &argv);
   if (failed) return failed;
-  snprintf(first, sizeof first, "first.%d", link_rank());
+  const char* name = getenv("FIRST");
+  snprintf(first, sizeof first, "%s.%d", name ? name : "first", link_rank());
   snprintf(last, sizeof last, "%s.%d", argc > 1 ? "resumed" : "last", link_rank());
   failed = train(argc > 1, first, last);
   return link_end(failed) || failed;
 }
 C
 root=$([ "$(id -u)" != 0 ] || echo --allow-run-as-root)
-drive() {  # ranks, arguments
+first=:
+drive() {  # ranks, arguments; `first`: what each rank does before
   local ranks=$1
   shift
   if [ "$ranks" = 1 ]; then ./drive "$@"
-  else timeout 100 mpirun $root --oversubscribe --mca btl_vader_single_copy_mechanism none -n "$ranks" ./drive "$@"; fi
+  else timeout 100 mpirun $root --oversubscribe --mca btl_vader_single_copy_mechanism none -n "$ranks" sh -c "$first; exec ./drive $*"; fi
 }
 for ranks in 1 2 4; do
   mesh=$([ $ranks = 1 ] || echo "--mesh data=$ranks --parallel data")
-  "$RLXC" compile "$TMPDIR/step.txt" --train --loss mse --optimizer adam $mesh -q -o "$TMPDIR/ranks$ranks" || fail "compile for $ranks ranks"
+  "$RLXC" compile "$step" --train --loss mse --optimizer adam $mesh -q -o "$TMPDIR/ranks$ranks" || fail "compile for $ranks ranks"
   cd "$TMPDIR/ranks$ranks/kernels/cpu"
   made="libstep.a forward/libstep_forward.a" compiler=cc
   [ $ranks = 1 ] || made="mpi_link.o $made" compiler="mpicc -DRANKS"
@@ -77,6 +69,19 @@ for ranks in 1 2 4; do
     cmp last.0 last.$r || fail "$ranks ranks: the checkpoints of ranks differ"
   done
 done
+# A rank that cannot write its checkpoint says so, and all end.
+cd "$TMPDIR/ranks2/kernels/cpu"
+rm first.1 && mkdir first.1
+began=$SECONDS
+drive 2 > "$TMPDIR/said" 2>&1 && fail "a checkpoint that is a folder"
+[ $((SECONDS - began)) -le 10 ] || fail "a checkpoint that is not written: took $((SECONDS - began)) s"
+grep -q 'rank 1 (data=1): cannot write the checkpoint first.1' "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
+rmdir first.1
+first='[ $OMPI_COMM_WORLD_RANK != 1 ] || export FIRST=nowhere/first'
+cp first.0 before
+drive 2 > "$TMPDIR/said" 2>&1 && fail "a checkpoint in no folder"
+grep -q 'rank 1 (data=1): cannot write the checkpoint nowhere/first.1' "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
+cmp first.0 before || fail "the checkpoint of another rank is replaced"
 python3 - "$TMPDIR"/ranks*/kernels/cpu/last.0 <<'PY' || fail "ranks have other parameters than one device"
 import json, struct, sys
 

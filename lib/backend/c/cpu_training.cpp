@@ -64,14 +64,34 @@ static int read_state(int file, const state_row* s, unsigned char* to) {
   return lseek(file, begin + (off_t)(s->bytes * s->devices), SEEK_SET) >= 0;
 }
 
-// Writes the runs of all devices, which take part.
+// Writes the runs of all devices, which take part. Nothing into file -1.
 static int write_state(int file, const state_row* s, const unsigned char* from) {
   const $N_link* link = $N_joined();
-  if (s->group < 0) return write_all(file, from, s->bytes);
+  if (s->group < 0) return file >= 0 && write_all(file, from, s->bytes);
   unsigned char* whole = link ? malloc(s->bytes * s->devices + 1) : NULL;
-  const int good = whole && !link->all_gather(link->self, s->group, from, whole, (int64_t)s->runs, (int64_t)s->run) &&
+  const int good = whole && !link->all_gather(link->self, s->group, from, whole, (int64_t)s->runs, (int64_t)s->run) && file >= 0 &&
                    write_all(file, whole, s->bytes * s->devices);
   free(whole);
+  return good;
+}
+
+// Whether all devices that share states have written theirs. One that has not says so.
+static int all_wrote(int good, const char* path) {
+  const $N_link* link = $N_joined();
+  if (!link) return good;
+  if (!good) {
+    char name[256];
+    $N_device_name(link->rank, name, sizeof name);
+    fprintf(stderr, "$N: rank %d (%s): cannot write the checkpoint %s\n", link->rank, name, path);
+  }
+  for (int i = 0, last = -1; i < $U_STATES; ++i) {
+    const state_row* s = &kStates[i];
+    if (s->group == last || s->group < 0) continue;
+    unsigned char own = (unsigned char)(good != 0), all[$U_DEVICES];
+    last = s->group;
+    if (link->all_gather(link->self, s->group, &own, all, 1, 1)) return 0;
+    for (uint64_t d = 0; d < s->devices; ++d) good = good && all[d];
+  }
   return good;
 }
 
@@ -81,20 +101,20 @@ static int write_state(int file, const state_row* s, const unsigned char* from) 
 std::vector<std::pair<std::string_view, std::string>> part_values(const codegen::Package& step, bool parts) {
   const std::string state = "kStates[i].bytes";
   if (!parts)
-    return {{"PART_FUNCTIONS", ""},
+    return {{"PART_FUNCTIONS", "static int all_wrote(int good, const char* path) { return (void)path, good; }\n\n"},
             {"PART_FIELDS", ""},
             {"NO_PART", ""},
             {"FILE_BYTES", state},
             {"READ_STATE", "read_all(file, block + kStates[i].place, kStates[i].bytes)"},
-            {"WRITE_STATE", "write_all(file, t->block + kStates[i].place, kStates[i].bytes)"}};
-  return {{"PART_FUNCTIONS", target::expand(kPartFunctions, {{"N", step.name}})},
+            {"WRITE_STATE", "good && write_all(file, t->block + kStates[i].place, kStates[i].bytes)"}};
+  return {{"PART_FUNCTIONS", target::expand(kPartFunctions, {{"N", step.name}, {"U", upper(step.name)}})},
           {"PART_FIELDS",
            "  int group;  // of devices with a part each: `runs` runs of `run` bytes, one of every `devices`; -1: whole\n"
            "  uint64_t runs, run, devices;\n"},
           {"NO_PART", ", -1, 0, 0, 1"},
           {"FILE_BYTES", state + " * kStates[i].devices"},
           {"READ_STATE", "read_state(file, &kStates[i], block + kStates[i].place)"},
-          {"WRITE_STATE", "write_state(file, &kStates[i], t->block + kStates[i].place)"}};
+          {"WRITE_STATE", "write_state(good ? file : -1, &kStates[i], t->block + kStates[i].place) && good"}};
 }
 
 // The part of a state that a device has, as columns of its row.

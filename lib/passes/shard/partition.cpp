@@ -26,6 +26,14 @@ std::optional<shard::AxisStrategy> axis_for(const Mesh& mesh, std::string_view s
   return std::nullopt;
 }
 
+// The mesh axis of stages that a model has: pipe, or the only one. None if it has too few devices.
+std::optional<size_t> axis_of_stages(const Mesh& mesh, const shard::NodeStages& stages) {
+  const auto axis = mesh.axes.size() == 1 ? std::optional<size_t>(0) : mesh.find("pipe");
+  const bool fits =
+      axis && std::ranges::all_of(stages, [&](const auto& s) { return s.second >= 0 && s.second < mesh.axes[*axis].size; });
+  return fits ? axis : std::nullopt;
+}
+
 // Returns the strategies that --parallel names. `auto` chooses the fastest ones (choose_strategies).
 std::optional<std::vector<shard::AxisStrategy>> strategies(Module& m, const Mesh& mesh,
                                                            const std::vector<shard::Request>& requests, PassContext& context) {
@@ -67,7 +75,16 @@ std::optional<Division> division_of(Module& m, PassContext& context) {
   std::ranges::move(shard::annotated_requests(m.devices, *mesh, d), std::back_inserter(requests));
   auto chosen = strategies(m, *mesh, requests, context);
   if (!chosen) return std::nullopt;
-  return Division{std::move(*mesh), std::move(requests), std::move(*chosen)};
+  shard::NodeStages stages = shard::annotated_stages(m.devices, *mesh);
+  const bool cuts = std::ranges::count(*chosen, std::string_view("pipeline"), &shard::AxisStrategy::strategy) > 0;
+  if (!stages.empty() && !cuts) {
+    if (const auto axis = axis_of_stages(*mesh, stages)) chosen->push_back({"pipeline", *axis});
+    else
+      d.warning(Code::ShardingConflict,
+                "the mesh " + mesh->text() + " has no axis pipe for the stages of the model; they are ignored",
+                "the device configuration of the model");
+  }
+  return Division{std::move(*mesh), std::move(requests), std::move(*chosen), cuts ? shard::NodeStages() : std::move(stages)};
 }
 
 PassResult partition(Module& m, PassContext& context) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "ir/builder.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
@@ -24,18 +26,19 @@ class Cutter {
         count_(static_cast<size_t>(mesh.axes[axis].size)),
         machine_(context.target.machine),
         link_{context.options.link_bandwidth},
-        phase_(derive_phases(g)),
+        phase_(program_phases(g)),
         step_(g.node_capacity(), kNone),
         reach_(g.value_capacity()),
         sent_(g.value_capacity()),
         elsewhere_(g.value_capacity()) {}
 
-  bool run(Diagnostics& d) {
+  bool run(const shard::NodeStages& given, Diagnostics& d) {
     if (const std::string why = refusal(); !why.empty()) {
       d.error(Code::BadSharding, why, "--parallel pipeline");
       return false;
     }
     price();
+    bound_cuts(given, d);
     choose_cuts();
     demand();
     send();
@@ -101,6 +104,34 @@ class Cutter {
     }
   }
 
+  // Where each stage may begin: after the last step of earlier ones, at most at the first step of its own. Exchanges may be on
+  // either side of a cut.
+  void bound_cuts(const shard::NodeStages& given, Diagnostics& d) {
+    least_.assign(count_, 0);
+    most_.assign(count_, steps_.size());
+    if (given.empty()) return;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (has_trait(g_.op(steps_[i]), kCollective)) continue;
+      int64_t stage = -1;
+      for (Symbol source : merged_origin(g_, {&steps_[i], 1}).sources)
+        if (const auto at = given.find(g_.module().bytes(source)); at != given.end()) stage = std::max(stage, at->second);
+      for (size_t s = 0; stage >= 0 && s < count_; ++s) {
+        if (std::cmp_less(stage, s)) least_[s] = i + 1;
+        else most_[s] = std::min(most_[s], i);
+      }
+    }
+    for (size_t s = 0; s < count_; ++s) {
+      if (least_[s] <= most_[s]) continue;
+      d.warning(Code::ShardingConflict,
+                "stage " + std::to_string(s) + " would begin before stage " + std::to_string(s - 1) +
+                    " ends; the stages of the model are ignored",
+                "the device configuration of the model", "stages follow the execution order of the nodes");
+      least_.assign(count_, 0);
+      most_.assign(count_, steps_.size());
+      return;
+    }
+  }
+
   // first_[s]: the first step of stage s. The least time for which there is such a cut is found by bisection: a stage takes its
   // steps and the exchange of what lives behind it.
   void choose_cuts() {
@@ -131,7 +162,7 @@ class Cutter {
           const bool good = begin != kNone && until[i] - until[begin] + cross[i] <= limit && (s + 1 < count_ || i == n);
           next[i] = good;
           if (good && from) from->back()[i] = begin;
-          if (reached[i]) begin = i;
+          if (reached[i] && least_[s] <= i && i <= most_[s]) begin = i;
         }
         reached.swap(next);
       }
@@ -209,7 +240,8 @@ class Cutter {
   std::vector<bool> sent_;           // by value
   std::vector<uint32_t> elsewhere_;  // by value: stages that need it beside its own
   std::vector<size_t> first_;
-  std::vector<uint32_t> computed_;  // by node: stages
+  std::vector<size_t> least_, most_;  // bounds of first_
+  std::vector<uint32_t> computed_;    // by node: stages
 };
 
 }  // namespace
@@ -220,7 +252,7 @@ double step_ns(const Graph& g, NodeId n, const Machine& machine) {
 
 RunClock predicted_run(const Graph& g, const PassContext& context) {
   const Link link{context.options.link_bandwidth};
-  const std::vector<Phase> phase = derive_phases(g);
+  const std::vector<Phase> phase = program_phases(g);
   RunClock clock(g);
   for (NodeId n : g.nodes()) {
     if (phase[n.raw] == Phase::Prologue || has_trait(g.op(n), kLeaf)) continue;
@@ -230,8 +262,9 @@ RunClock predicted_run(const Graph& g, const PassContext& context) {
   return clock;
 }
 
-bool cut_pipeline(Graph& g, const Mesh& mesh, size_t axis, const PassContext& context, Diagnostics& d) {
-  return Cutter(g, mesh, axis, context).run(d);
+bool cut_pipeline(Graph& g, const Mesh& mesh, size_t axis, const shard::NodeStages& given, const PassContext& context,
+                  Diagnostics& d) {
+  return Cutter(g, mesh, axis, context).run(given, d);
 }
 
 }  // namespace rlxc

@@ -130,3 +130,41 @@ TEST_CASE("models that have no stages are errors") {
   CHECK(said(text, "pipe=33").find("at most 32 stages") != std::string::npos);
   CHECK(said(text, "a=2,b=2").find("needs a mesh axis \"pipe\"") != std::string::npos);
 }
+
+TEST_CASE("stages that a model carries are those that it is cut into") {
+  const auto text_with = [](const shard::NodeStages& stages, bool strategy, std::string* said) {
+    const auto m = parse(with_batch(kMlp, "8"));
+    if (!stages.empty()) m->devices.all = {{"pipe=2", 2, {}}};
+    for (NodeId n : m->main().nodes())
+      if (!has_trait(m->main().op(n), kLeaf)) m->main().set_node_name(n, m->symbol("n" + std::to_string(n.raw)));
+    for (const auto& [name, stage] : stages) m->devices.nodes[name].push_back({"pipe=2", stage, {}});
+    PassRun run;
+    run.options.mesh = "pipe=2";
+    if (strategy) run.options.parallel = {"pipeline"};
+    run.target.machine.launch_ns = 1e5;
+    run(*m, "partition");
+    *said = run.diagnostics.text();
+    m->devices = {};
+    return print(*m);
+  };
+  std::string said;
+  const auto m = parse(with_batch(kMlp, "8"));
+  std::vector<std::string> names;
+  for (NodeId n : m->main().nodes())
+    if (!has_trait(m->main().op(n), kLeaf)) names.push_back("n" + std::to_string(n.raw));
+  REQUIRE(names.size() == 3);
+  const std::string none = text_with({}, false, &said);
+  const std::string early = text_with({{names[0], 0}, {names[1], 1}, {names[2], 1}}, false, &said);
+  CHECK(said == "");
+  const std::string late = text_with({{names[1], 0}, {names[2], 1}}, false, &said);
+  CHECK(said == "");
+  CHECK(none.find("collective_permute") == none.npos);
+  CHECK(early.find(names[0] + ".send") != early.npos);
+  CHECK(late.find(names[1] + ".send") != late.npos);
+  // Without an order, or with more stages than devices, they are ignored.
+  CHECK(text_with({{names[0], 1}, {names[2], 0}}, false, &said) == text_with({}, true, &said));
+  text_with({{names[0], 1}, {names[2], 0}}, false, &said);
+  CHECK(said.find("stages of the model are ignored") != said.npos);
+  CHECK(text_with({{names[0], 2}}, false, &said) == none);
+  CHECK(said.find("they are ignored") != said.npos);
+}
