@@ -193,6 +193,18 @@ struct MatrixCore {
   static int column(int lane, int) { return lane % 16; }
 };
 
+// PTX ISA, dp4a, and AMD's V_DOT4: the bytes of a and b, lowest first, are multiplied, and their products added to c.
+template <class A, class B>
+int dot4(int a, int b, int c) {
+  A x[4];
+  B y[4];
+  memcpy(x, &a, 4);
+  memcpy(y, &b, 4);
+  unsigned sum = unsigned(c);
+  for (int i = 0; i < 4; ++i) sum += unsigned(int(x[i]) * int(y[i]));
+  return int(sum);
+}
+
 struct Simdgroup {
   static constexpr int warp = 32, k = 8, a_elements = 2, b_elements = 2, c_elements = 2;
   static At a(int row, int p) { return {p / 2 % 2 + row % 4 * 2 + p / 4 * 8 + row / 4 * 16, p % 2}; }
@@ -221,8 +233,17 @@ using __nv_bfloat16 = emu::bfloat;
 using hip_bfloat16 = emu::bfloat;
 #ifdef RLXC_WARP_64
 using MatrixUnit = emu::MatrixCore;
+#define __gfx90a__ 1
+inline int __builtin_amdgcn_sdot4(int a, int b, int c, bool) { return emu::dot4<int8_t, int8_t>(a, b, c); }
+inline unsigned __builtin_amdgcn_udot4(unsigned a, unsigned b, unsigned c, bool) {
+  return unsigned(emu::dot4<uint8_t, uint8_t>(int(a), int(b), int(c)));
+}
 #else
 using MatrixUnit = emu::TensorCore;
+#define rlxc_dot4_ss emu::dot4<int8_t, int8_t>
+#define rlxc_dot4_su emu::dot4<int8_t, uint8_t>
+#define rlxc_dot4_us emu::dot4<uint8_t, int8_t>
+#define rlxc_dot4_uu emu::dot4<uint8_t, uint8_t>
 #endif
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>

@@ -18,6 +18,7 @@ struct DialectRow {
   std::string_view shuffle;   // $V value, $M mask
   std::string_view multiply;  // the instruction: $N element type, $I its name there, $W its operand words
   std::string_view bf16_instruction;
+  std::string_view dot;  // the function $F of words of a and b and a sum: $A, $B: s or u; $X, $Y: signed or not; $P: without it
 };
 
 constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
@@ -26,7 +27,8 @@ constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
 #include <stdint.h>
 
 )",
-                              "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
+                              "__nv_bfloat16",
+                              "__shfl_xor_sync(0xffffffffu, $V, $M)",
                               R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -35,14 +37,22 @@ __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* 
 }
 #endif
 )",
-                              "bf16"};
+                              "bf16",
+                              R"(#ifndef $F
+__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
+  asm("dp4a.$A32.$B32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+  return c;
+}
+#endif
+)"};
 constexpr DialectRow kRocm = {R"(#include <hip/hip_bfloat16.h>
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdint.h>
 
 )",
-                              "hip_bfloat16", "__shfl_xor($V, $M)",
+                              "hip_bfloat16",
+                              "__shfl_xor($V, $M)",
                               R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
   typedef $W words __attribute__((ext_vector_type(4)));
@@ -57,7 +67,18 @@ __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* 
 }
 #endif
 )",
-                              "bf16_1k"};
+                              "bf16_1k",
+                              R"(__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
+#if defined __GFX11__ || defined __GFX12__
+  return __builtin_amdgcn_sudot4($X, a, $Y, b, c, false);
+#elif defined __gfx906__ || defined __gfx908__ || defined __gfx90a__ || defined __gfx940__ || defined __gfx941__ || \
+    defined __gfx942__ || defined __gfx950__ || (defined __GFX10__ && !defined __gfx1010__ && !defined __gfx1013__)
+  return __builtin_amdgcn_$Adot4(a, b, c, false);
+#else
+$P  return c;
+#endif
+}
+)"};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -140,6 +161,15 @@ class CudaLike : public GpuCxx {
     return name;
   }
 
+  std::string dot(Type a, Type b, Type, Helpers& h) const override {
+    const std::string x = sign(a), y = sign(b), name = "rlxc_dot4_" + x + y;
+    const auto is_signed = [](const std::string& s) { return std::string(s == "s" ? "true" : "false"); };
+    if (h.needs(name))
+      h.add(
+          expand(row_.dot, {{"F", name}, {"A", x}, {"B", y}, {"X", is_signed(x)}, {"Y", is_signed(y)}, {"P", plain_dot(a, b)}}));
+    return name;
+  }
+
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
     bool wide = t.dtype == DType::I64 || t.dtype == DType::U64;
     std::string at = "&" + b.name + "[" + index + "]";
@@ -214,6 +244,8 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
+  static std::string sign(Type t) { return is_signed(t.dtype) ? "s" : "u"; }
+
   const DialectRow& row_;
 };
 
@@ -235,6 +267,7 @@ namespace rlxc {
 namespace {
 
 using kernel::columns;
+using kernel::DotUnit;
 using kernel::MatrixUnit;
 using kernel::rows;
 
@@ -265,6 +298,11 @@ constexpr MatrixUnit matrix_core(DType t) {
           {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
 }
 constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16)};
+
+// PTX ISA, dp4a, and the dot products of AMD's ISAs, whose older ones have operands of one signedness.
+constexpr DotUnit kDp4a[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8), byte_dots(DType::U8, DType::I8),
+                             byte_dots(DType::I8, DType::U8)};
+constexpr DotUnit kDot4[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8)};
 
 constexpr std::string_view kCudaMakefile =
     R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
@@ -324,7 +362,7 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .language = target::cuda,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores),
+                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kDp4a),
                                      .machine = {2000, 800, 20000, 128, 10e3},
                                      .alignment = 256,
                                      .max_arguments = 512,
@@ -344,7 +382,7 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .language = target::rocm,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores),
+                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores, kDot4),
                                      .machine = {2000, 800, 20000, 128, 15e3},
                                      .alignment = 256,
                                      .max_arguments = 512,

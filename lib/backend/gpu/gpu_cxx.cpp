@@ -103,6 +103,11 @@ std::string GpuCxx::load(Type t, const Buffer& b, const std::string& index, bool
   return name + "(" + b.name + ", " + index + ")";
 }
 
+std::string GpuCxx::plain_dot(Type a, Type b) const {
+  const auto byte = [&](const char* word, Type t) { return scalar(t.dtype) + "(" + word + " >> i)"; };
+  return "  for (int i = 0; i < 32; i += 8) c += " + byte("a", a) + " * " + byte("b", b) + ";\n";
+}
+
 // Vectors are loaded from and stored to arrays of scalars.
 std::string GpuCxx::registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const {
   return (extent > 1 ? "alignas(16) " : "") + CLike::registers(b, extent, value, h);

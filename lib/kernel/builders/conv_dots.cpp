@@ -1,4 +1,4 @@
-// Convolutions of 8-bit integers on CPU threads with a dot unit: words of four input channels, multiplied with words of the
+// Convolutions of 8-bit integers on a dot unit: words of four input channels, multiplied with words of the
 // weights as rows of a matmul whose columns are positions of the result.
 #include "kernel/builders/conv_dots.h"
 
@@ -14,8 +14,8 @@ int64_t words_of_channel(const WindowSpec& s, int64_t group_channels) {
 
 }  // namespace
 
-bool conv_fits_dots(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  return group_channels > 1 && gemm_fits_dots(s.input, s.weight, m);
+const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  return group_channels > 1 ? gemm_dot_unit(s.input, s.weight, m) : nullptr;
 }
 
 WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
@@ -33,7 +33,7 @@ int64_t weight_words(const WindowSpec& s, int64_t group_channels, int64_t out_ch
 
 void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   Kernel* k = b.kernel();
-  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = s.weight == DType::U8 ? -kSignFlip : 0;
+  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = dot_shift(s.weight, s.dots->b);
   const Expr out = s.out_channels.in(k);
   Buf w = b.input("w", s.weight, out * (group_channels * taps)), y = b.output("rows", DType::I32, out * (words + 1));
   for_each(b, m, "channel", out, 1 << 16, [&](Expr o) {
@@ -64,9 +64,10 @@ GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   g.k = kWordCodes * words;
   g.accumulate = DType::I32;
   g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
-  g.dots = g.rows_packed = true;
-  g.a_shift = s.weight == DType::U8 ? -kSignFlip : 0;
-  g.b_shift = s.input == DType::I8 ? kSignFlip : 0;
+  g.dots = s.dots;
+  g.rows_packed = true;
+  g.a_shift = dot_shift(s.weight, s.dots->b);
+  g.b_shift = dot_shift(s.input, s.dots->a);
   if (s.w_zero) {
     const Index& step = s.w_zero->strides[0];
     g.a_zero = *s.w_zero;

@@ -22,13 +22,15 @@ void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, co
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and the group size allow it
 
-// Returns whether a dot unit of the target multiplies rounded rows by quantized values of `bits` bits.
-bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
+// Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
+const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// For CPU threads with a dot unit and 8-bit or bf16 operands: packs b into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w
-// = gemm_panel(). A word has g = dot_group() values of a column. Panels of integers have a further row of column sums. The matmul
-// applies b_zero. Adds b, out.
-bool gemm_fits_dots(DType a, DType b, const Mapping&);
+// Returns the dot unit for operands of these types, or of the other signedness; null if there is none.
+const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&);
+int dot_shift(DType own, DType of_unit);  // added to values as words of them are made for the unit
+
+// Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w = gemm_panel(). A word has g = dot_group()
+// values of a column. Panels of integers have a further row of column sums. The matmul applies b_zero. Adds b, out.
 int64_t dot_group(DType accumulate);
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 

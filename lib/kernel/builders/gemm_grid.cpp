@@ -1,8 +1,9 @@
 // A matmul on a grid. A workgroup computes a square tile of the result, a thread some of its rows and columns in registers.
 // Slices of a and b are converted once and go through shared memory, laid out for accesses of neighbours by neighbouring threads.
+// On a dot unit, a step of k is a word.
 #include <algorithm>
 
-#include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/dot_words.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -12,6 +13,8 @@ constexpr int64_t kSlice = 16;  // steps of k in shared memory
 class GridTiles {
  public:
   GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
+    if (o.spec.dots) words_.emplace(o, m);
+    steps_ = words_ ? words_->steps : o.k;
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
     // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = 0, columns = 0;
@@ -55,21 +58,58 @@ class GridTiles {
     });
   }
 
+  bool whole_words() const { return is_multiple(o_.k, words_->unit.group); }
+  Expr load_a(Expr row, Expr p) const { return words_ ? words_->word_of_a(row, p, whole_words()) : o_.load_a(row, p); }
+  Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
+  Expr multiply_add(Expr x, Expr y, Expr sum) const { return words_ ? words_->a_times_b(x, y, sum) : o_.multiply_add(x, y, sum); }
+
+  // The sums of the rows or columns of an operand's tile, each computed by one thread.
+  struct Totals {
+    Buf of;  // unset: not needed
+    int64_t size = 0;
+  };
+  Totals totals(const char* name, bool needed, int64_t size) {
+    Totals t;
+    if (!needed) return t;
+    t = {b_.shared(name, DType::I32, size), size};
+    each_total(t, [&](Expr i) { t.of.store(i, o_.zero()); });
+    return t;
+  }
+  void each_total(const Totals& t, const std::function<void(Expr)>& body) {
+    const int64_t threads = side_ * side_;
+    b_.loop("e", (t.size + threads - 1) / threads, [&](Expr e) {
+      const Expr i = b_.let("i", e * threads + thread_);
+      b_.when(i < t.size, [&] { body(i); });
+    });
+  }
+  void add_slice(const Totals& t, const Buf& tile, Expr (DotWords::*add)(Expr, Expr) const) {
+    if (!t.of.builder()) return;
+    each_total(t, [&](Expr i) {
+      Buf total = b_.variable("total", t.of.load(i));
+      b_.loop("p", kSlice, [&](Expr p) { total.set(((*words_).*add)(tile.load(p * t.size + i), total.get())); });
+      t.of.store(i, total.get());
+    });
+  }
+
   void body() {
     const DType t = o_.spec.accumulate;
     const int64_t height = rows_ * side_, width = columns_ * side_;
     Buf a = b_.shared("tile_a", t, kSlice * height), b = b_.shared("tile_b", t, kSlice * width);
+    of_rows_ = totals("row_sums", words_ && words_->needs_rows() && !words_->has_rows(), height);
+    of_columns_ = totals("column_sums", words_ && words_->needs_columns() && !words_->has_columns(), width);
     std::vector<Buf> sums;
     for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", o_.zero()));
-    b_.loop("slice", ceil_div(o_.k, kSlice), [&](Expr slice) {
+    const bool a_along_k = is_constant(o_.spec.a.strides.back(), 1);
+    const bool b_along_k = !o_.spec.packed && !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1);
+    b_.loop("slice", ceil_div(steps_, kSlice), [&](Expr slice) {
       const Expr k0 = b_.let("k0", slice * kSlice);
-      fetch(a, height, is_constant(o_.spec.a.strides.back(), 1), [&](Expr p, Expr i, Buf& v) {
-        b_.when(k0 + p < o_.k && row0_ + i < o_.m, [&] { v.set(o_.load_a(row0_ + i, k0 + p)); });
+      fetch(a, height, a_along_k, [&](Expr p, Expr i, Buf& v) {
+        b_.when(k0 + p < steps_ && row0_ + i < o_.m, [&] { v.set(load_a(row0_ + i, k0 + p)); });
       });
-      fetch(b, width, !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1), [&](Expr p, Expr j, Buf& v) {
+      fetch(b, width, b_along_k, [&](Expr p, Expr j, Buf& v) {
         const Expr column = o_.spec.pair ? b_.let("column", column0_ + j % (own_ * side_)) : column0_ + j;
-        b_.when(k0 + p < o_.k && column < o_.n,
-                [&] { v.set(o_.load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
+        b_.when(k0 + p < steps_ && column < o_.n,
+                [&] { v.set(load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
       });
       b_.barrier();
       b_.loop("p", kSlice, [&](Expr p) {
@@ -79,9 +119,11 @@ class GridTiles {
         for (int64_t i = 0; i < rows_; ++i)
           for (int64_t j = 0; j < columns_; ++j) {
             Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
-            sum.set(o_.multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
+            sum.set(multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
           }
       });
+      add_slice(of_rows_, a, &DotWords::add_a);
+      add_slice(of_columns_, b, &DotWords::add_b);
       b_.barrier();
     });
     for (int64_t i = 0; i < rows_; ++i) {
@@ -90,11 +132,19 @@ class GridTiles {
         for (int64_t j = 0; j < own_; ++j) {
           const Expr column = b_.let("column", column0_ + x_ + j * side_);
           const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
-          b_.when(column < o_.n,
-                  [&] { o_.write(row, column, sum(j), o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt); });
+          b_.when(column < o_.n, [&] {
+            o_.write(row, column, words_ ? without_zeros(sum(j), row, column) : sum(j),
+                     o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt);
+          });
         }
       });
     }
+  }
+
+  Expr without_zeros(Expr sum, Expr row, Expr column) const {
+    return words_->without_zeros(
+        sum, row, column, [&] { return of_rows_.of.builder() ? of_rows_.of.load(row - row0_) : words_->sum_of_row(row); },
+        [&] { return of_columns_.of.builder() ? of_columns_.of.load(column - column0_) : words_->sum_of_column(column); });
   }
 
   GemmOperands& o_;
@@ -102,7 +152,10 @@ class GridTiles {
   const Mapping& m_;
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
   int64_t own_ = 1;                            // columns of the result per thread
+  std::optional<DotWords> words_;
+  Expr steps_;  // of k
   Expr thread_, x_, y_, row0_, column0_;
+  Totals of_rows_, of_columns_;
 };
 
 }  // namespace

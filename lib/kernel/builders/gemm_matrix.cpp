@@ -14,7 +14,7 @@ constexpr int64_t kDeep = 4;         // steps of k that a thread loads at once f
 constexpr int64_t kLarge = 512;
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
-  if (s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.quantized) return nullptr;
+  if (s.dots || s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.quantized) return nullptr;
   for (const Index* extent : {&s.m, &s.n, &s.k}) {
     int64_t n = 0;
     if (constant(*extent, &n) && n < 8) return nullptr;

@@ -219,10 +219,11 @@ class QuantizedDots {
 
 }  // namespace
 
-bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
+const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
   const int64_t terms = block ? block : k;
-  return gemm_fits_dots(DType::U8, DType::I8, m) && (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 &&
-         terms <= kMostBlock && k % terms == 0 && terms % codes_of_word(bits) == 0;
+  const bool fits = !m.workgroups && (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 && terms <= kMostBlock &&
+                    k % terms == 0 && terms % codes_of_word(bits) == 0;
+  return fits ? gemm_dot_unit(DType::U8, DType::I8, m) : nullptr;
 }
 
 int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {

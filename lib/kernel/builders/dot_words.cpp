@@ -1,0 +1,149 @@
+#include "kernel/builders/dot_words.h"
+
+#include <algorithm>
+
+#include "kernel/builders/gemm.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);  // of four 8-bit values
+constexpr int32_t kOnes = 0x01010101;
+
+// Returns whether words of a are contiguous. On a grid, they must be aligned, too.
+bool reads_words(const GemmSpec& s, const Mapping& m, int group) {
+  if (!is_constant(s.a.strides.back(), 1)) return false;
+  if (!m.workgroups) return true;
+  return m.load_bytes >= static_cast<int>(sizeof(int32_t)) && is_multiple(s.a.offset, group) &&
+         std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
+                             [&](const Index& step) { return is_multiple(step, group); });
+}
+
+DType other_sign(DType t) { return t == DType::I8 ? DType::U8 : DType::I8; }
+
+}  // namespace
+
+const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m) {
+  const int lanes = m.workgroups ? 1 : m.vector_lanes(4);
+  const auto find = [&](const DotUnit& wanted) -> const DotUnit* {
+    const auto at = std::ranges::find(m.dot_units, wanted);
+    return at == m.dot_units.end() ? nullptr : &*at;
+  };
+  if (a == DType::BF16 && b == DType::BF16) return find({lanes, 2, DType::BF16, DType::BF16, DType::F32});
+  const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
+  if (!is_quantized(a) || !is_quantized(b)) return nullptr;
+  // Another sign of a needs the sums of b's columns, which packed weights include.
+  for (DType right : {b, other_sign(b)})
+    for (DType left : {a, other_sign(a)})
+      if (const DotUnit* u = find({lanes, kWordCodes, left, right, DType::I32})) return u;
+  return nullptr;
+}
+
+int dot_shift(DType own, DType of_unit) { return own == of_unit ? 0 : of_unit == DType::U8 ? kSignFlip : -kSignFlip; }
+
+DotWords::DotWords(GemmOperands& o, const Mapping& m)
+    : unit(*o.spec.dots),
+      floats(is_float(unit.accumulator)),
+      steps(ceil_div(o.k, unit.group)),
+      in_rows(floats ? steps : steps + 1),
+      columns(gemm_panel(m, unit.accumulator)),
+      o_(o),
+      words_of_memory_(!o.spec.a.strides.empty() && reads_words(o.spec, m, unit.group)) {}
+
+Expr DotWords::code_of(Expr element) const {
+  return cast_to(floats ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
+}
+
+Expr DotWords::code_of_b(Expr k, Expr column, int lanes) const {
+  const bool whole = is_multiple(o_.k, unit.group);
+  Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column), lanes));
+  if (o_.spec.b_shift) code = code + o_.spec.b_shift;
+  return whole ? code : select(k < o_.k, code, none(lanes));
+}
+
+Expr DotWords::word(const std::function<Expr(int q)>& code) const {
+  Expr all;
+  for (int q = 0; q < unit.group; ++q) {
+    const Expr bits = code(q) & mask();
+    all = q == 0 ? bits : all | bits << width() * q;
+  }
+  return all;
+}
+
+Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
+  if (o_.spec.rows_packed) return o_.from_a.load(o_.where_a(row, p));
+  const Expr k = p * unit.group;
+  if (whole && words_of_memory_) {
+    const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), unit.group), Type(DType::I32));
+    return o_.spec.a_shift ? word ^ kSignBits : word;
+  }
+  Expr all = none();
+  for (int q = 0; q < unit.group; ++q) {
+    const Expr at = whole ? k + q : min(k + q, o_.k - 1);
+    Expr code = code_of(o_.from_a.load(o_.where_a(row, at)));
+    if (o_.spec.a_shift) code = code + o_.spec.a_shift;
+    if (unit.a == DType::I8) code = code & mask();
+    all = all | (whole ? code : select(k + q < o_.k, code, none())) << width() * q;
+  }
+  return o_.b.let("word", all);
+}
+
+Expr DotWords::in_panel(Expr p, Expr column) const {
+  return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns) + p * columns + column % columns;
+}
+
+Expr DotWords::word_of_b(Expr p, Expr column, bool whole) const {
+  if (o_.spec.packed) return o_.from_b.load(in_panel(p, column));
+  if (o_.spec.rows_packed) return o_.from_b.load(o_.where_b(p, column));
+  return word([&](int q) {
+    const Expr k = p * unit.group + q;
+    Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column)));
+    if (o_.spec.b_shift) code = code + o_.spec.b_shift;
+    return whole ? code : select(k < o_.k, code, none());
+  });
+}
+
+void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body) const {
+  o_.b.loop("p", o_.k / unit.group, [&](Expr p) { body(p, true); });
+  if (is_multiple(o_.k, unit.group)) return;
+  const auto last = [&] { body(steps - 1, false); };
+  int64_t k = 0;
+  if (constant(o_.k, &k)) last();
+  else o_.b.when(o_.k % unit.group != 0, last);
+}
+
+Expr DotWords::a_times_b(Expr a, Expr b, Expr sum) const {
+  const bool left = o_.spec.rows_packed;
+  const Expr x = bitcast_to(a, values(left ? unit.b : unit.a, a.lanes())),
+             y = bitcast_to(b, values(left ? unit.a : unit.b, b.lanes()));
+  return left ? dot(y, x, sum) : dot(x, y, sum);
+}
+
+Expr DotWords::ones(DType t) const { return bitcast_to(constant_int(o_.b.kernel(), DType::I32, kOnes), values(t, 1)); }
+
+Expr DotWords::add_a(Expr a, Expr sum) const { return dot(bitcast_to(a, values(unit.a, 1)), ones(unit.b), sum); }
+
+Expr DotWords::add_b(Expr b, Expr sum) const {
+  if (o_.spec.rows_packed) return dot(bitcast_to(b, values(unit.a, 1)), ones(unit.b), sum);
+  return dot(ones(unit.a), bitcast_to(b, values(unit.b, 1)), sum);
+}
+
+std::optional<Expr> DotWords::shifted(std::optional<Expr> zero, int by) const {
+  if (by == 0) return zero;
+  return zero ? *zero + by : o_.b.value(DType::I32, by);
+}
+
+Expr DotWords::without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
+                             const std::function<Expr()>& of_column) const {
+  const auto a_zero = shifted(o_.zero_of_a(row), o_.spec.a_shift);
+  const auto b_zero = shifted(o_.zero_of_b(column, sum.lanes()), o_.spec.b_shift);
+  if (a_zero) sum = sum - *a_zero * of_column();
+  if (b_zero) {
+    Expr total = of_row();
+    if (a_zero) total = total - cast_to(o_.k, DType::I32) * *a_zero;
+    sum = sum - *b_zero * total;
+  }
+  return sum;
+}
+
+}  // namespace rlxc::kernel
