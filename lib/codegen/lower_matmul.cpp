@@ -326,6 +326,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
     const Dim words(kernel::gemm_code_words(g, node.mapping()));
     packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.quantized->bits)});
   }
+  if (node.mapping().workgroups) return packed;
   const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
   const auto add_blocks = [&](uint32_t operand, bool quantized) {
     const auto d = node.dims(operand);
@@ -420,7 +421,8 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
 
 bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
-  if (!panels && !(p.quantized && !node.prepacked.empty()) && !node.mapping().workgroups) p.dots = nullptr;
+  // A grid makes words of unpacked operands, too.
+  if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
   std::optional<RoundedLeft> rounded;
   if (p.rounded) {
     rounded = round_left(node, p);

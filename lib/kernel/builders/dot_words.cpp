@@ -48,7 +48,11 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       in_rows(floats ? steps : steps + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
-      words_of_memory_(!o.spec.a.strides.empty() && reads_words(o.spec, m, unit.group)) {}
+      words_of_memory_(!o.spec.a.strides.empty() && reads_words(o.spec, m, unit.group)) {
+  if (!o.spec.quantized) return;
+  block_ = o.spec.quantized->block;
+  if (block_ == 0) constant(o.k, &block_);
+}
 
 Expr DotWords::code_of(Expr element) const {
   return cast_to(floats ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
@@ -92,7 +96,27 @@ Expr DotWords::in_panel(Expr p, Expr column) const {
   return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns) + p * columns + column % columns;
 }
 
+// Returns a word of the result of build_pack_codes: a field of `bits` bits in each byte.
+Expr DotWords::quantized_word(Expr p, Expr column) const {
+  const int bits = o_.spec.quantized->bits, fields = 8 / bits;
+  const int64_t own = o_.spec.pair ? columns / 2 : columns;
+  const Expr half = o_.spec.pair ? column / o_.n : o_.b.i64(0), in_half = o_.spec.pair ? column % o_.n : column;
+  const Expr at = in_half / own * (o_.k / (unit.group * fields) * columns) + p / fields * columns + half * own + in_half % own;
+  const Expr word = o_.from_b.load(at);
+  if (fields == 1) return word ^ kSignBits;
+  return word >> cast_to(p % fields * bits, DType::I32) & ((1 << bits) - 1) * kOnes;
+}
+
+Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const {
+  const Quantized& c = *o_.spec.quantized;
+  const Expr k = block * block_, of_row = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row, block);
+  const Expr zero = o_.zero_point_of_b(k, column) + (c.sign - (c.bits == 8 ? kSignFlip : 0));
+  const Expr scale = o_.scale_of_b(k, column) * o_.of_row(o_.row_scales, o_.spec.rounded->scale, row, block);
+  return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
+}
+
 Expr DotWords::word_of_b(Expr p, Expr column, bool whole) const {
+  if (o_.spec.quantized) return quantized_word(p, column);
   if (o_.spec.packed) return o_.from_b.load(in_panel(p, column));
   if (o_.spec.rows_packed) return o_.from_b.load(o_.where_b(p, column));
   return word([&](int q) {

@@ -31,6 +31,10 @@ class DotWords {
   Expr without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
                      const std::function<Expr()>& of_column) const;
 
+  // Of rounded rows and a quantized b: adds the sum of products of a block of k to `total`, with scales and zero point.
+  Expr add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const;
+  int64_t steps_of_block() const { return block_ / unit.group; }
+
   Expr none(int lanes = 1) const { return broadcast(constant_int(o_.b.kernel(), DType::I32, 0), lanes); }
 
   const DotUnit& unit;
@@ -45,10 +49,12 @@ class DotWords {
   Expr code_of(Expr element) const;
   Expr ones(DType) const;
   Expr in_panel(Expr p, Expr column) const;
+  Expr quantized_word(Expr p, Expr column) const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 
   GemmOperands& o_;
   const bool words_of_memory_;  // rows of a are read as words
+  int64_t block_ = 0;           // group size of a quantized b, which is packed
 };
 
 }  // namespace rlxc::kernel

@@ -77,6 +77,7 @@ class RowByRow {
 
   // Computes an element on a dot unit.
   void by_words(Expr row, Expr column) {
+    if (o_.spec.quantized) return by_blocks(row, column);
     const DotWords& w = *words_;
     const bool add_a = w.needs_rows() && !w.has_rows(), add_b = w.needs_columns() && !w.has_columns();
     Buf sum = b_.variable("sum", w.none()), of_row, of_column;
@@ -93,6 +94,26 @@ class RowByRow {
              w.without_zeros(
                  sum.get(), row, column, [&] { return add_a ? of_row.get() : w.sum_of_row(row); },
                  [&] { return add_b ? of_column.get() : w.sum_of_column(column); }));
+  }
+
+  // The same of rounded rows and a quantized b.
+  void by_blocks(Expr row, Expr column) {
+    const DotWords& w = *words_;
+    const int64_t steps = w.steps_of_block();
+    std::vector<Buf> totals;
+    for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    b_.loop("block", w.steps / steps, [&](Expr block) {
+      std::vector<Buf> sums;
+      for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b_.variable("sum", w.none()));
+      b_.loop("p", steps, [&](Expr p) {
+        const Expr at = b_.let("at", block * steps + p), a = b_.let("a", w.word_of_a(row, at, true));
+        for (size_t i = 0; i < sums.size(); ++i)
+          sums[i].set(w.a_times_b(a, w.word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
+      });
+      for (size_t i = 0; i < sums.size(); ++i)
+        totals[i].set(w.add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
+    });
+    o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }
 
   // Several accumulators hide the latency of an addition.

@@ -8,13 +8,15 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSlice = 16;  // steps of k in shared memory
+constexpr int64_t kSlice = 16;  // most steps of k in shared memory
 
 class GridTiles {
  public:
   GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
     if (o.spec.dots) words_.emplace(o, m);
     steps_ = words_ ? words_->steps : o.k;
+    if (blocks())
+      while (words_->steps_of_block() % slice_ != 0) --slice_;
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
     // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = 0, columns = 0;
@@ -46,15 +48,15 @@ class GridTiles {
   // Fills a slice: element (p, i) goes to p * size + i. Neighbouring threads read along the contiguous axis.
   void fetch(const Buf& to, int64_t size, bool along_k, const std::function<void(Expr p, Expr i, Buf& v)>& load) {
     const int64_t threads = side_ * side_;
-    b_.loop("e", (kSlice * size + threads - 1) / threads, [&](Expr e) {
+    b_.loop("e", (slice_ * size + threads - 1) / threads, [&](Expr e) {
       const Expr i = b_.let("i", e * threads + thread_);
-      const Expr p = b_.let("p", along_k ? i % kSlice : i / size), j = b_.let("j", along_k ? i / kSlice : i % size);
+      const Expr p = b_.let("p", along_k ? i % slice_ : i / size), j = b_.let("j", along_k ? i / slice_ : i % size);
       auto one = [&] {
-        Buf v = b_.variable("v", o_.zero());
+        Buf v = b_.variable("v", constant_int(b_.kernel(), to.type().dtype, 0));
         load(p, j, v);
         to.store(p * size + j, v.get());
       };
-      kSlice* size % threads == 0 ? one() : b_.when(i < kSlice * size, one);
+      slice_* size % threads == 0 ? one() : b_.when(i < slice_ * size, one);
     });
   }
 
@@ -72,7 +74,7 @@ class GridTiles {
     Totals t;
     if (!needed) return t;
     t = {b_.shared(name, DType::I32, size), size};
-    each_total(t, [&](Expr i) { t.of.store(i, o_.zero()); });
+    each_total(t, [&](Expr i) { t.of.store(i, words_->none()); });
     return t;
   }
   void each_total(const Totals& t, const std::function<void(Expr)>& body) {
@@ -86,23 +88,24 @@ class GridTiles {
     if (!t.of.builder()) return;
     each_total(t, [&](Expr i) {
       Buf total = b_.variable("total", t.of.load(i));
-      b_.loop("p", kSlice, [&](Expr p) { total.set(((*words_).*add)(tile.load(p * t.size + i), total.get())); });
+      b_.loop("p", slice_, [&](Expr p) { total.set(((*words_).*add)(tile.load(p * t.size + i), total.get())); });
       t.of.store(i, total.get());
     });
   }
 
   void body() {
-    const DType t = o_.spec.accumulate;
+    const DType t = words_ ? DType::I32 : o_.spec.accumulate;
     const int64_t height = rows_ * side_, width = columns_ * side_;
-    Buf a = b_.shared("tile_a", t, kSlice * height), b = b_.shared("tile_b", t, kSlice * width);
+    Buf a = b_.shared("tile_a", t, slice_ * height), b = b_.shared("tile_b", t, slice_ * width);
     of_rows_ = totals("row_sums", words_ && words_->needs_rows() && !words_->has_rows(), height);
     of_columns_ = totals("column_sums", words_ && words_->needs_columns() && !words_->has_columns(), width);
-    std::vector<Buf> sums;
-    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", o_.zero()));
+    std::vector<Buf> sums, of_blocks;
+    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), t, 0)));
+    for (int64_t i = 0; blocks() && i < rows_ * columns_; ++i) of_blocks.push_back(b_.variable("total", b_.f32(0)));
     const bool a_along_k = is_constant(o_.spec.a.strides.back(), 1);
     const bool b_along_k = !o_.spec.packed && !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1);
-    b_.loop("slice", ceil_div(steps_, kSlice), [&](Expr slice) {
-      const Expr k0 = b_.let("k0", slice * kSlice);
+    b_.loop("slice", ceil_div(steps_, slice_), [&](Expr slice) {
+      const Expr k0 = b_.let("k0", slice * slice_);
       fetch(a, height, a_along_k, [&](Expr p, Expr i, Buf& v) {
         b_.when(k0 + p < steps_ && row0_ + i < o_.m, [&] { v.set(load_a(row0_ + i, k0 + p)); });
       });
@@ -112,7 +115,7 @@ class GridTiles {
                 [&] { v.set(load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
       });
       b_.barrier();
-      b_.loop("p", kSlice, [&](Expr p) {
+      b_.loop("p", slice_, [&](Expr p) {
         std::vector<Expr> left, right;
         for (int64_t i = 0; i < rows_; ++i) left.push_back(a.load(p * height + y_ + i * side_));
         for (int64_t j = 0; j < columns_; ++j) right.push_back(b.load(p * width + x_ + j * side_));
@@ -122,10 +125,16 @@ class GridTiles {
             sum.set(multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
           }
       });
+      if (blocks()) {
+        const int64_t slices = words_->steps_of_block() / slice_;
+        const auto end = [&] { end_block(b_.let("block", slice / slices), sums, of_blocks); };
+        slices == 1 ? end() : b_.when(slice % slices == slices - 1, end);
+      }
       add_slice(of_rows_, a, &DotWords::add_a);
       add_slice(of_columns_, b, &DotWords::add_b);
       b_.barrier();
     });
+    if (blocks()) sums = std::move(of_blocks);
     for (int64_t i = 0; i < rows_; ++i) {
       const Expr row = b_.let("row", row0_ + y_ + i * side_);
       b_.when(row < o_.m, [&] {
@@ -133,11 +142,26 @@ class GridTiles {
           const Expr column = b_.let("column", column0_ + x_ + j * side_);
           const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
           b_.when(column < o_.n, [&] {
-            o_.write(row, column, words_ ? without_zeros(sum(j), row, column) : sum(j),
+            o_.write(row, column, words_ && !blocks() ? without_zeros(sum(j), row, column) : sum(j),
                      o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt);
           });
         }
       });
+    }
+  }
+
+  bool blocks() const { return words_ && o_.spec.quantized; }
+
+  // Adds the sums of products of a block to the totals.
+  void end_block(Expr block, std::vector<Buf>& sums, std::vector<Buf>& to) {
+    for (int64_t i = 0; i < rows_; ++i) {
+      const Expr row = b_.let("row", min(row0_ + y_ + i * side_, o_.m - 1));
+      for (int64_t j = 0; j < columns_; ++j) {
+        const Expr column = min(column0_ + x_ + j % own_ * side_, o_.n - 1) + j / own_ * o_.n;
+        Buf &sum = sums[static_cast<size_t>(i * columns_ + j)], &total = to[static_cast<size_t>(i * columns_ + j)];
+        total.set(words_->add_block(sum.get(), row, column, block, total.get()));
+        sum.set(o_.b.value(DType::I32, 0));
+      }
     }
   }
 
@@ -152,6 +176,7 @@ class GridTiles {
   const Mapping& m_;
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
   int64_t own_ = 1;                            // columns of the result per thread
+  int64_t slice_ = kSlice;                     // steps of k in shared memory
   std::optional<DotWords> words_;
   Expr steps_;  // of k
   Expr thread_, x_, y_, row0_, column0_;
