@@ -165,6 +165,9 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (!dots_of(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
+  w.x_zero.reset();
+  // A grid makes words of what it reads.
+  if (const PhaseSplit bytes = phase_split_of(node, w, node.dims(0)[1]); node.mapping().workgroups && !bytes.copied) return bytes;
   const WindowSpec words = kernel::window_of_words(w, *channels);
   return phase_split_of(node, words, Dim(words.in_channels.value));
 }
@@ -239,6 +242,7 @@ bool emit_phase_split(Node& node, const Conv& c) {
   else bind_image(node, s, &w);
   w.dots = dots_of(node, w, c);
   if (w.dots) {
+    w.bytes = !split.copied;
     bind_zero(node, s, 3, &w.w_zero);
     bind_zero(node, s, 2, &w.x_zero);
   } else if (c.zero_points && node.has(2)) w.x_zero.emplace();

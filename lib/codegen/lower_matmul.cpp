@@ -503,6 +503,12 @@ Contraction dequantized_contraction(const Node& node) {
   return p;
 }
 
+bool fills_matrix_unit(const Node& node, const Contraction& p) {
+  constexpr int64_t kUnknown = int64_t{1} << 31;
+  const auto size = [&](Dim d) { return kernel::Index(node.table().constant_value(d).value_or(kUnknown)); };
+  return kernel::gemm_fills_matrix_unit(size(p.m), size(p.n), size(p.k));
+}
+
 // Computes a matmul of bf16 on a dot unit where the target has one.
 Contraction with_halves(const Node& node, Contraction p) {
   if (p.accumulate == DType::F32) p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping());
@@ -527,9 +533,10 @@ Contraction contraction_of(const Node& node) {
     case OpKind::FusedQMatMul: {
       Contraction p;
       p.zero_points = true;
-      p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping());
       if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
-      return contraction_of(node, false, false, {}, {}, std::move(p));
+      p = contraction_of(node, false, false, {}, {}, std::move(p));
+      p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping(), fills_matrix_unit(node, p));
+      return p;
     }
     case OpKind::DequantMatMul: return dequantized_contraction(node);
     default: return with_halves(node, contraction_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b));

@@ -15,8 +15,9 @@ using kernel::Space;
 struct DialectRow {
   std::string_view prelude;
   std::string_view bf16;
-  std::string_view shuffle;   // $V value, $M mask
-  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W its operand words
+  std::string_view shuffle;  // $V value, $M mask
+  // The instructions: $N element type, $I its name there, $W its operand words.
+  std::string_view multiply, multiply_bytes;
   std::string_view bf16_instruction;
   std::string_view dot;  // the function $F of words of a and b and a sum: $A, $B: s or u; $X, $Y: signed or not; $P: without it
 };
@@ -33,6 +34,14 @@ constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
 __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+)",
+                              R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(int32_t* c, const uint32_t* a, const uint32_t* b) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
                : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
@@ -63,6 +72,20 @@ __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* 
   memcpy(&y, b, sizeof y);
   memcpy(&z, c, sizeof z);
   z = __builtin_amdgcn_mfma_f32_16x16x16$I(x, y, z, 0, 0, 0);
+  memcpy(c, &z, sizeof z);
+}
+#endif
+)",
+                              R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(int32_t* c, const uint32_t* a, const uint32_t* b) {
+  typedef int32_t sums __attribute__((ext_vector_type(4)));
+  sums z;
+  memcpy(&z, c, sizeof z);
+#if defined __gfx908__ || defined __gfx90a__
+  z = __builtin_amdgcn_mfma_i32_16x16x16i8(int32_t(a[0]), int32_t(b[0]), z, 0, 0, 0);
+#else  // twice the steps of k, half of which are 0
+  z = __builtin_amdgcn_mfma_i32_16x16x32_i8(int64_t(a[0]), int64_t(b[0]), z, 0, 0, 0);
+#endif
   memcpy(c, &z, sizeof z);
 }
 #endif
@@ -151,9 +174,9 @@ class CudaLike : public GpuCxx {
     if (!h.needs(name)) return name;
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
-    const auto words = [](const FragmentLayout& s) { return std::to_string(s.elements() / 2); };
+    const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
     const bool half = u.operand == DType::F16;
-    h.add(expand(row_.multiply,
+    h.add(expand(is_float(u.operand) ? row_.multiply : row_.multiply_bytes,
                  {{"N", t}, {"I", half ? "f16" : std::string(row_.bf16_instruction)}, {"W", half ? "_Float16" : "short"}}));
     h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
           "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
@@ -283,21 +306,32 @@ constexpr MatrixUnit tensor_core(DType t) {
           {{rows(4), rows(8), columns(1), columns(2), columns(4)}, {rows(1), rows(2)}, 2},
           {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
 }
-constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16)};
+// mma.m16n8k32, likewise.
+constexpr MatrixUnit kTensorCoreOfBytes = {
+    16,
+    8,
+    32,
+    32,
+    DType::I8,
+    DType::I32,
+    {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
+    {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
+    {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16), kTensorCoreOfBytes};
 
-// AMD CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k per lane.
-constexpr MatrixUnit matrix_core(DType t) {
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.
+constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
   return {16,
           16,
           16,
           64,
           t,
-          DType::F32,
+          accumulator,
           {{rows(1), rows(2), rows(4), rows(8), columns(4), columns(8)}, {columns(1), columns(2)}, 2},
           {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2},
           {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
 }
-constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16)};
+constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16), matrix_core(DType::I8, DType::I32)};
 
 // PTX ISA, dp4a, and the dot products of AMD's ISAs, whose older ones have operands of one signedness.
 constexpr DotUnit kDp4a[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8), byte_dots(DType::U8, DType::I8),

@@ -2,6 +2,8 @@
 // weights as rows of a matmul whose columns are positions of the result.
 #include "kernel/builders/conv_dots.h"
 
+#include <algorithm>
+
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/phase_split.h"
 
@@ -15,7 +17,16 @@ int64_t words_of_channel(const WindowSpec& s, int64_t group_channels) {
 }  // namespace
 
 const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  return group_channels > 1 ? gemm_dot_unit(s.input, s.weight, m) : nullptr;
+  if (group_channels < 2) return nullptr;
+  constexpr int64_t kUnknown = int64_t{1} << 31;
+  const auto size = [](const Index& i) {
+    int64_t n = 0;
+    return constant(i, &n) ? n : kUnknown;
+  };
+  int64_t plane = 1;
+  for (const Index& d : s.out_size) plane = std::min(plane * size(d), kUnknown);
+  const bool large = gemm_fills_matrix_unit(size(s.out_channels) / s.groups, plane, group_channels * taps_of(s));
+  return gemm_dot_unit(s.input, s.weight, m, large);
 }
 
 WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
@@ -61,7 +72,7 @@ GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   GemmSpec g;
   g.batch = {s.batch, Index(s.groups)};
   g.m = rows;
-  g.k = kWordCodes * words;
+  g.k = s.bytes ? group_channels : kWordCodes * words;
   g.accumulate = DType::I32;
   g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
   g.dots = s.dots;

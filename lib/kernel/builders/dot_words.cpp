@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel/builders/gemm.h"
+#include "kernel/builders/matrix_fragment.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -23,7 +24,7 @@ DType other_sign(DType t) { return t == DType::I8 ? DType::U8 : DType::I8; }
 
 }  // namespace
 
-const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m) {
+const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
   const int lanes = m.workgroups ? 1 : m.vector_lanes(4);
   const auto find = [&](const DotUnit& wanted) -> const DotUnit* {
     const auto at = std::ranges::find(m.dot_units, wanted);
@@ -32,6 +33,7 @@ const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m) {
   if (a == DType::BF16 && b == DType::BF16) return find({lanes, 2, DType::BF16, DType::BF16, DType::F32});
   const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
   if (!is_quantized(a) || !is_quantized(b)) return nullptr;
+  if (large && find_unit(m, DType::I8, DType::I32)) a = b = DType::I8;
   // Another sign of a needs the sums of b's columns, which packed weights include.
   for (DType right : {b, other_sign(b)})
     for (DType left : {a, other_sign(a)})
@@ -115,10 +117,30 @@ Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total
   return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
 }
 
+Expr DotWords::words_of_a(Expr row, Expr p, int words, Expr condition) const {
+  const int64_t zero = o_.spec.a_shift == 0 ? 0 : o_.spec.a.dtype == DType::U8 ? kSignFlip : -kSignFlip;
+  const Expr none = broadcast(constant_int(o_.b.kernel(), o_.spec.a.dtype, zero), words * unit.group);
+  const Expr all = bitcast_to(o_.from_a.load_if(condition, o_.where_a(row, p * unit.group), none, words * unit.group),
+                              Type(DType::I32, words));
+  return o_.spec.a_shift ? all ^ broadcast(constant_int(o_.b.kernel(), DType::I32, kSignBits), words) : all;
+}
+
+int DotWords::most_words_of_a(int most) const {
+  const GemmSpec& s = o_.spec;
+  if (s.rows_packed || !words_of_memory_) return 1;
+  const auto fits = [&](int words) {
+    return is_multiple(o_.k, words * unit.group) && is_multiple(s.a.offset, words * unit.group) &&
+           std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
+                               [&](const Index& step) { return is_multiple(step, words * unit.group); });
+  };
+  while (most > 1 && !fits(most)) most /= 2;
+  return most;
+}
+
 Expr DotWords::word_of_b(Expr p, Expr column, bool whole) const {
   if (o_.spec.quantized) return quantized_word(p, column);
   if (o_.spec.packed) return o_.from_b.load(in_panel(p, column));
-  if (o_.spec.rows_packed) return o_.from_b.load(o_.where_b(p, column));
+  if (o_.spec.b.dtype == DType::I32) return o_.from_b.load(o_.where_b(p, column));
   return word([&](int q) {
     const Expr k = p * unit.group + q;
     Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column)));
@@ -168,6 +190,27 @@ Expr DotWords::without_zeros(Expr sum, Expr row, Expr column, const std::functio
     sum = sum - *b_zero * total;
   }
   return sum;
+}
+
+TileTotals::TileTotals(Builder& b, const char* name, int64_t size, Expr thread, int64_t threads)
+    : b_(b), size_(size), threads_(threads), thread_(thread), totals_(b.shared(name, DType::I32, size)) {
+  each([&](Expr i) { totals_.store(i, b_.value(DType::I32, 0)); });
+}
+
+void TileTotals::each(const std::function<void(Expr)>& body) {
+  b_.loop("e", (size_ + threads_ - 1) / threads_, [&](Expr e) {
+    const Expr i = b_.let("i", e * threads_ + thread_);
+    b_.when(i < size_, [&] { body(i); });
+  });
+}
+
+void TileTotals::add(int64_t steps, const std::function<Expr(Expr p, Expr i)>& word,
+                     const std::function<Expr(Expr word, Expr sum)>& add) {
+  each([&](Expr i) {
+    Buf total = b_.variable("total", totals_.load(i));
+    b_.loop("p", steps, [&](Expr p) { total.set(add(word(p, i), total.get())); });
+    totals_.store(i, total.get());
+  });
 }
 
 }  // namespace rlxc::kernel

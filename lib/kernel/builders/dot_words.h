@@ -14,6 +14,12 @@ class DotWords {
   Expr code_of_b(Expr k, Expr column, int lanes) const;
   Expr word_of_a(Expr row, Expr p, bool whole) const;  // values p * group .. of a row; 0 beyond k. whole: none is beyond k
   Expr word_of_b(Expr p, Expr column, bool whole) const;
+  // Several words of a row at once, 0 where the condition is false; and how many an access can read.
+  Expr words_of_a(Expr row, Expr p, int words, Expr condition) const;
+  int most_words_of_a(int most) const;
+  Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
+    return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
+  }
   Expr word(const std::function<Expr(int q)>& code) const;                    // `group` codes
   void each_word(const std::function<void(Expr p, bool whole)>& body) const;  // calls body for each word of a row
   Expr a_times_b(Expr a, Expr b, Expr sum) const;  // adds the products of words, or of vectors of words
@@ -55,6 +61,23 @@ class DotWords {
   GemmOperands& o_;
   const bool words_of_memory_;  // rows of a are read as words
   int64_t block_ = 0;           // group size of a quantized b, which is packed
+};
+
+// The sums of the rows or columns of a tile of words in shared memory, each computed by one thread of the workgroup.
+class TileTotals {
+ public:
+  TileTotals(Builder& b, const char* name, int64_t size, Expr thread, int64_t threads);  // sets them to 0
+  // Adds a slice of the tile. A barrier follows before `of`.
+  void add(int64_t steps, const std::function<Expr(Expr p, Expr i)>& word, const std::function<Expr(Expr word, Expr sum)>& add);
+  Expr of(Expr i) const { return totals_.load(i); }
+
+ private:
+  void each(const std::function<void(Expr)>& body);
+
+  Builder& b_;
+  const int64_t size_, threads_;
+  Expr thread_;
+  Buf totals_;
 };
 
 }  // namespace rlxc::kernel

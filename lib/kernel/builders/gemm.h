@@ -25,8 +25,10 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and t
 // Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
 const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// Returns the dot unit for operands of these types, or of the other signedness; null if there is none.
-const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&);
+// Returns the dot unit for operands of these types, or of the other signedness; null if there is none. `large`: prefers the types
+// of a matrix unit, where the target has one for 8-bit integers.
+const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&, bool large = false);
+bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k);  // as far as known
 int dot_shift(DType own, DType of_unit);  // added to values as words of them are made for the unit
 
 // Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w = gemm_panel(). A word has g = dot_group()

@@ -65,40 +65,13 @@ class GridTiles {
   Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return words_ ? words_->a_times_b(x, y, sum) : o_.multiply_add(x, y, sum); }
 
-  // The sums of the rows or columns of an operand's tile, each computed by one thread.
-  struct Totals {
-    Buf of;  // unset: not needed
-    int64_t size = 0;
-  };
-  Totals totals(const char* name, bool needed, int64_t size) {
-    Totals t;
-    if (!needed) return t;
-    t = {b_.shared(name, DType::I32, size), size};
-    each_total(t, [&](Expr i) { t.of.store(i, words_->none()); });
-    return t;
-  }
-  void each_total(const Totals& t, const std::function<void(Expr)>& body) {
-    const int64_t threads = side_ * side_;
-    b_.loop("e", (t.size + threads - 1) / threads, [&](Expr e) {
-      const Expr i = b_.let("i", e * threads + thread_);
-      b_.when(i < t.size, [&] { body(i); });
-    });
-  }
-  void add_slice(const Totals& t, const Buf& tile, Expr (DotWords::*add)(Expr, Expr) const) {
-    if (!t.of.builder()) return;
-    each_total(t, [&](Expr i) {
-      Buf total = b_.variable("total", t.of.load(i));
-      b_.loop("p", slice_, [&](Expr p) { total.set(((*words_).*add)(tile.load(p * t.size + i), total.get())); });
-      t.of.store(i, total.get());
-    });
-  }
-
   void body() {
     const DType t = words_ ? DType::I32 : o_.spec.accumulate;
     const int64_t height = rows_ * side_, width = columns_ * side_;
     Buf a = b_.shared("tile_a", t, slice_ * height), b = b_.shared("tile_b", t, slice_ * width);
-    of_rows_ = totals("row_sums", words_ && words_->needs_rows() && !words_->has_rows(), height);
-    of_columns_ = totals("column_sums", words_ && words_->needs_columns() && !words_->has_columns(), width);
+    if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", height, thread_, side_ * side_);
+    if (words_ && words_->needs_columns() && !words_->has_columns())
+      of_columns_.emplace(b_, "column_sums", width, thread_, side_ * side_);
     std::vector<Buf> sums, of_blocks;
     for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), t, 0)));
     for (int64_t i = 0; blocks() && i < rows_ * columns_; ++i) of_blocks.push_back(b_.variable("total", b_.f32(0)));
@@ -130,8 +103,14 @@ class GridTiles {
         const auto end = [&] { end_block(b_.let("block", slice / slices), sums, of_blocks); };
         slices == 1 ? end() : b_.when(slice % slices == slices - 1, end);
       }
-      add_slice(of_rows_, a, &DotWords::add_a);
-      add_slice(of_columns_, b, &DotWords::add_b);
+      if (of_rows_)
+        of_rows_->add(
+            slice_, [&](Expr p, Expr i) { return a.load(p * height + i); },
+            [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
+      if (of_columns_)
+        of_columns_->add(
+            slice_, [&](Expr p, Expr i) { return b.load(p * width + i); },
+            [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
       b_.barrier();
     });
     if (blocks()) sums = std::move(of_blocks);
@@ -167,8 +146,8 @@ class GridTiles {
 
   Expr without_zeros(Expr sum, Expr row, Expr column) const {
     return words_->without_zeros(
-        sum, row, column, [&] { return of_rows_.of.builder() ? of_rows_.of.load(row - row0_) : words_->sum_of_row(row); },
-        [&] { return of_columns_.of.builder() ? of_columns_.of.load(column - column0_) : words_->sum_of_column(column); });
+        sum, row, column, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
+        [&] { return of_columns_ ? of_columns_->of(column - column0_) : words_->sum_of_column(column); });
   }
 
   GemmOperands& o_;
@@ -180,7 +159,7 @@ class GridTiles {
   std::optional<DotWords> words_;
   Expr steps_;  // of k
   Expr thread_, x_, y_, row0_, column0_;
-  Totals of_rows_, of_columns_;
+  std::optional<TileTotals> of_rows_, of_columns_;
 };
 
 }  // namespace
