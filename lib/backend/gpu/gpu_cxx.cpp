@@ -103,9 +103,13 @@ std::string GpuCxx::load(Type t, const Buffer& b, const std::string& index, bool
   return name + "(" + b.name + ", " + index + ")";
 }
 
-std::string GpuCxx::plain_dot(Type a, Type b) const {
+std::string GpuCxx::dot(Type a, Type b, Type c, Helpers& h) const {
+  const std::string name = "rlxc_dot_" + suffix(a) + "_" + suffix(b), sum = scalar(c.dtype);
   const auto byte = [&](const char* word, Type t) { return scalar(t.dtype) + "(" + word + " >> i)"; };
-  return "  for (int i = 0; i < 32; i += 8) c += " + byte("a", a) + " * " + byte("b", b) + ";\n";
+  if (h.needs(name))
+    h.add(std::string(function_qualifiers()) + sum + " " + name + "(" + sum + " a, " + sum + " b, " + sum + " c) {\n" +
+          "  for (int i = 0; i < 32; i += 8) c += " + byte("a", a) + " * " + byte("b", b) + ";\n  return c;\n}\n");
+  return name;
 }
 
 // Vectors are loaded from and stored to arrays of scalars.

@@ -19,6 +19,7 @@ class GpuCxx : public CLike {
   std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const override;
   std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const override;
 
+  std::string dot(Type a, Type b, Type c, Helpers&) const override;  // without an instruction
   bool dots_words() const override { return true; }
   std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const override;
 
@@ -28,8 +29,7 @@ class GpuCxx : public CLike {
   virtual std::string vector(Type, Helpers&) const = 0;
   virtual std::string library(ExprOp, DType) const = 0;  // the language's function on scalars, or empty
   virtual std::string pointer(const kernel::Buffer&, const std::string& to) const = 0;  // type of a pointer into the buffer
-  std::string plain_dot(Type a, Type b) const;             // statements that add the products of the bytes of words a and b to c
-  virtual bool vector_functions() const { return false; }  // the library's functions accept vectors
+  virtual bool vector_functions() const { return false; }                               // the library's functions accept vectors
 };
 
 }  // namespace rlxc::target

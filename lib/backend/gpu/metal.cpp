@@ -54,12 +54,6 @@ class Metal : public GpuCxx {
     return name;
   }
 
-  std::string dot(Type a, Type b, Type, Helpers& h) const override {
-    const std::string name = "rlxc_dot_" + suffix(a) + "_" + suffix(b);
-    if (h.needs(name)) h.add("inline int " + name + "(int a, int b, int c) {\n" + plain_dot(a, b) + "  return c;\n}\n");
-    return name;
-  }
-
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
     std::string type = "atomic_" + std::string(is_float(t.dtype)                          ? "float"
                                                : dtype_class(t.dtype) == DTypeClass::UInt ? "uint"
@@ -176,10 +170,6 @@ constexpr MatrixUnit simdgroup(DType t) {
 }
 constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16)};
 
-// MSL has no dot products of bytes. Words of them take a quarter of the loads.
-constexpr kernel::DotUnit kWords[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8),
-                                      byte_dots(DType::U8, DType::I8), byte_dots(DType::I8, DType::U8)};
-
 constexpr std::string_view kMetalMakefile = R"(# make builds the kernels and the runner `run` (needs Xcode's command line tools).
 KERNELS = $FILES
 
@@ -207,7 +197,7 @@ static constexpr TargetInfo kMetal = {.name = "metal",
                                       .language = target::metal,
                                       .supports = has_kernels,
                                       .dtypes = kKernelTypes,
-                                      .mapping = grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups, kWords),
+                                      .mapping = grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups, kByteDots),
                                       .machine = {500, 200, 4000, 64, 100e3},
                                       .alignment = 256,
                                       .max_arguments = 31,

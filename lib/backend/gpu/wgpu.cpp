@@ -534,10 +534,8 @@ constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs", "carries out `launch.
                                   {"run.mjs", "run.mjs", "a runner on raw files, for Node"},
                                   {"index.html", "index.html", "a page that runs the model"}};
 
-constexpr kernel::DotUnit kPackedDots[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8)};
-
 constexpr kernel::Mapping wgpu_mapping() {
-  kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4, {}, kPackedDots);
+  kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4, {}, kByteDotsOfOneSign);
   m.max_grid = {65535, 65535, 65535};
   return m;
 }

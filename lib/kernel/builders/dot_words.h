@@ -2,6 +2,7 @@
 //   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)
 // Integer sums wrap: the result is exact whenever that of a plain loop is.
 #pragma once
+#include "kernel/builders/dot_unit.h"
 #include "kernel/builders/gemm_operands.h"
 
 namespace rlxc::kernel {

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "kernel/builders/dot_unit.h"
 #include "kernel/builders/gemm_spec.h"
 
 namespace rlxc::kernel {
@@ -11,10 +12,9 @@ namespace rlxc::kernel {
 // body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
-// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled. With `pair`, a panel has
-// w/2 columns of each half. Adds b, [b_zero], out.
+// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel() (gemm_spec.h), zero-filled. With
+// `pair`, a panel has w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
-int64_t gemm_panel(const Mapping&, DType accumulate);
 
 // Packs one matrix b of quantized values into i32 words in panels of columns (gemm_quantized.h; gemm_quantized_dots.cpp for dot
 // units). n and k are constants. Adds b, out.
@@ -24,12 +24,6 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and t
 
 // Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
 const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
-
-// Returns the dot unit for operands of these types, or of the other signedness; null if there is none. `large`: prefers the types
-// of a matrix unit, where the target has one for 8-bit integers.
-const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&, bool large = false);
-bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k);  // as far as known
-int dot_shift(DType own, DType of_unit);  // added to values as words of them are made for the unit
 
 // Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w = gemm_panel(). A word has g = dot_group()
 // values of a column. Panels of integers have a further row of column sums. The matmul applies b_zero. Adds b, out.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
-#include "kernel/builders/gemm.h"
 #include "kernel/builders/matrix_fragment.h"
 
 namespace rlxc::kernel {
@@ -308,15 +307,6 @@ class MatrixTiles {
 };
 
 }  // namespace
-
-bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k) {
-  constexpr int64_t kFewest = 8;
-  const auto fills = [](const Index& extent) {
-    int64_t size = 0;
-    return !constant(extent, &size) || size >= kFewest;
-  };
-  return fills(m) && fills(n) && fills(k);
-}
 
 bool gemm_on_matrix_units(GemmOperands& o, const Mapping& m) {
   const MatrixUnit* unit = unit_for(o.spec, m);

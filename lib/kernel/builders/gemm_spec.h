@@ -70,4 +70,6 @@ struct GemmSpec {
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
+int64_t gemm_panel(const Mapping&, DType accumulate);  // columns of a panel of b
+
 }  // namespace rlxc::kernel

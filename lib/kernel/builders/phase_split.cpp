@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "kernel/builders/gemm.h"
+#include "kernel/builders/dot_unit.h"
 
 namespace rlxc::kernel {
 
