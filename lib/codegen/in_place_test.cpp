@@ -126,6 +126,7 @@ TEST_CASE("regions around a norm take the place of what they read") {
   const Attrs modulated = test::norm_region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 1, false);
   const Attrs sum = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i2):f32"}, 1, true);
   const Attrs both = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,i1):f32"}, 1, true);
+  const Attrs all = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i0):f32"}, 1, false, {1});
   const Attrs again = test::norm_region({"mul(i0,i0):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,s0):f32"}, 1, true);
   const Attrs chain =
       test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i2):f32", "add(s1,i1):f32", "rms_norm(s2;1e-06,0):f32"}, 1, true);
@@ -139,6 +140,7 @@ TEST_CASE("regions around a norm take the place of what they read") {
     c.add(OpKind::NormRegion, sum, {x, x, row}, 2);
     c.add(OpKind::NormRegion, both, {x, x}, 2);  // the sum overwrites the first operand, the result the second
     c.add(OpKind::NormRegion, again, {x}, 1);    // the sum is stored before the operand's last read
+    c.add(OpKind::NormRegion, all, {x, x}, 2);   // two results of the last walk
   }
   const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)});
   c.add(OpKind::NormRegion, test::norm_region({"add(i0,i1):f16", "rms_norm(s0;1e-06,0):f16"}, 1, true), {half, half}, 1);

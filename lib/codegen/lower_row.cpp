@@ -75,9 +75,14 @@ void norms_of_region(const NormRegionAttrs& a, kernel::NormSpec* spec) {
                            }});
     cores.push_back(i);
   }
-  if (cores.back() + 1 == a.steps.size()) return;
-  const auto last = static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1));
-  spec->after = [=](const Normalised& n, const LoadInput& load) { return steps.value(last, known(cores, n), load); };
+  const auto value_of = [&](size_t step) {
+    return [=](const Normalised& n, const LoadInput& load) {
+      return steps.value(static_cast<uint16_t>(RegionStep::kStep | step), known(cores, n), load);
+    };
+  };
+  if (cores.back() + 1 < a.steps.size()) spec->after = value_of(a.steps.size() - 1);
+  for (const int64_t step : a.also) spec->also.push_back(value_of(static_cast<size_t>(step)));
+  spec->keep = a.keep;
 }
 
 }  // namespace
@@ -121,6 +126,7 @@ bool lower_norm(Node& node) {
   if (region) {
     norms_of_region(node.attrs<NormRegionAttrs>(), &spec);
   } else {
+    spec.keep = spec.outputs.size() > 1;
     spec.norms.push_back({row_norm(op), grouped ? node.attrs<GroupNormAttrs>().eps : node.attrs<NormAttrs>().eps, {}});
     plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
   }

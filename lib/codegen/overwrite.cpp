@@ -17,14 +17,20 @@ bool sums_channels(const Graph& g, NodeId n, size_t) {
   return g.attrs<FusedConvAttrs>(n).conv.groups == 1 || g.dims(g.operand(n, 1))[1] != Dim(1);
 }
 
-// Kernels store the normalised value before later steps read their operands, and read it back if it was not rounded.
+// Kernels store the operand of the norm, if it is a result, before later steps read theirs, and read it back if it was not rounded.
 bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
-  const auto& steps = g.attrs<NormRegionAttrs>(n).steps;
+  const auto& a = g.attrs<NormRegionAttrs>(n);
+  if (!a.keep) return true;
+  const auto& steps = a.steps;
   const size_t norm = last_norm_step(steps);
   const uint16_t from = steps[norm].args[0];
   if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
     return false;
-  const std::vector<bool> needed = needed_steps(steps, steps.size() - 1);
+  std::vector<bool> needed = needed_steps(steps, steps.size() - 1);
+  for (const int64_t step : a.also) {
+    const std::vector<bool> more = needed_steps(steps, static_cast<size_t>(step));
+    for (size_t i = 0; i < needed.size(); ++i) needed[i] = needed[i] || more[i];
+  }
   for (size_t i = 0; i < steps.size(); ++i)
     if (needed[i] && i != norm && (is_core(steps[i]) || std::ranges::find(steps[i].args, operand) != steps[i].args.end()))
       return false;

@@ -410,8 +410,12 @@ bool eval_norm_region(Context& c) {
     }
     store(cores[at], 0, cores[at].elements(), x.data());
   }
-  return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1)), cores, dims, &result) &&
-         c.put(std::move(result)) && (!a.keep || c.put(std::move(before)));
+  const auto put = [&](size_t step) {
+    return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | step), cores, dims, &result) &&
+           c.put(std::move(result));
+  };
+  return put(steps.size() - 1) && (!a.keep || c.put(std::move(before))) &&
+         std::ranges::all_of(a.also, [&](int64_t step) { return put(static_cast<size_t>(step)); });
 }
 
 }  // namespace rlxc::eval

@@ -474,12 +474,13 @@ struct FusedQConvAttrs {
 };
 // Elementwise steps around one LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm step (alpha: eps,
 // beta: number of groups), or around several LayerNorm and RmsNorm steps over the same axes. With `keep`, the operand of the last
-// norm is a second result.
+// norm is a second result. The values of the steps `also`, none before the last norm, are further results.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
   bool keep = false;
-  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
+  std::vector<int64_t> also;
+  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep); f("also", self.also);)
 };
 bool is_norm(const RegionStep&);
 // Index of the last norm step, or the number of steps if there is none.

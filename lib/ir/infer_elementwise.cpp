@@ -193,7 +193,12 @@ bool infer_norm_region(InferContext& c) {
   }
   const DType kept = argument_type(c, a.steps, norm.args[0]);
   c.result(a.steps.back().dtype, dims);
-  if (a.keep) c.result(kept, std::move(dims));
+  if (a.keep) c.result(kept, dims);
+  for (const int64_t step : a.also) {
+    if (step < static_cast<int64_t>(last) || step >= static_cast<int64_t>(a.steps.size()))
+      return c.fail("also names step " + std::to_string(step) + ", must be the last norm or a step after it");
+    c.result(a.steps[static_cast<size_t>(step)].dtype, dims);
+  }
   return true;
 }
 

@@ -146,8 +146,7 @@ TEST_CASE("each fault of text is named at its place") {
       {constant("splat 9223372036854775808", "i64[2]"), "i64 cannot hold 9223372036854775808"},
       {constant("dense [1, 2]", "c64[2]"), "write data of this type as hex"},
   };
-  for (const auto& c : cases)
-    CHECK_MESSAGE(c.first.find(c.second) != std::string::npos, c.second << "\n" << c.first);
+  for (const auto& c : cases) CHECK_MESSAGE(c.first.find(c.second) != std::string::npos, c.second << "\n" << c.first);
 }
 
 TEST_CASE("integers at the ends of their range are read") {

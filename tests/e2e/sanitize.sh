@@ -30,5 +30,5 @@ for file in tests/hostile/*.onnx tests/hostile/*.json tests/hostile/*.gguf; do
     fails=1
   done
 done
-READERS=1 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-4}" || fails=1
+READERS=1 COUNT=50000 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-20}" || fails=1
 exit $fails

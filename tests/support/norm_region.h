@@ -12,9 +12,10 @@ inline void set_field(Attrs& a, std::string_view name, AttrValue value) {
   REQUIRE_MESSAGE(set_attr_field(a, name, std::move(value), dims, &why), why);
 }
 
-inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep) {
+inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep, std::vector<int64_t> also = {}) {
   Attrs a = NormRegionAttrs{};
   set_field(a, "steps", std::move(steps)), set_field(a, "axis", axis), set_field(a, "keep", keep);
+  set_field(a, "also", std::move(also));
   return a;
 }
 

@@ -94,7 +94,12 @@ class Generator {
     }
   }
 
-  static ValueId joined(Builder& b, OpKind op, ValueId x, ValueId y) { return y.valid() ? b.create(op, {x, y}) : ValueId(); }
+  // The draws of a step are statements of their own: compilers evaluate arguments in different orders.
+  ValueId joined(Builder& b, const std::vector<ValueId>& pool, const std::vector<OpKind>& ops, ValueId x) {
+    const ValueId y = partner(b.graph(), pool, x, DType::F32);
+    const OpKind op = pick(ops);
+    return y.valid() ? b.create(op, {x, y}) : ValueId();
+  }
 
   ValueId step(Builder& b, std::vector<ValueId>& pool, int depth) {
     Graph& g = b.graph();
@@ -116,9 +121,12 @@ class Generator {
       case 2: return b.unary(pick(unary), x);
       case 3:
       case 4:
-      case 5: return joined(b, pick(binary), x, partner(g, pool, x, DType::F32));
-      case 6: return b.create(pick(binary), {x, b.scalar(DType::F32, pick(std::vector<double>{0, 1, 2, 0.5, -1, 3}))});
-      case 7: return joined(b, pick(compare), x, partner(g, pool, x, DType::F32));
+      case 5: return joined(b, pool, binary, x);
+      case 6: {
+        const ValueId y = b.scalar(DType::F32, pick(std::vector<double>{0, 1, 2, 0.5, -1, 3}));
+        return b.create(pick(binary), {x, y});
+      }
+      case 7: return joined(b, pool, compare, x);
       case 8: {
         const ValueId c = partner(g, pool, x, DType::Bool);
         return c.valid() ? b.create(OpKind::Where, {c, x, b.scalar(DType::F32, real())}) : ValueId();
@@ -126,8 +134,9 @@ class Generator {
       case 9: {
         const ValueId n = choose(g, pool, DType::I64);
         if (!n.valid()) return {};
-        return below(2) ? b.cast(n, DType::F32)
-                        : b.create(pick(integer), {n, b.scalar(DType::I64, static_cast<double>(below(4)))});
+        if (below(2)) return b.cast(n, DType::F32);
+        const ValueId y = b.scalar(DType::I64, static_cast<double>(below(4)));
+        return b.create(pick(integer), {n, y});
       }
       case 10: {
         const ValueId p = choose(g, pool, DType::Bool);
@@ -177,17 +186,19 @@ class Generator {
         for (int i = 0; i < 3; ++i) index.push_back(static_cast<int64_t>(below(static_cast<uint64_t>(size.size()))));
         return b.create(OpKind::Gather, {x, b.ints(index)}, AxisAttrs{axis});
       }
-      case 18:
-        return rank
-                   ? b.reduce(pick(std::vector<ReduceOp>{ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max}), x, {axis}, below(2) == 0)
-                   : ValueId();
+      case 18: {
+        if (!rank) return {};
+        const bool keep = below(2) == 0;
+        return b.reduce(pick(std::vector<ReduceOp>{ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max}), x, {axis}, keep);
+      }
       case 19:
       case 20: {
         if (rank < 2 || !g.dims(x).back().is_static()) return {};
         const int64_t k = g.dims(x).back().size();
         if (k > 16) return {};
         const std::vector<int64_t> shape = below(2) ? std::vector<int64_t>{k, 4} : std::vector<int64_t>{4, k};
-        return b.matmul(x, b.constant(random_data(shape)), false, shape[0] != k || (k == 4 && below(2)));
+        const bool transposed = shape[0] != k || (k == 4 && below(2));
+        return b.matmul(x, b.constant(random_data(shape)), false, transposed);
       }
       case 21: return rank ? b.create(OpKind::Softmax, {x}, AxisAttrs{axis}) : ValueId();
       case 22: return rank ? b.create(OpKind::LayerNorm, {x}, NormAttrs{axis, 1e-3}) : ValueId();

@@ -132,7 +132,8 @@ class Printer {
       case StmtKind::Store: return line(store(s));
       case StmtKind::AtomicAdd: {
         const Buffer& b = k_->buffer(s.buffer);
-        return line(target_.atomic_add(k_->expr(s.value).type, b, value(s.index), value(s.value), helpers_));
+        const std::string index = value(s.index), added = value(s.value);
+        return line(target_.atomic_add(k_->expr(s.value).type, b, index, added, helpers_));
       }
       case StmtKind::Prefetch: return line(target_.prefetch(k_->buffer(s.buffer), value(s.index)));
       case StmtKind::If: {
@@ -182,9 +183,9 @@ class Printer {
   std::string store(const Stmt& s) {
     const Buffer& b = k_->buffer(s.buffer);
     if (is_variable(b)) return b.name + " = " + value(s.value) + ";";
-    if (b.space == Space::Register && b.type == k_->expr(s.value).type)
-      return b.name + "[" + value(s.index) + "] = " + value(s.value) + ";";
-    return target_.store(k_->expr(s.value).type, b, value(s.index), value(s.value), helpers_);
+    const std::string index = value(s.index), stored = value(s.value);
+    if (b.space == Space::Register && b.type == k_->expr(s.value).type) return b.name + "[" + index + "] = " + stored + ";";
+    return target_.store(k_->expr(s.value).type, b, index, stored, helpers_);
   }
 
   void loop(const Stmt& s, const std::vector<Stmt>& siblings) {
@@ -243,8 +244,8 @@ class Printer {
     out_ = std::move(saved);
     depth_ = saved_depth;
     line("const struct " + id + "_args " + id + "_a = {" + pack + "};");
-    line("rlxc_parallel_for(" + value(s.index) + ", " + (s.value.valid() ? value(s.value) : "1") + ", " + id + ", &" + id +
-         "_a);");
+    const std::string count = value(s.index), grain = s.value.valid() ? value(s.value) : "1";
+    line("rlxc_parallel_for(" + count + ", " + grain + ", " + id + ", &" + id + "_a);");
   }
 
   std::string value(ExprId id) { return print(id).text; }
@@ -256,6 +257,7 @@ class Printer {
     return bare ? t.text : "(" + t.text + ")";
   }
 
+  // Operands are printed by statements of their own, because they add helpers: compilers evaluate arguments in different orders.
   Text print(ExprId id) {
     const ExprNode& e = k_->expr(id);
     auto arg_type = [&](int n) { return k_->expr(e.args[n]).type; };
@@ -267,7 +269,10 @@ class Printer {
       }
       case ExprOp::Var: return {k_->vars[e.payload].name};
       case ExprOp::Load: return {load(e)};
-      case ExprOp::LoadIf: return {target_.load_if(load(e), operand(e.args[1], 0, false), arg(2), helpers_)};
+      case ExprOp::LoadIf: {
+        const std::string loaded = load(e), condition = operand(e.args[1], 0, false), other = arg(2);
+        return {target_.load_if(loaded, condition, other, helpers_)};
+      }
       case ExprOp::Cast: {
         if (const ExprNode& inner = k_->expr(e.args[0]); inner.op == ExprOp::Cast)
           if (std::string s =
@@ -288,11 +293,12 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
-      case ExprOp::MatrixMultiply:
-        return {target_.matrix_multiply(*k_->matrix, helpers_) + "(" + arg(0) + ", " + arg(1) + ", " + arg(2) + ")"};
-      case ExprOp::Dot:
-        return {target_.dot(arg_type(0), arg_type(1), e.type, helpers_) + "(" + factor(e.args[0]) + ", " + factor(e.args[1]) +
-                ", " + arg(2) + ")"};
+      case ExprOp::MatrixMultiply: return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
+      case ExprOp::Dot: {
+        const std::string name = target_.dot(arg_type(0), arg_type(1), e.type, helpers_);
+        const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);
+        return {name + "(" + a + ", " + b + ", " + c + ")"};
+      }
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;
@@ -303,15 +309,21 @@ class Printer {
     }
     if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e))) {
       ExprId left = bare_scalar(e, 0), right = left == e.args[0] ? bare_scalar(e, 1) : e.args[1];
-      return {operand(left, i->precedence, false) + " " + std::string(i->text) + " " + operand(right, i->precedence, true),
-              i->precedence};
+      const std::string a = operand(left, i->precedence, false), b = operand(right, i->precedence, true);
+      return {a + " " + std::string(i->text) + " " + b, i->precedence};
     }
-    if (e.op == ExprOp::Fma && target_.infix(e.op, e.type))
-      return {operand(e.args[0], 3, false) + " * " + operand(e.args[1], 3, true) + " + " + operand(e.args[2], 2, true), 2};
-    std::string call = target_.function(e.op, arg_type(0), helpers_) + "(";
-    if (has_constant_bound(e)) return {call + arg(1) + ", " + arg(0) + ")"};
-    for (int n = 0; n < operand_count(e.op); ++n) call += (n ? ", " : "") + arg(n);
-    return {call + ")"};
+    if (e.op == ExprOp::Fma && target_.infix(e.op, e.type)) {
+      const std::string a = operand(e.args[0], 3, false), b = operand(e.args[1], 3, true), c = operand(e.args[2], 2, true);
+      return {a + " * " + b + " + " + c, 2};
+    }
+    return call(target_.function(e.op, arg_type(0), helpers_), e);
+  }
+
+  Text call(const std::string& function, const ExprNode& e) {
+    const bool swapped = has_constant_bound(e);
+    std::string s = function + "(";
+    for (int n = 0; n < operand_count(e.op); ++n) s += (n ? ", " : "") + value(e.args[swapped ? 1 - n : n]);
+    return {s + ")"};
   }
 
   // Returns an operand of a dot product, as a word where the target takes words.

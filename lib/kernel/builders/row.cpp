@@ -143,13 +143,13 @@ class NormBuilder : RowBuilder {
     return b_.let("v", broadcast(norm_.norms[norm].before(normalised_before(norm, p, load), load), p.lanes));
   }
   Expr value_again(size_t norm, const Place& p, const LoadInput& load) {
-    const bool kept = norm == last_ && s_.outputs.size() > 1 && s_.outputs[1].dtype == s_.compute;
+    const bool kept = norm == last_ && norm_.keep && s_.outputs[1].dtype == s_.compute;
     const size_t i = s_.inputs.size() + 1;
     return kept ? bufs_[i].load(address(i, p), p.lanes) : value(norm, p, load);
   }
   Expr first_value(size_t norm, const Place& p) {
     const Expr v = value(norm, p, loads(p));
-    if (norm == last_ && s_.outputs.size() > 1) store(1, p, v);
+    if (norm == last_ && norm_.keep) store(1, p, v);
     return v;
   }
 
@@ -171,10 +171,13 @@ class NormBuilder : RowBuilder {
     walk(thread, 1, [&](const Place& p, int) {
       const LoadInput load = loads(p);
       const Expr n = b_.let("n", of_last(p, load));
-      if (!norm_.after) return store(0, p, n);
+      if (!norm_.after && norm_.also.empty()) return store(0, p, n);
       NormSpec::Normalised all = normalised_before(last_, p, load);
       all.push_back(n);
-      store(0, p, norm_.after(all, load));
+      std::vector<Expr> also;  // computed before a result overwrites an operand
+      for (const NormSpec::After& f : norm_.also) also.push_back(b_.let("also", broadcast(f(all, load), p.lanes)));
+      store(0, p, norm_.after ? norm_.after(all, load) : n);
+      for (size_t i = 0; i < also.size(); ++i) store(1 + norm_.keep + i, p, also[i]);
     });
   }
 

@@ -18,7 +18,7 @@ void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 
 // (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or (log-)softmax of v, over the last axes of v = before(inputs).
 // Norms are chained over one row: `before` may read earlier norms, none of them a softmax. `after` computes the result from all.
-// If the last v is a second output, it is computed once and read back.
+// With `keep` the last v is a second output, computed once and read back. Further outputs are `also` of all.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
 struct NormSpec : RowSpec {
   using Normalised = std::vector<Expr>;  // normalised values by norm, at one element
@@ -28,7 +28,10 @@ struct NormSpec : RowSpec {
     std::function<Expr(const Normalised&, const LoadInput&)> before;
   };
   std::vector<Norm> norms;
-  std::function<Expr(const Normalised&, const LoadInput&)> after;  // null: the last norm is the result
+  using After = std::function<Expr(const Normalised&, const LoadInput&)>;
+  After after;  // null: the last norm is the result
+  bool keep = false;
+  std::vector<After> also;
 };
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 

@@ -61,9 +61,19 @@ class NormRegions {
     const auto own = rows_from(n);
     return own && own == rows_from(p) && same_type(g_, v, g_.result(n)) && v == g_.result(p) ? p : NodeId();
   }
+  // The elementwise node that reads y. If others read y, too, it must be the only one that narrows y (a Quantize or a cast), since
+  // y is then written beside its result.
   NodeId follower(ValueId y) const {
-    const NodeId n = g_.only_user(y);
-    return n.valid() && n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y) ? n : NodeId();
+    const auto follows = [&](NodeId n) { return n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y); };
+    if (const NodeId n = g_.only_user(y); n.valid()) return follows(n) ? n : NodeId();
+    NodeId found;
+    if (g_.use_count(y) > kMostSumReaders) return found;
+    for (const auto use : g_.uses(y)) {
+      if (!follows(use.user) || bits(g_.dtype(g_.result(use.user))) >= bits(g_.dtype(y)) || use.user == found) continue;
+      if (found.valid()) return {};
+      found = use.user;
+    }
+    return found;
   }
 
   // Returns whether nodes other than `members` read v before `root`, at which v will be computed.
@@ -89,7 +99,11 @@ class NormRegions {
       if (p.valid() && (!is_summed(n) || g_.has_one_use(g_.result(p)))) before.push_back(p);
     }
     const size_t first = ctx_.decisions.size();
-    const auto gives_more = [&](NodeId p) { return rows_from(p) && g_.result_count(p) > 1 && g_.use_count(g_.result(p, 1)) > 0; };
+    const auto gives_more = [&](NodeId p) {
+      bool more = false;
+      for (size_t r = 1; rows_from(p) && r < g_.result_count(p); ++r) more = more || g_.use_count(g_.result(p, r)) > 0;
+      return more;
+    };
     if (std::ranges::any_of(before, gives_more)) {
       decline(n, "results", "what the norm before it normalises is read elsewhere");
       std::erase_if(before, gives_more);
@@ -108,6 +122,11 @@ class NormRegions {
     std::vector<NodeId> members = before;
     members.push_back(n);
     if (after.valid()) members.push_back(after);
+    if (after.valid() && read_before(y, after, members)) {
+      decline(n, "read_before", "its result is read before " + g_.label(after).line());
+      members.pop_back();
+      after = {};
+    }
     if (shared || is_summed(n)) {
       if (after.valid() && read_before(sum, after, members)) {
         decline(n, "read_before", "what is normalised is read before " + g_.label(after).line());
@@ -187,6 +206,8 @@ class NormRegions {
     attrs.axis = rows_from(n).value_or(is_softmax(n) ? g_.attrs<AxisAttrs>(n).axis : 0);
     const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
     const size_t at = copy_norm(n, p, gamma, beta);
+    const bool also = after.valid() && is_read_outside(y, members);
+    if (also) attrs.also.push_back(static_cast<int64_t>(p.steps.size()) - 1);
     if (after.valid()) p.copy(after);
 
     const bool shared = (is_summed(n) || !before.empty()) && is_read_outside(sum, members);
@@ -197,20 +218,24 @@ class NormRegions {
     };
     attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));
     if (p.steps.size() > ctx_.target.region_max_steps) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
-    if (p.operands.size() + attrs.keep > ctx_.target.region_max_inputs)
-      return give_up("operand_limit", std::to_string(p.operands.size() + attrs.keep) + " operands and results");
+    if (const size_t all = p.operands.size() + attrs.keep + also; all > ctx_.target.region_max_inputs)
+      return give_up("operand_limit", std::to_string(all) + " operands and results");
     const double rows = independent_rows(n, p.steps[at], attrs.axis);
     fuse::CostDecision time;
     for (NodeId k : members)
       time.separate_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
-    time.fused_ns = launch_time_ns(cost(p, at, g_.result(root), attrs.keep, sum), ctx_.target.machine, rows);
+    Cost together = cost(p, at, g_.result(root), attrs.keep, sum);
+    if (also) together.bytes_written += bytes(g_, y);
+    time.fused_ns = launch_time_ns(together, ctx_.target.machine, rows);
     if (!time.pays()) return give_up("cost", time.detail());
 
     attrs.steps = std::move(p.steps);
+    const size_t of_y = attrs.keep ? 2 : 1;
     const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
     if (!region.valid()) return give_up("types", "the steps do not fit together");
     record_before(ctx_, first, fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     replace_group(g_, members, g_.result(root), g_.result(region, 0));
+    if (also) replace(g_, y, g_.result(region, of_y));
     if (shared) replace(g_, sum, g_.result(region, 1));
     return true;
   }

@@ -47,6 +47,33 @@ TEST_CASE("fuse_norm_region: a gated residual before the norm, whose sum others 
   CHECK(r.run.decisions.at(0).members.size() == 2);
 }
 
+TEST_CASE("fuse_norm_region: a norm that one reader narrows and others read") {
+  const auto graph = [](OpKind norm, bool early) {
+    return [=](Builder& b) {
+      const ValueId x = f32_input(b, "x", {2, 5, 8}), y = f32_input(b, "y", {2, 5, 8});
+      const NodeId n = b.create_node(norm, std::vector<ValueId>{x, y, ValueId(), f32_param(b, "gamma", {8})}, NormAttrs{2, 1e-5});
+      const ValueId v = b.graph().result(n, 0);
+      const ValueId before = early ? b.matmul(v, f32_param(b, "u", {8, 8})) : ValueId();
+      RegionAttrs a;
+      a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
+                 {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 0, 0},
+                 {OpKind::Cast, DType::I8, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, 0, 0}};
+      const ValueId codes = b.create(OpKind::ElementwiseRegion, {v, num(b, 0.125)}, a);
+      const ValueId next = early ? before : b.matmul(v, f32_param(b, "u", {8, 8}));
+      return std::vector{codes, next, b.matmul(b.graph().result(n, 1), f32_param(b, "w", {8, 8}))};
+    };
+  };
+  for (const OpKind norm : {OpKind::FusedResidualLN, OpKind::FusedResidualRmsNorm}) {
+    const Rewrite r(kPass, graph(norm, false));
+    CHECK(r.left() == "norm_region matmul matmul");
+    CHECK(attrs(r).keep);
+    CHECK(attrs(r).also == std::vector<int64_t>{2});
+    const Rewrite early(kPass, graph(norm, true));
+    CHECK_FALSE(early.result.changed);
+    CHECK(early.first_decline() == "read_before");
+  }
+}
+
 TEST_CASE("fuse_norm_region: GroupNorm and what activates it, also on symbolic sizes") {
   for (const bool symbolic : {false, true}) {
     const Rewrite r(kPass, [&](Builder& b) {

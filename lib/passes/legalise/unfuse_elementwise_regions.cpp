@@ -57,7 +57,11 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     values.push_back(v);
   }
   std::vector<ValueId> results{b.expand(values.back(), dims)};
-  if (g.result_count(n) > 1) results.push_back(kept);
+  if (g.op(n) == OpKind::NormRegion) {
+    const auto& a = g.attrs<NormRegionAttrs>(n);
+    if (a.keep) results.push_back(kept);
+    for (const int64_t step : a.also) results.push_back(values[static_cast<size_t>(step)]);
+  }
   return results;
 }
 

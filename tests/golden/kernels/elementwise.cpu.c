@@ -27,13 +27,13 @@ static inline float rlxc_f32_from_f16(uint16_t h) {
   memcpy(&f, &u, sizeof f);
   return f;
 }
-static inline f32x4 rlxc_splat_f32x4(float s) { return s - (f32x4){0}; }
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 typedef int32_t i32x4_u __attribute__((vector_size(16), aligned(4), may_alias));
 static inline f32x4 rlxc_max_f32x4(f32x4 a, f32x4 b) {
   const i32x4 m = (a > b) | (a != a);
   return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
 }
+static inline f32x4 rlxc_splat_f32x4(float s) { return s - (f32x4){0}; }
 static inline f32x4 rlxc_min_f32x4(f32x4 a, f32x4 b) {
   const i32x4 m = (a < b) | (a != a);
   return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
