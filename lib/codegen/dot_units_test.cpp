@@ -291,8 +291,12 @@ TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
 
 namespace {
 
-// Compares the kernels of a model for a target, emulated or interpreted, with the evaluator, and counts those with dot products.
-size_t count_dots_on(const std::string& target, Net& n, const std::vector<ValueId>& results, double rtol, double atol) {
+struct Units {
+  size_t kernels = 0, matrix = 0;  // with dot products or a matrix unit; with the latter
+};
+
+// Compares the kernels of a model for a target, emulated or interpreted, with the evaluator, and counts those that use units.
+Units units_on(const std::string& target, Net& n, const std::vector<ValueId>& results, double rtol, double atol) {
   for (ValueId y : results) {
     REQUIRE(y.valid());
     n.m->main().add_output(y, {});
@@ -311,9 +315,13 @@ size_t count_dots_on(const std::string& target, Net& n, const std::vector<ValueI
     n.compare(make_interpreting_runner(compiled->lir, target, d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
   const auto package = codegen::make_package(compiled->lir, "dots", *capability(find_backend(target)->info), d);
   REQUIRE_MESSAGE(package.has_value(), d.text());
-  return static_cast<size_t>(std::ranges::count_if(package->kernels, [](const kernel::Kernel& k) {
-    return std::ranges::any_of(k.exprs, [](const kernel::ExprNode& e) { return e.op == kernel::ExprOp::Dot; });
-  }));
+  Units units;
+  for (const kernel::Kernel& k : package->kernels) {
+    const bool dots = std::ranges::any_of(k.exprs, [](const kernel::ExprNode& e) { return e.op == kernel::ExprOp::Dot; });
+    units.kernels += dots || k.matrix;
+    units.matrix += k.matrix != nullptr;
+  }
+  return units;
 }
 
 }  // namespace
@@ -328,7 +336,9 @@ TEST_CASE("integer products and convolutions run on the dot units of grids") {
     for (bool convolved : {false, true})
       for (DType to : {DType::U8, DType::I8, DType::F32}) results.push_back(with_steps(n, convolved, to));
     // All but a depthwise convolution; two may share a kernel.
-    CHECK(count_dots_on(target, n, results, 0, 0) >= std::size(kProducts) + std::size(kWindows) - 2);
+    const Units units = units_on(target, n, results, 0, 0);
+    CHECK(units.kernels >= std::size(kProducts) + std::size(kWindows) - 2);
+    CHECK((units.matrix > 10) == (target == "cuda" || target == "rocm"));
   }
 }
 
@@ -338,7 +348,7 @@ TEST_CASE("rounded rows times quantized weights run on the dot units of grids") 
     Net n;
     std::vector<ValueId> results;
     for (const RoundedProduct& p : kRounded) results.push_back(rounded_product(n, p));
-    CHECK(count_dots_on(target, n, results, 1e-4, 1e-4) >= std::size(kRounded) - 1);  // the blocks of one are not whole words
+    CHECK(units_on(target, n, results, 1e-4, 1e-4).kernels >= std::size(kRounded) - 1);  // the blocks of one are not whole words
   }
 }
 

@@ -76,7 +76,8 @@ typedef int64_t rlxc_bytes;
     R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) {
   typedef $C sums __attribute__((ext_vector_type(4)));
-  $W x = {}, y = {};
+  typedef $W operand;
+  operand x = {}, y = {};
   sums z;
   memcpy(&x, a, $Z);
   memcpy(&y, b, $Z);
