@@ -105,7 +105,7 @@ std::string configuration_fault(CompileOptions o, Depth depth) {
 bool is_beside_model(Bytes b) {
   const bool json = text_of(b).starts_with('{');
   bool named = false;
-  for (const char* format : {"rlxc-ops", "rlxc-rules", "rlxc-shard-rules", "rlxc-config", "rlxc-precision-map"})
+  for (const char* format : {"rlxc-ops", "rlxc-rules", "rlxc-shard-rules", "rlxc-config", "rlxc-precision-map", "rlxc-tuning"})
     named |= json && has(b, format);
   return named || text_of(b).starts_with(kArray) || text_of(b).starts_with(kStream) || is_zip(b) || is_gzip(b);
 }
@@ -123,6 +123,7 @@ std::string check_beside_model(Bytes b, CompileOptions o, bool whole) {
   const std::string file = std::exchange(o.input, kExamples + "/mlp.json");
   if (has(b, "rlxc-rules")) o.rule_file = file;  // which may change results
   else if (has(b, "rlxc-precision-map")) o.precision_name = "custom:" + file;
+  else if (has(b, "rlxc-tuning")) o.tuning_file = file;
   else o.shard_rules = file;
   if (!o.shard_rules.empty()) {
     o.mesh = "data=2,model=2";

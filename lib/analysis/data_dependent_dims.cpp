@@ -28,11 +28,12 @@ class DataDependentDimFinder {
         if (g.op(n) == OpKind::Loop) define_carried(g, n);
       }
     }
-    for (GraphId id : graphs_) {
-      const Graph& g = m_.graph(id);
-      for (NodeId n : g.nodes())
-        if (!g.bodies(n).empty()) define_by_control(g, n);
-    }
+    for (const bool all : {false, true})
+      for (GraphId id : graphs_) {
+        const Graph& g = m_.graph(id);
+        for (NodeId n : g.nodes())
+          if (!g.bodies(n).empty()) all ? define_by_control(g, n) : define_trips(g, n);
+      }
     replace_equal_symbols();
     if (!extents_.empty()) bound(given);
     return std::move(extents_);
@@ -83,6 +84,13 @@ class DataDependentDimFinder {
           carried_extents_.insert(extents_.size() - 1);
         }
     }
+  }
+
+  // The trips of a loop. Further dims of what it stacks are those of its body, where an inner loop may define them.
+  void define_trips(const Graph& g, NodeId n) {
+    if (g.op(n) != OpKind::Loop) return;
+    for (auto r = static_cast<size_t>(g.attrs<LoopAttrs>(n).carries); r < g.result_count(n); ++r)
+      if (g.rank(g.result(n, r)) > 0) define(g, n, g.dims(g.result(n, r))[0]);
   }
 
   void define_by_control(const Graph& g, NodeId n) {

@@ -316,6 +316,47 @@ graph @body {
   m.check({test::f32({2}, {0, 0}), test::i64({}, {3}), test::f32({}, {9})}, "none kept");
 }
 
+TEST_CASE("a loop stacks what a loop within it stacks") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[2]
+  %1 = input "turns" : i64[]
+  %2 = input "steps" : i64[]
+  %3 = constant {data = dense [4]} : i64[]
+  %4 = min(%1, %3) : i64[]
+  %5 = constant {data = dense [1]} : bool[]
+  %6, %7 = loop(%4, %5, %0, %2) [@turn] {carries = 1} : f32[2], f32[outer,inner,2]
+  %8 = exp(%7) : f32[outer,inner,2]
+  return %6, %8
+}
+graph @turn {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "sum" : f32[2]
+  %3 = input "steps" : i64[]
+  %4 = constant {data = dense [5]} : i64[]
+  %5 = min(%3, %4) : i64[]
+  %6, %7 = loop(%5, %1, %2) [@step] {carries = 1} : f32[2], f32[inner,2]
+  return %1, %6, %7
+}
+graph @step {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "sum" : f32[2]
+  %3 = sin(%2) : f32[2]
+  %4 = add(%2, %3) : f32[2]
+  return %1, %4, %3
+}
+}
+)");
+  CHECK(m.bound("outer") == "4");
+  CHECK(m.bound("inner") == "5");
+  for (double turns : {0, 1, 3})
+    for (double steps : {0, 2, 9})
+      m.check({test::f32({2}, {1, 0.5}), test::i64({}, {turns}), test::i64({}, {steps})},
+              "turns " + std::to_string(turns) + ", steps " + std::to_string(steps));
+}
+
 TEST_CASE("branches of different sizes, and selections inside loops") {
   Model m(R"(module "m" mir {
 graph @main {

@@ -1,7 +1,7 @@
 """Seeds of scripts/fuzz for the forms that no file of the project has: fuzz_seeds.py FORM FOLDER.
 
 pbtxt: ONNX models in text form, by protoc. onnxtxt: models in the syntax of ONNX's printer. arrays: files of NumPy. packed: gzip and
-zip files of models and arrays, and streams of deflate. shard, config: rules of shardings, configurations.
+zip files of models and arrays, and streams of deflate. shard, config, tuning: rules of shardings, configurations, block sizes.
 """
 import gzip
 import io
@@ -105,9 +105,17 @@ def config():
         yield json.dumps({"format": "rlxc-config", "format_version": "1.0", "options": options}).encode()
 
 
+def tuning():
+    first = "fused_matmul_bias_act(f32[batch,4], f32[4,8], f32[8]) -> f32[batch,8]"
+    second = "fused_matmul_bias_act(f32[batch,8], f32[8,4], none, f32[batch,4]) -> f32[batch,4]"
+    for nodes in ({first: {"gemm_rows": 16, "gemm_depth": 64}, second: {"gemm_rows": 512, "window_bytes": 8192}},
+                  {second: {"gemm_depth": 512, "conv_image_bytes": 16384, "attention_queries": 16, "attention_keys": 256}}, {}):
+        yield json.dumps({"format": "rlxc-tuning", "format_version": "1.0", "cpu": "generic", "nodes": nodes}).encode()
+
+
 def main(form, folder):
     makers = {"pbtxt": pbtxt, "onnxtxt": lambda: (t.encode() for t in PRINTED), "arrays": arrays, "packed": packed, "shard": shard,
-              "config": config}
+              "config": config, "tuning": tuning}
     for i, body in enumerate(makers[form]()):
         (pathlib.Path(folder) / f"seed{i}").write_bytes(body)
 
