@@ -1,12 +1,17 @@
-// Matmuls and convolutions through the whole cpu pipeline: kernels with dot units must equal the reference evaluator, of integers
-// bit for bit, including sums of two products that exceed 16 bits.
+// Matmuls and convolutions through whole pipelines: kernels with dot units must equal the reference evaluator, of integers bit
+// for bit, including sums of two products that exceed 16 bits.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
+#include "backend/backend.h"
+#include "codegen/make_package.h"
 #include "driver/compile.h"
 #include "ir/builder.h"
+#include "runtime/emulate_package.h"
 #include "runtime/interpret_package.h"
 #include "runtime/run_kernels.h"
 #include "support/eval.h"
@@ -83,7 +88,6 @@ struct Net {
     compare(make_interpreting_runner(compiled->lir, "cpu", d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
   }
 
- private:
   void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d, double rtol,
                double atol) const {
     REQUIRE_MESSAGE(runner, d.text());
@@ -126,26 +130,27 @@ ConvAttrs square(int64_t stride, int64_t pad, int64_t dilation = 1, int64_t grou
   return {{stride, stride}, {pad, pad}, {pad, pad}, {dilation, dilation}, {}, groups};
 }
 
+const std::vector<int64_t> kNone = {0};
+const Product kProducts[] = {
+    {{1, 16}, {16, 16}},
+    {{1, 67}, {67, 37}},
+    {{7, 13}, {13, 5}},
+    {{5, 64}, {64, 64}, DType::I8, DType::I8},
+    {{13, 66}, {66, 130}, DType::I8, DType::U8},
+    {{50, 36}, {36, 81}, DType::U8, DType::U8, {}, {81}},
+    {{50, 35}, {35, 64}, DType::U8, DType::I8, {50, 1}, {64}},
+    {{128, 64}, {64, 70}, DType::U8, DType::U8, kNone, kNone},
+    {{33, 64}, {64, 48}, DType::I8, DType::I8, {}, {}, false},
+    {{3, 9, 21}, {21, 33}, DType::U8, DType::I8, {}, kNone},
+    {{3, 9, 21}, {21, 33}, DType::U8, DType::I8, {9, 1}, kNone},
+    {{2, 3, 9, 20}, {3, 20, 18}, DType::U8, DType::I8, {}, {}},
+    {{800, 17}, {17, 20}, DType::U8, DType::U8, {}, {20}},
+};
+
 }  // namespace
 
 TEST_CASE("integer products of awkward shapes and zero points are exact") {
-  const std::vector<int64_t> none = {0};
-  const Product products[] = {
-      {{1, 16}, {16, 16}},
-      {{1, 67}, {67, 37}},
-      {{7, 13}, {13, 5}},
-      {{5, 64}, {64, 64}, DType::I8, DType::I8},
-      {{13, 66}, {66, 130}, DType::I8, DType::U8},
-      {{50, 36}, {36, 81}, DType::U8, DType::U8, {}, {81}},
-      {{50, 35}, {35, 64}, DType::U8, DType::I8, {50, 1}, {64}},
-      {{128, 64}, {64, 70}, DType::U8, DType::U8, none, none},
-      {{33, 64}, {64, 48}, DType::I8, DType::I8, {}, {}, false},
-      {{3, 9, 21}, {21, 33}, DType::U8, DType::I8, {}, none},
-      {{3, 9, 21}, {21, 33}, DType::U8, DType::I8, {9, 1}, none},
-      {{2, 3, 9, 20}, {3, 20, 18}, DType::U8, DType::I8, {}, {}},
-      {{800, 17}, {17, 20}, DType::U8, DType::U8, {}, {20}},
-  };
-  for (const Product& p : products) {
+  for (const Product& p : kProducts) {
     Net n;
     const ValueId y = product(n, p);
     n.check(y, QMatMul, std::to_string(p.a.back()) + " terms");
@@ -179,38 +184,52 @@ TEST_CASE("products of bf16 run on a processor's dot unit") {
   }
 }
 
+namespace {
+
+const Window kWindows[] = {
+    {{1, 8, 9, 9}, {16, 8, 3, 3}, square(1, 1)},
+    {{2, 3, 11, 7}, {5, 3, 3, 3}, square(2, 1)},
+    {{1, 6, 8, 8}, {7, 6, 1, 1}, square(1, 0), DType::I8, DType::I8},
+    {{1, 16, 10, 10}, {12, 16, 1, 1}, square(2, 0), DType::I8, DType::U8, {12}},
+    {{1, 10, 9, 13}, {8, 5, 3, 3}, square(1, 2, 2, 2), DType::U8, DType::U8, {}},
+    {{1, 260, 4, 4}, {9, 260, 3, 3}, square(1, 1), DType::U8, DType::I8, {9}},
+    {{1, 4, 20, 20}, {50, 4, 5, 5}, square(1, 2), DType::U8, DType::U8, {50}},
+    {{1, 4, 9, 9}, {4, 1, 3, 3}, square(1, 1, 1, 4)},
+    {{1, 5, 30}, {6, 5, 3}, {{1}, {1}, {1}, {1}, {}, 1}, DType::I8, DType::I8},
+};
+
+}  // namespace
+
 TEST_CASE("integer convolutions of awkward shapes and zero points are exact") {
-  const Window windows[] = {
-      {{1, 8, 9, 9}, {16, 8, 3, 3}, square(1, 1)},
-      {{2, 3, 11, 7}, {5, 3, 3, 3}, square(2, 1)},
-      {{1, 6, 8, 8}, {7, 6, 1, 1}, square(1, 0), DType::I8, DType::I8},
-      {{1, 16, 10, 10}, {12, 16, 1, 1}, square(2, 0), DType::I8, DType::U8, {12}},
-      {{1, 10, 9, 13}, {8, 5, 3, 3}, square(1, 2, 2, 2), DType::U8, DType::U8, {}},
-      {{1, 260, 4, 4}, {9, 260, 3, 3}, square(1, 1), DType::U8, DType::I8, {9}},
-      {{1, 4, 20, 20}, {50, 4, 5, 5}, square(1, 2), DType::U8, DType::U8, {50}},
-      {{1, 4, 9, 9}, {4, 1, 3, 3}, square(1, 1, 1, 4)},
-      {{1, 5, 30}, {6, 5, 3}, {{1}, {1}, {1}, {1}, {}, 1}, DType::I8, DType::I8},
-  };
-  for (const Window& w : windows) {
+  for (const Window& w : kWindows) {
     Net n;
     const ValueId y = convolution(n, w);
     n.check(y, QConv, std::to_string(w.w[1]) + " channels");
   }
 }
 
+namespace {
+
+// A product or convolution with a residual and an activation, requantised.
+ValueId with_steps(Net& n, bool convolved, DType to) {
+  const ValueId sums = convolved ? convolution(n, {{1, 8, 9, 9}, {20, 8, 3, 3}, square(1, 1)})
+                                 : product(n, {{2, 21, 24}, {24, 75}, DType::U8, DType::I8, {}, {75}});
+  const std::vector<int64_t> columns = convolved ? std::vector<int64_t>{20, 1, 1} : std::vector<int64_t>{75};
+  const ValueId scaled = n.b.mul(n.b.cast(sums, DType::F32), n.floats(columns, 0x1p-9, 0x1p-7));
+  const ValueId residual = n.of(DType::U8, convolved ? std::vector<int64_t>{1, 20, 9, 9} : std::vector<int64_t>{2, 21, 75});
+  const ValueId y = n.b.unary(Relu, n.b.add(scaled, n.b.cast(residual, DType::F32)));
+  if (to == DType::F32) return y;
+  return n.b.create(Quantize, {y, n.b.scalar(DType::F32, 2), n.value(eval::tensor_of(to, {}, {3}).tensor, true)},
+                    QuantAttrs{0, 0, to});
+}
+
+}  // namespace
+
 TEST_CASE("steps after an integer product run in its kernel") {
   for (bool convolved : {false, true})
     for (DType to : {DType::U8, DType::I8, DType::F32}) {
       Net n;
-      const ValueId sums = convolved ? convolution(n, {{1, 8, 9, 9}, {20, 8, 3, 3}, square(1, 1)})
-                                     : product(n, {{2, 21, 24}, {24, 75}, DType::U8, DType::I8, {}, {75}});
-      const std::vector<int64_t> columns = convolved ? std::vector<int64_t>{20, 1, 1} : std::vector<int64_t>{75};
-      const ValueId scaled = n.b.mul(n.b.cast(sums, DType::F32), n.floats(columns, 0x1p-9, 0x1p-7));
-      const ValueId residual = n.of(DType::U8, convolved ? std::vector<int64_t>{1, 20, 9, 9} : std::vector<int64_t>{2, 21, 75});
-      ValueId y = n.b.unary(Relu, n.b.add(scaled, n.b.cast(residual, DType::F32)));
-      if (to != DType::F32)
-        y = n.b.create(Quantize, {y, n.b.scalar(DType::F32, 2), n.value(eval::tensor_of(to, {}, {3}).tensor, true)},
-                       QuantAttrs{0, 0, to});
+      const ValueId y = with_steps(n, convolved, to);
       n.check(y, convolved ? FusedQConv : FusedQMatMul, convolved ? "convolution" : "product");
     }
 }
@@ -243,29 +262,93 @@ ValueId rounded_product(Net& net, const RoundedProduct& p) {
                       DequantMatMulAttrs{.trans_b = p.trans_b, .block = p.block, .act = {}, .gated = p.gated, .int8_x = true});
 }
 
+const RoundedProduct kRounded[] = {
+    {{1, 128}, 64, 32},
+    {{1, 64}, 100, 32, DType::U4, {1, 1}},
+    {{2, 64}, 96, 16, DType::U4, {96, 4}},
+    {{3, 256}, 40, 0, DType::I8},
+    {{1, 96}, 64, 16, DType::U2, {64, 6}, DType::U2},
+    {{5, 320}, 77, 32, DType::U4, {77, 10}, DType::U4},
+    {{7, 1024}, 64, 32, DType::I4},
+    {{200, 64}, 70, 32, DType::U8, {70, 2}},
+    {{2, 9, 128}, 48, 64, DType::I8, {48, 2}, DType::I8, true, false, true},
+    {{9, 128}, 48, 64, DType::I4, {2, 48}, DType::I4, false, false, true},
+    {{1, 64}, 48, 32, DType::U4, {1, 1}, DType::U8, true, true, true},
+    {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
+    {{4, 640}, 16, 640, DType::I4},
+    {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word has no integral number of blocks
+};
+
 }  // namespace
 
 TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
-  const RoundedProduct products[] = {
-      {{1, 128}, 64, 32},
-      {{1, 64}, 100, 32, DType::U4, {1, 1}},
-      {{2, 64}, 96, 16, DType::U4, {96, 4}},
-      {{3, 256}, 40, 0, DType::I8},
-      {{1, 96}, 64, 16, DType::U2, {64, 6}, DType::U2},
-      {{5, 320}, 77, 32, DType::U4, {77, 10}, DType::U4},
-      {{7, 1024}, 64, 32, DType::I4},
-      {{200, 64}, 70, 32, DType::U8, {70, 2}},
-      {{2, 9, 128}, 48, 64, DType::I8, {48, 2}, DType::I8, true, false, true},
-      {{9, 128}, 48, 64, DType::I4, {2, 48}, DType::I4, false, false, true},
-      {{1, 64}, 48, 32, DType::U4, {1, 1}, DType::U8, true, true, true},
-      {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
-      {{4, 640}, 16, 640, DType::I4},
-      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word has no integral number of blocks
-  };
-  for (const RoundedProduct& p : products) {
+  for (const RoundedProduct& p : kRounded) {
     Net net;
     const ValueId y = rounded_product(net, p);
     net.check(y, OpKind::DequantMatMul, std::to_string(p.x.back()) + " terms, " + std::to_string(p.n) + " columns", 1e-4, 1e-4);
+  }
+}
+
+namespace {
+
+struct Units {
+  size_t kernels = 0, matrix = 0;  // with dot products or a matrix unit; with the latter
+};
+
+// Compares the kernels of a model for a target, emulated or interpreted, with the evaluator, and counts those that use units.
+Units units_on(const std::string& target, Net& n, const std::vector<ValueId>& results, double rtol, double atol) {
+  for (ValueId y : results) {
+    REQUIRE(y.valid());
+    n.m->main().add_output(y, {});
+  }
+  Diagnostics d;
+  const auto expected = eval::evaluate(*n.m, n.inputs, d);
+  REQUIRE_MESSAGE(expected.has_value(), d.text());
+  LoadedModel model;
+  n.m->name = ForeignText("dots");
+  model.module = std::move(n.m);
+  const auto compiled = compile(std::move(model), target, {}, {}, d);
+  REQUIRE_MESSAGE(compiled.has_value(), d.text());
+  const bool runs = target != "wgpu" || std::getenv("RLXC_WEBGPU");
+  if (runs) n.compare(make_emulated_runner(compiled->lir, target, d, {}, compiled->lowerings.get()), *expected, d, rtol, atol);
+  if (target == "cuda" || !runs)
+    n.compare(make_interpreting_runner(compiled->lir, target, d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
+  const auto package = codegen::make_package(compiled->lir, "dots", *capability(find_backend(target)->info), d);
+  REQUIRE_MESSAGE(package.has_value(), d.text());
+  Units units;
+  for (const kernel::Kernel& k : package->kernels) {
+    const bool dots = std::ranges::any_of(k.exprs, [](const kernel::ExprNode& e) { return e.op == kernel::ExprOp::Dot; });
+    units.kernels += dots || k.matrix;
+    units.matrix += k.matrix != nullptr;
+  }
+  return units;
+}
+
+}  // namespace
+
+TEST_CASE("integer products and convolutions run on the dot units of grids") {
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const Product& p : kProducts) results.push_back(product(n, p));
+    for (const Window& w : kWindows) results.push_back(convolution(n, w));
+    for (bool convolved : {false, true})
+      for (DType to : {DType::U8, DType::I8, DType::F32}) results.push_back(with_steps(n, convolved, to));
+    // All but a depthwise convolution; two may share a kernel.
+    const Units units = units_on(target, n, results, 0, 0);
+    CHECK(units.kernels >= std::size(kProducts) + std::size(kWindows) - 2);
+    CHECK((units.matrix > 10) == (target == "cuda" || target == "rocm"));
+  }
+}
+
+TEST_CASE("rounded rows times quantized weights run on the dot units of grids") {
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const RoundedProduct& p : kRounded) results.push_back(rounded_product(n, p));
+    CHECK(units_on(target, n, results, 1e-4, 1e-4).kernels >= std::size(kRounded) - 1);  // the blocks of one are not whole words
   }
 }
 

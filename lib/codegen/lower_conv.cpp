@@ -149,10 +149,10 @@ PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
   return s;
 }
 
-// Returns whether the target uses a dot unit, on words of channels.
-bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
-  return c.zero_points && node.dims(1)[0].is_static() &&
-         kernel::conv_fits_dots(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
+// Returns the dot unit for words of channels, if any.
+const kernel::DotUnit* dots_of(Node& node, const WindowSpec& w, const Conv& c) {
+  if (!c.zero_points || !node.dims(1)[0].is_static()) return nullptr;
+  return kernel::conv_dot_unit(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
 }
 
 PhaseSplit phase_split_of(Node& node, const Conv& c) {
@@ -164,7 +164,10 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  if (!by_dots(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
+  if (!dots_of(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
+  w.x_zero.reset();
+  // A grid makes words of what it reads.
+  if (const PhaseSplit bytes = phase_split_of(node, w, node.dims(0)[1]); node.mapping().workgroups && !bytes.copied) return bytes;
   const WindowSpec words = kernel::window_of_words(w, *channels);
   return phase_split_of(node, words, Dim(words.in_channels.value));
 }
@@ -172,12 +175,12 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
 // Returns the spec for packing the weights; nullopt if packing does not pay.
 std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
-  if (node.mapping().workgroups || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
+  if (!out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
   const WindowSpec all = spec_of(node, probe, c);
   WindowSpec w;
-  w.dots = by_dots(node, all, c);
-  if (!w.dots && !kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
+  w.dots = dots_of(node, all, c);
+  if (!w.dots && (node.mapping().workgroups || !kernel::conv_is_tiled(probe.kernel(), all, channels))) return std::nullopt;
   w.out_channels = *out;
   w.kernel = all.kernel;
   w.groups = all.groups;
@@ -221,10 +224,10 @@ bool emit_phase_split(Node& node, const Conv& c) {
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    const bool dots = by_dots(node, w, c);
-    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, split.elements);
+    w.dots = dots_of(node, w, c);
+    image = node.scratch(w.x_zero || w.dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
-    if (dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
+    if (w.dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
@@ -237,8 +240,9 @@ bool emit_phase_split(Node& node, const Conv& c) {
   } else s.in(1);
   if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
-  w.dots = by_dots(node, w, c);
+  w.dots = dots_of(node, w, c);
   if (w.dots) {
+    w.bytes = !split.copied;
     bind_zero(node, s, 3, &w.w_zero);
     bind_zero(node, s, 2, &w.x_zero);
   } else if (c.zero_points && node.has(2)) w.x_zero.emplace();

@@ -32,7 +32,7 @@ struct Contraction {
   size_t run = 1;  // number of result axes that form m
   Side a, b;
   bool zero_points = false;                    // operands 2 and 3 are zero points
-  bool dots = false;                           // computed on a dot unit
+  const kernel::DotUnit* dots = nullptr;       // computed on a dot unit
   std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
@@ -170,6 +170,14 @@ Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
   return o;
 }
 
+// Sets the dot unit, and what it adds to 8-bit operands.
+void set_unit(const Node& node, const Contraction& p, GemmSpec* g) {
+  g->dots = p.dots;
+  if (!p.dots || !p.zero_points) return;
+  g->a_shift = kernel::dot_shift(node.dtype(0), p.dots->a);
+  g->b_shift = kernel::dot_shift(node.dtype(1), p.dots->b);
+}
+
 // Packs the left operand into a scratch buffer if its rows would otherwise be copied for many panels.
 std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
   if (node.mapping().workgroups || !p.batch.empty() || p.dots) return {};
@@ -252,8 +260,8 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, co
 
 // Packs the right operand into panels: the prepacked buffer, or a scratch buffer that several blocks of rows read.
 std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
-  if (node.mapping().workgroups || p.quantized) return {};
   const bool on_load = !node.prepacked.empty();
+  if (p.quantized || (node.mapping().workgroups && !on_load)) return {};
   if (!on_load) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
@@ -270,6 +278,7 @@ std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
   const Contraction of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
+  set_unit(node, p, &g);
   if (has_zero(node, p, 1) && !p.dots) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
   (p.dots ? kernel::build_pack_dots : kernel::build_pack)(s.builder(), g, "panels", node.mapping());
@@ -317,6 +326,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
     const Dim words(kernel::gemm_code_words(g, node.mapping()));
     packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.quantized->bits)});
   }
+  if (node.mapping().workgroups) return packed;
   const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
   const auto add_blocks = [&](uint32_t operand, bool quantized) {
     const auto d = node.dims(operand);
@@ -411,7 +421,8 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
 
 bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
-  p.dots = p.dots && (panels || (p.quantized && !node.prepacked.empty()));
+  // A grid makes words of unpacked operands, too.
+  if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
   std::optional<RoundedLeft> rounded;
   if (p.rounded) {
     rounded = round_left(node, p);
@@ -434,8 +445,7 @@ bool emit(Node& node, Contraction p) {
     g.b = s.scratch(quantized->quantized);
     g.packed = true;
   } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
-  g.dots = p.dots;
-  if (p.dots && node.dtype(1) == DType::U8) g.b_shift = -kernel::kSignFlip;
+  set_unit(node, p, &g);
   if (p.quantized) {
     g.quantized = p.quantized;
     g.quantized->scale = quantization_parameter(node, s, 2, quantized ? quantized->scale : std::nullopt);
@@ -488,14 +498,20 @@ Contraction dequantized_contraction(const Node& node) {
   p.rounded = a.int8_x;
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
-  p.dots = a.int8_x && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k &&
-           kernel::gemm_fits_quantized_dots(p.quantized->bits, a.block, *n, *k, node.mapping());
+  if (a.int8_x && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
+    p.dots = kernel::gemm_quantized_dot_unit(p.quantized->bits, a.block, *n, *k, node.mapping());
   return p;
+}
+
+bool fills_matrix_unit(const Node& node, const Contraction& p) {
+  constexpr int64_t kUnknown = int64_t{1} << 31;
+  const auto size = [&](Dim d) { return kernel::Index(node.table().constant_value(d).value_or(kUnknown)); };
+  return kernel::gemm_fills_matrix_unit(size(p.m), size(p.n), size(p.k));
 }
 
 // Computes a matmul of bf16 on a dot unit where the target has one.
 Contraction with_halves(const Node& node, Contraction p) {
-  p.dots = p.accumulate == DType::F32 && kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
+  if (p.accumulate == DType::F32) p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping());
   return p;
 }
 
@@ -517,9 +533,10 @@ Contraction contraction_of(const Node& node) {
     case OpKind::FusedQMatMul: {
       Contraction p;
       p.zero_points = true;
-      p.dots = kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
       if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
-      return contraction_of(node, false, false, {}, {}, std::move(p));
+      p = contraction_of(node, false, false, {}, {}, std::move(p));
+      p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping(), fills_matrix_unit(node, p));
+      return p;
     }
     case OpKind::DequantMatMul: return dequantized_contraction(node);
     default: return with_halves(node, contraction_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b));
@@ -531,8 +548,8 @@ Contraction contraction_of(const Node& node) {
 bool lower_matmul(Node& node) { return emit(node, contraction_of(node)); }
 
 std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
-  if (node.mapping().workgroups) return {};
   const Contraction p = contraction_of(node);
+  if (node.mapping().workgroups && !p.dots) return {};
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 

@@ -387,14 +387,18 @@ class Interpreter {
       const auto active = std::count(active_.begin() + first, active_.begin() + first + u.warp, 1);
       if (active == 0) continue;
       if (active < u.warp) find("a matmul that not all threads of a warp take part in");
-      each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = values_[e.args[0].raw][cell].f; });
-      each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = values_[e.args[1].raw][cell].f; });
+      // The sums of integers are exact in doubles before they wrap.
+      const auto number = [&](DType t, const Value& v) { return is_float(t) ? v.f : static_cast<double>(v.i); };
+      each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = number(u.operand, values_[e.args[0].raw][cell]); });
+      each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = number(u.operand, values_[e.args[1].raw][cell]); });
       each(u.c, u.n, first, [&](size_t at, size_t cell) {
         const size_t row = at / static_cast<size_t>(u.n), column = at % static_cast<size_t>(u.n);
-        double sum = values_[e.args[2].raw][cell].f;
+        double sum = number(u.accumulator, values_[e.args[2].raw][cell]);
         for (size_t p = 0; p < static_cast<size_t>(u.k); ++p)
           sum += a[row * static_cast<size_t>(u.k) + p] * b[p * static_cast<size_t>(u.n) + column];
-        out[cell] = from_float(round_to(u.accumulator, sum));
+        out[cell] = is_float(u.accumulator)
+                        ? from_float(round_to(u.accumulator, sum))
+                        : apply(ExprOp::Add, u.accumulator, from_int(static_cast<int64_t>(sum)), from_int(0), {});
       });
     }
   }

@@ -18,7 +18,7 @@ constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
 // Element e of lane l's vector is the matrix element at the sum of the steps of the bits set in l and in e.
 struct FragmentLayout {
   std::array<Step, 6> lane;
-  std::array<Step, 3> element;
+  std::array<Step, 4> element;
   int element_bits;
 
   constexpr int elements() const { return 1 << element_bits; }
@@ -39,6 +39,7 @@ struct FragmentLayout {
   }
 };
 
+// Sums of integers are exact modulo 2^bits of the accumulator.
 struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // its number of lanes

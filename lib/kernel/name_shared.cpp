@@ -79,6 +79,8 @@ class Namer {
 
   bool cheap(const ExprNode& e) const {
     if (e.op == ExprOp::Const || e.op == ExprOp::Var) return true;
+    // A word as a vector of bytes, which some languages lack as a type.
+    if (e.op == ExprOp::Bitcast && e.type.lanes > 1 && k_->expr(e.args[0]).type.lanes == 1) return true;
     if (e.op != ExprOp::Broadcast) return false;
     ExprOp inner = k_->expr(e.args[0]).op;
     return inner == ExprOp::Const || inner == ExprOp::Var;

@@ -158,8 +158,8 @@ struct At {
 };
 
 // c += a * b by the threads of a warp, each with its elements of the matrices; Unit says which those are.
-template <class T, class Unit>
-void multiply(float* c, const void* a, const void* b) {
+template <class T, class Unit, class Sum = float>
+void multiply(Sum* c, const void* a, const void* b) {
   memcpy(threads[current].exchange, a, Unit::a_elements * sizeof(T));
   memcpy(threads[current].exchange + 32, b, Unit::b_elements * sizeof(T));
   barrier();
@@ -167,7 +167,7 @@ void multiply(float* c, const void* a, const void* b) {
   auto value = [&](At at, size_t offset) {
     T t;
     memcpy(&t, threads[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
-    return float(t);
+    return Sum(t);
   };
   for (int i = 0; i < Unit::c_elements; ++i)
     for (int p = 0; p < Unit::k; ++p)
@@ -184,7 +184,16 @@ struct TensorCore {
   static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
 };
 
-// AMD CDNA 2 ISA, v_mfma_f32_16x16x16.
+// PTX ISA, mma.m16n8k32 of bytes, likewise.
+struct TensorCoreOfBytes {
+  static constexpr int warp = 32, k = 32, a_elements = 16, b_elements = 8, c_elements = 4;
+  static At a(int row, int p) { return {row % 8 * 4 + p % 16 / 4, row / 8 * 8 + p / 16 * 4 + p % 4}; }
+  static At b(int p, int column) { return {column * 4 + p % 16 / 4, p / 16 * 4 + p % 4}; }
+  static int row(int lane, int i) { return TensorCore::row(lane, i); }
+  static int column(int lane, int i) { return TensorCore::column(lane, i); }
+};
+
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8.
 struct MatrixCore {
   static constexpr int warp = 64, k = 16, a_elements = 4, b_elements = 4, c_elements = 4;
   static At a(int row, int p) { return {row + p / 4 * 16, p % 4}; }
@@ -192,6 +201,18 @@ struct MatrixCore {
   static int row(int lane, int i) { return lane / 16 * 4 + i; }
   static int column(int lane, int) { return lane % 16; }
 };
+
+// PTX ISA, dp4a, and AMD's V_DOT4: the bytes of a and b, lowest first, are multiplied, and their products added to c.
+template <class A, class B>
+int dot4(int a, int b, int c) {
+  A x[4];
+  B y[4];
+  memcpy(x, &a, 4);
+  memcpy(y, &b, 4);
+  unsigned sum = unsigned(c);
+  for (int i = 0; i < 4; ++i) sum += unsigned(int(x[i]) * int(y[i]));
+  return int(sum);
+}
 
 struct Simdgroup {
   static constexpr int warp = 32, k = 8, a_elements = 2, b_elements = 2, c_elements = 2;
@@ -221,11 +242,23 @@ using __nv_bfloat16 = emu::bfloat;
 using hip_bfloat16 = emu::bfloat;
 #ifdef RLXC_WARP_64
 using MatrixUnit = emu::MatrixCore;
+using MatrixUnitOfBytes = emu::MatrixCore;
+#define __gfx90a__ 1
+inline int __builtin_amdgcn_sdot4(int a, int b, int c, bool) { return emu::dot4<int8_t, int8_t>(a, b, c); }
+inline unsigned __builtin_amdgcn_udot4(unsigned a, unsigned b, unsigned c, bool) {
+  return unsigned(emu::dot4<uint8_t, uint8_t>(int(a), int(b), int(c)));
+}
 #else
 using MatrixUnit = emu::TensorCore;
+using MatrixUnitOfBytes = emu::TensorCoreOfBytes;
+#define rlxc_dot4_ss emu::dot4<int8_t, int8_t>
+#define rlxc_dot4_su emu::dot4<int8_t, uint8_t>
+#define rlxc_dot4_us emu::dot4<uint8_t, int8_t>
+#define rlxc_dot4_uu emu::dot4<uint8_t, uint8_t>
 #endif
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
+#define rlxc_mma_i8 emu::multiply<int8_t, MatrixUnitOfBytes, int32_t>
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 template <class T, class V>

@@ -52,6 +52,38 @@ for target in cpu metal cuda rocm ${RLXC_WEBGPU:+wgpu}; do
     esac
   done
 done
+# Dot products of bytes, and what stands in for them in a WebGPU without packed_4x8_integer_dot_product.
+cat > "$TMPDIR/bytes.ir" <<END
+module "bytes" mir {
+graph @main {
+  %0 = input "x" : u8[20,70]
+  %1 = input "w" : u8[70,24]
+  %2 = input "v" : i8[70,24]
+  %3 = input "zero" : u8[]
+  %4 = q_matmul(%0, %1, %3, %3) : i32[20,24]
+  %5 = q_matmul(%0, %2, %3, _) : i32[20,24]
+  return %4 "y", %5 "z"
+}
+}
+END
+for target in metal cuda rocm ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run "$TMPDIR/bytes.ir" --random --target $target --rtol 0 --atol 0 > "$TMPDIR/log" 2>&1 || { echo "FAIL $target: bytes"; cat "$TMPDIR/log"; fails=1; }
+done
+if [ -n "${RLXC_WEBGPU:-}" ]; then
+  "$RLXC" compile "$TMPDIR/bytes.ir" --target wgpu --emit kernels -q -o "$TMPDIR/bytes" || { echo "FAIL wgpu: no package of bytes"; fails=1; }
+  cd "$TMPDIR/bytes/kernels/wgpu" || exit 1
+  grep -q dot4I8Packed *.wgsl && grep -q dot4U8Packed *.wgsl || { echo "FAIL wgpu: no dot products"; fails=1; }
+  head -c 1400 "$RLXC" > x.bin && tail -c 1680 "$RLXC" > w.bin && tail -c 9000 "$RLXC" | head -c 1680 > v.bin && printf '\200' > zero.bin
+  for form in plain lacking; do
+    node run.mjs . x.bin w.bin v.bin zero.bin > "$TMPDIR/log" 2>&1 || { echo "FAIL wgpu: $form"; cat "$TMPDIR/log"; fails=1; }
+    cat output_0.bin output_1.bin > "$TMPDIR/$form.bin"
+    rm -f output_*.bin
+    sed -i "s/this.gpu.wgslLanguageFeatures?.has('packed_4x8_integer_dot_product')/false/" rlxc.mjs
+  done
+  grep -q 'packed_4x8' <(sed -n '/createShaderModule/{x;p;x};h' rlxc.mjs) && { echo "FAIL the test does not hide the feature"; fails=1; }
+  cmp -s "$TMPDIR/plain.bin" "$TMPDIR/lacking.bin" || { echo "FAIL wgpu: other results without the feature"; fails=1; }
+  cd "$OLDPWD" || exit 1
+fi
 # Memory and weights in pieces, as for devices that bind no more at a time.
 in_pieces() {
   "$RLXC" run "$1" --target wgpu --max-binding "$2" "${@:3}" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||

@@ -1,5 +1,6 @@
 #include "support/kernel_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -72,7 +73,8 @@ std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) 
 struct TestMapping {
   std::string name;
   Mapping mapping;
-  std::optional<Dialect> only;  // set for kernels that use matrix units of this dialect's target
+  std::optional<Dialect> only;  // set for kernels that use units of this dialect's target
+  bool wgsl = false;
 };
 
 std::vector<TestMapping> test_mappings() {
@@ -83,10 +85,12 @@ std::vector<TestMapping> test_mappings() {
   lanes.max_vector_lanes = warps.max_vector_lanes = 4;
   lanes.workgroup_size = 64, lanes.max_workgroup_size = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
   warps.workgroup_size = 128, warps.warp = 32;
-  std::vector<TestMapping> all = {{"scalar", scalar, {}}, {"vectors", vectors, {}}, {"lanes", lanes, {}}, {"warps", warps, {}}};
+  std::vector<TestMapping> all = {
+      {"scalar", scalar, {}}, {"vectors", vectors, {}}, {"lanes", lanes, {}, true}, {"warps", warps, {}}};
   for (const auto& [backend, dialect] :
        {std::pair{&cuda_backend(), Dialect::Cuda}, {&rocm_backend(), Dialect::Hip}, {&metal_backend(), Dialect::Metal}})
     all.push_back({std::string(backend->info.name), backend->info.mapping, dialect});
+  all.push_back({"wgpu", wgpu_backend().info.mapping, Dialect::Cuda, true});
   return all;
 }
 
@@ -101,6 +105,10 @@ std::array<int64_t, 3> extents(const Kernel& k, const std::array<ExprId, 3>& of,
   for (int a = 0; a < 3; ++a)
     if (of[a].valid()) n[a] = evaluate(k, of[a], symbols);
   return n;
+}
+
+bool uses_units(const Kernel& k) {
+  return k.matrix || std::ranges::any_of(k.exprs, [](const ExprNode& e) { return e.op == ExprOp::Dot; });
 }
 
 bool uses_f64(const Kernel& k) {
@@ -185,13 +193,13 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   std::map<Dialect, std::vector<Built>> grids;
   int number = 0;
   for (const KernelCase& c : cases)
-    for (const auto& [mapping_name, mapping, only] : test_mappings()) {
+    for (const auto& [mapping_name, mapping, only, as_wgsl] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
       const VerifyLimits limits{mapping.shared_bytes, mapping.max_workgroup_size};
       kernel::Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
-      if (only && !k.matrix) continue;
+      if (only && !uses_units(k)) continue;
       for (const char* stage : {"as built", "simplified", "narrowed"}) {
         if (stage[0] == 'n' && !mapping.workgroups) continue;
         for (const std::string& wrong : verify(k, limits)) problems.push_back(where + ", " + stage + ": " + wrong);
@@ -200,7 +208,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
         std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];
         if (!wrong.empty()) problems.push_back(where + ", interpreted " + stage + ": " + wrong);
         if (stage[0] == 'a') simplify(k);
-        if (stage[0] == 's' && mapping_name == "lanes") wgsl.push_back({&c, where, k});
+        if (stage[0] == 's' && as_wgsl) wgsl.push_back({&c, where, k});
         if (!wgsl.empty() && !fits_wgsl(wgsl.back())) wgsl.pop_back();
         if (stage[0] == 's' && mapping.workgroups) narrow_indices(k);
       }

@@ -64,6 +64,7 @@ class CLike {
   virtual std::string matrix_multiply(const kernel::MatrixUnit&, Helpers&) const { return ""; }  // a function of a, b and c
 
   virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }  // likewise
+  virtual bool dots_words() const { return false; }                                           // whether its a and b are i32 words
 
   // Loads and stores of `buffer[index]`. A vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;
@@ -71,6 +72,8 @@ class CLike {
   virtual std::string strided_load(Type t, const kernel::Buffer& b, const std::string& index, int64_t stride, Helpers& h) const {
     return load(t, b, ramp({DType::I64, t.lanes}, index, stride, h), true, h);
   }
+  // Loads a vector of consecutive elements as an i32 word; empty: the vector is loaded and cast.
+  virtual std::string load_word(const kernel::Buffer&, const std::string& /*index*/, Helpers&) const { return {}; }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
   virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;

@@ -281,7 +281,10 @@ class Printer {
             return {s};
         return {target_.cast(e.type, arg_type(0), arg(0), helpers_)};
       }
-      case ExprOp::Bitcast: return {target_.bitcast(e.type, arg_type(0), arg(0), helpers_)};
+      case ExprOp::Bitcast: {
+        if (std::string word = loaded_word(e); !word.empty()) return {word};
+        return {target_.bitcast(e.type, arg_type(0), arg(0), helpers_)};
+      }
       case ExprOp::Select: {
         std::string c = operand(e.args[0], 0, false), a = operand(e.args[1], 0, false), b = operand(e.args[2], 0, false);
         return {target_.select(e.type, arg_type(0), c, a, b, helpers_)};
@@ -291,7 +294,11 @@ class Printer {
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::MatrixMultiply: return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
-      case ExprOp::Dot: return call(target_.dot(arg_type(0), arg_type(1), e.type, helpers_), e);
+      case ExprOp::Dot: {
+        const std::string name = target_.dot(arg_type(0), arg_type(1), e.type, helpers_);
+        const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);
+        return {name + "(" + a + ", " + b + ", " + c + ")"};
+      }
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;
@@ -317,6 +324,24 @@ class Printer {
     std::string s = function + "(";
     for (int n = 0; n < operand_count(e.op); ++n) s += (n ? ", " : "") + value(e.args[swapped ? 1 - n : n]);
     return {s + ")"};
+  }
+
+  // Returns an operand of a dot product, as a word where the target takes words.
+  std::string factor(ExprId id) {
+    const ExprNode& e = k_->expr(id);
+    if (!target_.dots_words()) return value(id);
+    const Type word(DType::I32);
+    if (e.op == ExprOp::Bitcast && k_->expr(e.args[0]).type == word) return value(e.args[0]);
+    return target_.bitcast(word, e.type, value(id), helpers_);
+  }
+
+  // Returns a load of consecutive elements that are read as a word; empty: anything else.
+  std::string loaded_word(const ExprNode& e) {
+    const ExprNode& from = k_->expr(e.args[0]);
+    if (e.type != Type(DType::I32) || from.op != ExprOp::Load || from.type.lanes == 1) return {};
+    const Buffer& b = k_->buffers[from.payload];
+    if (b.space != Space::Global || k_->expr(from.args[0]).type.lanes > 1) return {};
+    return target_.load_word(b, value(from.args[0]), helpers_);
   }
 
   // Returns whether the operator is a minimum or maximum of vectors and a constant. The constant goes first, where compilers drop

@@ -1,4 +1,7 @@
 // CUDA C++ and HIP: one class, two rows.
+#include <algorithm>
+#include <array>
+
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
@@ -12,12 +15,19 @@ using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
 
+// A matrix instruction for operands of a type.
+struct Instruction {
+  DType operand;
+  std::string_view name, words;  // words: the operands' type, or the register of the sums
+};
+
 struct DialectRow {
   std::string_view prelude;
   std::string_view bf16;
   std::string_view shuffle;   // $V value, $M mask
-  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W its operand words
-  std::string_view bf16_instruction;
+  std::string_view multiply;  // $N element type, $C type of sums, $Z bytes of an operand, $I and $W: of the instruction
+  std::array<Instruction, 3> instructions;
+  std::string_view dot;  // the function $F of words of a and b and a sum: $A, $B: s or u
 };
 
 constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
@@ -26,38 +36,64 @@ constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
 #include <stdint.h>
 
 )",
-                              "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
+                              "__nv_bfloat16",
+                              "__shfl_xor_sync(0xffffffffu, $V, $M)",
                               R"(#ifndef rlxc_mma_$N
-__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+__device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) {
+  asm volatile("mma.sync.aligned.m16n8$I {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+$W"(c[0]), "+$W"(c[1]), "+$W"(c[2]), "+$W"(c[3])
                : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
 )",
-                              "bf16"};
-constexpr DialectRow kRocm = {R"(#include <hip/hip_bfloat16.h>
+                              {{{DType::F16, "k16.row.col.f32.f16.f16.f32", "f"},
+                                {DType::BF16, "k16.row.col.f32.bf16.bf16.f32", "f"},
+                                {DType::I8, "k32.row.col.s32.s8.s8.s32", "r"}}},
+                              R"(#ifndef $F
+__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
+  asm("dp4a.$A32.$B32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+  return c;
+}
+#endif
+)"};
+// From gfx940 on, the instruction of bytes has twice the steps of k, half of which are 0 here.
+constexpr DialectRow kRocm = {
+    R"(#include <hip/hip_bfloat16.h>
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdint.h>
+#if defined __gfx908__ || defined __gfx90a__
+#define rlxc_mfma_i8 __builtin_amdgcn_mfma_i32_16x16x16i8
+typedef int32_t rlxc_bytes;
+#else
+#define rlxc_mfma_i8 __builtin_amdgcn_mfma_i32_16x16x32_i8
+typedef int64_t rlxc_bytes;
+#endif
 
 )",
-                              "hip_bfloat16", "__shfl_xor($V, $M)",
-                              R"(#ifndef rlxc_mma_$N
-__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
-  typedef $W words __attribute__((ext_vector_type(4)));
-  typedef float sums __attribute__((ext_vector_type(4)));
-  words x, y;
+    "hip_bfloat16",
+    "__shfl_xor($V, $M)",
+    R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) {
+  typedef $C sums __attribute__((ext_vector_type(4)));
+  typedef $W operand;
+  operand x = {}, y = {};
   sums z;
-  memcpy(&x, a, sizeof x);
-  memcpy(&y, b, sizeof y);
+  memcpy(&x, a, $Z);
+  memcpy(&y, b, $Z);
   memcpy(&z, c, sizeof z);
-  z = __builtin_amdgcn_mfma_f32_16x16x16$I(x, y, z, 0, 0, 0);
+  z = $I(x, y, z, 0, 0, 0);
   memcpy(c, &z, sizeof z);
 }
 #endif
 )",
-                              "bf16_1k"};
+    {{{DType::F16, "__builtin_amdgcn_mfma_f32_16x16x16f16", "_Float16 __attribute__((ext_vector_type(4)))"},
+      {DType::BF16, "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", "short __attribute__((ext_vector_type(4)))"},
+      {DType::I8, "rlxc_mfma_i8", "rlxc_bytes"}}},
+    R"(__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
+  return __builtin_amdgcn_$Adot4(a, b, c, false);
+}
+)"};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -130,13 +166,22 @@ class CudaLike : public GpuCxx {
     if (!h.needs(name)) return name;
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
-    const auto words = [](const FragmentLayout& s) { return std::to_string(s.elements() / 2); };
-    const bool half = u.operand == DType::F16;
-    h.add(expand(row_.multiply,
-                 {{"N", t}, {"I", half ? "f16" : std::string(row_.bf16_instruction)}, {"W", half ? "_Float16" : "short"}}));
+    const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
+    const Instruction& i = *std::ranges::find(row_.instructions, u.operand, &Instruction::operand);
+    h.add(expand(row_.multiply, {{"N", t},
+                                 {"C", scalar(u.accumulator)},
+                                 {"Z", std::to_string(u.a.elements() * rlxc::bits(u.operand) / 8)},
+                                 {"I", std::string(i.name)},
+                                 {"W", std::string(i.words)}}));
     h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
           "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
           "(c.at, x, y);\n  return c;\n}\n");
+    return name;
+  }
+
+  std::string dot(Type a, Type b, Type, Helpers& h) const override {
+    const std::string x = sign(a), y = sign(b), name = "rlxc_dot4_" + x + y;
+    if (h.needs(name)) h.add(expand(row_.dot, {{"F", name}, {"A", x}, {"B", y}}));
     return name;
   }
 
@@ -214,6 +259,8 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
+  static std::string sign(Type t) { return is_signed(t.dtype) ? "s" : "u"; }
+
   const DialectRow& row_;
 };
 
@@ -250,21 +297,32 @@ constexpr MatrixUnit tensor_core(DType t) {
           {{rows(4), rows(8), columns(1), columns(2), columns(4)}, {rows(1), rows(2)}, 2},
           {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
 }
-constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16)};
+// mma.m16n8k32, likewise.
+constexpr MatrixUnit kTensorCoreOfBytes = {
+    16,
+    8,
+    32,
+    32,
+    DType::I8,
+    DType::I32,
+    {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
+    {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
+    {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16), kTensorCoreOfBytes};
 
-// AMD CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k per lane.
-constexpr MatrixUnit matrix_core(DType t) {
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.
+constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
   return {16,
           16,
           16,
           64,
           t,
-          DType::F32,
+          accumulator,
           {{rows(1), rows(2), rows(4), rows(8), columns(4), columns(8)}, {columns(1), columns(2)}, 2},
           {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2},
           {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
 }
-constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16)};
+constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16), matrix_core(DType::I8, DType::I32)};
 
 constexpr std::string_view kCudaMakefile =
     R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
@@ -324,7 +382,7 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .language = target::cuda,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores),
+                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kByteDots),
                                      .machine = {2000, 800, 20000, 128, 10e3},
                                      .alignment = 256,
                                      .max_arguments = 512,
@@ -344,7 +402,7 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .language = target::rocm,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores),
+                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores, kByteDotsOfOneSign),
                                      .machine = {2000, 800, 20000, 128, 15e3},
                                      .alignment = 256,
                                      .max_arguments = 512,

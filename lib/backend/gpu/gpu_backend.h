@@ -39,9 +39,16 @@ inline constexpr std::string_view kMakeRun =
     "little-endian, "
     "and writes output_<i>.bin.";
 
+// Sums of four products of bytes and an i32: of any signedness (PTX's dp4a), or of operands of one (V_DOT4 of CDNA, WGSL).
+constexpr kernel::DotUnit byte_dots(DType a, DType b) { return {1, 4, a, b, DType::I32}; }
+inline constexpr kernel::DotUnit kByteDots[] = {byte_dots(DType::I8, DType::I8), byte_dots(DType::U8, DType::U8),
+                                                byte_dots(DType::U8, DType::I8), byte_dots(DType::I8, DType::U8)};
+inline constexpr auto kByteDotsOfOneSign = std::span(kByteDots).first<2>();
+
 // Workgroups of `workgroup_size` threads with shared memory, and vectors of 16 bytes.
 constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_size, int warp, int64_t shared_bytes,
-                                       int max_vector_lanes, std::span<const kernel::MatrixUnit> matrix_units = {}) {
+                                       int max_vector_lanes, std::span<const kernel::MatrixUnit> matrix_units = {},
+                                       std::span<const kernel::DotUnit> dot_units = {}) {
   kernel::Mapping m;
   m.workgroups = true;
   m.load_bytes = m.vector_bytes = 16;
@@ -52,6 +59,7 @@ constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_siz
   m.shared_bytes = shared_bytes;
   m.vector_registers = 64;
   m.matrix_units = matrix_units;
+  m.dot_units = dot_units;
   return m;
 }
 

@@ -103,6 +103,15 @@ std::string GpuCxx::load(Type t, const Buffer& b, const std::string& index, bool
   return name + "(" + b.name + ", " + index + ")";
 }
 
+std::string GpuCxx::dot(Type a, Type b, Type c, Helpers& h) const {
+  const std::string name = "rlxc_dot_" + suffix(a) + "_" + suffix(b), sum = scalar(c.dtype);
+  const auto byte = [&](const char* word, Type t) { return scalar(t.dtype) + "(" + word + " >> i)"; };
+  if (h.needs(name))
+    h.add(std::string(function_qualifiers()) + sum + " " + name + "(" + sum + " a, " + sum + " b, " + sum + " c) {\n" +
+          "  for (int i = 0; i < 32; i += 8) c += " + byte("a", a) + " * " + byte("b", b) + ";\n  return c;\n}\n");
+  return name;
+}
+
 // Vectors are loaded from and stored to arrays of scalars.
 std::string GpuCxx::registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const {
   return (extent > 1 ? "alignas(16) " : "") + CLike::registers(b, extent, value, h);

@@ -19,6 +19,8 @@ class GpuCxx : public CLike {
   std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const override;
   std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const override;
 
+  std::string dot(Type a, Type b, Type c, Helpers&) const override;  // without an instruction
+  bool dots_words() const override { return true; }
   std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const override;
 
  protected:

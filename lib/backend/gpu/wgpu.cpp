@@ -92,7 +92,9 @@ class Wgpu : public CLike {
                                                                              : converted;
   }
 
-  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
+  std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
+    if (from.lanes > 1 && to.lanes == 1) return packed_word(from, h) + "(" + value + ")";
+    if (to.lanes > 1 && from.lanes == 1) return bytes_of_word(to, h) + "(" + value + ")";
     return "bitcast<" + type(to, h) + ">(" + value + ")";
   }
 
@@ -114,6 +116,23 @@ class Wgpu : public CLike {
   }
 
   std::string lane(const std::string& vector, int n) const override { return vector + "[" + std::to_string(n) + "]"; }
+
+  // Functions of the language feature packed_4x8_integer_dot_product. Where it lacks, the host defines them.
+  std::string dot(Type a, Type, Type, Helpers& h) const override {
+    const bool is_int = is_signed(a.dtype);
+    const std::string name = is_int ? "rlxc_dot_i8" : "rlxc_dot_u8", call = is_int ? "dot4I8Packed" : "dot4U8Packed";
+    if (h.needs(name))
+      h.add("fn " + name + "(a: i32, b: i32, c: i32) -> i32 {\n  return c + i32(" + call +
+            "(bitcast<u32>(a), bitcast<u32>(b)));\n}\n");
+    return name;
+  }
+  bool dots_words() const override { return true; }
+
+  std::string load_word(const Buffer& b, const std::string& index, Helpers& h) const override {
+    if (!packed(b)) return {};
+    const std::string at = element_at(b, index), per_word = std::to_string(32 / rlxc::bits(b.type.dtype));
+    return "bitcast<i32>(" + word_at(b, "(" + at + ") / " + per_word, h) + ")";
+  }
 
   std::string load(Type t, const Buffer& b, const std::string& index, bool gather, Helpers& h) const override {
     if (t.lanes == 1) return load_scalar(t, b, index, h);
@@ -355,6 +374,24 @@ class Wgpu : public CLike {
     return name;
   }
 
+  // Packs four bytes, which WGSL has as 32-bit lanes, in a word.
+  std::string packed_word(Type from, Helpers& h) const {
+    const std::string name = "rlxc_word_of_" + suffix(from);
+    if (h.needs(name))
+      h.add("fn " + name + "(v: " + type(from, h) +
+            ") -> i32 {\n  let b = (bitcast<vec4<u32>>(v) & vec4<u32>(0xffu)) << vec4<u32>(0u, 8u, 16u, 24u);\n  return "
+            "bitcast<i32>(b.x | b.y | b.z | b.w);\n}\n");
+    return name;
+  }
+  std::string bytes_of_word(Type to, Helpers& h) const {
+    const std::string name = "rlxc_bytes_" + suffix(to), v = type(to, h);
+    if (h.needs(name))
+      h.add("fn " + name + "(w: i32) -> " + v +
+            " {\n  let b = vec4<u32>(bitcast<u32>(w)) << vec4<u32>(24u, 16u, 8u, 0u);\n  return " + "bitcast<" + v +
+            ">(b) >> vec4<u32>(24u);\n}\n");
+    return name;
+  }
+
   // Truncates a word to a narrow integer.
   std::string wrap(Type t, Helpers& h) const {
     std::string name = "rlxc_wrap_" + suffix(t), v = type(t, h),
@@ -474,6 +511,9 @@ static std::string wgpu_refuses(const Kernel& k) {
     if (e.type.dtype == DType::F64) return "WGSL has no f64";
     if (e.type.lanes > 4) return "WGSL has no vectors of " + std::to_string(e.type.lanes) + " lanes";
     if (e.op == ExprOp::ShuffleXor) return "shuffles need the subgroups feature";
+    if (e.op == ExprOp::Bitcast && e.type.lanes != k.expr(e.args[0]).type.lanes &&
+        std::max(e.type, k.expr(e.args[0]).type, [](Type a, Type b) { return a.lanes < b.lanes; }).lanes != 4)
+      return "WGSL has no such cast of a vector";
   }
   return "";
 }
@@ -495,7 +535,7 @@ constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs", "carries out `launch.
                                   {"index.html", "index.html", "a page that runs the model"}};
 
 constexpr kernel::Mapping wgpu_mapping() {
-  kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4);
+  kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4, {}, kByteDotsOfOneSign);
   m.max_grid = {65535, 65535, 65535};
   return m;
 }

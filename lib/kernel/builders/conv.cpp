@@ -95,8 +95,10 @@ void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels,
 void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, const Mapping& m) {
   if (given_channels == 1 && given.groups > 1 && !m.workgroups) return build_depthwise_rows(b, given, m);
   Kernel* k = b.kernel();
-  const WindowSpec s = given.dots ? window_of_words(given, given_channels) : given;
-  const int64_t taps = taps_of(s), group_channels = given.dots ? (given_channels + 3) / 4 : given_channels;
+  const bool words = given.dots && !given.bytes;
+  WindowSpec s = words ? window_of_words(given, given_channels) : given;
+  if (given.bytes) s.x_zero.reset();  // the matmul subtracts it
+  const int64_t taps = taps_of(s), group_channels = words ? (given_channels + 3) / 4 : given_channels;
   const PhaseSplitImage image(k, s);
   GemmSpec g = given.dots ? conv_by_dots(k, given, given_channels) : weights_as_rows(k, s, group_channels);
   const Expr plane = product(k, s.out_size), rows = g.m.in(k), channels = s.out_channels.in(k);

@@ -1,6 +1,8 @@
-// Convolutions of 8-bit integers on CPU threads with a dot unit: words of four input channels, multiplied with words of the
+// Convolutions of 8-bit integers on a dot unit: words of four input channels, multiplied with words of the
 // weights as rows of a matmul whose columns are positions of the result.
 #include "kernel/builders/conv_dots.h"
+
+#include <algorithm>
 
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/phase_split.h"
@@ -14,8 +16,17 @@ int64_t words_of_channel(const WindowSpec& s, int64_t group_channels) {
 
 }  // namespace
 
-bool conv_fits_dots(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  return group_channels > 1 && gemm_fits_dots(s.input, s.weight, m);
+const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  if (group_channels < 2) return nullptr;
+  constexpr int64_t kUnknown = int64_t{1} << 31;
+  const auto size = [](const Index& i) {
+    int64_t n = 0;
+    return constant(i, &n) ? n : kUnknown;
+  };
+  int64_t plane = 1;
+  for (const Index& d : s.out_size) plane = std::min(plane * size(d), kUnknown);
+  const bool large = gemm_fills_matrix_unit(size(s.out_channels) / s.groups, plane, group_channels * taps_of(s));
+  return gemm_dot_unit(s.input, s.weight, m, large);
 }
 
 WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
@@ -33,7 +44,7 @@ int64_t weight_words(const WindowSpec& s, int64_t group_channels, int64_t out_ch
 
 void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   Kernel* k = b.kernel();
-  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = s.weight == DType::U8 ? -kSignFlip : 0;
+  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = dot_shift(s.weight, s.dots->b);
   const Expr out = s.out_channels.in(k);
   Buf w = b.input("w", s.weight, out * (group_channels * taps)), y = b.output("rows", DType::I32, out * (words + 1));
   for_each(b, m, "channel", out, 1 << 16, [&](Expr o) {
@@ -61,12 +72,13 @@ GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   GemmSpec g;
   g.batch = {s.batch, Index(s.groups)};
   g.m = rows;
-  g.k = kWordCodes * words;
+  g.k = s.bytes ? group_channels : kWordCodes * words;
   g.accumulate = DType::I32;
   g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
-  g.dots = g.rows_packed = true;
-  g.a_shift = s.weight == DType::U8 ? -kSignFlip : 0;
-  g.b_shift = s.input == DType::I8 ? kSignFlip : 0;
+  g.dots = s.dots;
+  g.rows_packed = true;
+  g.a_shift = dot_shift(s.weight, s.dots->b);
+  g.b_shift = dot_shift(s.input, s.dots->a);
   if (s.w_zero) {
     const Index& step = s.w_zero->strides[0];
     g.a_zero = *s.w_zero;

@@ -5,9 +5,9 @@
 
 namespace rlxc::kernel {
 
-// For CPU threads with a dot unit and 8-bit integers: words of four channels. The image has the size of window_of_words, the
-// weights take weight_words elements of i32. The matmul applies x_zero and w_zero.
-bool conv_fits_dots(const WindowSpec&, int64_t group_channels, const Mapping&);
+// Words of four channels for a dot unit, whose left operand is the image and whose right one the weights. The image has the size
+// of window_of_words, the weights take weight_words elements of i32. The matmul applies x_zero and w_zero.
+const DotUnit* conv_dot_unit(const WindowSpec&, int64_t group_channels, const Mapping&);  // null if there is none
 WindowSpec window_of_words(const WindowSpec&, int64_t group_channels);
 int64_t weight_words(const WindowSpec&, int64_t group_channels, int64_t out_channels);
 void build_pack_weight_words(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);  // adds w, rows

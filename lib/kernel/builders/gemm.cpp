@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/builders/dot_words.h"
 #include "kernel/builders/gemm_operands.h"
 
 namespace rlxc::kernel {
@@ -20,7 +21,9 @@ class RowByRow {
     while (known_ && lanes_ > 1 && lanes_ > length_) lanes_ /= 2;
     // Lanes along k share a scale.
     while (along_k_ && o.spec.quantized && o.spec.quantized->block % lanes_ != 0) lanes_ /= 2;
-    if (along_n_ && known_) across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
+    if (o.spec.dots) words_.emplace(o, m);
+    if (along_n_ && known_ && lanes_ > 1)
+      across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
   }
 
   void run() {
@@ -55,6 +58,7 @@ class RowByRow {
 
   // Computes `count` vectors of a result row, whose loads from a row of b are contiguous.
   void elements(Expr row, Expr column, int lanes, int count) {
+    if (words_) return by_words(row, column);
     const int halves = o_.spec.pair ? 2 : 1;
     std::vector<Buf> sums;
     for (int i = 0; i < count * halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
@@ -69,6 +73,47 @@ class RowByRow {
     for (int i = 0; i < count; ++i)
       o_.write(row, column + int64_t{i} * lanes, sums[static_cast<size_t>(i)].get(),
                o_.spec.pair ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
+  }
+
+  // Computes an element on a dot unit.
+  void by_words(Expr row, Expr column) {
+    if (o_.spec.quantized) return by_blocks(row, column);
+    const DotWords& w = *words_;
+    const bool add_a = w.needs_rows() && !w.has_rows(), add_b = w.needs_columns() && !w.has_columns();
+    Buf sum = b_.variable("sum", w.none()), of_row, of_column;
+    if (add_a) of_row = b_.variable("row_sum", w.none());
+    if (add_b) of_column = b_.variable("column_sum", w.none());
+    const auto step = [&](Expr p, bool whole) {
+      const Expr a = b_.let("a", w.word_of_a(row, p, whole)), b = b_.let("b", w.word_of_b(p, column, whole));
+      sum.set(w.a_times_b(a, b, sum.get()));
+      if (add_a) of_row.set(w.add_a(a, of_row.get()));
+      if (add_b) of_column.set(w.add_b(b, of_column.get()));
+    };
+    w.each_word(step);
+    o_.write(row, column,
+             w.without_zeros(
+                 sum.get(), row, column, [&] { return add_a ? of_row.get() : w.sum_of_row(row); },
+                 [&] { return add_b ? of_column.get() : w.sum_of_column(column); }));
+  }
+
+  // The same of rounded rows and a quantized b.
+  void by_blocks(Expr row, Expr column) {
+    const DotWords& w = *words_;
+    const int64_t steps = w.steps_of_block();
+    std::vector<Buf> totals;
+    for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    b_.loop("block", w.steps / steps, [&](Expr block) {
+      std::vector<Buf> sums;
+      for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b_.variable("sum", w.none()));
+      b_.loop("p", steps, [&](Expr p) {
+        const Expr at = b_.let("at", block * steps + p), a = b_.let("a", w.word_of_a(row, at, true));
+        for (size_t i = 0; i < sums.size(); ++i)
+          sums[i].set(w.a_times_b(a, w.word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
+      });
+      for (size_t i = 0; i < sums.size(); ++i)
+        totals[i].set(w.add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
+    });
+    o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }
 
   // Several accumulators hide the latency of an addition.
@@ -99,6 +144,7 @@ class RowByRow {
   int lanes_, across_ = 1;                                  // elements of a vector; vectors of a row computed together
   bool along_n_ = false, along_k_ = false, known_ = false;  // axis of the vectors; whether its length is constant
   int64_t length_ = 0;
+  std::optional<DotWords> words_;
 };
 
 }  // namespace
@@ -116,8 +162,8 @@ void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   o.add_b();
   o.add_zeros();
   o.add_extras_and_c();
-  if (s.dots) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
-  if (!s.packed && !gemm_is_tiled(s)) return RowByRow(o, m).run();
+  if (s.dots && !m.workgroups) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
+  if ((!s.packed || m.workgroups) && !gemm_is_tiled(s)) return RowByRow(o, m).run();
   if (!m.workgroups) return gemm_on_tiles(o, m);
   if (!gemm_on_matrix_units(o, m)) gemm_on_grid(o, m);
 }

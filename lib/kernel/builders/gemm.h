@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "kernel/builders/dot_unit.h"
 #include "kernel/builders/gemm_spec.h"
 
 namespace rlxc::kernel {
@@ -11,10 +12,9 @@ namespace rlxc::kernel {
 // body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
-// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled. With `pair`, a panel has
-// w/2 columns of each half. Adds b, [b_zero], out.
+// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel() (gemm_spec.h), zero-filled. With
+// `pair`, a panel has w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
-int64_t gemm_panel(const Mapping&, DType accumulate);
 
 // Packs one matrix b of quantized values into i32 words in panels of columns (gemm_quantized.h; gemm_quantized_dots.cpp for dot
 // units). n and k are constants. Adds b, out.
@@ -22,13 +22,11 @@ void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, co
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and the group size allow it
 
-// Returns whether a dot unit of the target multiplies rounded rows by quantized values of `bits` bits.
-bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
+// Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
+const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// For CPU threads with a dot unit and 8-bit or bf16 operands: packs b into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w
-// = gemm_panel(). A word has g = dot_group() values of a column. Panels of integers have a further row of column sums. The matmul
-// applies b_zero. Adds b, out.
-bool gemm_fits_dots(DType a, DType b, const Mapping&);
+// Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g)][w] of i32, w = gemm_panel(). A word has g = dot_group()
+// values of a column. Panels of integers have a further row of column sums. The matmul applies b_zero. Adds b, out.
 int64_t dot_group(DType accumulate);
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 

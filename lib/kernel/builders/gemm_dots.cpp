@@ -1,12 +1,10 @@
 // A matmul of 8-bit integers or of bf16 on CPU threads with a dot unit. Words of the right operand hold `group` values of a
-// column, in panels. The panels of integers have the column sums as their last row. The unit multiplies unsigned values on the
-// left by signed ones on the right. Operands of the other signedness have their sign bit flipped, which shifts their zero point.
-// Zero points are subtracted from the sums:
-//   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)
-// Integer sums wrap: the result is exact whenever that of a plain loop is.
+// column, in panels. The panels of integers have the column sums as their last row. Operands of another signedness than the
+// unit's have their sign bit flipped, which shifts their zero point.
 #include <algorithm>
 
-#include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/dot_words.h"
+#include "kernel/builders/gemm.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -16,57 +14,34 @@ constexpr int64_t kLeastDotRows = 48;  // per task
 constexpr int64_t kMostDotRows = 384;  // per task, if row sums are stored
 constexpr int64_t kChunkWords = 512;   // words per column in a panel on the stack
 
-// Returns the unit for these operands, whose signedness may differ from the unit's.
-const DotUnit* dot_unit(DType a, DType b, const Mapping& m) {
-  const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
-  const bool halves = a == DType::BF16 && b == DType::BF16;
-  if (!halves && (!is_quantized(a) || !is_quantized(b))) return nullptr;
-  const DotUnit wanted = halves ? DotUnit{m.vector_lanes(4), 2, DType::BF16, DType::BF16, DType::F32}
-                                : DotUnit{m.vector_lanes(4), kWordCodes, DType::U8, DType::I8, DType::I32};
-  for (const DotUnit& u : m.dot_units)
-    if (!m.workgroups && u == wanted) return &u;
-  return nullptr;
-}
-
-const DotUnit& unit_of(const GemmSpec& s, const Mapping& m) {
-  return *(s.accumulate == DType::F32 ? dot_unit(DType::BF16, DType::BF16, m) : dot_unit(DType::U8, DType::I8, m));
-}
-
 class DotTiles {
  public:
-  DotTiles(GemmOperands& o, const Mapping& m, const DotUnit& u)
+  DotTiles(GemmOperands& o, const Mapping& m)
       : o_(o),
         b_(o.b),
         m_(m),
-        u_(u),
-        t_(register_tile(m, u.accumulator)),
-        w_(t_.panel()),
-        floats_(is_float(u.accumulator)),
-        steps_(ceil_div(o.k, u.group)),
-        panel_rows_(floats_ ? steps_ : steps_ + 1),
+        words_(o, m),
+        t_(register_tile(m, words_.unit.accumulator)),
+        w_(words_.columns),
+        steps_(words_.steps),
         left_(o.spec.rows_packed) {}
 
   void pack(const std::string& out) {
-    const Expr panels = ceil_div(o_.n, w_), words = panel_rows_ * w_;
+    const Expr panels = ceil_div(o_.n, w_), words = words_.in_rows * w_;
     Buf to = b_.output(out, DType::I32, o_.batches() * panels * words);
+    if (m_.workgroups)
+      return for_each(b_, m_, "place", o_.batches() * panels * w_, 1 << 10, [&](Expr i) {
+        const Expr panel = b_.let("panel", i / w_), j = b_.let("j", i % w_), first = b_.let("first", panel % panels * w_);
+        o_.batch = split_index(panel / panels, o_.spec.batch);
+        const Expr base = b_.let("base", panel * words);
+        b_.when(
+            first + j < o_.n, [&] { pack_column(to, base, first, j, 1); },
+            [&] { b_.loop("p", words_.in_rows, [&](Expr p) { to.store(base + p * w_ + j, words_.none()); }); });
+      });
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
       const Expr first = b_.let("column", i % panels * w_), base = b_.let("base", i * words);
-      const auto column = [&](Expr j, int lanes) {
-        Buf sum;
-        if (!floats_) sum = b_.variable("sum", no_word(lanes));
-        b_.loop("p", steps_, [&](Expr p) {
-          Expr word = no_word(lanes), all = floats_ ? word : sum.get();
-          for (int q = 0; q < u_.group; ++q) {
-            const Expr code = b_.let("code", code_of_b(p * u_.group + q, first + j, lanes));
-            word = word | (code & mask()) << width() * q;
-            all = all + code;
-          }
-          to.store(base + p * w_ + j, word);
-          if (!floats_) sum.set(all);
-        });
-        if (!floats_) to.store(base + steps_ * w_ + j, sum.get());
-      };
+      const auto column = [&](Expr j, int lanes) { pack_column(to, base, first, j, lanes); };
       const auto whole = [&] {
         o_.b_vectors() ? b_.loop("v", t_.vectors, [&](Expr v) { column(v * t_.lanes, t_.lanes); })
                        : b_.loop("j", w_, [&](Expr j) { column(j, 1); });
@@ -74,8 +49,8 @@ class DotTiles {
       const auto part = [&] {
         const Expr count = b_.let("count", o_.n - first);
         b_.loop("j", count, [&](Expr j) { column(j, 1); });
-        b_.loop("p", panel_rows_,
-                [&](Expr p) { b_.loop("j", w_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, no_word()); }); });
+        b_.loop("p", words_.in_rows,
+                [&](Expr p) { b_.loop("j", w_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, words_.none()); }); });
       };
       if (is_constant(o_.n % w_, 0)) whole();
       else b_.when(first + w_ <= o_.n, whole, part);
@@ -104,7 +79,7 @@ class DotTiles {
       column0_ = b_.let("column0", panel * w_);
       if (left_) return by_filled_panel();
       panel_ = o_.from_b;
-      at_ = b_.let("at", (o_.base_b() * panels + panel) * (panel_rows_ * w_));
+      at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
       if (sums_rows()) add_rows();
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
@@ -114,55 +89,35 @@ class DotTiles {
   // Columns of the panel within the result; nullopt: determined by column0 at run time.
   using Count = std::optional<int64_t>;
 
-  bool flips_a() const { return o_.spec.a.dtype == DType::I8; }
-  bool flips_b() const { return o_.spec.b.dtype == DType::U8; }
   // Sums of the unpacked operand are needed if the other one has a zero point.
-  bool sums_rows() const { return !left_ && (o_.spec.b_zero || o_.spec.b_shift); }
-  bool sums_columns() const { return left_ && (o_.spec.a_zero || o_.spec.a_shift); }
-  Type quantized(DType t, int lanes) const { return {t, lanes * u_.group}; }
-  Expr no_word(int lanes = 1) const { return broadcast(b_.value(DType::I32, 0), lanes); }
-  int width() const { return 32 / u_.group; }
-  int mask() const { return (1 << width()) - 1; }
-  // Returns the bits of an element of either operand.
-  Expr code_of(Expr element) const {
-    return cast_to(floats_ ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
+  bool sums_rows() const { return !left_ && words_.needs_rows(); }
+  bool sums_columns() const { return left_ && words_.needs_columns(); }
+  Type quantized(DType t, int lanes) const { return {t, lanes * words_.unit.group}; }
+
+  // Writes the words of columns first + j .. of a panel, and their sums.
+  void pack_column(const Buf& to, Expr base, Expr first, Expr j, int lanes) {
+    Buf sum;
+    if (!words_.floats) sum = b_.variable("sum", words_.none(lanes));
+    b_.loop("p", steps_, [&](Expr p) {
+      Expr all = words_.floats ? words_.none(lanes) : sum.get();
+      const Expr word = words_.word([&](int q) {
+        const Expr code = b_.let("code", words_.code_of_b(p * words_.unit.group + q, first + j, lanes));
+        all = all + code;
+        return code;
+      });
+      to.store(base + p * w_ + j, word);
+      if (!words_.floats) sum.set(all);
+    });
+    if (!words_.floats) to.store(base + steps_ * w_ + j, sum.get());
   }
 
-  // Returns an element of b as a signed value, or its bits; 0 beyond k.
-  Expr code_of_b(Expr k, Expr column, int lanes) const {
-    const bool whole = is_multiple(o_.k, u_.group);
-    Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column), lanes));
-    if (flips_b()) code = code - kSignFlip;
-    return whole ? code : select(k < o_.k, code, no_word(lanes));
-  }
-
-  // Returns word p of a row of a (values p * group ..); 0 beyond k.
-  Expr word_of_a(Expr row, Expr p, bool whole) const {
-    if (left_) return o_.from_a.load(o_.where_a(row, first_ + p));
-    const Expr k = p * u_.group;
-    if (whole && is_constant(o_.spec.a.strides.back(), 1)) {
-      const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), u_.group), Type(DType::I32));
-      return flips_a() ? word ^ static_cast<int32_t>(0x80808080) : word;
-    }
-    Expr word = no_word();
-    for (int q = 0; q < u_.group; ++q) {
-      const Expr at = whole ? k + q : min(k + q, o_.k - 1);
-      Expr code = code_of(o_.from_a.load(o_.where_a(row, at)));
-      if (flips_a()) code = code + kSignFlip;
-      word = word | (whole ? code : select(k + q < o_.k, code, no_word())) << width() * q;
-    }
-    return b_.let("word", word);
-  }
+  // Returns word p of a row of a, or of the chunk of the packed row.
+  Expr word_of_a(Expr row, Expr p, bool whole) const { return words_.word_of_a(row, left_ ? first_ + p : p, whole); }
 
   // Calls body(word, whole) for each word of a row or of the current chunk. whole: no value is beyond k.
   void each_word(const std::function<void(Expr p, bool whole)>& body) {
     if (left_) return b_.loop("p", count_, [&](Expr p) { body(p, true); });
-    b_.loop("p", o_.k / u_.group, [&](Expr p) { body(p, true); });
-    if (is_multiple(o_.k, u_.group)) return;
-    const auto last = [&] { body(steps_ - 1, false); };
-    int64_t k = 0;
-    if (constant(o_.k, &k)) last();
-    else b_.when(o_.k % u_.group != 0, last);
+    words_.each_word(body);
   }
 
   // Copies unpacked columns to a panel, a chunk of words at a time. Sums are buffered between chunks.
@@ -210,17 +165,18 @@ class DotTiles {
   void add_rows() {
     row_sums_ = b_.registers("row_sums", DType::I32, row_block_);
     const int64_t step = int64_t{t_.lanes} * kWordCodes;
-    const bool vectors = is_constant(o_.spec.a.strides.back(), 1) && is_multiple(o_.k, step) && !flips_a();
+    const bool vectors = is_constant(o_.spec.a.strides.back(), 1) && is_multiple(o_.k, step) && !o_.spec.a_shift;
     b_.loop("r", rows_, [&](Expr r) {
       Buf sum = b_.variable("sum", o_.zero(vectors ? t_.lanes : 1));
       if (vectors)
         b_.loop("p", o_.k / step, [&](Expr p) {
           const Expr a = o_.from_a.load(o_.where_a(row0_ + r, p * step), static_cast<int>(step));
-          sum.set(dot(a, ones(u_.b, t_.lanes), sum.get()));
+          sum.set(dot(a, ones(words_.unit.b, t_.lanes), sum.get()));
         });
       else
         each_word([&](Expr p, bool whole) {
-          sum.set(dot(bitcast_to(word_of_a(row0_ + r, p, whole), quantized(u_.a, 1)), ones(u_.b, 1), sum.get()));
+          sum.set(
+              dot(bitcast_to(word_of_a(row0_ + r, p, whole), quantized(words_.unit.a, 1)), ones(words_.unit.b, 1), sum.get()));
         });
       row_sums_.store(r, reduce_add(sum.get()));
     });
@@ -231,7 +187,7 @@ class DotTiles {
       Buf sum = b_.variable("sum", column_sums_.load(v * t_.lanes, t_.lanes));
       b_.loop("p", count_, [&](Expr p) {
         const Expr words = panel_.load(p * w_ + v * t_.lanes, t_.lanes);
-        sum.set(dot(bitcast_to(words, quantized(u_.a, t_.lanes)), ones(u_.b, t_.lanes), sum.get()));
+        sum.set(dot(bitcast_to(words, quantized(words_.unit.a, t_.lanes)), ones(words_.unit.b, t_.lanes), sum.get()));
       });
       column_sums_.store(v * t_.lanes, sum.get());
     });
@@ -285,7 +241,8 @@ class DotTiles {
         const Expr before = sums_.builder() ? sums_.load((r + i) * w_ + int64_t{v} * t_.lanes, t_.lanes) : o_.zero(t_.lanes);
         sums.push_back(b_.variable("sum", before));
       }
-    const DType of_a = left_ ? u_.b : u_.a, of_b = left_ ? u_.a : u_.b;
+    const DotUnit& u = words_.unit;
+    const DType of_a = left_ ? u.b : u.a, of_b = left_ ? u.a : u.b;
     each_word([&](Expr p, bool whole) {
       std::vector<Expr> columns;
       for (int v = 0; v < vectors; ++v)
@@ -311,7 +268,7 @@ class DotTiles {
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
     const int direct = !o_.c_vectors() || !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
-    if (direct < vectors) line = b_.registers("line", u_.accumulator, int64_t{rows} * w_);
+    if (direct < vectors) line = b_.registers("line", words_.unit.accumulator, int64_t{rows} * w_);
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
         const int64_t j = int64_t{v} * t_.lanes;
@@ -325,37 +282,25 @@ class DotTiles {
             [&](Expr i) { b_.loop("j", rest, [&](Expr j) { write(r + i, first + j, line.load(i * w_ + first + j)); }); });
   }
 
-  // Returns the zero point of the values as the unit reads them.
-  std::optional<Expr> shifted(std::optional<Expr> zero, int by) const {
-    if (by == 0) return zero;
-    return zero ? *zero + by : b_.value(DType::I32, by);
-  }
-
-  // Applies the zero-point corrections to the sums of columns j .. and writes them.
+  // Applies zero points to the sums of columns j .. and writes them.
   void write(Expr r, Index j, Expr sum) {
     const int lanes = sum.lanes();
     const Expr row = row0_ + r, in_panel = j.in(b_.kernel()), column = column0_ + in_panel;
-    const auto a_zero = shifted(o_.zero_of_a(row), left_ ? o_.spec.a_shift : flips_a() ? kSignFlip : 0);
-    const auto b_zero = shifted(o_.zero_of_b(column, lanes), o_.spec.b_shift);
-    if (a_zero)
-      sum = sum - *a_zero * (left_ ? column_sums_.load(in_panel, lanes) : panel_.load(at_ + steps_ * w_ + in_panel, lanes));
-    if (b_zero) {
-      Expr of_row = left_ ? o_.from_a.load(o_.where_a(row, steps_)) : row_sums_.load(r);
-      if (a_zero) of_row = of_row - cast_to(o_.k, DType::I32) * *a_zero;
-      sum = sum - *b_zero * of_row;
-    }
-    o_.write(row, column, b_.let("whole", sum));
+    const auto of_row = [&] { return left_ ? words_.sum_of_row(row) : row_sums_.load(r); };
+    const auto of_column = [&] {
+      return left_ ? column_sums_.load(in_panel, lanes) : panel_.load(at_ + steps_ * w_ + in_panel, lanes);
+    };
+    o_.write(row, column, b_.let("whole", words_.without_zeros(sum, row, column, of_row, of_column)));
   }
 
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  const DotUnit& u_;
+  const DotWords words_;
   const RegisterTile t_;
-  const int64_t w_;                // columns per panel
-  const bool floats_;              // without zero points and sums of operands
-  const Expr steps_, panel_rows_;  // words per column, and rows of a panel
-  const bool left_;                // a is the packed operand: its words are signed, and words of b are copied to a panel
+  const int64_t w_;   // columns per panel
+  const Expr steps_;  // words per column
+  const bool left_;   // a is the packed operand, and words of b are copied to a panel
   int64_t row_block_ = 0;
   Expr row0_, rows_, column0_, at_;
   Expr first_, count_;  // words of the chunk in the panel
@@ -364,16 +309,14 @@ class DotTiles {
 
 }  // namespace
 
-bool gemm_fits_dots(DType a, DType b, const Mapping& m) { return dot_unit(a, b, m) != nullptr; }
-
 int64_t dot_group(DType accumulate) { return accumulate == DType::F32 ? 2 : kWordCodes; }
 
 void build_pack_dots(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  DotTiles(o, m, unit_of(s, m)).pack(out);
+  DotTiles(o, m).pack(out);
 }
 
-void gemm_on_dots(GemmOperands& o, const Mapping& m) { DotTiles(o, m, unit_of(o.spec, m)).run(); }
+void gemm_on_dots(GemmOperands& o, const Mapping& m) { DotTiles(o, m).run(); }
 
 }  // namespace rlxc::kernel

@@ -1,17 +1,22 @@
 // A matmul on a grid. A workgroup computes a square tile of the result, a thread some of its rows and columns in registers.
 // Slices of a and b are converted once and go through shared memory, laid out for accesses of neighbours by neighbouring threads.
+// On a dot unit, a step of k is a word.
 #include <algorithm>
 
-#include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/dot_words.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSlice = 16;  // steps of k in shared memory
+constexpr int64_t kSlice = 16;  // most steps of k in shared memory
 
 class GridTiles {
  public:
   GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
+    if (o.spec.dots) words_.emplace(o, m);
+    steps_ = words_ ? words_->steps : o.k;
+    if (blocks())
+      while (words_->steps_of_block() % slice_ != 0) --slice_;
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
     // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = 0, columns = 0;
@@ -43,58 +48,106 @@ class GridTiles {
   // Fills a slice: element (p, i) goes to p * size + i. Neighbouring threads read along the contiguous axis.
   void fetch(const Buf& to, int64_t size, bool along_k, const std::function<void(Expr p, Expr i, Buf& v)>& load) {
     const int64_t threads = side_ * side_;
-    b_.loop("e", (kSlice * size + threads - 1) / threads, [&](Expr e) {
+    b_.loop("e", (slice_ * size + threads - 1) / threads, [&](Expr e) {
       const Expr i = b_.let("i", e * threads + thread_);
-      const Expr p = b_.let("p", along_k ? i % kSlice : i / size), j = b_.let("j", along_k ? i / kSlice : i % size);
+      const Expr p = b_.let("p", along_k ? i % slice_ : i / size), j = b_.let("j", along_k ? i / slice_ : i % size);
       auto one = [&] {
-        Buf v = b_.variable("v", o_.zero());
+        Buf v = b_.variable("v", constant_int(b_.kernel(), to.type().dtype, 0));
         load(p, j, v);
         to.store(p * size + j, v.get());
       };
-      kSlice* size % threads == 0 ? one() : b_.when(i < kSlice * size, one);
+      slice_* size % threads == 0 ? one() : b_.when(i < slice_ * size, one);
     });
   }
 
+  bool whole_words() const { return is_multiple(o_.k, words_->unit.group); }
+  Expr load_a(Expr row, Expr p) const { return words_ ? words_->word_of_a(row, p, whole_words()) : o_.load_a(row, p); }
+  Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
+  Expr multiply_add(Expr x, Expr y, Expr sum) const { return words_ ? words_->a_times_b(x, y, sum) : o_.multiply_add(x, y, sum); }
+
   void body() {
-    const DType t = o_.spec.accumulate;
+    const DType t = words_ ? DType::I32 : o_.spec.accumulate;
     const int64_t height = rows_ * side_, width = columns_ * side_;
-    Buf a = b_.shared("tile_a", t, kSlice * height), b = b_.shared("tile_b", t, kSlice * width);
-    std::vector<Buf> sums;
-    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", o_.zero()));
-    b_.loop("slice", ceil_div(o_.k, kSlice), [&](Expr slice) {
-      const Expr k0 = b_.let("k0", slice * kSlice);
-      fetch(a, height, is_constant(o_.spec.a.strides.back(), 1), [&](Expr p, Expr i, Buf& v) {
-        b_.when(k0 + p < o_.k && row0_ + i < o_.m, [&] { v.set(o_.load_a(row0_ + i, k0 + p)); });
+    Buf a = b_.shared("tile_a", t, slice_ * height), b = b_.shared("tile_b", t, slice_ * width);
+    if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", height, thread_, side_ * side_);
+    if (words_ && words_->needs_columns() && !words_->has_columns())
+      of_columns_.emplace(b_, "column_sums", width, thread_, side_ * side_);
+    std::vector<Buf> sums, of_blocks;
+    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), t, 0)));
+    for (int64_t i = 0; blocks() && i < rows_ * columns_; ++i) of_blocks.push_back(b_.variable("total", b_.f32(0)));
+    const bool a_along_k = is_constant(o_.spec.a.strides.back(), 1);
+    const bool b_along_k = !o_.spec.packed && !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1);
+    b_.loop("slice", ceil_div(steps_, slice_), [&](Expr slice) {
+      const Expr k0 = b_.let("k0", slice * slice_);
+      fetch(a, height, a_along_k, [&](Expr p, Expr i, Buf& v) {
+        b_.when(k0 + p < steps_ && row0_ + i < o_.m, [&] { v.set(load_a(row0_ + i, k0 + p)); });
       });
-      fetch(b, width, !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1), [&](Expr p, Expr j, Buf& v) {
+      fetch(b, width, b_along_k, [&](Expr p, Expr j, Buf& v) {
         const Expr column = o_.spec.pair ? b_.let("column", column0_ + j % (own_ * side_)) : column0_ + j;
-        b_.when(k0 + p < o_.k && column < o_.n,
-                [&] { v.set(o_.load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
+        b_.when(k0 + p < steps_ && column < o_.n,
+                [&] { v.set(load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
       });
       b_.barrier();
-      b_.loop("p", kSlice, [&](Expr p) {
+      b_.loop("p", slice_, [&](Expr p) {
         std::vector<Expr> left, right;
         for (int64_t i = 0; i < rows_; ++i) left.push_back(a.load(p * height + y_ + i * side_));
         for (int64_t j = 0; j < columns_; ++j) right.push_back(b.load(p * width + x_ + j * side_));
         for (int64_t i = 0; i < rows_; ++i)
           for (int64_t j = 0; j < columns_; ++j) {
             Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
-            sum.set(o_.multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
+            sum.set(multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
           }
       });
+      if (blocks()) {
+        const int64_t slices = words_->steps_of_block() / slice_;
+        const auto end = [&] { end_block(b_.let("block", slice / slices), sums, of_blocks); };
+        slices == 1 ? end() : b_.when(slice % slices == slices - 1, end);
+      }
+      if (of_rows_)
+        of_rows_->add(
+            slice_, [&](Expr p, Expr i) { return a.load(p * height + i); },
+            [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
+      if (of_columns_)
+        of_columns_->add(
+            slice_, [&](Expr p, Expr i) { return b.load(p * width + i); },
+            [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
       b_.barrier();
     });
+    if (blocks()) sums = std::move(of_blocks);
     for (int64_t i = 0; i < rows_; ++i) {
       const Expr row = b_.let("row", row0_ + y_ + i * side_);
       b_.when(row < o_.m, [&] {
         for (int64_t j = 0; j < own_; ++j) {
           const Expr column = b_.let("column", column0_ + x_ + j * side_);
           const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
-          b_.when(column < o_.n,
-                  [&] { o_.write(row, column, sum(j), o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt); });
+          b_.when(column < o_.n, [&] {
+            o_.write(row, column, words_ && !blocks() ? without_zeros(sum(j), row, column) : sum(j),
+                     o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt);
+          });
         }
       });
     }
+  }
+
+  bool blocks() const { return words_ && o_.spec.quantized; }
+
+  // Adds the sums of products of a block to the totals.
+  void end_block(Expr block, std::vector<Buf>& sums, std::vector<Buf>& to) {
+    for (int64_t i = 0; i < rows_; ++i) {
+      const Expr row = b_.let("row", min(row0_ + y_ + i * side_, o_.m - 1));
+      for (int64_t j = 0; j < columns_; ++j) {
+        const Expr column = min(column0_ + x_ + j % own_ * side_, o_.n - 1) + j / own_ * o_.n;
+        Buf &sum = sums[static_cast<size_t>(i * columns_ + j)], &total = to[static_cast<size_t>(i * columns_ + j)];
+        total.set(words_->add_block(sum.get(), row, column, block, total.get()));
+        sum.set(o_.b.value(DType::I32, 0));
+      }
+    }
+  }
+
+  Expr without_zeros(Expr sum, Expr row, Expr column) const {
+    return words_->without_zeros(
+        sum, row, column, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
+        [&] { return of_columns_ ? of_columns_->of(column - column0_) : words_->sum_of_column(column); });
   }
 
   GemmOperands& o_;
@@ -102,7 +155,11 @@ class GridTiles {
   const Mapping& m_;
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
   int64_t own_ = 1;                            // columns of the result per thread
+  int64_t slice_ = kSlice;                     // steps of k in shared memory
+  std::optional<DotWords> words_;
+  Expr steps_;  // of k
   Expr thread_, x_, y_, row0_, column0_;
+  std::optional<TileTotals> of_rows_, of_columns_;
 };
 
 }  // namespace

@@ -81,6 +81,17 @@ Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) c
   return c.scale ? v * cast_to(of_block(scale, *c.scale, false, k_index, column, lanes, along_k), spec.accumulate) : v;
 }
 
+Expr GemmOperands::scale_of_b(Expr k_index, Expr column) const {
+  return cast_to(of_block(scale, *spec.quantized->scale, false, k_index, column, 1, false), DType::F32);
+}
+
+Expr GemmOperands::zero_point_of_b(Expr k_index, Expr column) const {
+  const Quantized& c = *spec.quantized;
+  if (!c.zero) return b.value(DType::I32, 0);
+  const Expr zero = of_block(zero_point, *c.zero, c.zero_quantized, k_index, column, 1, false);
+  return cast_to(c.zero_quantized ? c.value(zero) : zero, DType::I32);
+}
+
 Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   const Expr v = cast_to(from_a.load(at(spec.a, row, k_index), lanes), spec.accumulate);
   const auto zero = zero_of_a(row);

@@ -20,6 +20,9 @@ class GemmOperands {
   Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
   std::optional<Expr> zero_of_a(Expr row) const;                        // in the accumulator type
   Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of RoundedRows
+  // The scale (f32) and the zero point (i32) of an element of a quantized b.
+  Expr scale_of_b(Expr k, Expr column) const;
+  Expr zero_point_of_b(Expr k, Expr column) const;
   std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block

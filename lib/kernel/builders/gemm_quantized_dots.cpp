@@ -24,7 +24,7 @@ class QuantizedDots {
         m_(m),
         quantized_(*o.spec.quantized),
         t_(register_tile(m, DType::I32)),
-        w_(t_.panel()),
+        w_(gemm_panel(m, DType::I32)),
         own_(o.spec.pair ? w_ / 2 : w_),
         bits_(quantized_.bits),
         fields_(8 / bits_),
@@ -37,19 +37,19 @@ class QuantizedDots {
     const Expr panels = ceil_div(o_.n, own_);
     const int64_t words = k_ / step_ * w_;
     Buf to = b_.output(out, DType::I32, panels * words);
-    for_each(b_, m_, "panel", panels, 1 << 16, [&](Expr i) {
-      const Expr first = b_.let("column", i * own_);
-      b_.loop("at", words, [&](Expr at) {
-        const Expr place = at % w_, column = b_.let("from", min(first + place % own_, o_.n - 1) + place / own_ * o_.n);
-        Expr word = b_.value(DType::I32, 0);
-        for (int64_t f = 0; f < fields_; ++f)
-          for (int64_t q = 0; q < kWordCodes; ++q) {
-            const Expr code = cast_to(o_.code_of_b(at / w_ * step_ + f * kWordCodes + q, column), DType::I32);
-            word = word | ((code ^ quantized_.sign) & ((1 << bits_) - 1)) << static_cast<int>(8 * q + f * bits_);
-          }
-        to.store(i * words + at, word);
-      });
-    });
+    const auto word_of = [&](Expr panel, Expr at) {
+      const Expr place = at % w_, column = b_.let("from", min(panel * own_ + place % own_, o_.n - 1) + place / own_ * o_.n);
+      Expr word = b_.value(DType::I32, 0);
+      for (int64_t f = 0; f < fields_; ++f)
+        for (int64_t q = 0; q < kWordCodes; ++q) {
+          const Expr code = cast_to(o_.code_of_b(at / w_ * step_ + f * kWordCodes + q, column), DType::I32);
+          word = word | ((code ^ quantized_.sign) & ((1 << bits_) - 1)) << static_cast<int>(8 * q + f * bits_);
+        }
+      to.store(panel * words + at, word);
+    };
+    if (m_.workgroups)
+      return for_each(b_, m_, "word", panels * words, 64, [&](Expr i) { word_of(b_.let("panel", i / words), i % words); });
+    for_each(b_, m_, "panel", panels, 1 << 16, [&](Expr i) { b_.loop("at", words, [&](Expr at) { word_of(i, at); }); });
   }
 
   // A task is a block of rows and a panel of columns.
@@ -219,10 +219,12 @@ class QuantizedDots {
 
 }  // namespace
 
-bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
+const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
   const int64_t terms = block ? block : k;
-  return gemm_fits_dots(DType::U8, DType::I8, m) && (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 &&
-         terms <= kMostBlock && k % terms == 0 && terms % codes_of_word(bits) == 0;
+  const bool fits = (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 && terms <= kMostBlock && k % terms == 0 &&
+                    terms % codes_of_word(bits) == 0;
+  if (!fits) return nullptr;
+  return m.workgroups ? gemm_dot_unit(DType::I8, DType::I8, m) : gemm_dot_unit(DType::U8, DType::I8, m);
 }
 
 int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {

@@ -50,13 +50,12 @@ struct GemmSpec {
   // b is the result of build_pack, with strides over batch axes only, in matrices; or of build_pack_codes, without strides.
   bool packed = false;
   bool rows_packed = false;  // a is the result of build_pack_rows, with its strides
-  // On a dot unit. b is the result of build_pack_dots, with the strides of `packed`. With rows_packed, a holds words of signed
-  // values [m][ceil(k / 4) + 1]; the last word of a row is its sum. b then holds words of unsigned values [ceil(k / 4), n], or
-  // `fill` makes them. k is a constant multiple of 4, and b may be read to the end of a vector. A quantized b is the result of
-  // build_pack_codes; a then holds quantized values (`rounded`).
-  bool dots = false;
-  // Offsets added to the values of a and b when their words were made. Zero points refer to the original values.
-  int a_shift = 0, b_shift = 0;
+  // The dot unit, if any. `packed`: b is the result of build_pack_dots. With rows_packed, a holds words of the unit's right
+  // operand [m][ceil(k / 4) + 1]; the last word of a row is its sum. b then holds words of the left one [ceil(k / 4), n], or
+  // `fill` makes them. On CPU threads, one of the operands is packed; with rows_packed, k is a constant multiple of 4, and b may
+  // be read to the end of a vector. A quantized b is the result of build_pack_codes; a then holds quantized values (`rounded`).
+  const DotUnit* dots = nullptr;
+  int a_shift = 0, b_shift = 0;           // dot_shift of the values of a and b. Zero points refer to the original values
   std::optional<Operand> a_zero, b_zero;  // subtracted from a and b; no b_zero with `packed`
   // b is quantized. If packed, scale and zero have one entry for all columns, or are results of build_pack with strides over
   // panels, blocks, columns.
@@ -70,5 +69,7 @@ struct GemmSpec {
   // b has 2n columns. An element of c combines the sums of columns j and n + j, after the bias and before the epilogue.
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
+
+int64_t gemm_panel(const Mapping&, DType accumulate);  // columns of a panel of b
 
 }  // namespace rlxc::kernel

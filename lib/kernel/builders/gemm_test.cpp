@@ -103,6 +103,84 @@ TEST_CASE("products whose result or residual lies in columns") {
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 
+// A product of 8-bit integers, half of which are extremes, with zero points 0, 128 and 255 (signed: minus 128).
+struct ByteForm {
+  int64_t batch, m, n, k;
+  DType a = DType::U8, b = DType::I8;
+  bool trans_a = false, trans_b = false;
+  bool a_zero = true, b_zero = true;
+};
+
+std::vector<double> bytes(size_t n, DType t, uint64_t seed) {
+  const double low = t == DType::I8 ? -128 : 0;
+  std::vector<double> v = random_values(n, DType::I32, 0, 1023, seed);
+  for (double& x : v) x = low + (x >= 512 ? 255 * (static_cast<int>(x) % 2) : static_cast<int>(x) % 256);
+  return v;
+}
+
+std::vector<double> zeros(size_t n, DType t) {
+  std::vector<double> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = std::array{255, 0, 128}[i % 3] - (t == DType::I8 ? 128 : 0);
+  return v;
+}
+
+KernelCase byte_case(const ByteForm& f) {
+  KernelCase c;
+  c.name = std::to_string(f.batch) + "x" + std::to_string(f.m) + "x" + std::to_string(f.n) + "x" + std::to_string(f.k) + " " +
+           std::string(rlxc::name(f.a)) + " " + std::string(rlxc::name(f.b)) + (f.trans_a ? " ta" : "") +
+           (f.trans_b ? " tb" : "");
+  const auto count = [](int64_t n) { return static_cast<size_t>(n); };
+  const std::vector<double> a = bytes(count(f.batch * f.m * f.k), f.a, 1), b = bytes(count(f.k * f.n), f.b, 2),
+                            za = zeros(count(f.m), f.a), zb = zeros(count(f.n), f.b);
+  std::vector<double> y;
+  for (int64_t i = 0; i < f.batch; ++i)
+    for (int64_t r = 0; r < f.m; ++r)
+      for (int64_t j = 0; j < f.n; ++j) {
+        double s = 0;
+        for (int64_t p = 0; p < f.k; ++p)
+          s += (a[count(i * f.m * f.k + (f.trans_a ? p * f.m + r : r * f.k + p))] - (f.a_zero ? za[count(r)] : 0)) *
+               (b[count(f.trans_b ? j * f.k + p : p * f.n + j)] - (f.b_zero ? zb[count(j)] : 0));
+        y.push_back(s);
+      }
+  c.buffers = {{f.a, a}, {f.b, b}};
+  if (f.a_zero) c.buffers.push_back({f.a, za});
+  if (f.b_zero) c.buffers.push_back({f.b, zb});
+  c.buffers.push_back({DType::I32, y, true});
+  c.build = [f](kernel::Builder& builder, const Mapping& m) {
+    GemmSpec s;
+    s.batch = {f.batch}, s.m = f.m, s.n = f.n, s.k = f.k, s.accumulate = DType::I32;
+    s.a = {"a", f.a, {f.m * f.k, f.trans_a ? 1 : f.k, f.trans_a ? f.m : 1}, f.batch * f.m * f.k, 0};
+    s.b = {"b", f.b, {0, f.trans_b ? 1 : f.n, f.trans_b ? f.k : 1}, f.k * f.n, 0};
+    if (f.a_zero) s.a_zero = {"za", f.a, {0, 1}, f.m, 0};
+    if (f.b_zero) s.b_zero = {"zb", f.b, {0, 1}, f.n, 0};
+    s.c = {"c", DType::I32, {f.m * f.n, f.n, 1}, f.batch * f.m * f.n, 0};
+    if (m.workgroups) s.dots = gemm_dot_unit(f.a, f.b, m);
+    if (s.dots) {
+      s.a_shift = dot_shift(f.a, s.dots->a);
+      s.b_shift = dot_shift(f.b, s.dots->b);
+    }
+    build_gemm(builder, s, m);
+  };
+  return c;
+}
+
+TEST_CASE("products of bytes by the dot units of grids") {
+  std::vector<KernelCase> cases;
+  for (DType a : {DType::U8, DType::I8})
+    for (DType b : {DType::U8, DType::I8})
+      for (ByteForm f : {ByteForm{1, 1, 37, 67}, ByteForm{2, 2, 5, 64}, ByteForm{1, 33, 70, 45}, ByteForm{2, 17, 40, 128}}) {
+        f.a = a, f.b = b;
+        cases.push_back(byte_case(f));
+      }
+  for (ByteForm f : {ByteForm{1, 20, 36, 72}, ByteForm{2, 19, 33, 30}}) {
+    f.trans_a = true, f.a_zero = false;
+    cases.push_back(byte_case(f));
+    f.trans_a = false, f.trans_b = true, f.a_zero = true, f.b_zero = false;
+    cases.push_back(byte_case(f));
+  }
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
 TEST_CASE("products of awkward shapes by matrix units") {
   std::vector<KernelCase> cases;
   for (const Form& f :

@@ -16,6 +16,7 @@ constexpr int64_t kFewRows = 3;       // most rows for which a quantized panel i
 constexpr int64_t kMostSingles = 2;   // remaining columns computed as vectors of rows
 constexpr int64_t kTermsPerStep = 4;  // terms per step of a tile that fetches
 constexpr int64_t kLineBytes = 64;    // of a cache line
+constexpr int64_t kGridPanel = 32;    // columns
 constexpr int64_t kSetBytes = 4096;   // row strides of a multiple of it conflict in the cache
 
 class GemmTiles {
@@ -432,7 +433,10 @@ RegisterTile register_tile(const Mapping& m, DType accumulate) {
   return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
 }
 
-int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
+// On a grid, a panel is what the threads of a warp read together.
+int64_t gemm_panel(const Mapping& m, DType accumulate) {
+  return m.workgroups ? kGridPanel : register_tile(m, accumulate).panel();
+}
 int64_t gemm_rows(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).rows; }
 
 // Copies pay for rows that need a conversion or have a stride, and for rows that conflict in the cache.

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "kernel/builders/dot_unit.h"
+
 namespace rlxc::kernel {
 
 constexpr int64_t kLineChannels = 16;  // channels per cache line, approximately
@@ -160,14 +162,15 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
   Buf y = b.output(split.name, DType::I32, split.extent);
-  const int shift = s.input == DType::I8 ? kSignFlip : 0;
+  const int shift = dot_shift(s.input, s.dots->a);
+  const bool negative = s.dots->a == DType::I8;
   const Expr zero = s.x_zero ? cast_to(x_zero[0], DType::I32) + shift : b.value(DType::I32, shift);
   const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,
              channels = s.in_channels.in(k) / s.groups;
   const bool whole = is_multiple(channels, kWordCodes);
   const Dims rows = rows_of(image, to);
   for_each(b, m, "row", product(k, rows), 2048, [&](Expr row) {
-    const Expr outside = b.let("outside", zero * 0x01010101);
+    const Expr outside = b.let("outside", (negative ? zero & 255 : zero) * 0x01010101);
     std::array<Expr, kWordCodes> from;
     const auto first = [&](const std::vector<Expr>& place) {
       const Expr group = place[1] / words, channel = b.let("channel", place[1] % words * kWordCodes);
@@ -183,6 +186,7 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
       for (int q = 0; q < kWordCodes; ++q) {
         Expr code = cast_to(x[from[static_cast<size_t>(q)] + position * step], DType::I32);
         if (shift) code = code + shift;
+        if (negative) code = code & 255;
         if (!whole && q > 0) code = select(channel + q < channels, code, outside & 255);
         word = q == 0 ? code : word | code << 8 * q;
       }

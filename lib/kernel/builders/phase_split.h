@@ -15,8 +15,8 @@ std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec&);
 bool is_phase_split(const WindowSpec&);          // whether the image is its own phase-split image
 inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image that vector loads may read
 
-// For dot units: i32 words of four channels of x as unsigned values (signed ones plus 128). `to`: the window over words. Missing
-// channels and padding hold the zero point. Adds x, [x_zero], the image of `to`.
+// For dot units: i32 words of four channels of x, as the unit reads them. `to`: the window over words. Missing channels and
+// padding hold the zero point. Adds x, [x_zero], the image of `to`.
 void build_phase_split_words(Builder&, const WindowSpec&, const WindowSpec& to, const Mapping&);
 
 // Adds x, [x_zero] and the phase-split image [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of

@@ -16,8 +16,10 @@ struct WindowSpec {
   DType input = DType::F32, weight = DType::F32, output = DType::F32, accumulate = DType::F32;
   std::optional<Operand> image, result;  // x and y with strides if they are not row-major (conv.h)
   bool weights_packed = false;           // conv.h: w is the result of build_pack_weights, without zero points
-  // conv.h: w is the result of build_pack_weight_words, the image that of build_phase_split_words.
-  bool dots = false;
+  // conv.h: the dot unit, if any; w is the result of build_pack_weight_words, the image that of build_phase_split_words or
+  // (`bytes`, on a grid, if it is its own phase-split image) x.
+  const DotUnit* dots = nullptr;
+  bool bytes = false;
   std::optional<Operand> x_zero, w_zero;                                    // subtracted; strides [] and [out channel]
   std::vector<Operand> extras;                                              // of the epilogue; strides [batch, channel, position]
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null

@@ -46,6 +46,11 @@ function evaluate(postfix, symbol) {
   return stack[0];
 }
 
+// The functions of the language feature packed_4x8_integer_dot_product, for implementations without it.
+const kFourBytes = (word, type) => `bitcast<vec4<${type}>>(vec4<u32>(${word}) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u)`;
+const kPackedDots = [['dot4I8Packed', 'i32'], ['dot4U8Packed', 'u32']].map(([name, type]) =>
+  `fn ${name}(a: u32, b: u32) -> ${type} {\n  return dot(${kFourBytes('a', type)}, ${kFourBytes('b', type)});\n}\n`).join('');
+
 export class Program {
   // gpu: navigator.gpu; launch: the object of launch.json; source(file): text of a kernel; weight(file, offset, bytes): its bytes.
   static async create(gpu, launch, source, weight) {
@@ -209,6 +214,7 @@ export class Program {
   // Launches are collected and submitted together: a compute pass runs them in order.
   // Binding 0 of the shader is the first buffer, 1 the uniform buffer; the other buffers follow.
   async kernel(code, entryPoint, bindings, separate) {
+    if (/\bdot4[IU]8Packed\b/.test(code) && !this.gpu.wgslLanguageFeatures?.has('packed_4x8_integer_dot_product')) code = kPackedDots + code;
     const module = this.device.createShaderModule({ code }), types = [];
     for (const [i, [first, count]] of bindings.entries())
       for (let b = first; b < first + count; ++b) types[b] = separate[i] ? 'read-only-storage' : 'storage';

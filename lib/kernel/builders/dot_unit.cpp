@@ -1,0 +1,42 @@
+#include "kernel/builders/dot_unit.h"
+
+#include <algorithm>
+
+#include "kernel/builders/matrix_fragment.h"
+
+namespace rlxc::kernel {
+namespace {
+
+DType other_sign(DType t) { return t == DType::I8 ? DType::U8 : DType::I8; }
+
+}  // namespace
+
+const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
+  const int lanes = m.workgroups ? 1 : m.vector_lanes(4);
+  const auto find = [&](const DotUnit& wanted) -> const DotUnit* {
+    const auto at = std::ranges::find(m.dot_units, wanted);
+    return at == m.dot_units.end() ? nullptr : &*at;
+  };
+  if (a == DType::BF16 && b == DType::BF16) return find({lanes, 2, DType::BF16, DType::BF16, DType::F32});
+  const auto is_quantized = [](DType t) { return t == DType::I8 || t == DType::U8; };
+  if (!is_quantized(a) || !is_quantized(b)) return nullptr;
+  if (large && find_unit(m, DType::I8, DType::I32)) a = b = DType::I8;
+  // Another sign of a needs the sums of b's columns, which packed weights include.
+  for (DType right : {b, other_sign(b)})
+    for (DType left : {a, other_sign(a)})
+      if (const DotUnit* u = find({lanes, kWordCodes, left, right, DType::I32})) return u;
+  return nullptr;
+}
+
+int dot_shift(DType own, DType of_unit) { return own == of_unit ? 0 : of_unit == DType::U8 ? kSignFlip : -kSignFlip; }
+
+bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k) {
+  constexpr int64_t kFewest = 8;
+  const auto fills = [](const Index& extent) {
+    int64_t size = 0;
+    return !constant(extent, &size) || size >= kFewest;
+  };
+  return fills(m) && fills(n) && fills(k);
+}
+
+}  // namespace rlxc::kernel

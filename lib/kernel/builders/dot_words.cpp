@@ -1,0 +1,192 @@
+#include "kernel/builders/dot_words.h"
+
+#include <algorithm>
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);  // of four 8-bit values
+constexpr int32_t kOnes = 0x01010101;
+
+// Returns whether words of a are contiguous. On a grid, they must be aligned, too.
+bool reads_words(const GemmSpec& s, const Mapping& m, int group) {
+  if (!is_constant(s.a.strides.back(), 1)) return false;
+  if (!m.workgroups) return true;
+  return m.load_bytes >= static_cast<int>(sizeof(int32_t)) && is_multiple(s.a.offset, group) &&
+         std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
+                             [&](const Index& step) { return is_multiple(step, group); });
+}
+
+}  // namespace
+
+DotWords::DotWords(GemmOperands& o, const Mapping& m)
+    : unit(*o.spec.dots),
+      floats(is_float(unit.accumulator)),
+      steps(ceil_div(o.k, unit.group)),
+      in_rows(floats ? steps : steps + 1),
+      columns(gemm_panel(m, unit.accumulator)),
+      o_(o),
+      words_of_memory_(!o.spec.a.strides.empty() && reads_words(o.spec, m, unit.group)) {
+  if (!o.spec.quantized) return;
+  block_ = o.spec.quantized->block;
+  if (block_ == 0) constant(o.k, &block_);
+}
+
+Expr DotWords::code_of(Expr element) const {
+  return cast_to(floats ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
+}
+
+Expr DotWords::code_of_b(Expr k, Expr column, int lanes) const {
+  const bool whole = is_multiple(o_.k, unit.group);
+  Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column), lanes));
+  if (o_.spec.b_shift) code = code + o_.spec.b_shift;
+  return whole ? code : select(k < o_.k, code, none(lanes));
+}
+
+Expr DotWords::word(const std::function<Expr(int q)>& code) const {
+  Expr all;
+  for (int q = 0; q < unit.group; ++q) {
+    const Expr bits = code(q) & mask();
+    all = q == 0 ? bits : all | bits << width() * q;
+  }
+  return all;
+}
+
+Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
+  if (o_.spec.rows_packed) return o_.from_a.load(o_.where_a(row, p));
+  const Expr k = p * unit.group;
+  if (whole && words_of_memory_) {
+    const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), unit.group), Type(DType::I32));
+    return o_.spec.a_shift ? word ^ kSignBits : word;
+  }
+  Expr all = none();
+  for (int q = 0; q < unit.group; ++q) {
+    const Expr at = whole ? k + q : min(k + q, o_.k - 1);
+    Expr code = code_of(o_.from_a.load(o_.where_a(row, at)));
+    if (o_.spec.a_shift) code = code + o_.spec.a_shift;
+    if (unit.a == DType::I8) code = code & mask();
+    all = all | (whole ? code : select(k + q < o_.k, code, none())) << width() * q;
+  }
+  return o_.b.let("word", all);
+}
+
+Expr DotWords::in_panel(Expr p, Expr column) const {
+  return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns) + p * columns + column % columns;
+}
+
+// Returns a word of the result of build_pack_codes: a field of `bits` bits in each byte.
+Expr DotWords::quantized_word(Expr p, Expr column) const {
+  const int bits = o_.spec.quantized->bits, fields = 8 / bits;
+  const int64_t own = o_.spec.pair ? columns / 2 : columns;
+  const Expr half = o_.spec.pair ? column / o_.n : o_.b.i64(0), in_half = o_.spec.pair ? column % o_.n : column;
+  const Expr at = in_half / own * (o_.k / (unit.group * fields) * columns) + p / fields * columns + half * own + in_half % own;
+  const Expr word = o_.from_b.load(at);
+  if (fields == 1) return word ^ kSignBits;
+  return word >> cast_to(p % fields * bits, DType::I32) & ((1 << bits) - 1) * kOnes;
+}
+
+Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const {
+  const Quantized& c = *o_.spec.quantized;
+  const Expr k = block * block_, of_row = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row, block);
+  const Expr zero = o_.zero_point_of_b(k, column) + (c.sign - (c.bits == 8 ? kSignFlip : 0));
+  const Expr scale = o_.scale_of_b(k, column) * o_.of_row(o_.row_scales, o_.spec.rounded->scale, row, block);
+  return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
+}
+
+Expr DotWords::words_of_a(Expr row, Expr p, int words, Expr condition) const {
+  const int64_t zero = o_.spec.a_shift == 0 ? 0 : o_.spec.a.dtype == DType::U8 ? kSignFlip : -kSignFlip;
+  const Expr none = broadcast(constant_int(o_.b.kernel(), o_.spec.a.dtype, zero), words * unit.group);
+  const Expr all = bitcast_to(o_.from_a.load_if(condition, o_.where_a(row, p * unit.group), none, words * unit.group),
+                              Type(DType::I32, words));
+  return o_.spec.a_shift ? all ^ broadcast(constant_int(o_.b.kernel(), DType::I32, kSignBits), words) : all;
+}
+
+int DotWords::most_words_of_a(int most) const {
+  const GemmSpec& s = o_.spec;
+  if (s.rows_packed || !words_of_memory_) return 1;
+  const auto fits = [&](int words) {
+    return is_multiple(o_.k, words * unit.group) && is_multiple(s.a.offset, words * unit.group) &&
+           std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
+                               [&](const Index& step) { return is_multiple(step, words * unit.group); });
+  };
+  while (most > 1 && !fits(most)) most /= 2;
+  return most;
+}
+
+Expr DotWords::word_of_b(Expr p, Expr column, bool whole) const {
+  if (o_.spec.quantized) return quantized_word(p, column);
+  if (o_.spec.packed) return o_.from_b.load(in_panel(p, column));
+  if (o_.spec.b.dtype == DType::I32) return o_.from_b.load(o_.where_b(p, column));
+  return word([&](int q) {
+    const Expr k = p * unit.group + q;
+    Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column)));
+    if (o_.spec.b_shift) code = code + o_.spec.b_shift;
+    return whole ? code : select(k < o_.k, code, none());
+  });
+}
+
+void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body) const {
+  o_.b.loop("p", o_.k / unit.group, [&](Expr p) { body(p, true); });
+  if (is_multiple(o_.k, unit.group)) return;
+  const auto last = [&] { body(steps - 1, false); };
+  int64_t k = 0;
+  if (constant(o_.k, &k)) last();
+  else o_.b.when(o_.k % unit.group != 0, last);
+}
+
+Expr DotWords::a_times_b(Expr a, Expr b, Expr sum) const {
+  const bool left = o_.spec.rows_packed;
+  const Expr x = bitcast_to(a, values(left ? unit.b : unit.a, a.lanes())),
+             y = bitcast_to(b, values(left ? unit.a : unit.b, b.lanes()));
+  return left ? dot(y, x, sum) : dot(x, y, sum);
+}
+
+Expr DotWords::ones(DType t) const { return bitcast_to(constant_int(o_.b.kernel(), DType::I32, kOnes), values(t, 1)); }
+
+Expr DotWords::add_a(Expr a, Expr sum) const { return dot(bitcast_to(a, values(unit.a, 1)), ones(unit.b), sum); }
+
+Expr DotWords::add_b(Expr b, Expr sum) const {
+  if (o_.spec.rows_packed) return dot(bitcast_to(b, values(unit.a, 1)), ones(unit.b), sum);
+  return dot(ones(unit.a), bitcast_to(b, values(unit.b, 1)), sum);
+}
+
+std::optional<Expr> DotWords::shifted(std::optional<Expr> zero, int by) const {
+  if (by == 0) return zero;
+  return zero ? *zero + by : o_.b.value(DType::I32, by);
+}
+
+Expr DotWords::without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
+                             const std::function<Expr()>& of_column) const {
+  const auto a_zero = shifted(o_.zero_of_a(row), o_.spec.a_shift);
+  const auto b_zero = shifted(o_.zero_of_b(column, sum.lanes()), o_.spec.b_shift);
+  if (a_zero) sum = sum - *a_zero * of_column();
+  if (b_zero) {
+    Expr total = of_row();
+    if (a_zero) total = total - cast_to(o_.k, DType::I32) * *a_zero;
+    sum = sum - *b_zero * total;
+  }
+  return sum;
+}
+
+TileTotals::TileTotals(Builder& b, const char* name, int64_t size, Expr thread, int64_t threads)
+    : b_(b), size_(size), threads_(threads), thread_(thread), totals_(b.shared(name, DType::I32, size)) {
+  each([&](Expr i) { totals_.store(i, b_.value(DType::I32, 0)); });
+}
+
+void TileTotals::each(const std::function<void(Expr)>& body) {
+  b_.loop("e", (size_ + threads_ - 1) / threads_, [&](Expr e) {
+    const Expr i = b_.let("i", e * threads_ + thread_);
+    b_.when(i < size_, [&] { body(i); });
+  });
+}
+
+void TileTotals::add(int64_t steps, const std::function<Expr(Expr p, Expr i)>& word,
+                     const std::function<Expr(Expr word, Expr sum)>& add) {
+  each([&](Expr i) {
+    Buf total = b_.variable("total", totals_.load(i));
+    b_.loop("p", steps, [&](Expr p) { total.set(add(word(p, i), total.get())); });
+    totals_.store(i, total.get());
+  });
+}
+
+}  // namespace rlxc::kernel

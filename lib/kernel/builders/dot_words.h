@@ -1,0 +1,84 @@
+// The operands of a matmul on a dot unit, as words of `group` values along k. Zero points are subtracted from the sums:
+//   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)
+// Integer sums wrap: the result is exact whenever that of a plain loop is.
+#pragma once
+#include "kernel/builders/dot_unit.h"
+#include "kernel/builders/gemm_operands.h"
+
+namespace rlxc::kernel {
+
+class DotWords {
+ public:
+  DotWords(GemmOperands&, const Mapping&);  // the spec has a unit
+
+  // Returns an element of b as the unit reads it, or its bits; 0 beyond k.
+  Expr code_of_b(Expr k, Expr column, int lanes) const;
+  Expr word_of_a(Expr row, Expr p, bool whole) const;  // values p * group .. of a row; 0 beyond k. whole: none is beyond k
+  Expr word_of_b(Expr p, Expr column, bool whole) const;
+  // Several words of a row at once, 0 where the condition is false; and how many an access can read.
+  Expr words_of_a(Expr row, Expr p, int words, Expr condition) const;
+  int most_words_of_a(int most) const;
+  Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
+    return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
+  }
+  Expr word(const std::function<Expr(int q)>& code) const;                    // `group` codes
+  void each_word(const std::function<void(Expr p, bool whole)>& body) const;  // calls body for each word of a row
+  Expr a_times_b(Expr a, Expr b, Expr sum) const;  // adds the products of words, or of vectors of words
+  Expr add_a(Expr a, Expr sum) const;              // adds the values of a word
+  Expr add_b(Expr b, Expr sum) const;
+
+  // Whether zero points need the sum of a row of a, or of a column of b, and whether packed operands include it.
+  bool needs_rows() const { return o_.spec.b_zero || o_.spec.b_shift; }
+  bool needs_columns() const { return o_.spec.a_zero || o_.spec.a_shift; }
+  bool has_rows() const { return o_.spec.rows_packed; }
+  bool has_columns() const { return o_.spec.packed; }
+  Expr sum_of_row(Expr row) const { return o_.from_a.load(o_.where_a(row, steps)); }  // of packed operands
+  Expr sum_of_column(Expr column) const { return o_.from_b.load(in_panel(steps, column)); }
+  // Applies zero points to sums of products. `of_row` and `of_column` return sums of operands.
+  Expr without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
+                     const std::function<Expr()>& of_column) const;
+
+  // Of rounded rows and a quantized b: adds the sum of products of a block of k to `total`, with scales and zero point.
+  Expr add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const;
+  int64_t steps_of_block() const { return block_ / unit.group; }
+
+  Expr none(int lanes = 1) const { return broadcast(constant_int(o_.b.kernel(), DType::I32, 0), lanes); }
+
+  const DotUnit& unit;
+  const bool floats;          // without zero points and sums of operands
+  const Expr steps, in_rows;  // words of a row of a, and rows of a panel of b
+  const int64_t columns;      // of a panel
+
+ private:
+  int width() const { return 32 / unit.group; }
+  int mask() const { return (1 << width()) - 1; }
+  Type values(DType t, int words) const { return {t, words * unit.group}; }
+  Expr code_of(Expr element) const;
+  Expr ones(DType) const;
+  Expr in_panel(Expr p, Expr column) const;
+  Expr quantized_word(Expr p, Expr column) const;
+  std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
+
+  GemmOperands& o_;
+  const bool words_of_memory_;  // rows of a are read as words
+  int64_t block_ = 0;           // group size of a quantized b, which is packed
+};
+
+// The sums of the rows or columns of a tile of words in shared memory, each computed by one thread of the workgroup.
+class TileTotals {
+ public:
+  TileTotals(Builder& b, const char* name, int64_t size, Expr thread, int64_t threads);  // sets them to 0
+  // Adds a slice of the tile. A barrier follows before `of`.
+  void add(int64_t steps, const std::function<Expr(Expr p, Expr i)>& word, const std::function<Expr(Expr word, Expr sum)>& add);
+  Expr of(Expr i) const { return totals_.load(i); }
+
+ private:
+  void each(const std::function<void(Expr)>& body);
+
+  Builder& b_;
+  const int64_t size_, threads_;
+  Expr thread_;
+  Buf totals_;
+};
+
+}  // namespace rlxc::kernel
