@@ -62,6 +62,11 @@ constexpr DialectRow kRocm = {
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdint.h>
+
+)",
+    "hip_bfloat16",
+    "__shfl_xor($V, $M)",
+    R"(#ifndef rlxc_mma_$N
 #if defined __gfx908__ || defined __gfx90a__
 #define rlxc_mfma_i8 __builtin_amdgcn_mfma_i32_16x16x16i8
 typedef int32_t rlxc_bytes;
@@ -69,11 +74,6 @@ typedef int32_t rlxc_bytes;
 #define rlxc_mfma_i8 __builtin_amdgcn_mfma_i32_16x16x32_i8
 typedef int64_t rlxc_bytes;
 #endif
-
-)",
-    "hip_bfloat16",
-    "__shfl_xor($V, $M)",
-    R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) {
   typedef $C sums __attribute__((ext_vector_type(4)));
   typedef $W operand;

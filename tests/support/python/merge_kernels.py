@@ -9,15 +9,16 @@ HEAD = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\
 
 
 def blocks(text):
-    """Top-level pieces: a directive (of #ifndef up to its #endif), or a definition up to the line of its closing brace."""
-    block = []
+    """Top-level pieces: a directive (of #if up to its #endif), or a definition up to the line of its closing brace."""
+    block, open_conditions = [], 0
     for line in text.splitlines():
         if not block and not line:
             continue
         block.append(line)
         first = block[0]
-        if first.startswith("#ifndef"):
-            ends = line == "#endif"
+        open_conditions += line.startswith("#if") - line.startswith("#endif")
+        if first.startswith("#if"):
+            ends = open_conditions == 0
         elif first.startswith("#"):
             ends = not line.endswith("\\")
         else:
