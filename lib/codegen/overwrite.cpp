@@ -17,7 +17,8 @@ bool sums_channels(const Graph& g, NodeId n, size_t) {
   return g.attrs<FusedConvAttrs>(n).conv.groups == 1 || g.dims(g.operand(n, 1))[1] != Dim(1);
 }
 
-// Kernels store the operand of the norm, if it is a result, before later steps read theirs, and read it back if it was not rounded.
+// Kernels store the operand of the norm, if it is a result, before later steps read theirs, and read it back if it was not
+// rounded.
 bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   const auto& a = g.attrs<NormRegionAttrs>(n);
   if (!a.keep) return true;

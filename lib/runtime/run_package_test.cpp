@@ -283,8 +283,8 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   for (const bool keep : {false, true})
     for (const int64_t width : {1, 9, 64}) {
       c.add(NormRegion,
-            test::norm_region({"add(i0,i1):f32", "layer_norm(s0;1e-05,0):f32", "mul(s1,i2):f32", "div(s2,i3):f32", "round(s3):f32",
-                               "clamp(s4;0,255):f32", "cast(s5):u8"},
+            test::norm_region({"add(i0,i1):f32", "layer_norm(s0;1e-05,0):f32", "mul(s1,i2):f32", "div(s2,i3):f32",
+                               "round(s3):f32", "clamp(s4;0,255):f32", "cast(s5):u8"},
                               1, keep, {2, 4}),
             {f32({5, width}), f32({5, width}), f32({width}), f32({}, 0.1, 0.2)});
       c.add(NormRegion, test::norm_region({"mul(i0,i1):f32", "softmax(s0;0,0):f32", "cast(s1):f16"}, 1, keep, {1}),

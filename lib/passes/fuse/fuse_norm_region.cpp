@@ -61,8 +61,8 @@ class NormRegions {
     const auto own = rows_from(n);
     return own && own == rows_from(p) && same_type(g_, v, g_.result(n)) && v == g_.result(p) ? p : NodeId();
   }
-  // The elementwise node that reads y. If others read y, too, it must be the only one that narrows y (a Quantize or a cast), since
-  // y is then written beside its result.
+  // The elementwise node that reads y. If others read y, too, it must be the only one that narrows y (a Quantize or a cast),
+  // since y is then written beside its result.
   NodeId follower(ValueId y) const {
     const auto follows = [&](NodeId n) { return n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y); };
     if (const NodeId n = g_.only_user(y); n.valid()) return follows(n) ? n : NodeId();
