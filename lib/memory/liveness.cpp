@@ -85,8 +85,8 @@ std::optional<Bytes> bytes_in_buffer(const Graph& g, const GraphPlan& plan, Valu
   return Bytes{static_cast<uint64_t>(at.size()), static_cast<uint64_t>(at.size() + size.size())};
 }
 
-// A buffer that a concatenation may take over part by part: as large, and no bytes are read once a part is written there. One of
-// whose rows the first part is made; invalid if there is none.
+// Returns a buffer that a concatenation may take over part by part; invalid if there is none. The first part is made of it. It
+// has the size of the result. Its bytes are not read after a part is written over them.
 ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId concat) {
   struct Part {
     uint32_t step;

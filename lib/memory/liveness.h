@@ -33,8 +33,8 @@ void overwrite_in_place(const Graph&, const GraphPlan& plan, Liveness&);
 Buffers buffers_of(const Graph&, const GraphPlan& plan, const Liveness&, const std::vector<GraphPlan>& plans, uint64_t alignment);
 
 // Makes operands of concatenations, and of an all_gather of several runs, aliases of the result where that does not raise the
-// peak of live bytes. That of an all_gather is at the end. The parts of a concatenation may take the place of those of a value
-// that they were made of. Symbolic sizes are compared at `sample_size`.
+// peak of live bytes. The operand of an all_gather is at the end of the result. A part of a concatenation may overwrite the part
+// of a value from which it was made. Symbolic sizes are compared at `sample_size`.
 void concat_in_place(const Graph&, const GraphPlan& plan, Liveness&, bool in_place, const std::vector<GraphPlan>& plans,
                      uint64_t alignment);
 

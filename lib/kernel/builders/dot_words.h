@@ -38,7 +38,8 @@ class DotWords {
   Expr without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
                      const std::function<Expr()>& of_column) const;
 
-  // Of rounded rows and a quantized b: adds the sum of products of a block of k to `total`, with scales and zero point.
+  // Scales the sum of products of one block of k, applies its zero point, and adds it to `total`. For rounded rows and a
+  // quantized b.
   Expr add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const;
   int64_t steps_of_block() const { return block_ / unit.group; }
 

@@ -50,9 +50,9 @@ struct GemmSpec {
   // b is the result of build_pack, with strides over batch axes only, in matrices; or of build_pack_codes, without strides.
   bool packed = false;
   bool rows_packed = false;  // a is the result of build_pack_rows, with its strides
-  // The dot unit, if any. `packed`: b is the result of build_pack_dots. With rows_packed, a holds words of the unit's right
-  // operand [m][ceil(k / 4) + 1]; the last word of a row is its sum. b then holds words of the left one [ceil(k / 4), n], or
-  // `fill` makes them. On CPU threads, one of the operands is packed; with rows_packed, k is a constant multiple of 4, and b may
+  // The dot unit, if any. `packed`: b is the result of build_pack_dots. With rows_packed, a is [m][ceil(k / 4) + 1] words of the
+  // unit's right operand; the last word of a row is its sum. b is [ceil(k / 4), n] words of the left operand, or `fill` makes
+  // them. On CPU threads, one of the operands is packed; with rows_packed, k is a constant multiple of 4, and b may
   // be read to the end of a vector. A quantized b is the result of build_pack_codes; a then holds quantized values (`rounded`).
   const DotUnit* dots = nullptr;
   int a_shift = 0, b_shift = 0;           // dot_shift of the values of a and b. Zero points refer to the original values

@@ -60,7 +60,7 @@ bool maps_rows(const Graph& g, NodeId n, const Region& region, const std::vector
   return true;
 }
 
-// What lies between an all_gather of rows and the reduce_scatter of as many, if that is all that reads the rows.
+// Finds the nodes between an all_gather of rows and a reduce_scatter of as many rows. No other node may read the rows.
 class Search {
  public:
   explicit Search(const Graph& g) : g_(g), position_(g.node_capacity()), of_rows_(g.value_capacity()) {
