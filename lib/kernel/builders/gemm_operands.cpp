@@ -7,17 +7,6 @@ namespace rlxc::kernel {
 GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
     : b(builder), spec(s), m(s.m.in(b.kernel())), n(s.n.in(b.kernel())), k(s.k.in(b.kernel())) {}
 
-int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t most) {
-  if (!is_constant(o.strides[axis], 1)) return 1;
-  const auto fits = [&](int64_t n) {
-    bool all = is_multiple(o.offset, n) && is_multiple(extent, n);
-    for (size_t d = 0; d < o.strides.size(); ++d) all = all && (d == axis || is_multiple(o.strides[d], n));
-    return all;
-  };
-  while (most > 1 && !fits(most)) most /= 2;
-  return most;
-}
-
 void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.extent); }
 void GemmOperands::add_b() {
   from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);

@@ -64,10 +64,6 @@ class GemmOperands {
   std::vector<Buf> extras_;
 };
 
-// Returns how many elements along an axis, `extent` long, one aligned access can read: up to `most`, a power of two. 1 if the axis
-// is not contiguous.
-int64_t contiguous_lanes(const Operand&, size_t axis, Expr extent, int64_t most);
-
 constexpr int64_t kBusyWorkgroups = 96;  // that occupy a device
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
 
