@@ -9,6 +9,7 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kSlice = 16;  // most steps of k in shared memory
+constexpr int64_t kNeighbours = 4;  // neighbouring rows or columns of a thread, which it reads at once
 
 class GridTiles {
  public:
@@ -28,6 +29,8 @@ class GridTiles {
     // With `pair`, a thread has as many columns of each half.
     own_ = o.spec.pair ? std::max<int64_t>(1, std::min(each / 2, columns_)) : columns_;
     if (o.spec.pair) columns_ = 2 * own_;
+    if (rows_ % kNeighbours == 0 && m.load_lanes(4) >= kNeighbours) beside_rows_ = kNeighbours;
+    if (own_ % kNeighbours == 0 && m.load_lanes(4) >= kNeighbours) beside_columns_ = kNeighbours;
   }
 
   void run() {
@@ -60,6 +63,22 @@ class GridTiles {
     });
   }
 
+  // Returns the row of a thread's sums i, and the column of its sums j in the tile of b, whose halves follow one another.
+  Expr row_at(int64_t i) const { return y_ * beside_rows_ + (i / beside_rows_ * side_ * beside_rows_ + i % beside_rows_); }
+  Expr column_at(int64_t j) const {
+    const int64_t in_half = j % own_, first = in_half / beside_columns_ * side_ * beside_columns_ + in_half % beside_columns_;
+    return x_ * beside_columns_ + (j / own_ * own_ * side_ + first);
+  }
+  // Returns the elements of a row of a slice that a thread multiplies.
+  static std::vector<Expr> elements(const Buf& slice, Expr row, int64_t count, int64_t beside, const std::function<Expr(int64_t)>& at) {
+    std::vector<Expr> all;
+    for (int64_t i = 0; i < count; i += beside) {
+      const Expr v = slice.load(row + at(i), static_cast<int>(beside));
+      for (int l = 0; l < beside; ++l) all.push_back(beside == 1 ? v : rlxc::kernel::lane(v, l));
+    }
+    return all;
+  }
+
   bool whole_words() const { return is_multiple(o_.k, words_->unit.group); }
   Expr load_a(Expr row, Expr p) const { return words_ ? words_->word_of_a(row, p, whole_words()) : o_.load_a(row, p); }
   Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
@@ -89,9 +108,8 @@ class GridTiles {
       });
       b_.barrier();
       b_.loop("p", slice_, [&](Expr p) {
-        std::vector<Expr> left, right;
-        for (int64_t i = 0; i < rows_; ++i) left.push_back(a.load(p * height + y_ + i * side_));
-        for (int64_t j = 0; j < columns_; ++j) right.push_back(b.load(p * width + x_ + j * side_));
+        const std::vector<Expr> left = elements(a, p * height, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
+        const std::vector<Expr> right = elements(b, p * width, columns_, beside_columns_, [&](int64_t j) { return column_at(j); });
         for (int64_t i = 0; i < rows_; ++i)
           for (int64_t j = 0; j < columns_; ++j) {
             Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
@@ -114,12 +132,18 @@ class GridTiles {
       b_.barrier();
     });
     if (blocks()) sums = std::move(of_blocks);
+    const int wide = words_ ? 1 : static_cast<int>(std::min(o_.lanes_of_writes(kNeighbours), beside_columns_));
     for (int64_t i = 0; i < rows_; ++i) {
-      const Expr row = b_.let("row", row0_ + y_ + i * side_);
+      const Expr row = b_.let("row", row0_ + row_at(i));
       b_.when(row < o_.m, [&] {
-        for (int64_t j = 0; j < own_; ++j) {
-          const Expr column = b_.let("column", column0_ + x_ + j * side_);
-          const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
+        for (int64_t j = 0; j < own_; j += wide) {
+          const Expr column = b_.let("column", column0_ + column_at(j));
+          const auto sum = [&](int64_t at) {
+            if (wide == 1) return sums[static_cast<size_t>(i * columns_ + at)].get();
+            const Buf all = b_.registers("all", t, wide);
+            for (int l = 0; l < wide; ++l) all.store(l, sums[static_cast<size_t>(i * columns_ + at + l)].get());
+            return all.load(0, wide);
+          };
           b_.when(column < o_.n, [&] {
             o_.write(row, column, words_ && !blocks() ? without_zeros(sum(j), row, column) : sum(j),
                      o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt);
@@ -134,9 +158,9 @@ class GridTiles {
   // Adds the sums of products of a block to the totals.
   void end_block(Expr block, std::vector<Buf>& sums, std::vector<Buf>& to) {
     for (int64_t i = 0; i < rows_; ++i) {
-      const Expr row = b_.let("row", min(row0_ + y_ + i * side_, o_.m - 1));
+      const Expr row = b_.let("row", min(row0_ + row_at(i), o_.m - 1));
       for (int64_t j = 0; j < columns_; ++j) {
-        const Expr column = min(column0_ + x_ + j % own_ * side_, o_.n - 1) + j / own_ * o_.n;
+        const Expr column = min(column0_ + column_at(j % own_), o_.n - 1) + j / own_ * o_.n;
         Buf &sum = sums[static_cast<size_t>(i * columns_ + j)], &total = to[static_cast<size_t>(i * columns_ + j)];
         total.set(words_->add_block(sum.get(), row, column, block, total.get()));
         sum.set(o_.b.value(DType::I32, 0));
@@ -155,6 +179,7 @@ class GridTiles {
   const Mapping& m_;
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
   int64_t own_ = 1;                            // columns of the result per thread
+  int64_t beside_rows_ = 1, beside_columns_ = 1;
   int64_t slice_ = kSlice;                     // steps of k in shared memory
   std::optional<DotWords> words_;
   Expr steps_;  // of k

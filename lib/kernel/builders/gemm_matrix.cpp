@@ -402,23 +402,10 @@ class MatrixTiles {
     });
   }
 
-  // Returns whether pairs of columns can be stored at once.
-  bool stores_pairs() const {
-    const GemmSpec& s = o_.spec;
-    const auto even = [](const Operand& o) {
-      bool all = is_multiple(o.offset, 2);
-      for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && is_multiple(o.strides[d], 2);
-      return all && (is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0));
-    };
-    bool all = !words_ && u_.c.element[0].column == 1 && is_multiple(o_.n, 2) && o_.c_vectors() && even(s.c) && (!s.bias || even(*s.bias));
-    for (const Operand& o : s.extras) all = all && even(o);
-    return all;
-  }
-
   void write() {
     const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
                column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
-    const int wide = stores_pairs() ? 2 : 1;
+    const int wide = !words_ && u_.c.element[0].column == 1 ? static_cast<int>(o_.lanes_of_writes(2)) : 1;
     for (int64_t u = 0; u < down_; ++u)
       for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);

@@ -192,6 +192,15 @@ bool GemmOperands::c_vectors() const {
   return bias && is_constant(spec.c.strides.back(), 1);
 }
 
+int64_t GemmOperands::lanes_of_writes(int64_t most) const {
+  const auto lanes = [&](const Operand& o) {
+    return is_constant(o.strides.back(), 0) ? most : contiguous_lanes(o, o.strides.size() - 1, n, most);
+  };
+  most = std::min(lanes(spec.c), spec.bias ? lanes(*spec.bias) : most);
+  for (const Operand& o : spec.extras) most = std::min(most, lanes(o));
+  return most;
+}
+
 bool GemmOperands::c_down() const { return !is_constant(spec.c.strides.back(), 1) && is_constant(spec.c.strides.end()[-2], 1); }
 
 }  // namespace rlxc::kernel

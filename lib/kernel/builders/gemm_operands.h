@@ -37,6 +37,7 @@ class GemmOperands {
 
   bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
   bool c_vectors() const;
+  int64_t lanes_of_writes(int64_t most) const;  // columns that aligned accesses can write at once, up to a power of two
   bool c_down() const;  // whether columns of c are contiguous and rows are not
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }

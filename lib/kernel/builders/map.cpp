@@ -28,7 +28,7 @@ class MapBuilder {
       spec_.shape.push_back(1);
       for (Operand* o : operands_) o->strides.push_back(1);
     }
-    for (Operand* o : operands_) widest_ = std::max(widest_, bytes(compute_dtype(o->dtype)));
+    for (Operand* o : operands_) widest_ = std::max(widest_, bytes(m.workgroups ? o->dtype : compute_dtype(o->dtype)));
   }
 
   void run() {
@@ -178,13 +178,14 @@ class MapBuilder {
       const Operand& o = *operands_[i];
       bool output = i >= spec_.inputs.size();
       if (!constant(last_stride(o), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
-      if (m_.workgroups && stride == 1 && !aligned(o, lanes)) return 1;
+      while (m_.workgroups && stride == 1 && lanes > 1 && !aligned(o, lanes)) lanes /= 2;
       if (!o.split(o.strides.size() - 1)) continue;
       // A vector must be within the innermost factor.
       if (m_.workgroups || !o.starts.empty()) return 1;
       while (lanes > 1 && !is_multiple(o.factors.back().back().size, lanes)) lanes /= 2;
     }
-    if (m_.workgroups) return known && n % lanes == 0 ? lanes : 1;
+    while (m_.workgroups && lanes > 1 && (!known || n % lanes != 0)) lanes /= 2;
+    if (m_.workgroups) return lanes;
     while (known && lanes > 1 && lanes > n) lanes /= 2;
     return lanes;
   }
@@ -222,7 +223,7 @@ class MapBuilder {
   const Mapping& m_;
   std::vector<Operand*> operands_;
   std::vector<Buf> bufs_;
-  int widest_ = 1;
+  int widest_ = 1;  // bytes of an element: in memory on a grid, in registers on CPU threads
 };
 
 }  // namespace
