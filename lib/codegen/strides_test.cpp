@@ -65,7 +65,7 @@ class Paths {
     CHECK(in_place > types_.size() / 8);
     const auto lir = plan_lir(std::move(m_), {.verify = true}, d_);
     REQUIRE_MESSAGE(lir.has_value(), d_.text());
-    const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
+    const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const std::string& how) {
       REQUIRE_MESSAGE(actual.has_value(), how << ": " << d_.text());
       for (size_t i = 0; i < expected->size(); ++i) {
         const auto compared = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);

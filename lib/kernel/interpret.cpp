@@ -101,17 +101,21 @@ class Interpreter {
     for (const std::vector<Stmt>* at = &body; at->size() == 1 && at->front().kind == StmtKind::For; at = &at->front().body) {
       const Stmt& s = at->front();
       if (s.loop == LoopKind::Grid) set_var(s.var, group[s.axis]);
-      else if (s.loop == LoopKind::Thread) {
+      else if (s.loop == LoopKind::Thread && is_used(s.var)) {
         int64_t below = 1;
         for (int a = 0; a < s.axis; ++a) below *= threads[a];
         for (int w = 0; w < threads_; ++w) values_[var_node_[s.var.raw]][w] = from_int(w / below % threads[s.axis]);
-      } else break;
+      } else if (s.loop != LoopKind::Thread) break;
     }
   }
 
+  bool is_used(VarId v) const {
+    if (k_.exprs.empty()) return false;
+    const ExprNode& e = k_.exprs[var_node_[v.raw]];
+    return e.op == ExprOp::Var && e.payload == static_cast<int64_t>(v.raw);
+  }
   void set_var(VarId v, int64_t value) {
-    if (k_.exprs.empty() || k_.exprs[var_node_[v.raw]].op != ExprOp::Var) return;
-    if (k_.exprs[var_node_[v.raw]].payload != static_cast<int64_t>(v.raw)) return;  // unused
+    if (!is_used(v)) return;
     std::fill(values_[var_node_[v.raw]].begin(), values_[var_node_[v.raw]].end(), from_int(value));
   }
 

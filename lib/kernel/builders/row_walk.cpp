@@ -9,6 +9,12 @@ namespace {
 
 constexpr int kSums = 4;            // independent accumulators, which hide the latency of an addition
 constexpr int64_t kVectorsEach = 4;  // of a row, for a thread of a workgroup
+constexpr int64_t kShortRow = 16;    // a thread reads shorter rows alone, on any grid
+
+bool is_short(const Mapping& m, Expr n) {
+  int64_t length = 0;
+  return constant(n, &length) && length < std::max<int64_t>(m.warp, kShortRow);
+}
 
 }  // namespace
 
@@ -52,15 +58,15 @@ Expr Accumulator::result(const Mapping& m, std::optional<Expr> thread, int64_t g
 void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body) {
   int64_t length = 1024;
-  const bool is_short = constant(n, &length) && length < m.warp;
-  if (m.workgroups && !is_short)
+  constant(n, &length);
+  if (m.workgroups && !is_short(m, n))
     return for_each_workgroup(b, m, "row", rows, m.workgroup_size, [&](Expr row, Expr thread) { body(row, thread); });
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 
 Mapping mapping_of_rows(Mapping m, Expr n, int lanes) {
   int64_t length = 0;
-  if (!m.workgroups || !constant(n, &length)) return m;
+  if (!m.workgroups || is_short(m, n) || !constant(n, &length)) return m;
   int64_t threads = std::max(m.warp, 1);
   while (2 * threads <= m.max_workgroup_size && threads * lanes * kVectorsEach < length) threads *= 2;
   m.workgroup_size = static_cast<int>(threads);
@@ -105,7 +111,7 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
 // Returns the lanes of aligned accesses along a row, of 16 bytes of the narrowest operand at most.
 int RowBuilder::aligned_lanes() const {
   int64_t length = 0;
-  if (gathers_ || !constant(s_.shape.back(), &length) || length < m_.warp) return 1;
+  if (gathers_ || is_short(m_, s_.shape.back().in(k_)) || !constant(s_.shape.back(), &length)) return 1;
   int bytes = 8;
   for (const Operand* o : operands_) bytes = std::min(bytes, static_cast<int>(rlxc::bits(o->dtype)) / 8);
   int64_t lanes = m_.load_lanes(bytes);
