@@ -9,7 +9,7 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kFewReaders = 32;  // limit on the uses of a value and of all its views
-constexpr size_t kMostMoves = 4;    // limit on the length of a chain of layout ops
+constexpr size_t kMostMoves = 6;    // limit on the length of a chain of layout ops
 constexpr int64_t kFewRows = 16;  // with fewer rows, a matmul writes neither strided columns nor strided rows without batch dims
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
@@ -354,7 +354,10 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
   return false;
 }
 
-bool accepts_strides(const Graph& g, Graph::Use use) { return accepts_layout(g, use, {}); }
+bool all_accept_layout(const Graph& g, ValueId v, const Layout& l) {
+  size_t readers = kFewReaders;
+  return all_take(g, v, l, kMostMoves, &readers);
+}
 
 bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
   const size_t rank = l.axes.size();
