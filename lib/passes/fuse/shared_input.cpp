@@ -13,8 +13,9 @@ using namespace match;
 
 namespace {
 
-constexpr uint32_t kFar = 96;  // limit on the distance of members, which bounds the live ranges of their results
-constexpr std::string_view kSharedInput = "shared_input_matmul";
+constexpr uint32_t kFar = 96;         // limit on the distance of members, which bounds the live ranges of their results
+constexpr size_t kMostMembers = 256;  // of one merged matmul
+constexpr size_t kMostKinds = 16;     // of matmuls of one value, that those behind are compared with
 
 }  // namespace
 
@@ -50,14 +51,22 @@ void SharedInput::merge_alike(std::span<const NodeId> nodes, ValueId x) {
                                       "give all matmuls of one value constant weights of one layout and type"));
   };
   std::vector<std::vector<NodeId>> alike;
+  std::vector<size_t> open;  // groups that take more
   for (NodeId n : nodes) {
     if (!has_weights(n)) {
       apart(n, "runtime_weights");
       continue;
     }
-    const auto own = std::ranges::find_if(alike, [&](const auto& c) { return !conflict(c[0], n); });
-    if (own == alike.end()) alike.push_back({n});
-    else own->push_back(n);
+    const auto own = std::ranges::find_if(open, [&](size_t c) { return !conflict(alike[c][0], n); });
+    if (own != open.end()) {
+      alike[*own].push_back(n);
+      if (alike[*own].size() == kMostMembers) open.erase(own);
+    } else if (open.size() == kMostKinds) {
+      apart(n, conflict(alike[open[0]][0], n));
+    } else {
+      open.push_back(alike.size());
+      alike.push_back({n});
+    }
   }
   const auto most = std::ranges::max_element(alike, {}, &std::vector<NodeId>::size);
   for (const auto& c : alike)
@@ -69,7 +78,7 @@ void SharedInput::merge_alike(std::span<const NodeId> nodes, ValueId x) {
 bool SharedInput::merge(std::span<const NodeId> nodes, ValueId x) {
   std::vector<Member> members;
   for (NodeId n : nodes) members.push_back(member(n));
-  if (!pays(members, x) || !fits(members)) return false;
+  if (!pays(members, x) || !prepare(members) || !fits(members)) return false;
   emit(members, x);
   merged_ += static_cast<int64_t>(members.size());
   return true;
@@ -103,8 +112,7 @@ CostDecision SharedInput::time_of(const std::vector<Member>& members, ValueId x)
     time.separate_ns += launch_time_ns(own, machine);
     shared += own;
     if (const NodeId end = lost_end(m); end.valid()) time.fused_ns += launch_time_ns(node_cost(g_, end), machine);
-    if (is_copied(m, columns(members)))
-      time.fused_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
+    if (is_copied(m, columns(members))) time.fused_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
   }
   shared.bytes_read -= static_cast<int64_t>(members.size() - 1) * bytes(g_, x);
   time.fused_ns += launch_time_ns(shared, machine);

@@ -2,13 +2,15 @@
 // What is common to float and integer matmuls is here: which matmuls are near enough, what the fusion costs, and the bytes of the
 // weights side by side. Derived classes say which matmuls may be merged, and how.
 #pragma once
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 
 namespace rlxc::fuse {
+
+inline constexpr std::string_view kSharedInput = "shared_input_matmul";
 
 class SharedInput {
  public:
@@ -26,12 +28,13 @@ class SharedInput {
     ValueId value;  // the result to replace
   };
 
-  virtual bool candidate(NodeId) const = 0;          // whether operand 0 of the node may be shared
+  virtual bool candidate(NodeId) const = 0;  // whether operand 0 of the node may be shared
   virtual Member member(NodeId n) const { return {n, {}, g_.result(n)}; }
-  virtual bool has_weights(NodeId) const = 0;        // whether what differs between matmuls is known at load time
-  virtual const char* conflict(NodeId, NodeId) = 0;  // the reason why two matmuls cannot be merged, or null
-  virtual NodeId lost_end(const Member&) const { return {}; }  // a node that would fuse with the separate matmul only
-  virtual ValueId merged(std::vector<Member>&, ValueId x) = 0;  // builds the merged matmul before the first member
+  virtual bool has_weights(NodeId) const = 0;                        // whether what differs between matmuls is known at load time
+  virtual const char* conflict(NodeId, NodeId) = 0;                  // the reason why two matmuls cannot be merged, or null
+  virtual NodeId lost_end(const Member&) const { return {}; }        // a node that would fuse with the separate matmul only
+  virtual bool prepare(const std::vector<Member>&) { return true; }  // false: the members cannot be merged after all
+  virtual ValueId merged(std::vector<Member>&, ValueId x) = 0;       // builds the merged matmul before the first member
 
   void hoist(ValueId v, NodeId before) { order_.hoist(g_, v, before); }
 
