@@ -9,7 +9,7 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kFewReaders = 32;  // limit on the uses of a value and of all its views
-constexpr size_t kMostMoves = 4;    // limit on the length of a chain of layout ops
+constexpr size_t kMostMoves = 6;    // limit on the length of a chain of layout ops
 constexpr int64_t kFewRows = 16;  // with fewer rows, a matmul writes neither strided columns nor strided rows without batch dims
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
@@ -247,6 +247,15 @@ bool has_strided_result(OpKind op) {
   return layout_rule(op) == LayoutRule::Matmul || layout_rule(op) == LayoutRule::MatmulResult;
 }
 
+// Returns whether the kernel reads a right operand of contiguous columns as fast as one of contiguous rows: words of a dot unit
+// are pieces of columns.
+bool reads_columns_of_right(OpKind op) { return op == OpKind::QMatMul || op == OpKind::FusedQMatMul; }
+
+bool has_columns(const Layout& l) {
+  const size_t rank = l.axes.size();
+  return rank >= 2 && !l.split() && !l.axes[rank - 2].empty() && l.axes[rank - 2][0].stride == Dim(1);
+}
+
 // A residual is read in the layout of the result.
 bool is_residual(OpKind op, size_t operand) {
   return (op == OpKind::FusedMatMulBiasAct && operand == 3) || (op == OpKind::DequantMatMul && operand == 5);
@@ -342,7 +351,8 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
     case LayoutRule::Matmul:
     case LayoutRule::MatmulResult:
       if (is_residual(op, use.index)) return can_write_layout(g, use.user, l);
-      return rows && use.index < 2 && layout_rule(op) == LayoutRule::Matmul;
+      if (layout_rule(op) != LayoutRule::Matmul || use.index > 1) return false;
+      return rows || (use.index == 1 && reads_columns_of_right(op) && has_columns(l));
     case LayoutRule::Conv: return use.index == 0 && has_planes(g.module().dims, l);
     case LayoutRule::Attention: return rows && use.index < 3;
     case LayoutRule::Rope: return rows && use.index == 0;
@@ -354,7 +364,10 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
   return false;
 }
 
-bool accepts_strides(const Graph& g, Graph::Use use) { return accepts_layout(g, use, {}); }
+bool all_accept_layout(const Graph& g, ValueId v, const Layout& l) {
+  size_t readers = kFewReaders;
+  return all_take(g, v, l, kMostMoves, &readers);
+}
 
 bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
   const size_t rank = l.axes.size();

@@ -15,7 +15,8 @@ struct View {
 
 // Returns whether this use accepts its operand in layout `l`: strided, or with permuted axes.
 bool accepts_layout(const Graph&, Graph::Use, const Layout&);
-bool accepts_strides(const Graph&, Graph::Use);  // accepts any strides between rows
+// Returns whether every user of v, or of views of v, accepts v in layout `l`. O(uses); the number of visited uses is bounded.
+bool all_accept_layout(const Graph&, ValueId v, const Layout&);
 // Returns whether the matmul can write its result, and read a residual, in this layout.
 bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
 // The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major, or has the layout of the last

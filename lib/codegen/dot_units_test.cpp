@@ -104,14 +104,23 @@ struct Product {
   std::vector<int64_t> a, b;  // sizes
   DType left = DType::U8, right = DType::I8;
   std::vector<int64_t> a_zero = {}, b_zero = {};  // sizes; {0}: none
-  bool weight = true;
+  bool weight = true, turned = false;             // turned: columns of b are contiguous
 };
+
+ValueId right_of(Net& n, const Product& p) {
+  if (!p.turned) return n.of(p.right, p.b, p.weight);
+  std::vector<int64_t> dims = p.b, perm(dims.size());
+  for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+  std::swap(dims.end()[-1], dims.end()[-2]);
+  std::swap(perm.end()[-1], perm.end()[-2]);
+  return n.b.transpose(n.of(p.right, dims, p.weight), perm);
+}
 
 ValueId product(Net& n, const Product& p) {
   const auto zero = [&](DType t, const std::vector<int64_t>& dims) {
     return dims == std::vector<int64_t>{0} ? ValueId() : n.of(t, dims, true);
   };
-  return n.b.create(QMatMul, {n.of(p.left, p.a), n.of(p.right, p.b, p.weight), zero(p.left, p.a_zero), zero(p.right, p.b_zero)});
+  return n.b.create(QMatMul, {n.of(p.left, p.a), right_of(n, p), zero(p.left, p.a_zero), zero(p.right, p.b_zero)});
 }
 
 struct Window {
@@ -145,6 +154,11 @@ const Product kProducts[] = {
     {{3, 9, 21}, {21, 33}, DType::U8, DType::I8, {9, 1}, kNone},
     {{2, 3, 9, 20}, {3, 20, 18}, DType::U8, DType::I8, {}, {}},
     {{800, 17}, {17, 20}, DType::U8, DType::U8, {}, {20}},
+    {{33, 64}, {64, 50}, DType::I8, DType::I8, {}, {}, false, true},
+    {{2, 3, 20, 128}, {2, 3, 128, 35}, DType::U8, DType::U8, {}, {}, false, true},
+    {{20, 32}, {32, 18}, DType::U8, DType::I8, kNone, kNone, true, true},
+    {{20, 22}, {22, 18}, DType::U8, DType::I8, {}, kNone, false, true},
+    {{3, 64}, {64, 18}, DType::U8, DType::U8, {}, {}, false, true},
 };
 
 }  // namespace
@@ -339,6 +353,40 @@ TEST_CASE("integer products and convolutions run on the dot units of grids") {
     const Units units = units_on(target, n, results, 0, 0);
     CHECK(units.kernels >= std::size(kProducts) + std::size(kWindows) - 2);
     CHECK((units.matrix > 10) == (target == "cuda" || target == "rocm"));
+  }
+}
+
+namespace {
+
+// Queries, keys and values of three heads, computed from one value with scales, zero points and biases of their own, and their
+// products. Keys are turned.
+ValueId heads(Net& n) {
+  Builder& b = n.b;
+  const ValueId x = n.of(DType::U8, {2, 18, 48}), zero = n.of(DType::U8, {}, true);
+  std::vector<ValueId> parts;
+  for (int i = 0; i < 3; ++i) {
+    const ValueId sums = b.create(QMatMul, {x, n.of(DType::I8, {48, 48}, true), zero});
+    ValueId y = b.add(b.mul(b.cast(sums, DType::F32), n.floats({48}, 0.0001, 0.0003)), n.floats({48}, -9, 9));
+    if (i < 2) y = b.mul(y, n.floats({}, 0.4, 0.4));
+    y = b.create(Quantize, {y, n.floats({}, 0.1 + 0.05 * i, 1), n.of(DType::U8, {}, true)}, QuantAttrs{.to = DType::U8});
+    parts.push_back(
+        b.transpose(b.reshape(y, {2, 18, 3, 16}), i == 1 ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 2, 1, 3}));
+  }
+  const ValueId scores = b.create(QMatMul, {parts[0], parts[1], zero, zero});
+  return b.create(QMatMul, {b.cast(scores, DType::U8), parts[2], {}, zero});
+}
+
+}  // namespace
+
+TEST_CASE("integer matmuls of one value are one, whose slices kernels read in place") {
+  Net n;
+  const ValueId y = heads(n);
+  n.check(y, Narrow, "heads");
+  for (const std::string target : {"cuda", "wgpu", "metal"}) {
+    INFO(target);
+    Net on_grid;
+    const std::vector<ValueId> results = {heads(on_grid)};
+    units_on(target, on_grid, results, 0, 0);
   }
 }
 

@@ -8,13 +8,19 @@ namespace {
 constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);  // of four 8-bit values
 constexpr int32_t kOnes = 0x01010101;
 
-// Returns whether words of a are contiguous. On a grid, they must be aligned, too.
-bool reads_words(const GemmSpec& s, const Mapping& m, int group) {
-  if (!is_constant(s.a.strides.back(), 1)) return false;
+// Returns whether words along axis `k` of the strides are contiguous. On a grid, they must be aligned, too.
+bool reads_words(const Operand& o, size_t k, const Mapping& m, int group) {
+  if (k >= o.strides.size() || !is_constant(o.strides[k], 1)) return false;
   if (!m.workgroups) return true;
-  return m.load_bytes >= static_cast<int>(sizeof(int32_t)) && is_multiple(s.a.offset, group) &&
-         std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
-                             [&](const Index& step) { return is_multiple(step, group); });
+  if (m.load_bytes < static_cast<int>(sizeof(int32_t)) || !is_multiple(o.offset, group)) return false;
+  for (size_t i = 0; i < o.strides.size(); ++i)
+    if (i != k && !is_multiple(o.strides[i], group)) return false;
+  return true;
+}
+
+// Returns whether b is a matrix of values in memory.
+bool is_memory(const GemmSpec& s) {
+  return !s.quantized && !s.packed && !s.rows_packed && !s.fill && !s.b_at && !s.b_row && s.b.dtype != DType::I32;
 }
 
 }  // namespace
@@ -26,7 +32,9 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       in_rows(floats ? steps : steps + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
-      words_of_memory_(!o.spec.a.strides.empty() && reads_words(o.spec, m, unit.group)) {
+      words_of_memory_(reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
+      whole_words_of_b_(is_memory(o.spec) && reads_words(o.spec.b, o.spec.b.strides.size() - 2, m, unit.group) &&
+                        is_multiple(o.k, unit.group)) {
   if (!o.spec.quantized) return;
   block_ = o.spec.quantized->block;
   if (block_ == 0) constant(o.k, &block_);
@@ -117,12 +125,18 @@ Expr DotWords::word_of_b(Expr p, Expr column, bool whole) const {
   if (o_.spec.quantized) return quantized_word(p, column);
   if (o_.spec.packed) return o_.from_b.load(in_panel(p, column));
   if (o_.spec.b.dtype == DType::I32) return o_.from_b.load(o_.where_b(p, column));
+  if (whole_words_of_b_) return words_of_b(p, column, 1);
   return word([&](int q) {
     const Expr k = p * unit.group + q;
     Expr code = code_of(o_.from_b.load(o_.where_b(whole ? k : min(k, o_.k - 1), column)));
     if (o_.spec.b_shift) code = code + o_.spec.b_shift;
     return whole ? code : select(k < o_.k, code, none());
   });
+}
+
+Expr DotWords::words_of_b(Expr p, Expr column, int words) const {
+  const Expr all = bitcast_to(o_.from_b.load(o_.where_b(p * unit.group, column), words * unit.group), Type(DType::I32, words));
+  return o_.spec.b_shift ? all ^ broadcast(constant_int(o_.b.kernel(), DType::I32, kSignBits), words) : all;
 }
 
 void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body) const {

@@ -15,6 +15,8 @@ class DotWords {
   Expr code_of_b(Expr k, Expr column, int lanes) const;
   Expr word_of_a(Expr row, Expr p, bool whole) const;  // values p * group .. of a row; 0 beyond k. whole: none is beyond k
   Expr word_of_b(Expr p, Expr column, bool whole) const;
+  bool reads_words_of_b() const { return whole_words_of_b_; }  // whether columns of an unpacked b are whole words
+  Expr words_of_b(Expr p, Expr column, int words) const;       // of such a column
   // Several words of a row at once, 0 where the condition is false; and how many an access can read.
   Expr words_of_a(Expr row, Expr p, int words, Expr condition) const;
   int most_words_of_a(int most) const;
@@ -61,8 +63,9 @@ class DotWords {
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 
   GemmOperands& o_;
-  const bool words_of_memory_;  // rows of a are read as words
-  int64_t block_ = 0;           // group size of a quantized b, which is packed
+  const bool words_of_memory_;   // rows of a are read as words
+  const bool whole_words_of_b_;  // columns of b are, and k is a multiple of them
+  int64_t block_ = 0;            // group size of a quantized b, which is packed
 };
 
 // The sums of the rows or columns of a tile of words in shared memory, each computed by one thread of the workgroup.

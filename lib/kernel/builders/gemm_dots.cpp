@@ -5,6 +5,7 @@
 
 #include "kernel/builders/dot_words.h"
 #include "kernel/builders/gemm.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -43,6 +44,7 @@ class DotTiles {
       const Expr first = b_.let("column", i % panels * w_), base = b_.let("base", i * words);
       const auto column = [&](Expr j, int lanes) { pack_column(to, base, first, j, lanes); };
       const auto whole = [&] {
+        if (turns_columns()) return b_.loop("v", t_.vectors, [&](Expr v) { pack_turned(to, base, first, v * t_.lanes); });
         o_.b_vectors() ? b_.loop("v", t_.vectors, [&](Expr v) { column(v * t_.lanes, t_.lanes); })
                        : b_.loop("j", w_, [&](Expr j) { column(j, 1); });
       };
@@ -99,6 +101,12 @@ class DotTiles {
     Buf sum;
     if (!words_.floats) sum = b_.variable("sum", words_.none(lanes));
     b_.loop("p", steps_, [&](Expr p) {
+      if (lanes == 1 && words_.reads_words_of_b()) {
+        const Expr word = b_.let("word", words_.word_of_b(p, first + j, true));
+        to.store(base + p * w_ + j, word);
+        if (!words_.floats) sum.set(words_.add_b(word, sum.get()));
+        return;
+      }
       Expr all = words_.floats ? words_.none(lanes) : sum.get();
       const Expr word = words_.word([&](int q) {
         const Expr code = b_.let("code", words_.code_of_b(p * words_.unit.group + q, first + j, lanes));
@@ -107,6 +115,26 @@ class DotTiles {
       });
       to.store(base + p * w_ + j, word);
       if (!words_.floats) sum.set(all);
+    });
+    if (!words_.floats) to.store(base + steps_ * w_ + j, sum.get());
+  }
+
+  // Packs a vector of columns that are contiguous in memory: squares of words are turned.
+  bool turns_columns() const { return t_.lanes > 1 && words_.reads_words_of_b() && is_multiple(steps_, t_.lanes); }
+  void pack_turned(const Buf& to, Expr base, Expr first, Expr j) {
+    Buf sum;
+    if (!words_.floats) sum = b_.variable("sum", words_.none(t_.lanes));
+    b_.loop("square", steps_ / t_.lanes, [&](Expr square) {
+      const Expr p = b_.let("p", square * t_.lanes);
+      std::vector<Expr> words;
+      for (int l = 0; l < t_.lanes; ++l) words.push_back(b_.let("column", words_.words_of_b(p, first + j + l, t_.lanes)));
+      words = turned(b_, std::move(words));
+      for (int l = 0; l < t_.lanes; ++l) {
+        const Expr word = words[static_cast<size_t>(l)];
+        to.store(base + (p + l) * w_ + j, word);
+        if (!words_.floats)
+          sum.set(dot(ones(words_.unit.a, t_.lanes), bitcast_to(word, quantized(words_.unit.b, t_.lanes)), sum.get()));
+      }
     });
     if (!words_.floats) to.store(base + steps_ * w_ + j, sum.get());
   }

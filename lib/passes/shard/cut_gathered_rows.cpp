@@ -16,7 +16,7 @@ constexpr size_t kMostBetween = 32;  // between gather and scatter
 constexpr int64_t kLeastRows = 256;  // of a part: fewer use a weight too little
 constexpr double kSlower = 1.05;     // how much longer the parts may take
 
-struct Region {
+struct RowsToCut {
   NodeId gather, scatter;
   size_t axis = 0;            // of the rows
   std::vector<NodeId> nodes;  // in execution order; the last makes the operand of `scatter`
@@ -34,7 +34,7 @@ bool has_rows(const Graph& g, ValueId v, size_t axis) {
 }
 
 // Whether a row of the result follows from the same row of the operands that have rows (`of_rows`), and of no others.
-bool maps_rows(const Graph& g, NodeId n, const Region& region, const std::vector<bool>& of_rows) {
+bool maps_rows(const Graph& g, NodeId n, const RowsToCut& region, const std::vector<bool>& of_rows) {
   if (g.result_count(n) != 1 || !has_rows(g, g.result(n), region.axis)) return false;
   const ValueId y = g.result(n);
   if (g.dims(y)[region.axis] != Dim(region.rows)) return false;
@@ -69,7 +69,7 @@ class Search {
     position_[g.terminator().raw] = count;
   }
 
-  std::optional<Region> run(NodeId gather) {
+  std::optional<RowsToCut> run(NodeId gather) {
     std::vector<ValueId> values{g_.result(gather)};
     auto region = find(gather, &values);
     for (ValueId v : values) of_rows_[v.raw] = false;
@@ -77,10 +77,10 @@ class Search {
   }
 
  private:
-  std::optional<Region> find(NodeId gather, std::vector<ValueId>* values) {
+  std::optional<RowsToCut> find(NodeId gather, std::vector<ValueId>* values) {
     const auto& a = g_.attrs<CollectiveAttrs>(gather);
     const ValueId x = g_.result(gather);
-    Region r{gather, {}, static_cast<size_t>(a.axis), {}, bytes_of(g_, x)};
+    RowsToCut r{gather, {}, static_cast<size_t>(a.axis), {}, bytes_of(g_, x)};
     if (a.blocks != 1 || !has_rows(g_, x, r.axis)) return std::nullopt;
     r.rows = g_.dims(x)[r.axis].size();
     of_rows_[x.raw] = true;
@@ -119,7 +119,7 @@ class Search {
 };
 
 // As many parts as make what lies between a quarter of the rows; 1: none.
-int64_t parts_of(const Region& r) {
+int64_t parts_of(const RowsToCut& r) {
   int64_t parts = 1;
   while (r.between_bytes / static_cast<uint64_t>(parts) > r.rows_bytes / 4 && r.rows % (2 * parts) == 0 &&
          r.rows / (2 * parts) >= kLeastRows)
@@ -127,7 +127,7 @@ int64_t parts_of(const Region& r) {
   return parts;
 }
 
-bool cut(Graph& g, const Region& r, int64_t parts, const PassContext& context) {
+bool cut(Graph& g, const RowsToCut& r, int64_t parts, const PassContext& context) {
   const auto axis = static_cast<int64_t>(r.axis);
   const Dim length(r.rows / parts);
   Builder b(g, nullptr, r.scatter);
@@ -170,13 +170,13 @@ bool cut(Graph& g, const Region& r, int64_t parts, const PassContext& context) {
 
 PassResult cut_gathered_rows(Module& m, PassContext& context) {
   Graph& g = m.main();
-  std::vector<Region> regions;
+  std::vector<RowsToCut> regions;
   Search search(g);
   for (NodeId n : g.nodes())
     if (g.op(n) == OpKind::AllGather)
       if (auto r = search.run(n)) regions.push_back(std::move(*r));
   int64_t count = 0;
-  for (const Region& r : regions)
+  for (const RowsToCut& r : regions)
     if (const int64_t parts = parts_of(r); parts > 1) count += cut(g, r, parts, context);
   return {count > 0, {{"gathers_cut", count}}};
 }

@@ -1,0 +1,25 @@
+// Aligns the programs of the epilogues of several matmuls, so that one program computes all of them with operands that differ by
+// column. Where one program lacks a step of another, a neutral operand makes the step exact: v * 1, v / 1, v + -0, v - 0.
+#pragma once
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace rlxc::fuse {
+
+struct AlignedSteps {
+  struct Operand {
+    std::vector<ValueId> values;  // by member; invalid: neutral
+    OpKind reader;                // a step that reads it
+    bool operator==(const Operand&) const = default;
+  };
+  std::vector<RegionStep> steps;  // arguments are numbers of `operands`, or steps
+  std::vector<Operand> operands;
+};
+
+// The steps of the nodes, QMatMul or FusedQMatMul; empty if their programs cannot be aligned. O(nodes * steps^2).
+AlignedSteps aligned_steps(const Graph&, std::span<const NodeId>);
+
+double neutral_operand(OpKind, DType);
+
+}  // namespace rlxc::fuse
