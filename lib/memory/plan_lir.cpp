@@ -11,6 +11,7 @@
 #include "ir/mesh.h"
 #include "memory/checkpoint.h"
 #include "memory/liveness.h"
+#include "memory/patches.h"
 #include "memory/place_arena.h"
 #include "memory/prepack.h"
 #include "memory/rematerialise.h"
@@ -451,6 +452,56 @@ std::optional<GraphPlan> shrink_by_contractions(Graph& g, GraphPlan plan, const 
                         weights_size, diagnostics);
 }
 
+// A module of which the main graph is planned anew.
+struct Replanned {
+  std::unique_ptr<Module> module;
+  GraphPlan plan;
+  std::vector<PatchedSegment> segments;
+};
+
+// Runs segments of the main graph in parts, with which the limit is met in the least time; else those with which the arena is
+// smallest. The module is copied, because estimates of what segments need are not exact. Nullopt without module: no segments help.
+std::optional<Replanned> shrink_by_patches(const Module& m, const GraphPlan& plan, const std::vector<GraphPlan>& plans,
+                                           const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                           Diagnostics& diagnostics) {
+  constexpr int kMostPlans = 8;
+  Replanned best;
+  const auto arena = [](const GraphPlan& p) { return static_cast<uint64_t>(p.arena_size.size()); };
+  uint64_t smallest = arena(plan);
+  PatchSearch search(m.main(), plan, options.lanes > 1);
+  // Where the limit cannot be met, what is next to it is tried.
+  const auto find = [&](uint64_t most) {
+    std::vector<Segment> found;
+    for (; found.empty() && most < smallest; most += most / 16 + 1) found = search.segments(most);
+    return found;
+  };
+  uint64_t aim = options.max_arena;
+  for (int i = 0; i < kMostPlans && smallest > options.max_arena; ++i) {
+    const std::vector<Segment> segments = find(aim);
+    if (segments.empty()) break;
+    Replanned made{m.copy(), {}, {}};
+    put_in_order(made.module->main(), plan);
+    auto report = run_in_patches(made.module->main(), segments);
+    if (!report) break;
+    made.module->main().compact();
+    uint64_t weights = weights_size;
+    auto replanned = plan_graph(made.module->main(), plans, extents, options, &weights, diagnostics);
+    if (!replanned) return std::nullopt;
+    made.plan = std::move(*replanned);
+    made.segments = std::move(*report);
+    const uint64_t reached = arena(made.plan);
+    if (reached < smallest) {
+      smallest = reached;
+      best = std::move(made);
+    }
+    if (reached <= options.max_arena) break;
+    const uint64_t above = std::max(reached - options.max_arena, options.max_arena / 32);
+    if (above >= aim) break;
+    aim -= above;
+  }
+  return best;
+}
+
 // Keeps less for gradients. Meets the limit with cheap values if it can, else with some contractions, else with whole segments,
 // which cost up to the time of the first half.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
@@ -518,16 +569,28 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   own.max_binding = lir.max_binding;
   // A data-dependent dim must be defined before its uses, so graphs with such dims keep their order.
   own.reorder &= lir.extents.empty();
+  std::vector<PatchedSegment> segments;
   for (GraphId id : order) {
     const uint64_t weights_before = weights_size;
     auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
     if (!plan) return std::nullopt;
+    if (id.raw == 0 && own.max_arena > 0 && !inputs.gradient && exceeds(*plan, own.max_arena)) {
+      auto patched = shrink_by_patches(*module, *plan, lir.plans, extents, own, weights_before, diagnostics);
+      if (!patched) return std::nullopt;
+      if (patched->module) {
+        module = std::move(patched->module);
+        plan = std::move(patched->plan);
+        segments = std::move(patched->segments);
+      }
+    }
     if (id.raw == 0)
       plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
     if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }
-  if (lir.plans[0].computed_again > 0) lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
+  if (!segments.empty() || lir.plans[0].computed_again > 0)
+    lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
+  lir.plans[0].patched = std::move(segments);
   lir.packs_known = inputs.kernels.has_value();
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
