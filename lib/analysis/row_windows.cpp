@@ -63,9 +63,7 @@ bool convolution(const Graph& g, NodeId n, const ConvAttrs& a, size_t extras, Ro
 }
 bool conv(const Graph& g, NodeId n, RowMap* m) { return convolution(g, n, g.attrs<ConvAttrs>(n), 3, m); }
 bool fused_conv(const Graph& g, NodeId n, RowMap* m) { return convolution(g, n, g.attrs<FusedConvAttrs>(n).conv, 3, m); }
-bool integer_conv(const Graph& g, NodeId n, RowMap* m) {
-  return convolution(g, n, g.attrs<ConvAttrs>(n), kQuantOperands, m);
-}
+bool integer_conv(const Graph& g, NodeId n, RowMap* m) { return convolution(g, n, g.attrs<ConvAttrs>(n), kQuantOperands, m); }
 bool fused_integer_conv(const Graph& g, NodeId n, RowMap* m) {
   return convolution(g, n, g.attrs<FusedQConvAttrs>(n).conv, kQuantOperands, m);
 }

@@ -21,7 +21,7 @@ struct RowWindow {
 };
 
 struct RowMap {
-  size_t axis = 0;                                // of all results
+  size_t axis = 0;                                 // of all results
   std::vector<std::optional<RowWindow>> operands;  // nullopt: the operand is read whole, or is absent
 };
 

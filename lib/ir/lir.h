@@ -78,7 +78,7 @@ struct GraphPlan {
   bool reordered = false;
   uint32_t computed_again = 0;  // nodes copied to shrink the arena
   std::vector<PatchedSegment> patched;
-  Dim given_arena;              // arena size in the original order
+  Dim given_arena;  // arena size in the original order
 };
 
 // A data-dependent dim: a symbol whose value a node defines in each run, for all later nodes.

@@ -14,10 +14,10 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kLongest = 96;                                    // nodes of a segment
-constexpr size_t kMostCuts = 24;                                   // places where segments that begin at one may end
+constexpr size_t kLongest = 96;   // nodes of a segment
+constexpr size_t kMostCuts = 24;  // places where segments that begin at one may end
 constexpr int64_t kParts[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64};
-constexpr double kPartNs = 1000;                                   // of a node in a part: kernels use the processor less well
+constexpr double kPartNs = 1000;  // of a node in a part: kernels use the processor less well
 
 uint64_t bytes_of(const Graph& g, ValueId v) { return byte_size(g.type(v)).value_or(0); }
 
@@ -260,9 +260,9 @@ struct PatchSearch::State {
     std::vector<NodeId> nodes;
     std::vector<RowMap> maps;
     std::vector<double> ns;
-    std::vector<size_t> cuts;         // positions between nodes where little is live, with both ends
-    std::vector<uint64_t> crossing;   // by cut: bytes live there
-    std::vector<uint64_t> load;       // by node: bytes live in its step
+    std::vector<size_t> cuts;        // positions between nodes where little is live, with both ends
+    std::vector<uint64_t> crossing;  // by cut: bytes live there
+    std::vector<uint64_t> load;      // by node: bytes live in its step
   };
 
   State(const Graph& graph, const GraphPlan& p, bool blocks) : g(graph), plan(p), blocked(blocks) {

@@ -1,6 +1,6 @@
-// Patch-based execution (Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for Tiny Deep Learning", arXiv 2110.15352):
-// where the images between convolutions are larger than what enters and leaves a segment of the graph, the segment runs on parts
-// of the rows, one after another:
+// Patch-based execution (Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for Tiny Deep Learning", arXiv
+// 2110.15352): where the images between convolutions are larger than what enters and leaves a segment of the graph, the segment
+// runs on parts of the rows, one after another:
 //   y = f(x)  ->  y = concat(f(rows of x), f(rows of x), ..)
 // A part reads the rows around it that its windows need, so some rows between are computed twice. Rows inside of an image have no
 // padding.

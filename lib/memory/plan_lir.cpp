@@ -460,7 +460,8 @@ struct Replanned {
 };
 
 // Runs segments of the main graph in parts, with which the limit is met in the least time; else those with which the arena is
-// smallest. The module is copied, because estimates of what segments need are not exact. Nullopt without module: no segments help.
+// smallest. The module is copied, because estimates of what segments need are not exact. Nullopt without module: no segments
+// help.
 std::optional<Replanned> shrink_by_patches(const Module& m, const GraphPlan& plan, const std::vector<GraphPlan>& plans,
                                            const SymbolRanges& extents, const Request& options, uint64_t weights_size,
                                            Diagnostics& diagnostics) {
