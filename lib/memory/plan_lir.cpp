@@ -308,9 +308,9 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
       "the arena takes " + std::to_string(plan.arena_size.size()) + " bytes, --max-arena allows " + std::to_string(allowed);
   if (!list.empty()) message += "; most are live here: " + list;
   diagnostics.error(Code::TooLarge, std::move(message), std::move(where),
-                    plan.lower_bound > allowed ? "no arena of these nodes is smaller than " + std::to_string(plan.lower_bound) +
-                                                     " bytes: smaller sizes (--bind, --range) or a lower --precision take less"
-                                               : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
+                    "the least arena that was found takes " + std::to_string(plan.arena_size.size()) + " bytes (--max-arena " +
+                        std::to_string(plan.arena_size.size()) +
+                        "); smaller sizes (--bind, --range) or a lower --precision take less");
 }
 
 // Leaves the packed region what weights and arena leave of --device-memory. A device of a pipeline has the weights of its stage.
@@ -452,6 +452,27 @@ std::optional<GraphPlan> shrink_by_contractions(Graph& g, GraphPlan plan, const 
                         weights_size, diagnostics);
 }
 
+using Shrink = std::optional<GraphPlan> (*)(Graph&, GraphPlan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                            const Request&, uint64_t weights_size, Diagnostics&);
+
+// Tries one way after another while the arena is too large.
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, std::initializer_list<Shrink> ways, const std::vector<GraphPlan>& plans,
+                                const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                Diagnostics& diagnostics) {
+  for (const Shrink by : ways) {
+    if (by != shrink_gradient && !exceeds(plan, options.max_arena)) continue;
+    auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
+    if (!smaller) return std::nullopt;
+    plan = std::move(*smaller);
+  }
+  erase_unread(g, plan);
+  g.compact();  // drops undone copies and renumbers nodes in schedule order
+  const uint32_t computed_again = plan.computed_again;
+  auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
+  if (compacted) compacted->computed_again = computed_again;
+  return compacted;
+}
+
 // A module of which the main graph is planned anew.
 struct Replanned {
   std::unique_ptr<Module> module;
@@ -503,29 +524,42 @@ std::optional<Replanned> shrink_by_patches(const Module& m, const GraphPlan& pla
   return best;
 }
 
-// Keeps less for gradients. Meets the limit with cheap values if it can, else with some contractions, else with whole segments,
-// which cost up to the time of the first half.
-std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                const Request& options, uint64_t weights_size, bool gradient, Diagnostics& diagnostics) {
-  const auto apply = [&](auto by) {
-    auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
-    if (smaller) plan = std::move(*smaller);
+// Keeps less for gradients, and meets the limit: with cheap values if that is enough, else in parts of rows, else with some
+// contractions, else with whole segments, which cost up to the time of the first half.
+std::optional<Replanned> shrink_main(std::unique_ptr<Module> m, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                     const SymbolRanges& extents, const Request& options, uint64_t weights_size, bool gradient,
+                                     Diagnostics& diagnostics) {
+  Replanned best{std::move(m), std::move(plan), {}};
+  const auto fits = [&](const Replanned& r) { return options.max_arena == 0 || !exceeds(r.plan, options.max_arena); };
+  if (best.plan.symbolic || (!gradient && fits(best))) return best;
+  const auto run = [&](Replanned* r, std::initializer_list<Shrink> ways) {
+    auto smaller = shrink(r->module->main(), std::move(r->plan), ways, plans, extents, options, weights_size, diagnostics);
+    if (smaller) r->plan = std::move(*smaller);
     return smaller.has_value();
   };
-  const bool is_limited = options.max_arena > 0;
-  if ((!gradient || plan.symbolic) && !(is_limited && exceeds(plan, options.max_arena))) return plan;
-  if (gradient && !apply(shrink_gradient)) return std::nullopt;
-  for (const auto by : {shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})
-    if (is_limited && exceeds(plan, options.max_arena) && !apply(by)) return std::nullopt;
-  erase_unread(g, plan);
-  g.compact();  // drops undone copies and renumbers nodes in schedule order
-  const uint32_t computed_again = plan.computed_again;
-  auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
-  if (!compacted) return std::nullopt;
-  plan = std::move(*compacted);
-  plan.computed_again = computed_again;
-  if (is_limited && exceeds(plan, options.max_arena)) refuse_arena(g, plan, options.max_arena, diagnostics);
-  return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
+  const auto keep = [&](Replanned r) {
+    if (fits(r) || r.plan.arena_size.size() < best.plan.arena_size.size()) best = std::move(r);
+    return fits(best);
+  };
+  if (gradient) {
+    const bool limited = options.max_arena > 0;
+    const bool done =
+        limited ? run(&best, {shrink_gradient, shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})
+                : run(&best, {shrink_gradient});
+    return done ? std::optional(std::move(best)) : std::nullopt;
+  }
+  Replanned values{best.module->copy(), best.plan, {}};
+  if (!run(&values, {shrink_by_values})) return std::nullopt;
+  if (fits(values)) return values;
+  auto patched = shrink_by_patches(*best.module, best.plan, plans, extents, options, weights_size, diagnostics);
+  if (!patched) return std::nullopt;
+  if (patched->module && fits(*patched)) return patched;
+  for (Replanned* r : {&values, &*patched}) {
+    if (!r->module) continue;
+    if (!run(r, {shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})) return std::nullopt;
+    if (keep(std::move(*r))) break;
+  }
+  return best;
 }
 
 // Bodies before the graphs that own them.
@@ -570,28 +604,26 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   own.max_binding = lir.max_binding;
   // A data-dependent dim must be defined before its uses, so graphs with such dims keep their order.
   own.reorder &= lir.extents.empty();
-  std::vector<PatchedSegment> segments;
   for (GraphId id : order) {
     const uint64_t weights_before = weights_size;
     auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
     if (!plan) return std::nullopt;
-    if (id.raw == 0 && own.max_arena > 0 && !inputs.gradient && exceeds(*plan, own.max_arena)) {
-      auto patched = shrink_by_patches(*module, *plan, lir.plans, extents, own, weights_before, diagnostics);
-      if (!patched) return std::nullopt;
-      if (patched->module) {
-        module = std::move(patched->module);
-        plan = std::move(patched->plan);
-        segments = std::move(patched->segments);
+    if (id.raw == 0) {
+      auto smaller =
+          shrink_main(std::move(module), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
+      if (!smaller) return std::nullopt;
+      module = std::move(smaller->module);
+      plan = std::move(smaller->plan);
+      plan->patched = std::move(smaller->segments);
+      if (own.max_arena > 0 && exceeds(*plan, own.max_arena)) {
+        refuse_arena(module->main(), *plan, own.max_arena, diagnostics);
+        return std::nullopt;
       }
     }
-    if (id.raw == 0)
-      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
-    if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }
-  if (!segments.empty() || lir.plans[0].computed_again > 0)
+  if (lir.plans[0].computed_again > 0 || !lir.plans[0].patched.empty())
     lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
-  lir.plans[0].patched = std::move(segments);
   lir.packs_known = inputs.kernels.has_value();
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
