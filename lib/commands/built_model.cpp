@@ -14,11 +14,18 @@
 namespace rlxc {
 std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOptions& o, const RunRequest& run,
                                           codegen::LoweringCache* lowerings, Diagnostics& d) {
+  if (run.device && find_backend(run.target)->info.host_run.how != HostRun::How::Emulated) {
+    d.error(Code::BadFlag, "--device: packages for " + run.target + " always run on what this machine has", {},
+            "it is a flag of cuda, rocm and metal");
+    return nullptr;
+  }
   if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
-  if (find_backend(run.target)->info.host_run.how != HostRun::How::Native)
-    return make_emulated_runner(lir, run.target, d, {}, lowerings);
-  if (!run.sanitize && !mesh_of(*lir.module)) return make_kernel_runner(lir, d, o.max_operations, lowerings);
   EmulationOptions process;
+  if (find_backend(run.target)->info.host_run.how != HostRun::How::Native) {
+    process.on_device = run.device;
+    return make_emulated_runner(lir, run.target, d, process, lowerings);
+  }
+  if (!run.sanitize && !mesh_of(*lir.module)) return make_kernel_runner(lir, d, o.max_operations, lowerings);
   process.sanitize = run.sanitize;
   process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
   return make_emulated_runner(lir, run.target, d, process, lowerings);

@@ -144,6 +144,7 @@ struct RunRequest {
   Engine engine = Engine::Kernels;
   std::string target = "cpu";        // target of pipeline and kernels; targets other than cpu are emulated
   bool sanitize = false;             // cpu: build with AddressSanitizer and guards between buffers of the arena
+  bool device = false;               // cuda, rocm, metal: run on a device of this machine
   std::optional<double> rtol, atol;  // nullopt: those of the precision (commands/tolerances.h)
   std::optional<double> min_cosine;  // compare by cosine similarity instead of tolerances
   uint64_t seed = 1;                 // of random inputs, and of random weights where the model has none
@@ -642,6 +643,8 @@ inline constexpr Option kOptions[] = {
      .help = "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)"},
     {.flag = "--sanitize", .field = &RunRequest::sanitize, .commands = kRun,
      .help = "cpu: build the kernels with AddressSanitizer; a kernel may access only the arena slots of its node"},
+    {.flag = "--device", .field = &RunRequest::device, .commands = kRun,
+     .help = "cuda, rocm, metal: build the package with the vendor's compiler (make) and run it on the device of this machine"},
     {.flag = "--rtol", .field = &RunRequest::rtol, .commands = kRun,
      .help = "relative tolerance (default: by precision; f32: 0.001)"},
     {.flag = "--atol", .field = &RunRequest::atol, .commands = kRun,

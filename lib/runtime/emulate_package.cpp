@@ -46,7 +46,7 @@ class EmulatedRunner : public KernelRunner {
     }
     switch (how()) {
       case HostRun::How::Native: return build_native(emitted->files, d);
-      case HostRun::How::Emulated: return build_emulated(d);
+      case HostRun::How::Emulated: return options_.on_device ? make(d) : build_emulated(d);
       case HostRun::How::Script: return true;
     }
     return false;
@@ -150,6 +150,11 @@ class EmulatedRunner : public KernelRunner {
     if (package_->mesh) command.insert(command.end(), {"-DRLXC_RANKS", "-I."});
     command.insert(command.end(), {"-c", "main.cpp", "-o", "main.o"});
     return tool(command, d) && tool({compiler, "main.o", "-ldl", "-o", "run"}, d);
+  }
+
+  bool make(Diagnostics& d) {
+    std::string log;
+    return target::run_command(in_folder({"make", "-s"}), (at_ / "log").string(), &log) || failed("make", log, d);
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {

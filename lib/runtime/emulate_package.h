@@ -2,7 +2,8 @@
 // fibers (runtime/emulation.h). wgpu: Dawn under Node, if RLXC_WEBGPU names a folder with the npm package `webgpu`. mlx: python3
 // with the mlx.core that it finds. tpu: the Python script in RLXC_STABLEHLO (for example tests/support/python/run_stablehlo.py).
 // cpu: built with AddressSanitizer; the arena is poisoned except for the buffers of the running node. A package for several
-// devices is built by mpicc and started by mpirun (Open MPI) with a process a device.
+// devices is built by mpicc and started by mpirun (Open MPI) with a process a device. With `on_device`, the Makefile of a cuda,
+// rocm or metal package builds it, and it runs on the device.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@ struct EmulationOptions {
   std::string folder;  // folder for the package; empty: a temporary folder, removed afterwards
   std::vector<std::string> flags = {"-O1"};
   bool sanitize = true;      // cpu: AddressSanitizer
+  bool on_device = false;
   std::string model_folder;  // cpu: reads large weights from the model's files in it; empty: copies all to the package
 };
 

@@ -37,6 +37,7 @@ class InterpretedDevice : public Device {
     count_command("loops");
     if (bytes) std::memcpy(at(to, bytes), from, bytes);
   }
+  void wait() override {}
   void read(void* to, Address from, size_t bytes) override {
     if (bytes) std::memcpy(to, at(from, bytes), bytes);
   }

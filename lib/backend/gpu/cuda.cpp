@@ -325,15 +325,18 @@ constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
 constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16), matrix_core(DType::I8, DType::I32)};
 
 constexpr std::string_view kCudaMakefile =
-    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
+    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them) and, as PTX, for later ones than the last,
+# and the runner `run`.
 NVCC ?= nvcc
 $MPI_FLAGSARCHS ?= 80 90
+LAST = $(lastword $(ARCHS))
 KERNELS = $FILES
 
 all: $(KERNELS) run
 
 %.fatbin: %.cu
-	$(NVCC) -std=c++17 -O3 $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -fatbin -o $@ $<
+	$(NVCC) -std=c++17 -O3 $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	  -gencode arch=compute_$(LAST),code=compute_$(LAST) -fatbin -o $@ $<
 
 run: main.cpp device.hpp program.hpp$RANKS_HEADER
 	$(NVCC) -std=c++17 -O2$CUDA_RANKS -o $@ main.cpp -lcuda$CUDA_LIBRARIES

@@ -35,9 +35,8 @@ constexpr std::array<HostPart, 3> cxx_host(std::string_view device) {
 }
 
 inline constexpr std::string_view kMakeRun =
-    "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files, "
-    "little-endian, "
-    "and writes output_<i>.bin.";
+    "Build with `make`. Then, in this folder, `./run [--repeat N] WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw "
+    "files, little-endian, and writes output_<i>.bin; `--repeat N` also measures N more runs.";
 
 // Sums of four products of bytes and an i32: of any signedness (PTX's dp4a), or of operands of one (V_DOT4 of CDNA, WGSL).
 constexpr kernel::DotUnit byte_dots(DType a, DType b) { return {1, 4, a, b, DType::I32}; }

@@ -5,6 +5,7 @@
 // Few rows multiply the words directly; for more, a chunk of a panel is unpacked to bytes first.
 #include <algorithm>
 
+#include "kernel/builders/dot_unit.h"
 #include "kernel/builders/gemm_quantized.h"
 
 namespace rlxc::kernel {

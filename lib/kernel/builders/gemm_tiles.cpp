@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernel/builders/gemm.h"
 #include "kernel/builders/gemm_quantized.h"
 
 namespace rlxc::kernel {

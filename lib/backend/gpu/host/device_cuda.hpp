@@ -6,12 +6,24 @@
 using DevicePointer = hipDeviceptr_t;
 using Module = hipModule_t;
 using Function = hipFunction_t;
+using Stream = hipStream_t;
+using Graph = hipGraph_t;
+using GraphRun = hipGraphExec_t;
 #define RLXC_CHECK(call) check(call, hipSuccess, #call)
+#define RLXC_RECORD hipStreamCaptureModeThreadLocal
 #define cuMemAlloc hipMalloc
 #define cuMemFree hipFree
-#define cuMemcpyHtoD hipMemcpyHtoD
-#define cuMemcpyDtoH hipMemcpyDtoH
+#define cuMemcpyHtoDAsync hipMemcpyHtoDAsync
+#define cuMemcpyDtoHAsync hipMemcpyDtoHAsync
 #define cuMemcpyDtoDAsync hipMemcpyDtoDAsync
+#define cuStreamCreate hipStreamCreateWithFlags
+#define cuStreamSynchronize hipStreamSynchronize
+#define cuStreamBeginCapture hipStreamBeginCapture
+#define cuStreamEndCapture hipStreamEndCapture
+#define cuGraphInstantiate hipGraphInstantiateWithFlags
+#define cuGraphDestroy hipGraphDestroy
+#define cuGraphExecDestroy hipGraphExecDestroy
+#define cuGraphLaunch hipGraphLaunch
 #define cuModuleLoad hipModuleLoad
 #define cuModuleGetFunction hipModuleGetFunction
 #define cuLaunchKernel hipModuleLaunchKernel
@@ -21,7 +33,11 @@ using Function = hipFunction_t;
 using DevicePointer = CUdeviceptr;
 using Module = CUmodule;
 using Function = CUfunction;
+using Stream = CUstream;
+using Graph = CUgraph;
+using GraphRun = CUgraphExec;
 #define RLXC_CHECK(call) check(call, CUDA_SUCCESS, #call)
+#define RLXC_RECORD CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 #endif
 
 #include "program.hpp"
@@ -42,6 +58,7 @@ class CudaDevice : public Device {
     RLXC_CHECK(cuDevicePrimaryCtxRetain(&context, device));
     RLXC_CHECK(cuCtxSetCurrent(context));
 #endif
+    RLXC_CHECK(cuStreamCreate(&stream_, 0));  // in order with the default stream, which a link uses
   }
 
   int allocate(size_t bytes) override {
@@ -53,18 +70,22 @@ class CudaDevice : public Device {
     return static_cast<int>(buffers_.size()) - 1;
   }
   void release(int buffer) override {
+    wait();
     RLXC_CHECK(cuMemFree(buffers_[buffer]));
     buffers_[buffer] = DevicePointer{};
   }
   void write(Address to, const void* from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyHtoD(at(to), const_cast<void*>(from), bytes));
+    if (bytes) RLXC_CHECK(cuMemcpyHtoDAsync(at(to), const_cast<void*>(from), bytes, stream_));
+    wait();
   }
   void read(void* to, Address from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyDtoH(to, at(from), bytes));
+    if (bytes) RLXC_CHECK(cuMemcpyDtoHAsync(to, at(from), bytes, stream_));
+    wait();
   }
   void copy(Address to, Address from, size_t bytes) override {
-    if (bytes) RLXC_CHECK(cuMemcpyDtoDAsync(at(to), at(from), bytes, nullptr));
+    if (bytes) RLXC_CHECK(cuMemcpyDtoDAsync(at(to), at(from), bytes, stream_));
   }
+  void wait() override { RLXC_CHECK(cuStreamSynchronize(stream_)); }
 
   void* pointer(Address a) const override { return (char*)buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
 
@@ -87,8 +108,21 @@ class CudaDevice : public Device {
     for (Address a : places) pointers.push_back(at(a));
     for (DevicePointer& p : pointers) arguments.push_back(&p);
     for (size_t i = 0; i < sizes.size(); ++i) arguments.push_back(k.narrow[i] ? static_cast<void*>(&narrow[i]) : const_cast<int64_t*>(&sizes[i]));
-    RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], 0, nullptr, arguments.data(), nullptr));
+    RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], 0, stream_, arguments.data(), nullptr));
   }
+
+  bool record() override {
+    RLXC_CHECK(cuStreamBeginCapture(stream_, RLXC_RECORD));
+    return true;
+  }
+  void end_record() override {
+    Graph graph;
+    RLXC_CHECK(cuStreamEndCapture(stream_, &graph));
+    if (recorded_) RLXC_CHECK(cuGraphExecDestroy(recorded_));
+    RLXC_CHECK(cuGraphInstantiate(&recorded_, graph, 0));
+    RLXC_CHECK(cuGraphDestroy(graph));
+  }
+  void replay() override { RLXC_CHECK(cuGraphLaunch(recorded_, stream_)); }
 
  private:
   template <class Status>
@@ -97,6 +131,8 @@ class CudaDevice : public Device {
   }
   DevicePointer at(Address a) const { return (DevicePointer)pointer(a); }
 
+  Stream stream_{};
+  GraphRun recorded_{};
   std::vector<DevicePointer> buffers_;
   std::vector<Kernel> kernels_;
   std::vector<Function> functions_;

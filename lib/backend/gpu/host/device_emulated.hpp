@@ -25,6 +25,7 @@ class EmulatedDevice : public Device {
   void write(Address to, const void* from, size_t bytes) override { std::memcpy(pointer(to), from, bytes); }
   void read(void* to, Address from, size_t bytes) override { std::memcpy(to, pointer(from), bytes); }
   void copy(Address to, Address from, size_t bytes) override { std::memmove(pointer(to), pointer(from), bytes); }
+  void wait() override {}
 
   void* pointer(Address a) const override { return buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
 

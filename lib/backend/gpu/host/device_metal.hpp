@@ -33,6 +33,7 @@ class MetalDevice : public Device {
     [blit copyFromBuffer:buffers_[from.buffer] sourceOffset:from.offset toBuffer:buffers_[to.buffer] destinationOffset:to.offset size:bytes];
     [blit endEncoding];
   }
+  void wait() override { finish(); }
 
   void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
     kernels_ = kernels;

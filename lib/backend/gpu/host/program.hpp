@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,7 +20,9 @@ namespace rlxc {
 inline std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) fail("can't read " + path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 struct Json {
@@ -130,7 +132,7 @@ struct Kernel {
   std::vector<bool> narrow;  // symbols that are i32, not i64
 };
 
-// The device interface of a program. Operations run in order; `read` waits for earlier ones.
+// The device interface of a program. Operations run in order; `read` and `wait` wait for earlier ones.
 class Device {
  public:
   virtual ~Device() = default;
@@ -139,9 +141,14 @@ class Device {
   virtual void write(Address to, const void* from, size_t bytes) = 0;
   virtual void read(void* to, Address from, size_t bytes) = 0;
   virtual void copy(Address to, Address from, size_t bytes) = 0;
+  virtual void wait() = 0;
   virtual void load(const std::vector<Kernel>& kernels, const std::string& folder) = 0;
   virtual void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) = 0;
   virtual void* pointer(Address) const { fail("the device has no addresses for a link"); }
+  // Launches and copies between `record` and `end_record` are not run but kept for `replay`. False: the device can't.
+  virtual bool record() { return false; }
+  virtual void end_record() {}
+  virtual void replay() {}
 };
 
 // Exchange of data with the devices that run the program together. All members of a group call a function with equal arguments;
@@ -226,6 +233,7 @@ class Program {
       else open_sizes_[expressions.keys[i]] = &expressions.items[i];
     }
     symbols_ = symbols;
+    runs_ = 0;
     check_equal(json_["equal"]);
     const Json& memory = json_["memory"];
     if (arena_.buffer >= 0) device_.release(arena_.buffer);
@@ -239,7 +247,8 @@ class Program {
     for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_room(i)));
   }
 
-  // Null leaves an input unchanged and an output on the device: a state stays there from run to run.
+  // Null leaves an input unchanged and an output on the device: a state stays there from run to run. The run can still be under
+  // way if no output is read.
   void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
     Frame frame;
     frame.arena = arena_;
@@ -251,7 +260,7 @@ class Program {
     const Json& bad_indices = json_["bad_indices"];
     int64_t bad = 0;
     if (!bad_indices.null()) device_.write(moved(cells_, bytes(bad_indices)), &bad, sizeof bad);
-    graph(0, frame);
+    run_graph(frame);
     if (!bad_indices.null()) device_.read(&bad, moved(cells_, bytes(bad_indices)), sizeof bad);
     if (bad > 0) fail(std::to_string(bad) + " indices that the inputs give are out of range");
     for (size_t i = 0; i < outputs(); ++i)
@@ -270,6 +279,19 @@ class Program {
     for (const Json& s : json_["states"].items)
       if (static_cast<size_t>(s.items[0].number) == i) return inputs() + static_cast<size_t>(s.items[1].number);
     return i;
+  }
+
+  // The second run records the steps, if the host decides nothing between them; this run and later ones replay them.
+  void run_graph(const Frame& frame) {
+    if (runs_ == 1) recorded_ = all_recordable() && device_.record();
+    if (runs_ < 2 || !recorded_) graph(0, frame);
+    if (runs_ == 1 && recorded_) device_.end_record();
+    if (runs_ > 0 && recorded_) device_.replay();
+    runs_ = std::min(runs_ + 1, 2);
+  }
+  bool all_recordable() const {
+    const std::vector<Json>& steps = json_["graphs"].items[0].items;
+    return std::all_of(steps.begin(), steps.end(), [](const Json& s) { return s.keys[0] == "copy" || (s.keys[0] == "kernel" && !s.find("extents")); });
   }
 
   // Finds the place of this device in the groups of the mesh.
@@ -638,6 +660,8 @@ class Program {
   std::vector<Link::Member> groups_;
   int spare_ = -1;
   size_t spare_bytes_ = 0;
+  int runs_ = 0;  // with these sizes, up to 2
+  bool recorded_ = false;
   std::vector<int> weights_, io_;
   int packed_ = -1;
   Address arena_, held_, scratch_, cells_;
