@@ -1,6 +1,7 @@
 #include "memory/patches.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -137,7 +138,7 @@ class Walk {
     double ns = 2 * static_cast<double>(copied_) / kMachine.memory_gbps;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const auto all = static_cast<double>(rows_of(g_, g_.result(nodes_[i]), maps_[i].axis));
-      ns += node_ns[i] * (static_cast<double>(computed[i]) / all - 1) + static_cast<double>(parts - 1) * kPartNs;
+      ns += node_ns[i] * std::max(static_cast<double>(computed[i]) / all - 1, 0.0) + static_cast<double>(parts - 1) * kPartNs;
     }
     return {peak_, ns};
   }
@@ -314,17 +315,23 @@ struct PatchSearch::State {
     if (g.launch(n).valid() || g.result_count(n) == 0 || has_trait(g.op(n), kTerminator | kCollective)) return std::nullopt;
     for (size_t r = 0; r < g.result_count(n); ++r)
       if (!g.type(g.result(n, r)).is_static()) return std::nullopt;
+    const auto rank = static_cast<size_t>(g.rank(g.result(n)));
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
       if (!v.valid() || axis_of[v.raw] < 0) continue;
-      for (int axis = 0; axis < g.rank(g.result(n)); ++axis)
-        if (auto m = map_rows(g, n, static_cast<size_t>(axis));
-            m && m->operands[i] && m->operands[i]->axis == static_cast<size_t>(axis_of[v.raw]))
+      const auto own = static_cast<size_t>(axis_of[v.raw]);
+      if (rows_of(g, v, own) == 1) continue;  // for all rows of another operand
+      for (size_t axis = 0; axis < rank; ++axis)
+        if (auto m = map_rows(g, n, axis);
+            m && m->operands[i] && m->operands[i]->axis == own && rows_of(g, g.result(n), axis) > 1)
           return m;
       return std::nullopt;
     }
-    const int rank = g.rank(g.result(n));
-    return rank < 2 ? std::nullopt : map_rows(g, n, rank >= 4 ? 2 : static_cast<size_t>(rank - 2));
+    // Images [N, C, H, ...], tokens [.., length, width] or signals [N, C, length].
+    using Axes = std::array<size_t, 2>;
+    for (size_t axis : rank >= 4 ? Axes{2, 2} : rank == 3 ? Axes{1, 2} : Axes{0, 0})
+      if (auto m = map_rows(g, n, axis); m && rows_of(g, g.result(n), axis) > 1) return m;
+    return std::nullopt;
   }
 
   void find_runs() {
@@ -355,16 +362,31 @@ struct PatchSearch::State {
     finish();
   }
 
+  // Whether the node can be in one segment with those before it: it reads no result of theirs whole, or along another axis.
+  bool joins(const Run& run, size_t i, const std::map<ValueId, size_t>& axis_of) const {
+    for (size_t o = 0; o < run.maps[i].operands.size(); ++o) {
+      const ValueId v = g.operand(run.nodes[i], o);
+      const auto made = v.valid() ? axis_of.find(v) : axis_of.end();
+      if (made == axis_of.end()) continue;
+      if (!run.maps[i].operands[o] || run.maps[i].operands[o]->axis != made->second) return false;
+    }
+    return true;
+  }
+
   void find_cuts(Run* run) const {
     const size_t count = run->nodes.size();
     std::vector<uint64_t> crossing(count + 1);
     for (size_t i = 0; i < count; ++i) crossing[i] = entering[plan.step[run->nodes[i].raw]];
     crossing[count] = entering[plan.step[run->nodes.back().raw] + 1];
+    std::map<ValueId, size_t> axis_of;  // of rows made in the run
     for (size_t i = 0; i <= count; ++i) {
-      const bool lowest = i > 0 && i < count && crossing[i] <= crossing[i - 1] && crossing[i] < crossing[i + 1];
-      if (i > 0 && i < count && !lowest) continue;
-      run->cuts.push_back(i);
-      run->crossing.push_back(crossing[i]);
+      const bool inside = i > 0 && i < count;
+      if (!inside || (crossing[i] <= crossing[i - 1] && crossing[i] < crossing[i + 1]) || !joins(*run, i, axis_of)) {
+        run->cuts.push_back(i);
+        run->crossing.push_back(crossing[i]);
+      }
+      for (size_t r = 0; i < count && r < g.result_count(run->nodes[i]); ++r)
+        axis_of[g.result(run->nodes[i], r)] = run->maps[i].axis;
     }
   }
 

@@ -190,6 +190,34 @@ TEST_CASE("branches, windows of all kinds and results of several sizes run in pa
   }
 }
 
+TEST_CASE("a gate for all rows may come first, and signals are cut along their length") {
+  SUBCASE("gate") {
+    in_parts(
+        [] {
+          Net n;
+          const ValueId gate = n.point(n.b.reduce(ReduceOp::Mean, n.conv(n.x, 4), {2, 3}, true), 32);
+          const ValueId y = n.conv(n.conv(n.x, 32), 32);
+          return n.done(n.end(n.conv(n.b.mul(gate, y), 3, {3, 2})));
+        },
+        0.6);
+  }
+  SUBCASE("signal") {
+    in_parts(
+        [] {
+          Net n;
+          ConvAttrs a;
+          a.strides = {2};
+          a.dilations = a.pads_begin = a.pads_end = {1};
+          const auto conv = [&](ValueId v, Dim from, Dim to) {
+            return n.b.create(OpKind::Conv, {v, n.b.param("w" + std::to_string(n.weights++), f32({to, from, 3}))}, a);
+          };
+          const ValueId y = conv(n.b.unary(OpKind::Exp, n.b.input("signal", f32({1, 2, 400}))), 2, 32);
+          return n.done(n.b.reduce(ReduceOp::Mean, conv(n.b.unary(OpKind::Tanh, y), 32, 4), {2}, true));
+        },
+        0.6);
+  }
+}
+
 TEST_CASE("rows of products run in parts that are joined in place") {
   const Make make = [] {
     Net n;
