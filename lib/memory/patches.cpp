@@ -319,13 +319,10 @@ struct PatchSearch::State {
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
       if (!v.valid() || axis_of[v.raw] < 0) continue;
-      const auto own = static_cast<size_t>(axis_of[v.raw]);
-      if (rows_of(g, v, own) == 1) continue;  // for all rows of another operand
       for (size_t axis = 0; axis < rank; ++axis)
-        if (auto m = map_rows(g, n, axis);
-            m && m->operands[i] && m->operands[i]->axis == own && rows_of(g, g.result(n), axis) > 1)
+        if (auto m = map_rows(g, n, axis); m && m->operands[i] && m->operands[i]->axis == static_cast<size_t>(axis_of[v.raw]) &&
+                                           rows_of(g, g.result(n), axis) > 1)
           return m;
-      return std::nullopt;
     }
     // Images [N, C, H, ...], tokens [.., length, width] or signals [N, C, length].
     using Axes = std::array<size_t, 2>;

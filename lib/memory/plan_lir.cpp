@@ -552,6 +552,17 @@ std::optional<Replanned> shrink_main(std::unique_ptr<Module> m, GraphPlan plan, 
   if (!run(&values, {shrink_by_values})) return std::nullopt;
   if (fits(values)) return values;
   auto patched = shrink_by_patches(*best.module, best.plan, plans, extents, options, weights_size, diagnostics);
+  if (patched && best.plan.reordered && !(patched->module && fits(*patched))) {
+    // An order that needs less for whole images may need more for parts.
+    Request given = options;
+    given.reorder = false;
+    uint64_t weights = weights_size;
+    const auto plan = plan_graph(best.module->main(), plans, extents, given, &weights, diagnostics);
+    auto other = plan ? shrink_by_patches(*best.module, *plan, plans, extents, options, weights_size, diagnostics) : std::nullopt;
+    if (!other) return std::nullopt;
+    if (other->module && (!patched->module || other->plan.arena_size.size() < patched->plan.arena_size.size()))
+      patched = std::move(other);
+  }
   if (!patched) return std::nullopt;
   if (patched->module && fits(*patched)) return patched;
   for (Replanned* r : {&values, &*patched}) {
