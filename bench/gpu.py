@@ -47,6 +47,11 @@ def matmul(t, m, n, k):
     return Case(f"matmul-{t}-{m}x{n}x{k}", [(t, [m, k]), (t, [k, n])], (result, [m, n]), "q_matmul" if t == "i8" else "matmul", product, 2 * m * n * k)
 
 
+def linear(t, m, n, k):
+    """A matmul by a weight [n, k]."""
+    return Case(f"linear-{t}-{m}x{n}x{k}", [(t, [m, k]), (t, [n, k])], (t, [m, n]), "matmul {trans_b = true}", "x0 @ x1.t()", 2 * m * n * k)
+
+
 def attention(t, heads, length, width, causal):
     dims = [1, heads, length, width]
     return Case(f"attention-{t}-{heads}x{length}x{width}{'-causal' if causal else ''}", [(t, dims)] * 3, (t, dims),
@@ -68,7 +73,9 @@ def conv(t, c, size, out, kernel, stride, batch):
 
 CASES = [
     matmul("bf16", 4096, 4096, 4096), matmul("bf16", 8192, 8192, 8192), matmul("bf16", 512, 4096, 4096), matmul("bf16", 128, 768, 3072),
-    matmul("f16", 4096, 4096, 4096), matmul("f32", 4096, 4096, 4096), matmul("i8", 4096, 4096, 4096),
+    linear("bf16", 4096, 4096, 4096), linear("bf16", 8192, 8192, 8192), linear("bf16", 512, 4096, 4096), linear("bf16", 128, 768, 3072),
+    linear("bf16", 16, 4096, 4096), linear("bf16", 1, 14336, 4096), linear("f32", 1, 14336, 4096), matmul("bf16", 1, 14336, 4096),
+    linear("f16", 4096, 4096, 4096), matmul("f32", 4096, 4096, 4096), matmul("i8", 4096, 4096, 4096),
     attention("bf16", 16, 4096, 128, False), attention("bf16", 16, 4096, 128, True), attention("bf16", 16, 4096, 64, False),
     attention("f32", 16, 2048, 64, False),
     rows("layer_norm", "f32", 32768, 4096, "layer_norm {axis = 1, eps = 1e-05}", "F.layer_norm(x0, x1.shape, x1, x2)", 2),

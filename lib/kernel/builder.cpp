@@ -28,6 +28,11 @@ void Buf::store(Index i, Expr value) const {
   builder_->append(std::move(s));
 }
 
+void Buf::store_later(Index i, Expr loaded) const {
+  store(i, loaded);
+  builder_->last().deferred = true;
+}
+
 void Buf::atomic_add(Index i, Expr value) const {
   Stmt s;
   s.kind = StmtKind::AtomicAdd;
@@ -159,6 +164,13 @@ void Builder::barrier(bool global) {
   Stmt s;
   s.kind = StmtKind::Barrier;
   s.global = global;
+  append(std::move(s));
+}
+
+void Builder::await(int pending) {
+  Stmt s;
+  s.kind = StmtKind::Await;
+  s.pending = static_cast<uint8_t>(pending);
   append(std::move(s));
 }
 

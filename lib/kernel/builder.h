@@ -44,6 +44,7 @@ class Buf {
   // Reads only where the scalar condition holds; `otherwise` is the value elsewhere.
   Expr load_if(Expr condition, Index i, Expr otherwise, int lanes = 1) const;
   void store(Index i, Expr value) const;
+  void store_later(Index i, Expr loaded) const;  // a deferred store (kernel/language.h)
   void add(Index i, Expr value) const { store(i, load(i, value.lanes() / type().lanes) + value); }
   void atomic_add(Index i, Expr value) const;
   void prefetch(Index i) const;  // fetches the cache line of element i, which need not exist, into the second cache
@@ -121,6 +122,7 @@ class Builder {
   }
   Expr let(const std::string& name, Expr value);
   void barrier(bool global = false);
+  void await(int pending);  // deferred stores
   void comment(Comment);
   void source(std::string);  // text in the language of the target, which only its renderer understands
 
@@ -137,6 +139,7 @@ class Builder {
 
   Expr load(BufferId, ExprOp, Type, Expr index, Expr condition, Expr otherwise);
   void append(Stmt s) { blocks_.back()->push_back(std::move(s)); }
+  Stmt& last() { return blocks_.back()->back(); }
 
  private:
   Expr open_for(const std::string& name, Expr extent, LoopKind, int axis);

@@ -170,6 +170,7 @@ class PartWriter {
       case StmtKind::Comment: return b_.comment(s.comment);
       case StmtKind::Source: return b_.source(s.source);
       case StmtKind::Barrier: return b_.barrier(s.global);
+      case StmtKind::Await: return b_.await(s.pending);
       case StmtKind::Let: vars_[s.var.raw] = b_.let(k_.var(s.var).name, expr(s.value)); return;
       case StmtKind::Alloc: {
         const Buffer& b = k_.buffer(s.buffer);
@@ -180,7 +181,7 @@ class PartWriter {
       case StmtKind::AtomicAdd: {
         const Buf& to = buffers_[s.buffer.raw];
         const Expr index = shifted(s.buffer, expr(s.index)), value = expr(s.value);
-        const auto store = [&] { s.kind == StmtKind::Store ? to.store(index, value) : to.atomic_add(index, value); };
+        const auto store = [&] { s.kind == StmtKind::AtomicAdd ? to.atomic_add(index, value) : s.deferred ? to.store_later(index, value) : to.store(index, value); };
         if (p_.meets && active_.kernel && k_.buffer(s.buffer).space != Space::Register) b_.when(active_, store);
         else store();
         return;

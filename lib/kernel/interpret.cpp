@@ -131,6 +131,7 @@ class Interpreter {
   void statement(const Stmt& s) {
     switch (s.kind) {
       case StmtKind::Comment:
+      case StmtKind::Await:
       case StmtKind::Prefetch: return;
       case StmtKind::Source: stopped_ = true; return find("a source in the language of the target cannot be interpreted");
       case StmtKind::Let: {

@@ -96,13 +96,15 @@ int64_t workgroup_size(const Kernel& k) {
 
 uint64_t shared_bytes(const Kernel& k) {
   uint64_t bytes = 0;
-  for (const Buffer& b : k.buffers) {
-    int64_t extent = 0;
-    if (b.space != Space::Shared || !k.constant_int(b.extent, &extent)) continue;
-    uint64_t size = static_cast<uint64_t>(extent) * b.type.lanes * (rlxc::bits(b.type.dtype) / 8);
-    bytes += (size + 15) / 16 * 16;
-  }
+  for (const Buffer& b : k.buffers) bytes += shared_bytes(k, b);
   return bytes;
+}
+
+uint64_t shared_bytes(const Kernel& k, const Buffer& b) {
+  int64_t extent = 0;
+  if (b.space != Space::Shared || !k.constant_int(b.extent, &extent)) return 0;
+  const uint64_t size = static_cast<uint64_t>(extent) * b.type.lanes * (rlxc::bits(b.type.dtype) / 8);
+  return (size + 15) / 16 * 16;
 }
 
 }  // namespace rlxc::kernel

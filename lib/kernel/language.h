@@ -89,7 +89,7 @@ struct Buffer {
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
-enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Comment, Source };
+enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Await, Comment, Source };
 
 struct Comment {
   std::string text;  // text of the compiler
@@ -101,6 +101,11 @@ struct Stmt {
   StmtKind kind = StmtKind::Comment;
   LoopKind loop = LoopKind::Serial;
   uint8_t axis = 0;         // Grid, Thread: 0 x, 1 y, 2 z
+  // Store to a Shared buffer of elements loaded from an argument that is only read, zeros where the load has a condition that is
+  // false: may be done later. The deferred stores of a thread between two of its Awaits are a group; an Await returns when all
+  // groups before the last `pending` ones are done.
+  bool deferred = false;
+  uint8_t pending = 0;
   VarId var;                // For, Let
   BufferId buffer;          // Alloc, Store, AtomicAdd, Prefetch
   ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent;
@@ -148,7 +153,8 @@ struct Launch {
 Launch launch_of(const Kernel&);
 int64_t workgroup_size(const Kernel&);  // threads of a workgroup
 double const_double(const ExprNode&);   // value of a Const of any type
-uint64_t shared_bytes(const Kernel&);
+uint64_t shared_bytes(const Kernel&);  // in multiples of 16 for each buffer
+uint64_t shared_bytes(const Kernel&, const Buffer&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables
 

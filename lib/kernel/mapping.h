@@ -23,12 +23,15 @@ struct Mapping {
   std::span<const MatrixUnit> matrix_units;
   std::span<const DotUnit> dot_units;
   int64_t shared_bytes = 48 << 10;
+  int64_t pipeline_bytes = 0;  // of shared memory for deferred stores; 0: stores are not deferred
+  int warp_tile = 32;          // rows and columns of a result that a warp can hold
   std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
   // Loops on CPU threads.
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
   Blocking blocking;
 
+  int64_t most_shared_bytes() const { return std::max(shared_bytes, pipeline_bytes); }
   int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
   int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }
 

@@ -85,12 +85,13 @@ class Text {
                           expr(b.extent) + "]");
           break;
         }
-        case StmtKind::Store: line(depth, k_.buffer(s.buffer).name + "[" + expr(s.index) + "] = " + expr(s.value)); break;
+        case StmtKind::Store: line(depth, (s.deferred ? "later " : "") + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] = " + expr(s.value)); break;
         case StmtKind::AtomicAdd:
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;
         case StmtKind::Prefetch: line(depth, "prefetch " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "]"); break;
         case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
+        case StmtKind::Await: line(depth, "await all but " + std::to_string(s.pending)); break;
         case StmtKind::Comment: line(depth, s.comment.line()); break;
         case StmtKind::Source: line(depth, "source " + s.source); break;
       }

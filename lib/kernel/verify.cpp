@@ -204,6 +204,9 @@ class Verifier {
           wrong("prefetch of " + k_.buffer(s.buffer).name + ", which is no argument");
         if (!is_index(s.index)) wrong("index into " + k_.buffer(s.buffer).name + " is no integer");
         return;
+      case StmtKind::Await:
+        if (!launch_) wrong("an await outside a workgroup");
+        return;
       case StmtKind::Barrier:
         if (!launch_) wrong("a barrier outside a workgroup");
         if (!c.uniform) wrong("a barrier that not all threads of a workgroup reach");

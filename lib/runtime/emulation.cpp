@@ -71,6 +71,32 @@ inline void start(Thread& t) {
   if (_setjmp(scheduler) == 0) setcontext(&context);
 }
 
+// Copies to shared memory that a thread has begun. They are done when it waits for them, not earlier.
+struct Copy {
+  char bytes[16];
+  void* to;
+  size_t size, thread, group;
+};
+std::vector<Copy> copies;
+std::vector<size_t> groups;  // of a thread: number of its groups
+
+template <int n>
+void copy_later(void* to, const void* from, bool reads) {
+  groups.resize(threads.size());
+  copies.push_back({{}, to, n, current, groups[current]});
+  if (reads) memcpy(copies.back().bytes, from, n);
+}
+template <int pending>
+void await() {
+  groups.resize(threads.size());
+  const size_t end = ++groups[current];
+  std::vector<Copy> rest;
+  for (const Copy& c : copies)
+    if (c.thread == current && c.group + pending < end) memcpy(c.to, c.bytes, c.size);
+    else rest.push_back(c);
+  copies.swap(rest);
+}
+
 template <class T>
 T shuffle_xor(T value, unsigned mask) {
   memcpy(threads[current].exchange, &value, sizeof value);
@@ -90,6 +116,7 @@ inline void run(const int64_t* grid, const int64_t* extents, void (*f)()) {
   }
   for (int64_t g = 0; g < grid[0] * grid[1] * grid[2]; ++g) {
     group = {unsigned(g % grid[0]), unsigned(g / grid[0] % grid[1]), unsigned(g / (grid[0] * grid[1]))};
+    copies.clear();
     for (size_t i = 0; i < n; ++i) {
       threads[i].done = false;
       threads[i].index = {unsigned(i % extents[0]), unsigned(i / extents[0] % extents[1]), unsigned(i / (extents[0] * extents[1]))};
@@ -233,6 +260,11 @@ constexpr std::string_view kCuda = R"(#pragma once
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __syncthreads() emu::barrier()
+#define RLXC_SHARED_POOL(name) alignas(16) static unsigned char name[256 << 10]
+#define rlxc_copy_later_4 emu::copy_later<4>
+#define rlxc_copy_later_8 emu::copy_later<8>
+#define rlxc_copy_later_16 emu::copy_later<16>
+#define rlxc_await emu::await
 #define __shfl_xor_sync(all, value, mask) emu::shuffle_xor(value, mask)
 #define __shfl_xor(value, mask) emu::shuffle_xor(value, mask)
 #define blockIdx emu::group

@@ -110,7 +110,7 @@ class InterpretingRunner : public KernelRunner {
       return false;
     }
     device_ = std::make_unique<InterpretedDevice>(
-        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_workgroup_size},
+        *package_, kernel::VerifyLimits{backend.info.mapping.most_shared_bytes(), backend.info.mapping.max_workgroup_size},
         max_operations_);
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }

@@ -195,7 +195,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping, only, as_wgsl] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
-      const VerifyLimits limits{mapping.shared_bytes, mapping.max_workgroup_size};
+      const VerifyLimits limits{mapping.most_shared_bytes(), mapping.max_workgroup_size};
       kernel::Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();

@@ -75,6 +75,12 @@ class CLike {
   // Loads a vector of consecutive elements as an i32 word; empty: the vector is loaded and cast.
   virtual std::string load_word(const kernel::Buffer&, const std::string& /*index*/, Helpers&) const { return {}; }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
+  // A deferred store of the vector from[index], or of zeros where the condition is false; empty if the language has none.
+  virtual std::string store_later(Type, const kernel::Buffer& /*to*/, const std::string& /*to_index*/, const kernel::Buffer& /*from*/,
+                                  const std::string& /*index*/, const std::string& /*condition*/, Helpers&) const {
+    return {};
+  }
+  virtual std::string await(int /*pending*/, Helpers&) const { return {}; }
   virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 
@@ -90,6 +96,10 @@ class CLike {
   virtual std::string close(const Kernel&) const { return "}\n"; }
   virtual std::string_view shared_qualifier() const { return ""; }
   virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;  // declaration, at the top of the kernel
+  // Declares memory that all shared buffers of a kernel are placed in, at multiples of 16 bytes; empty if they are arrays. And a
+  // buffer in it.
+  virtual std::string shared_pool(uint64_t /*bytes*/, Helpers&) const { return {}; }
+  virtual std::string in_shared_pool(const kernel::Buffer&, uint64_t /*offset*/, Helpers&) const { return {}; }
   // Declares an array; if the extent is 1, a variable, with its first value if known.
   virtual std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const;
   virtual std::string_view barrier(bool /*global*/) const { return ""; }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "kernel/math.h"
+#include "kernel/rewrite.h"
 
 namespace rlxc::target {
 namespace {
@@ -54,7 +55,9 @@ class Printer {
     for (VarId s : k.symbols)
       if (!used.vars.count(s.raw)) unused(k.var(s).name);
     launch_indices(k.body, used);
-    shared(*launch.body);
+    const std::string pool = target_.shared_pool(kernel::shared_bytes(k), helpers_);
+    line(pool);
+    shared(*launch.body, !pool.empty());
     block(*launch.body);
     return outlined_ + head + open + out_ + target_.close(k);
   }
@@ -85,13 +88,15 @@ class Printer {
   }
 
   // Declares Shared buffers first, because some languages require them outside of blocks.
-  void shared(const std::vector<Stmt>& body) {
-    for (const Stmt& s : body) {
-      if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared)
-        line(target_.shared(k_->buffer(s.buffer), extent(s.buffer), helpers_));
-      shared(s.body);
-      shared(s.other);
-    }
+  void shared(const std::vector<Stmt>& body, bool in_pool) {
+    uint64_t offset = 0;
+    kernel::for_each_stmt(body, [&](const Stmt& s) {
+      if (s.kind != StmtKind::Alloc || k_->buffer(s.buffer).space != Space::Shared) return;
+      const Buffer& b = k_->buffer(s.buffer);
+      if (!in_pool) return line(target_.shared(b, extent(s.buffer), helpers_));
+      line(target_.in_shared_pool(b, offset, helpers_));
+      offset += kernel::shared_bytes(*k_, b);
+    });
   }
 
   int64_t extent(BufferId b) const {
@@ -123,6 +128,7 @@ class Printer {
     switch (s.kind) {
       case StmtKind::Comment: return line(s.comment.line());
       case StmtKind::Barrier: return line(std::string(target_.barrier(s.global)));
+      case StmtKind::Await: return line(target_.await(s.pending, helpers_));
       case StmtKind::Source: return source(s.source);
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);
@@ -183,9 +189,21 @@ class Printer {
   std::string store(const Stmt& s) {
     const Buffer& b = k_->buffer(s.buffer);
     if (is_variable(b)) return b.name + " = " + value(s.value) + ";";
+    if (s.deferred)
+      if (std::string later = deferred(s); !later.empty()) return later;
     const std::string index = value(s.index), stored = value(s.value);
     if (b.space == Space::Register && b.type == k_->expr(s.value).type) return b.name + "[" + index + "] = " + stored + ";";
     return target_.store(k_->expr(s.value).type, b, index, stored, helpers_);
+  }
+
+  // Returns a store that the target can defer; else nothing.
+  std::string deferred(const Stmt& s) {
+    const ExprNode& e = k_->expr(s.value);
+    if (e.op != ExprOp::Load && e.op != ExprOp::LoadIf) return {};
+    const Buffer& from = k_->buffers[static_cast<size_t>(e.payload)];
+    if (from.space != Space::Global || k_->expr(e.args[0]).type.lanes != 1) return {};
+    const std::string to_index = value(s.index), index = value(e.args[0]), condition = e.op == ExprOp::LoadIf ? value(e.args[1]) : "true";
+    return target_.store_later(e.type, k_->buffer(s.buffer), to_index, from, index, condition, helpers_);
   }
 
   void loop(const Stmt& s, const std::vector<Stmt>& siblings) {

@@ -15,6 +15,8 @@ using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
 
+constexpr uint64_t kMostStaticShared = 48 << 10;
+
 // A matrix instruction for operands of a type.
 struct Instruction {
   DType operand;
@@ -28,6 +30,8 @@ struct DialectRow {
   std::string_view multiply;  // $N element type, $C type of sums, $Z bytes of an operand, $I and $W: of the instruction
   std::array<Instruction, 3> instructions;
   std::string_view dot;  // the function $F of words of a and b and a sum: $A, $B: s or u
+  std::string_view pool;               // shared memory whose size the launch gives
+  std::string_view copy_later, await;  // of $N bytes, with the cache operator $C; of all groups but `pending`
 };
 
 constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
@@ -53,6 +57,24 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
 __device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
   asm("dp4a.$A32.$B32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
   return c;
+}
+#endif
+)",
+                              R"(#ifndef RLXC_SHARED_POOL
+#define RLXC_SHARED_POOL(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+)",
+                              R"(#ifndef rlxc_copy_later_$N
+__device__ inline void rlxc_copy_later_$N(void* to, const void* from, bool reads) {
+  asm volatile("cp.async.$C.shared.global [%0], [%1], $N, %2;"
+               :: "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(reads ? $N : 0) : "memory");
+}
+#endif
+)",
+                              R"(#ifndef rlxc_await
+template <int pending>
+__device__ inline void rlxc_await() {
+  asm volatile("cp.async.commit_group;\n  cp.async.wait_group %0;" :: "n"(pending) : "memory");
 }
 #endif
 )"};
@@ -93,7 +115,8 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
     R"(__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
   return __builtin_amdgcn_$Adot4(a, b, c, false);
 }
-)"};
+)",
+    "", "", ""};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -136,6 +159,16 @@ class CudaLike : public GpuCxx {
 
   std::string_view prelude() const override { return row_.prelude; }
   std::string_view shared_qualifier() const override { return "alignas(16) __shared__ "; }
+  // Arrays in shared memory are limited to 48 KiB.
+  std::string shared_pool(uint64_t bytes, Helpers& h) const override {
+    if (row_.pool.empty() || bytes <= kMostStaticShared) return {};
+    if (h.needs("rlxc_pool")) h.add(std::string(row_.pool));
+    return "RLXC_SHARED_POOL(rlxc_shared);";
+  }
+  std::string in_shared_pool(const Buffer& b, uint64_t offset, Helpers&) const override {
+    const std::string t = scalar(b.type.dtype);
+    return t + "* const " + b.name + " = (" + t + "*)(rlxc_shared + " + std::to_string(offset) + ");";
+  }
   std::string_view barrier(bool) const override { return "__syncthreads();"; }
   std::string_view unroll() const override { return "#pragma unroll"; }
 
@@ -183,6 +216,20 @@ class CudaLike : public GpuCxx {
     const std::string x = sign(a), y = sign(b), name = "rlxc_dot4_" + x + y;
     if (h.needs(name)) h.add(expand(row_.dot, {{"F", name}, {"A", x}, {"B", y}}));
     return name;
+  }
+
+  std::string store_later(Type t, const Buffer& to, const std::string& to_index, const Buffer& from, const std::string& index,
+                          const std::string& condition, Helpers& h) const override {
+    const int bytes = t.lanes * rlxc::bits(t.dtype) / 8;
+    if (row_.copy_later.empty() || (bytes != 4 && bytes != 8 && bytes != 16)) return {};
+    const std::string n = std::to_string(bytes), name = "rlxc_copy_later_" + n;
+    if (h.needs(name)) h.add(expand(row_.copy_later, {{"N", n}, {"C", bytes == 16 ? "cg" : "ca"}}));
+    return name + "(" + to.name + " + (" + to_index + "), " + from.name + " + (" + index + "), " + condition + ");";
+  }
+  std::string await(int pending, Helpers& h) const override {
+    if (row_.await.empty()) return {};
+    if (h.needs("rlxc_await")) h.add(std::string(row_.await));
+    return "rlxc_await<" + std::to_string(pending) + ">();";
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
@@ -379,13 +426,21 @@ constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::st
 
 }  // namespace
 
+// sm_80 has 163 KiB of shared memory for a workgroup, sm_86 99 KiB.
+static constexpr kernel::Mapping cuda_mapping() {
+  kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kByteDots);
+  m.pipeline_bytes = 96 << 10;
+  m.warp_tile = 64;
+  return m;
+}
+
 static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .emits = "CUDA C++",
                                      .extension = "cu",
                                      .language = target::cuda,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kByteDots),
+                                     .mapping = cuda_mapping(),
                                      .machine = {2000, 800, 20000, 128, 10e3},
                                      .alignment = 256,
                                      .max_arguments = 512,
@@ -399,13 +454,19 @@ const Backend& cuda_backend() {
   return backend;
 }
 
+static constexpr kernel::Mapping rocm_mapping() {
+  kernel::Mapping m = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores, kByteDotsOfOneSign);
+  m.warp_tile = 64;
+  return m;
+}
+
 static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .emits = "HIP C++",
                                      .extension = "hip.cpp",
                                      .language = target::rocm,
                                      .supports = has_kernels,
                                      .dtypes = kKernelTypesAndF64,
-                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores, kByteDotsOfOneSign),
+                                     .mapping = rocm_mapping(),
                                      .machine = {2000, 800, 20000, 128, 15e3},
                                      .alignment = 256,
                                      .max_arguments = 512,

@@ -104,6 +104,17 @@ size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands,
   return end;
 }
 
+int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t most) {
+  if (!is_constant(o.strides[axis], 1)) return 1;
+  const auto fits = [&](int64_t n) {
+    bool all = is_multiple(o.offset, n) && is_multiple(extent, n);
+    for (size_t d = 0; d < o.strides.size(); ++d) all = all && (d == axis || is_multiple(o.strides[d], n));
+    return all;
+  };
+  while (most > 1 && !fits(most)) most /= 2;
+  return most;
+}
+
 std::vector<Expr> split_index(Expr linear, const Dims& dims) {
   std::vector<Expr> index(dims.size());
   for (size_t d = dims.size(); d-- > 0;) {

@@ -50,6 +50,10 @@ size_t merge_dims(Kernel*, Dims* shape, const std::vector<Operand*>&, size_t beg
 // Returns the operand's element offset at this point.
 Expr element_at(Kernel*, const Operand&, const std::vector<Expr>& index);
 
+// Returns how many elements along an axis, `extent` long, one aligned access can read: up to `most`, a power of two. 1 if the axis
+// is not contiguous.
+int64_t contiguous_lanes(const Operand&, size_t axis, Expr extent, int64_t most);
+
 // Splits a row-major linear index into one index per dim. Dims after the first must be positive.
 std::vector<Expr> split_index(Expr linear, const Dims& dims);
 

@@ -163,7 +163,10 @@ void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   o.add_zeros();
   o.add_extras_and_c();
   if (s.dots && !m.workgroups) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
-  if ((!s.packed || m.workgroups) && !gemm_is_tiled(s)) return RowByRow(o, m).run();
+  if ((!s.packed || m.workgroups) && !gemm_is_tiled(s)) {
+    if (!m.workgroups || !gemm_by_split_sums(o, m)) RowByRow(o, m).run();
+    return;
+  }
   if (!m.workgroups) return gemm_on_tiles(o, m);
   if (!gemm_on_matrix_units(o, m)) gemm_on_grid(o, m);
 }

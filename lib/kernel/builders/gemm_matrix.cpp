@@ -1,7 +1,8 @@
 // A matmul of f16, bf16 or 8-bit integers on a grid with matrix units. A workgroup computes a tile of the result, each warp some
-// units of it in registers. Slices of a and b are double-buffered in shared memory. The steps of k of one unit are contiguous for
-// each row of a and column of b, because a thread reads several at once; a gap after every four rows avoids bank conflicts. Of
-// 8-bit integers, a step of k is a word.
+// units of it in registers. Slices of a and b lie in shared memory, several of them where stores can be deferred: the next slices
+// arrive while one is multiplied. A slice is planes of 64 bytes for each row of a and column of b, contiguous along k. A thread
+// reads 16 bytes of a plane at once, the elements of several units: the order of the steps of k within a plane does not matter
+// if it is the same for a and b. If the result is small, warps share a tile and split k. Of 8-bit integers, a step of k is a word.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
@@ -10,9 +11,11 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSliceBytes = 64;  // of a row of a or column of b in shared memory
-constexpr int64_t kDeep = 4;         // steps of k that a thread loads at once from contiguous rows or columns
-constexpr int64_t kLarge = 512;
+constexpr int kReadBytes = 16;       // of a row of a or column of b that a thread reads at once
+constexpr int64_t kWide = 4;         // elements that a thread loads at once from contiguous rows
+constexpr int64_t kLarge = 512;      // rows or columns if their number is not known
+constexpr int64_t kStages = 4;       // most slices in shared memory
+constexpr int64_t kGroup = 8;        // rows of tiles that workgroups of consecutive numbers share
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   if (s.quantized || !gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
@@ -44,32 +47,51 @@ MatrixUnit seen_by_tiles(MatrixUnit u) {
 struct Tile {
   const char* name;
   Buf from, shared, next;  // next: the thread's prefetched part of the next slice
-  int64_t size = 0;
+  int64_t size = 0, stages = 2;
   bool along_k = false;        // contiguous along k in memory; else along i
+  bool deferred = false;       // `load` is a load, stored to shared memory without registers
   int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> load;  // `wide` or `deep` elements, 0 beyond the operand
 };
 
+// How four warps share a tile: numbers of warps along rows, columns and k, and most rows and columns of a warp.
+struct Split {
+  int64_t down, across, deep, rows, columns;
+};
+
+// Returns the splits to choose from, by size of the tile.
+std::vector<Split> splits(int64_t w, bool few_rows) {
+  if (few_rows) return {{1, 4, 1, w, w / 2}, {1, 2, 2, w, w / 2}, {1, 1, 4, w, w / 2}};
+  return {{2, 2, 1, w, w}, {2, 2, 1, w, w / 2}, {2, 2, 1, w / 2, w / 2}, {2, 1, 2, w / 2, w / 2}, {1, 1, 4, w / 2, w / 2}};
+}
+
 class MatrixTiles {
  public:
   MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u)
-      : o_(o), b_(o.b), m_(m), unit_(u), u_(seen_by_tiles(u)), depth_(kSliceBytes * 8 / rlxc::bits(u_.operand)), steps_(o.k) {
+      : o_(o), b_(o.b), m_(m), unit_(u), u_(seen_by_tiles(u)), run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
+        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)), plane_(int64_t{u_.k} * units_), steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
-    const int64_t warps = std::max<int64_t>(std::min(m.workgroup_size, 256) / u.warp, 1);
-    threads_ = warps * u.warp;
-    warps_down_ = warps > 1 ? 2 : 1;
-    warps_across_ = warps / warps_down_;
-    // Larger tiles read less memory; smaller ones increase occupancy.
-    int64_t rows = kLarge, columns = kLarge;
+    halves_ = o.spec.pair ? 2 : 1;
+    int64_t rows = kLarge, columns = kLarge, k = 0, batches = 1;
     constant(o.m, &rows);
     constant(o.n, &columns);
-    const int64_t most = rows >= kLarge && columns >= kLarge ? 4 : 2;
-    halves_ = o.spec.pair ? 2 : 1;
-    down_ = std::clamp<int64_t>((rows + warps_down_ * u.m - 1) / (warps_down_ * u.m), 1, most);
-    each_half_ = std::clamp<int64_t>((columns + warps_across_ * u.n - 1) / (warps_across_ * u.n), 1, most / halves_);
-    own_ = warps_across_ * each_half_ * u.n;
-    a_.size = warps_down_ * down_ * u.m;
+    constant(steps_, &k);
+    constant(o.batches(), &batches);
+    for (const Split& s : splits(m.warp_tile, rows <= 2 * u.m)) {
+      if (s.deep > 1 && k < 2 * s.deep * plane_) break;
+      const auto units = [](int64_t size, int64_t warps, int unit, int64_t most) {
+        return std::clamp<int64_t>((size + warps * unit - 1) / (warps * unit), 1, std::max<int64_t>(most / unit, 1));
+      };
+      split_ = s;
+      down_ = units(rows, s.down, u.m, s.rows);
+      each_half_ = units(columns, s.across, u.n, s.columns / halves_);
+      a_.size = s.down * down_ * u.m;
+      own_ = s.across * each_half_ * u.n;
+      if (batches * ((rows + a_.size - 1) / a_.size) * ((columns + own_ - 1) / own_) >= kBusyWorkgroups) break;
+    }
+    threads_ = split_.down * split_.across * split_.deep * u.warp;
+    depth_ = plane_ * split_.deep;
     b_tile_.size = halves_ * own_;
   }
 
@@ -77,12 +99,12 @@ class MatrixTiles {
     const Expr rows = ceil_div(o_.m, a_.size), columns = ceil_div(o_.n, own_);
     for_each_workgroup(b_, m_, "tile", o_.batches() * rows * columns, threads_, [&](Expr tile, Expr thread) {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
-      row0_ = b_.let("row0", tile / columns % rows * a_.size);
-      column0_ = b_.let("column0", tile % columns * own_);
+      place_tile(b_.let("in_batch", tile % (rows * columns)), rows, columns);
       thread_ = thread;
       const Expr warp = thread / int64_t{u_.warp};
-      down_at_ = b_.let("warp_row", warp / warps_across_);
-      across_at_ = b_.let("warp_column", warp % warps_across_);
+      deep_at_ = b_.let("warp_plane", warp % split_.deep);
+      down_at_ = b_.let("warp_row", warp / (split_.deep * split_.across));
+      across_at_ = b_.let("warp_column", warp / split_.deep % split_.across);
       in_warp_ = b_.let("in_warp", thread % int64_t{u_.warp});
       set_up();
       body();
@@ -90,6 +112,22 @@ class MatrixTiles {
   }
 
  private:
+  // Returns the number of a lane's elements that are contiguous along k.
+  static int run(const FragmentLayout& s, int8_t Step::*k) {
+    int n = 1;
+    for (int bit = 0; bit < s.element_bits && s.element[static_cast<size_t>(bit)].*k == n; ++bit) n *= 2;
+    return n;
+  }
+  int element_bytes() const { return static_cast<int>(rlxc::bits(u_.operand)) / 8; }
+
+  // Workgroups of consecutive numbers read the same rows of a and columns of b: groups of rows of tiles, column by column.
+  void place_tile(Expr tile, Expr rows, Expr columns) {
+    const Expr group = b_.let("group", tile / (columns * kGroup)), in_group = tile % (columns * kGroup);
+    const Expr height = b_.let("height", min(rows - group * kGroup, kGroup));
+    row0_ = b_.let("row0", (group * kGroup + in_group % height) * a_.size);
+    column0_ = b_.let("column0", in_group / height * own_);
+  }
+
   void set_up() {
     a_.name = "a";
     a_.from = o_.from_a;
@@ -98,7 +136,17 @@ class MatrixTiles {
     a_.exists = [&](Expr i) { return row0_ + i < o_.m; };
     auto column = [&](Expr i) { return halves_ == 1 ? column0_ + i : column0_ + i % own_; };
     b_tile_.exists = [this, column](Expr i) { return column(i) < o_.n; };
-    if (words_) return plan_words();
+    if (words_) plan_words();
+    else plan_elements();
+    const int64_t stage = a_.size * depth_ + b_tile_.size * depth_;
+    const int64_t partial = (split_.deep - 1) * a_.size * b_tile_.size * 4;
+    int64_t stages = kStages;
+    while (stages > 2 && stages * stage * element_bytes() + partial > m_.pipeline_bytes) --stages;
+    for (Tile* t : {&a_, &b_tile_})
+      if (t->deferred) t->stages = stages_ = stages;
+  }
+
+  void plan_elements() {
     const GemmSpec& s = o_.spec;
     plan(&a_, s.a, s.a.strides.size() - 1, o_.k, o_.m, false);
     plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
@@ -110,13 +158,14 @@ class MatrixTiles {
     };
     loads(a_, [&](Expr i, Expr k) { return o_.where_a(row0_ + i, k); });
     loads(b_tile_,
-          [this, column](Expr i, Expr k) { return o_.where_b(k, halves_ == 1 ? column(i) : column(i) + i / own_ * o_.n); });
+          [this](Expr i, Expr k) { return o_.where_b(k, halves_ == 1 ? column0_ + i : column0_ + i % own_ + i / own_ * o_.n); });
+    for (Tile* t : {&a_, &b_tile_}) t->deferred = m_.pipeline_bytes > 0 && t->along_k && t->deep * element_bytes() >= 4;
   }
 
   // Chooses the loads of words.
   void plan_words() {
     const bool whole = is_multiple(o_.k, words_->unit.group);
-    const int most = static_cast<int>(std::min<int64_t>(m_.load_lanes(4), kDeep));
+    const int most = static_cast<int>(std::min<int64_t>(m_.load_lanes(4), kWide));
     const auto guarded = [this](Expr condition, const std::function<Expr()>& value) {
       Buf v = b_.variable("word", words_->none());
       b_.when(condition, [&] { v.set(value()); });
@@ -129,7 +178,8 @@ class MatrixTiles {
       if (a_.deep > 1) return words_->words_of_a(row, p, static_cast<int>(a_.deep), reads);
       return guarded(reads, [&] { return words_->word_of_a(row, p, whole); });
     };
-    b_tile_.deep = kDeep;
+    a_.deferred = m_.pipeline_bytes > 0 && a_.deep > 1 && o_.spec.a_shift == 0;
+    b_tile_.deep = run_ * units_;
     b_tile_.wide = words_->has_columns() ? most : 1;
     b_tile_.load = [=, this](Expr i, Expr p) {
       const Expr reads = b_tile_.exists(i) && p < steps_;
@@ -141,36 +191,30 @@ class MatrixTiles {
   // Chooses the load width: along k (axis `k_axis`) or along the other one of the last two axes.
   void plan(Tile* t, const Operand& from, size_t k_axis, Expr k, Expr length, bool computed) {
     const size_t other = 2 * from.strides.size() - 3 - k_axis;
-    auto widest = [&](size_t axis, Expr extent, int64_t most) -> int64_t {
-      if (computed || !is_constant(from.strides[axis], 1)) return 1;
-      most = std::min<int64_t>(most, m_.load_lanes(rlxc::bits(u_.operand) / 8));
-      auto fits = [&](int64_t n) {
-        bool all = is_multiple(from.offset, n) && is_multiple(extent, n);
-        for (size_t d = 0; d < from.strides.size(); ++d) all = all && (d == axis || is_multiple(from.strides[d], n));
-        return all;
-      };
-      while (most > 1 && !fits(most)) most /= 2;
-      return most;
+    const auto widest = [&](size_t axis, Expr extent, int64_t most) -> int64_t {
+      return computed ? 1 : contiguous_lanes(from, axis, extent, std::min<int64_t>(most, m_.load_lanes(element_bytes())));
     };
     t->along_k = !computed && is_constant(from.strides[k_axis], 1);
-    t->deep = t->along_k ? widest(k_axis, k, u_.k) : kDeep;
-    t->wide = t->along_k ? 1 : widest(other, length, kDeep);
+    t->deep = t->along_k ? widest(k_axis, k, run_ * units_) : run_ * units_;
+    t->wide = t->along_k ? 1 : widest(other, length, kWide);
   }
 
-  // Returns the offset of element (i, k) of a slice in shared memory.
+  // Returns the offset of element (i, k) of a slice in shared memory. Rows that threads store along i are swapped in pairs, which
+  // spreads them over the banks.
   Expr place(const Tile& t, Expr i, Expr k) const {
-    return (k / int64_t{u_.k} * padded(t.size) + i + i / 4) * int64_t{u_.k} + k % int64_t{u_.k};
+    const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2};
+    return (k / plane_ * t.size + row) * plane_ + k % plane_;
   }
-  static int64_t padded(int64_t size) { return size + size / 4; }
-  int64_t slice_elements(const Tile& t) const { return depth_ * padded(t.size); }
+  int64_t slice_elements(const Tile& t) const { return depth_ * t.size; }
   int64_t blocks(const Tile& t) const { return t.size * depth_ / (t.wide * t.deep); }
+  Expr stage(const Tile& t, Expr slice) const { return slice % t.stages * slice_elements(t); }
 
   // Calls f(the thread's block number, first i, first k) for this thread's blocks of the slice.
   void each_block(const Tile& t, const std::function<void(Expr, Expr, Expr)>& f) {
-    const int64_t all = blocks(t), deep = u_.k / t.deep, wide = t.size / t.wide;
+    const int64_t all = blocks(t), deep = plane_ / t.deep, wide = t.size / t.wide;
     b_.unroll("e", (all + threads_ - 1) / threads_, [&](Expr e) {
       const Expr block = b_.let("block", e * threads_ + thread_);
-      const Expr k = block / (deep * wide) * int64_t{u_.k} + block % deep * t.deep, i = block / deep % wide * t.wide;
+      const Expr k = block / (deep * wide) * plane_ + block % deep * t.deep, i = block / deep % wide * t.wide;
       auto one = [&] { f(e, b_.let("i", i), b_.let("k", k)); };
       all % threads_ == 0 ? one() : b_.when(block < all, one);
     });
@@ -187,6 +231,11 @@ class MatrixTiles {
     });
   }
 
+  void store_later(const Tile& t, Expr slice) {
+    const Expr base = b_.let("later", stage(t, slice)), k0 = slice * depth_;
+    each_block(t, [&](Expr, Expr i, Expr k) { t.shared.store_later(base + place(t, i, k), t.load(i, k0 + k)); });
+  }
+
   void put(const Tile& t, Expr base) {
     each_block(t, [&](Expr e, Expr i, Expr k) {
       for (int64_t j = 0; j < t.wide; ++j)
@@ -196,85 +245,148 @@ class MatrixTiles {
 
   Expr along(const FragmentLayout& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
 
-  // Returns a thread's vector for the unit at row (column) i and step k.
-  Expr part(const Tile& t, const FragmentLayout& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr k) {
-    return fragment(b_, u_, s, of_k, (std::string("part_") + t.name).c_str(), [&](Step at, int run) {
-      return t.shared.load(base + place(t, i + int64_t{at.*of_i}, k + int64_t{at.*of_k}), run);
-    });
+  // Returns a thread's vectors for the units of a plane, at row (column) i. `c`: the start of the lane along k in a unit.
+  std::vector<Expr> parts(const Tile& t, const FragmentLayout& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr c) {
+    const int elements = s.elements(), wide = run_ * units_, runs = elements / run_;
+    const Buf read = b_.registers((std::string("read_") + t.name).c_str(), u_.operand, int64_t{runs} * wide);
+    for (int r = 0; r < runs; ++r) {
+      const Step at = s.of_element(r * run_);
+      read.store(r * wide, t.shared.load(base + place(t, i + int64_t{at.*of_i}, (c + int64_t{at.*of_k}) * int64_t{units_}), wide));
+    }
+    std::vector<Expr> of_units;
+    for (int u = 0; u < units_; ++u) {
+      if (runs == 1) of_units.push_back(read.load(u * run_, run_));
+      else {
+        const Buf part = b_.registers((std::string("part_") + t.name).c_str(), u_.operand, elements);
+        for (int r = 0; r < runs; ++r) part.store(r * run_, read.load(r * wide + u * run_, run_));
+        of_units.push_back(part.load(0, elements));
+      }
+    }
+    return of_units;
   }
 
   // Returns the first column of a warp's unit v in the tile of b.
   Expr unit_column(int64_t v) const { return across_at_ * (each_half_ * u_.n) + v / each_half_ * own_ + v % each_half_ * u_.n; }
   Expr unit_row(int64_t u) const { return down_at_ * (down_ * u_.m) + u * u_.m; }
 
-  void multiply(Expr now, std::vector<Buf>& sums) {
+  void multiply(Expr slice) {
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
-    const Expr a_base = b_.let("a_base", now * slice_elements(a_)), b_base = b_.let("b_base", now * slice_elements(b_tile_));
+    const auto base = [&](const Tile& t) { return b_.let("base", stage(t, slice) + deep_at_ * (t.size * plane_)); };
+    const Expr a_base = base(a_), b_base = base(b_tile_);
     const auto operand = [&](Expr v, const FragmentLayout& s) {
       return words_ ? bitcast_to(v, Type(unit_.operand, s.elements())) : v;
     };
-    for (int64_t k = 0; k < depth_; k += u_.k) {
-      std::vector<Expr> left, right;
-      for (int64_t u = 0; u < down_; ++u)
-        left.push_back(operand(part(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step + k), unit_.a));
-      for (int64_t v = 0; v < halves_ * each_half_; ++v)
-        right.push_back(
-            operand(part(b_tile_, u_.b, &Step::column, &Step::row, b_base, unit_column(v) + b_column, b_step + k), unit_.b));
-      for (size_t u = 0; u < left.size(); ++u)
-        for (size_t v = 0; v < right.size(); ++v) {
-          Buf& sum = sums[u * right.size() + v];
-          sum.set(b_.matrix_multiply(unit_, left[u], right[v], sum.get()));
+    std::vector<std::vector<Expr>> left;
+    for (int64_t u = 0; u < down_; ++u)
+      left.push_back(parts(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step));
+    for (int64_t v = 0; v < halves_ * each_half_; ++v) {
+      const std::vector<Expr> right = parts(b_tile_, u_.b, &Step::column, &Step::row, b_base, unit_column(v) + b_column, b_step);
+      for (int k = 0; k < units_; ++k)
+        for (int64_t u = 0; u < down_; ++u) {
+          const int64_t at = (u * halves_ * each_half_ + v) * u_.c.elements();
+          const Expr a = operand(left[static_cast<size_t>(u)][static_cast<size_t>(k)], unit_.a);
+          const Expr b = operand(right[static_cast<size_t>(k)], unit_.b);
+          sums_.store(at, b_.matrix_multiply(unit_, a, b, sums_.load(at, u_.c.elements())));
         }
     }
   }
 
   void body() {
+    const int64_t units = down_ * halves_ * each_half_;
     for (Tile* t : {&a_, &b_tile_}) {
-      t->shared = b_.shared(std::string("tile_") + t->name, u_.operand, 2 * slice_elements(*t));
-      t->next =
-          b_.registers(std::string("next_") + t->name, u_.operand, (blocks(*t) + threads_ - 1) / threads_ * t->wide * t->deep);
+      t->shared = b_.shared(std::string("tile_") + t->name, u_.operand, t->stages * slice_elements(*t));
+      if (!t->deferred)
+        t->next =
+            b_.registers(std::string("next_") + t->name, u_.operand, (blocks(*t) + threads_ - 1) / threads_ * t->wide * t->deep);
     }
-    std::vector<Buf> sums;
-    for (int64_t i = 0; i < down_ * halves_ * each_half_; ++i) sums.push_back(b_.variable("sum", o_.zero(u_.c.elements())));
-    auto move = [&](Expr slice, bool get) {
-      for (Tile* t : {&a_, &b_tile_}) get ? fetch(*t, slice * depth_) : put(*t, slice % int64_t{2} * slice_elements(*t));
-    };
+    sums_ = b_.registers("sum", unit_.accumulator, units * u_.c.elements());
+    for (int64_t u = 0; u < units; ++u) sums_.store(u * u_.c.elements(), o_.zero(u_.c.elements()));
     if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", a_.size, thread_, threads_);
     if (words_ && words_->needs_columns() && !words_->has_columns())
       of_columns_.emplace(b_, "column_sums", b_tile_.size, thread_, threads_);
-    move(b_.i64(0), true);
-    move(b_.i64(0), false);
-    b_.barrier();
+    const auto by_registers = [&](Expr slice, bool get) {
+      for (Tile* t : {&a_, &b_tile_})
+        if (!t->deferred) get ? fetch(*t, slice * depth_) : put(*t, stage(*t, slice));
+    };
+    int64_t slices = INT64_MAX;
+    constant(ceil_div(steps_, depth_), &slices);
+    const auto later = [&](Expr slice) {
+      for (Tile* t : {&a_, &b_tile_})
+        if (t->deferred) store_later(*t, slice);
+    };
+    const bool defers = a_.deferred || b_tile_.deferred;
+    for (int64_t s = 0; defers && s + 1 < stages_; ++s) {
+      if (s < slices) later(b_.i64(s));
+      b_.await(static_cast<int>(stages_ - 2));
+    }
+    by_registers(b_.i64(0), true);
+    by_registers(b_.i64(0), false);
     b_.loop("slice", ceil_div(steps_, depth_), [&](Expr slice) {
+      b_.barrier();
       const Expr next = b_.let("next", slice + 1);
-      move(next, true);
-      const Expr now = b_.let("now", slice % int64_t{2});
-      multiply(now, sums);
+      if (defers && slices >= stages_) later(b_.let("last", slice + (stages_ - 1)));
+      by_registers(next, true);
+      multiply(slice);
       const auto word_of = [&](const Tile& t) {
-        return [&, now](Expr p, Expr i) { return t.shared.load(now * slice_elements(t) + place(t, i, p)); };
+        return [&, slice](Expr p, Expr i) { return t.shared.load(stage(t, slice) + place(t, i, p)); };
       };
       if (of_rows_) of_rows_->add(depth_, word_of(a_), [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
       if (of_columns_) of_columns_->add(depth_, word_of(b_tile_), [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
-      move(next, false);
-      b_.barrier();
+      by_registers(next, false);
+      if (defers) b_.await(static_cast<int>(stages_ - 2));
     });
-    write(sums);
+    if (of_rows_ || of_columns_) b_.barrier();
+    if (split_.deep == 1) return write();
+    add_planes();
+    b_.when(deep_at_ == 0, [&] { write(); });
   }
 
-  void write(const std::vector<Buf>& sums) {
+  // Adds the sums of the warps that share a tile to those of the first of them.
+  void add_planes() {
+    const int64_t vector = u_.c.elements(), units = down_ * halves_ * each_half_, tiles = split_.down * split_.across;
+    const Buf partial = b_.shared("partial", unit_.accumulator, (split_.deep - 1) * tiles * units * vector * u_.warp);
+    const Expr tile = down_at_ * split_.across + across_at_;
+    const auto place = [&](Expr plane, int64_t u) {
+      return (((plane * tiles + tile) * units + u) * int64_t{u_.warp} + in_warp_) * vector;
+    };
+    b_.when(deep_at_ > 0, [&] {
+      for (int64_t u = 0; u < units; ++u) partial.store(place(deep_at_ - 1, u), sums_.load(u * vector, static_cast<int>(vector)));
+    });
+    b_.barrier();
+    b_.when(deep_at_ == 0, [&] {
+      for (int64_t plane = 0; plane + 1 < split_.deep; ++plane)
+        for (int64_t u = 0; u < units; ++u) sums_.add(u * vector, partial.load(place(b_.i64(plane), u), static_cast<int>(vector)));
+    });
+  }
+
+  // Returns whether pairs of columns can be stored at once.
+  bool stores_pairs() const {
+    const GemmSpec& s = o_.spec;
+    const auto even = [](const Operand& o) {
+      bool all = is_multiple(o.offset, 2);
+      for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && is_multiple(o.strides[d], 2);
+      return all && (is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0));
+    };
+    bool all = !words_ && u_.c.element[0].column == 1 && is_multiple(o_.n, 2) && o_.c_vectors() && even(s.c) && (!s.bias || even(*s.bias));
+    for (const Operand& o : s.extras) all = all && even(o);
+    return all;
+  }
+
+  void write() {
     const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
                column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
     const int64_t across = halves_ * each_half_;
+    const int wide = stores_pairs() ? 2 : 1;
     for (int64_t u = 0; u < down_; ++u)
-      for (int e = 0; e < u_.c.elements(); ++e) {
+      for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);
         const Expr row = b_.let("row", row_part + unit_row(u) + int64_t{at.row});
         b_.when(row < o_.m, [&] {
           for (int64_t v = 0; v < each_half_; ++v) {
             const Expr column = b_.let("column", column_part + unit_column(v) + int64_t{at.column});
             auto sum = [&](int64_t i) {
-              const Expr all = rlxc::kernel::lane(sums[static_cast<size_t>(u * across + i)].get(), e);
+              const Expr all = sums_.load((u * across + i) * u_.c.elements() + e, wide);
               return words_ ? without_zeros(all, row, column) : all;
             };
             b_.when(column < o_.n,
@@ -294,16 +406,19 @@ class MatrixTiles {
   Builder& b_;
   const Mapping& m_;
   const MatrixUnit& unit_;
-  const MatrixUnit u_;   // as tiles see it
-  const int64_t depth_;  // steps of k in shared memory
-  Expr steps_;           // of k
+  const MatrixUnit u_;    // as tiles see it
+  const int run_, units_;  // elements of a lane that are contiguous along k, and units whose elements it reads at once
+  const int64_t plane_;   // steps of k
+  Expr steps_;            // of k
   std::optional<DotWords> words_;
   std::optional<TileTotals> of_rows_, of_columns_;
-  int64_t threads_ = 1, warps_down_ = 1, warps_across_ = 1;
+  Split split_{};
+  int64_t threads_ = 1, depth_ = 1, stages_ = 2;   // depth: steps of k in a slice
   int64_t down_ = 1, each_half_ = 1, halves_ = 1;  // units per warp: rows, columns per half of b, halves (2 with `pair`)
   int64_t own_ = 1;                                // columns of the result in the tile
   Tile a_, b_tile_;
-  Expr thread_, in_warp_, down_at_, across_at_, row0_, column0_;
+  Buf sums_;
+  Expr thread_, in_warp_, deep_at_, down_at_, across_at_, row0_, column0_;
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ class GemmOperands {
   std::vector<Buf> extras_;
 };
 
+constexpr int64_t kBusyWorkgroups = 96;  // that occupy a device
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
 
 // A tile of sums that fills the registers, except a row of the right operand and one value of the left.
@@ -80,6 +81,7 @@ void gemm_on_dots(GemmOperands&, const Mapping&);            // CPU threads, Gem
 void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b
 void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
 int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
+bool gemm_by_split_sums(GemmOperands&, const Mapping&);     // grid, few rows or columns; returns false if k is short
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // grid; returns false and emits nothing if no unit fits
 
 }  // namespace rlxc::kernel

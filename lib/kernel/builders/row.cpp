@@ -17,15 +17,17 @@ Expr finite_or_zero(Expr top) { return select(isinf(top), lit(top, 0.0), top); }
 
 }  // namespace
 
-void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
+void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
   Kernel* k = b.kernel();
   Buf x = b.input("x", s.dtype, product(k, s.shape)), y = b.output("y", s.dtype, product(k, s.shape));
   const DType t = compute_dtype(s.dtype);
   const Expr n = s.shape[s.axis].in(k), inner = product(k, s.shape, s.axis + 1);
   if (same(inner, 1)) {
-    const int lanes = vector_for(m, n, t);
+    int lanes = machine.workgroups ? machine.load_lanes(static_cast<int>(rlxc::bits(s.dtype)) / 8) : vector_for(machine, n, t);
+    while (machine.workgroups && lanes > 1 && !is_multiple(n, lanes)) lanes /= 2;
+    const Mapping m = mapping_of_rows(machine, n, lanes);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    const bool keep = !s.log && s.dtype == t;  // y buffers the exponentials
+    const bool keep = !m.workgroups && !s.log && s.dtype == t;  // y buffers the exponentials
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
@@ -78,7 +80,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     });
     return;
   }
-  for_each_row(b, m, s.shape, s.axis, 4096, [&](Expr, Expr base, Expr stride) {
+  for_each_row(b, machine, s.shape, s.axis, 4096, [&](Expr, Expr base, Expr stride) {
     auto value = [&](Expr i) { return cast_to(x.load(base + i * stride), t); };
     Buf top = b.variable("top", identity_of(k, ExprOp::Max, t)), sum = b.variable("sum", constant(k, t, 0));
     b.loop("i", n, [&](Expr i) { top.set(max(top.get(), value(i))); });

@@ -1,20 +1,24 @@
 #include "kernel/builders/row_walk.h"
 
+#include <algorithm>
+
 #include "kernel/builders/reduce.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kSums = 4;  // independent accumulators, which hide the latency of an addition
+constexpr int kSums = 4;            // independent accumulators, which hide the latency of an addition
+constexpr int64_t kVectorsEach = 4;  // of a row, for a thread of a workgroup
 
 }  // namespace
 
 void across(Builder& b, Expr n, int lanes, std::optional<Expr> thread, int64_t group, int slots,
             const std::function<void(Expr, int, int)>& body) {
   if (thread) {
-    b.loop("j", ceil_div(n, group), [&](Expr j) {
+    const Expr all = n / lanes;
+    b.loop("j", ceil_div(all, group), [&](Expr j) {
       const Expr i = b.let("i", j * group + *thread);
-      b.when(i < n, [&] { body(i, 1, 0); });
+      b.when(i < all, [&] { body(i * lanes, lanes, 0); });
     });
     return;
   }
@@ -54,6 +58,15 @@ void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 
+Mapping mapping_of_rows(Mapping m, Expr n, int lanes) {
+  int64_t length = 0;
+  if (!m.workgroups || !constant(n, &length)) return m;
+  int64_t threads = std::max(m.warp, 1);
+  while (2 * threads <= m.max_workgroup_size && threads * lanes * kVectorsEach < length) threads *= 2;
+  m.workgroup_size = static_cast<int>(threads);
+  return m;
+}
+
 int vector_for(const Mapping& m, Expr n, DType compute) {
   int lanes = m.workgroups ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
   int64_t length = 0;
@@ -84,7 +97,23 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
     vectors = vectors && (is_contiguous(*o) || (gathers_ && o == &s_.inputs[0]));
     if (const DType t = compute_dtype(o->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
   }
-  lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;
+  const Expr n = s_.shape.back().in(k_);
+  lanes_ = !vectors ? 1 : m_.workgroups ? aligned_lanes() : vector_for(m_, n, widest);
+  m_ = mapping_of_rows(m_, n, lanes_);
+}
+
+// Returns the lanes of aligned accesses along a row, of 16 bytes of the narrowest operand at most.
+int RowBuilder::aligned_lanes() const {
+  int64_t length = 0;
+  if (gathers_ || !constant(s_.shape.back(), &length) || length < m_.warp) return 1;
+  int bytes = 8;
+  for (const Operand* o : operands_) bytes = std::min(bytes, static_cast<int>(rlxc::bits(o->dtype)) / 8);
+  int64_t lanes = m_.load_lanes(bytes);
+  for (const Operand* o : operands_) {
+    if (std::ranges::any_of(o->factors, [](const auto& f) { return !f.empty(); })) return 1;
+    if (!is_constant(o->strides.back(), 0)) lanes = contiguous_lanes(*o, o->strides.size() - 1, s_.shape.back().in(k_), lanes);
+  }
+  return static_cast<int>(lanes);
 }
 
 void RowBuilder::each_row(const std::function<void(Thread)>& body) {

@@ -10,7 +10,7 @@
 namespace rlxc::kernel {
 
 // Calls body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then for single elements up to n. Neighbours use different slots
-// below `slots`. The threads of a workgroup divide the iterations.
+// below `slots`. The threads of a workgroup divide the iterations; n is a multiple of their lanes.
 void across(Builder&, Expr n, int lanes, std::optional<Expr> thread, int64_t group, int slots,
             const std::function<void(Expr, int, int)>& body);
 
@@ -34,6 +34,8 @@ class Accumulator {
 // CPU, each row is one iteration of a Parallel loop.
 void per_row(Builder&, const Mapping&, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body);
+// Returns the mapping with workgroups for rows of n elements: some vectors for each thread.
+Mapping mapping_of_rows(Mapping, Expr n, int lanes);
 // Returns the vector lanes for a row of n elements.
 int vector_for(const Mapping&, Expr n, DType compute);
 
@@ -67,12 +69,15 @@ class RowBuilder {
   Builder& b_;
   Kernel* k_;
   RowSpec s_;
-  const Mapping& m_;
+  Mapping m_;  // for rows of this length
   std::vector<Operand*> operands_;  // inputs, outputs
   std::vector<Buf> bufs_;
   std::vector<Expr> bases_;  // offsets of the current row
   int lanes_ = 1;            // of operands that are not gathered
   bool gathers_ = false;     // rows of the first input are copied to the first output
+
+ private:
+  int aligned_lanes() const;
 };
 
 }  // namespace rlxc::kernel

@@ -97,6 +97,9 @@ class CudaDevice : public Device {
       if (!modules.count(path)) RLXC_CHECK(cuModuleLoad(&modules[path], path.c_str()));
       functions_.emplace_back();
       RLXC_CHECK(cuModuleGetFunction(&functions_.back(), modules[path], k.name.c_str()));
+#ifndef RLXC_HIP
+      if (dynamic_shared(k)) RLXC_CHECK(cuFuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(k.shared_bytes)));
+#endif
     }
   }
 
@@ -108,7 +111,7 @@ class CudaDevice : public Device {
     for (Address a : places) pointers.push_back(at(a));
     for (DevicePointer& p : pointers) arguments.push_back(&p);
     for (size_t i = 0; i < sizes.size(); ++i) arguments.push_back(k.narrow[i] ? static_cast<void*>(&narrow[i]) : const_cast<int64_t*>(&sizes[i]));
-    RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], 0, stream_, arguments.data(), nullptr));
+    RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], dynamic_shared(k), stream_, arguments.data(), nullptr));
   }
 
   bool record() override {
@@ -129,6 +132,8 @@ class CudaDevice : public Device {
   static void check(Status status, Status success, const char* call) {
     if (status != success) fail(std::string(call) + ": error " + std::to_string(static_cast<int>(status)));
   }
+  // Kernels declare arrays up to 48 KiB, and take more from the launch.
+  static uint32_t dynamic_shared(const Kernel& k) { return k.shared_bytes > 48 << 10 ? k.shared_bytes : 0; }
   DevicePointer at(Address a) const { return (DevicePointer)pointer(a); }
 
   Stream stream_{};

@@ -129,6 +129,7 @@ struct Address {
 struct Kernel {
   std::string name, file;
   uint32_t group[3];
+  uint32_t shared_bytes;
   std::vector<bool> narrow;  // symbols that are i32, not i64
 };
 
@@ -183,7 +184,7 @@ class Program {
     join_mesh();
     std::vector<Kernel> kernels;
     for (const Json& k : json_["kernels"].items) {
-      Kernel kernel{k["name"].string, k["file"].string, {1, 1, 1}, {}};
+      Kernel kernel{k["name"].string, k["file"].string, {1, 1, 1}, static_cast<uint32_t>(k["shared_bytes"].number), {}};
       for (int a = 0; a < 3; ++a) kernel.group[a] = static_cast<uint32_t>(k["group"].items[a].number);
       for (const Json& s : k["symbols"].items) kernel.narrow.push_back(s.string == "i32");
       kernels.push_back(std::move(kernel));

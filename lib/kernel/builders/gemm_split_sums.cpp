@@ -1,0 +1,189 @@
+// A matmul of few rows or columns on a grid. Its elements are too few threads, and each is a long sum: the threads of a workgroup
+// split the steps of k. Neighbouring threads read neighbours: along k if b is contiguous there, else along the columns.
+#include <algorithm>
+
+#include "kernel/builders/dot_words.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kLeastSteps = 64;  // of k that are worth splitting
+constexpr int64_t kBeside = 32;      // threads that read neighbours
+
+class SplitSums {
+ public:
+  SplitSums(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), steps_(o.k), threads_(m.workgroup_size) {
+    if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
+    if (blocks()) steps_ = words_->steps / words_->steps_of_block();
+    const GemmSpec& s = o.spec;
+    const bool in_words = words_ && (s.packed || s.quantized || s.b.dtype == DType::I32);
+    along_k_ = !s.b_at && !in_words && is_constant(s.b.strides.end()[-2], 1);
+    if (along_k_) {
+      across_ = std::max<int64_t>(threads_ / kBeside, 1);
+      // Groups of a quantized b share a scale.
+      if (!words_ && !s.quantized && is_constant(s.a.strides.back(), 1))
+        lanes_ = static_cast<int>(std::min(contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, m.load_lanes(bytes(s.a.dtype))),
+                                           contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
+    } else {
+      if (!words_ && !s.quantized && !s.b_at && !s.b_zero)
+        lanes_ = static_cast<int>(contiguous_lanes(s.b, s.b.strides.size() - 1, o.n, std::min(4, m.load_lanes(bytes(s.b.dtype)))));
+      across_ = std::min(kBeside, threads_);
+      int64_t outputs = 0;
+      if (constant(outputs_of_threads(), &outputs))
+        while (across_ > 8 && outputs < kBusyWorkgroups * across_) across_ /= 2;
+    }
+    parts_ = threads_ / across_;
+  }
+
+  // Whether sums are long enough to split.
+  bool fits() const {
+    int64_t steps = kLeastSteps;
+    constant(o_.k, &steps);
+    return steps >= kLeastSteps && parts_ > 1;
+  }
+
+  void run() {
+    const Expr outputs = outputs_of_threads();
+    for_each_workgroup(b_, m_, "group", ceil_div(outputs, across_), threads_, [&](Expr group, Expr thread) {
+      const Expr own = along_k_ ? thread / parts_ : thread % across_;
+      const Expr output = b_.let("output", min(group * across_ + own, outputs - 1));
+      part_ = b_.let("part", along_k_ ? thread % parts_ : thread / across_);
+      const int wide = along_k_ ? 1 : lanes_;
+      const Expr columns = o_.n / int64_t{wide};
+      o_.batch = split_index(b_.let("batch", output / (columns * o_.m)), o_.spec.batch);
+      const Expr row = b_.let("row", output / columns % o_.m), column = b_.let("column", output % columns * int64_t{wide});
+      const std::vector<Expr> sums = added(words_ ? in_words(row, column) : of_elements(row, column), own);
+      b_.when(part_ == 0 && group * across_ + own < outputs, [&] { write(row, column, sums); });
+    });
+  }
+
+ private:
+  static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
+  bool blocks() const { return words_ && o_.spec.quantized; }
+  Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / int64_t{along_k_ ? 1 : lanes_}); }
+
+  // Calls body(step) for the steps of this thread, of `count`.
+  void each_step(Expr count, const std::function<void(Expr)>& body) {
+    b_.loop("i", ceil_div(count - part_, parts_), [&](Expr i) { body(b_.let("step", i * parts_ + part_)); });
+  }
+
+  std::vector<Expr> of_elements(Expr row, Expr column) {
+    const int halves = o_.spec.pair ? 2 : 1;
+    std::vector<Buf> sums;
+    for (int i = 0; i < halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
+    each_step(along_k_ ? o_.k / int64_t{lanes_} : o_.k, [&](Expr step) {
+      const Expr p = along_k_ ? step * int64_t{lanes_} : step;
+      const Expr a = b_.let("a", along_k_ ? o_.load_a(row, p, lanes_) : broadcast(o_.load_a(row, p), lanes_));
+      for (int i = 0; i < halves; ++i) {
+        const Expr at = i ? column + o_.n : column;
+        Buf& sum = sums[static_cast<size_t>(i)];
+        sum.set(o_.multiply_add(a, along_k_ ? o_.load_b_along_k(p, at, lanes_) : o_.load_b(p, at, lanes_), sum.get()));
+      }
+    });
+    std::vector<Expr> values;
+    for (const Buf& sum : sums) values.push_back(along_k_ ? b_.let("own", reduce_add(sum.get())) : sum.get());
+    return values;
+  }
+
+  // The sum of products, and of the row and the column where zero points need them.
+  std::vector<Expr> in_words(Expr row, Expr column) {
+    if (blocks()) return in_blocks(row, column);
+    const DotWords& w = *words_;
+    Buf sum = b_.variable("sum", w.none()), of_row, of_column;
+    if (adds_a()) of_row = b_.variable("row_sum", w.none());
+    if (adds_b()) of_column = b_.variable("column_sum", w.none());
+    const bool whole = is_multiple(o_.k, w.unit.group);
+    each_step(steps_, [&](Expr p) {
+      const Expr a = b_.let("a", w.word_of_a(row, p, whole)), b = b_.let("b", w.word_of_b(p, column, whole));
+      sum.set(w.a_times_b(a, b, sum.get()));
+      if (adds_a()) of_row.set(w.add_a(a, of_row.get()));
+      if (adds_b()) of_column.set(w.add_b(b, of_column.get()));
+    });
+    std::vector<Expr> values = {sum.get()};
+    if (adds_a()) values.push_back(of_row.get());
+    if (adds_b()) values.push_back(of_column.get());
+    return values;
+  }
+
+  // Of rounded rows and a quantized b; a step is a block.
+  std::vector<Expr> in_blocks(Expr row, Expr column) {
+    const DotWords& w = *words_;
+    const int64_t steps = w.steps_of_block();
+    std::vector<Buf> totals;
+    for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    each_step(steps_, [&](Expr block) {
+      std::vector<Buf> sums;
+      for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b_.variable("sum", w.none()));
+      b_.loop("p", steps, [&](Expr p) {
+        const Expr at = b_.let("at", block * steps + p), a = b_.let("a", w.word_of_a(row, at, true));
+        for (size_t i = 0; i < sums.size(); ++i)
+          sums[i].set(w.a_times_b(a, w.word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
+      });
+      for (size_t i = 0; i < sums.size(); ++i)
+        totals[i].set(w.add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
+    });
+    std::vector<Expr> values;
+    for (const Buf& t : totals) values.push_back(t.get());
+    return values;
+  }
+
+  // Adds what the threads of an output have. The result is that of part 0.
+  std::vector<Expr> added(std::vector<Expr> own, Expr output) {
+    if (along_k_ && parts_ <= m_.warp) {
+      for (Expr& v : own)
+        for (int64_t step = parts_ / 2; step > 0; step /= 2) v = b_.let("all", v + b_.shuffle_xor(v, static_cast<int>(step)));
+      return own;
+    }
+    std::vector<Expr> all;
+    for (const Expr& v : own) {
+      const int wide = v.lanes();
+      const Buf parts = b_.shared("parts", v.type().dtype, threads_ * wide), total = b_.variable("all", v);
+      parts.store((part_ * across_ + output) * int64_t{wide}, v);
+      b_.barrier();
+      b_.when(part_ == 0, [&] {
+        b_.loop("other", parts_ - 1, [&](Expr i) { total.set(total.get() + parts.load(((i + 1) * across_ + output) * int64_t{wide}, wide)); });
+      });
+      all.push_back(total.get());
+    }
+    return all;
+  }
+
+  void write(Expr row, Expr column, const std::vector<Expr>& sums) {
+    if (words_ && !blocks()) {
+      const Expr of_row = adds_a() ? sums[1] : Expr(), of_column = adds_b() ? sums.back() : Expr();
+      return o_.write(row, column,
+                      words_->without_zeros(
+                          sums[0], row, column, [&] { return adds_a() ? of_row : words_->sum_of_row(row); },
+                          [&] { return adds_b() ? of_column : words_->sum_of_column(column); }));
+    }
+    for (int i = 0; i < sums[0].lanes(); ++i) {
+      const auto one = [&](Expr v) { return v.lanes() == 1 ? v : rlxc::kernel::lane(v, i); };
+      o_.write(row, column + int64_t{i}, one(sums[0]), sums.size() > 1 ? std::optional(one(sums[1])) : std::nullopt);
+    }
+  }
+
+  bool adds_a() const { return words_->needs_rows() && !words_->has_rows(); }
+  bool adds_b() const { return words_->needs_columns() && !words_->has_columns(); }
+
+  GemmOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  std::optional<DotWords> words_;
+  Expr steps_;
+  const int64_t threads_;
+  int64_t across_ = 1, parts_ = 1;  // outputs of a workgroup, and threads for each
+  bool along_k_ = false;            // neighbouring threads read along k
+  int lanes_ = 1;                   // elements along k, or columns, that a thread reads at once
+  Expr part_;
+};
+
+}  // namespace
+
+bool gemm_by_split_sums(GemmOperands& o, const Mapping& m) {
+  SplitSums sums(o, m);
+  if (!sums.fits()) return false;
+  sums.run();
+  return true;
+}
+
+}  // namespace rlxc::kernel
