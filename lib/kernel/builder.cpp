@@ -160,6 +160,13 @@ Expr Builder::matrix_multiply(const MatrixUnit& unit, Expr a, Expr b, Expr c) {
   return let("product", {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}})});
 }
 
+Expr Builder::multiply_tiles(const MatrixUnit& unit, const Buf& a, Expr a_at, const Buf& b, Expr b_at, Expr c) {
+  const auto first = [&](const Buf& tile, Expr at) {
+    return Expr{kernel(), kernel_->intern({ExprOp::Load, tile.type(), {at.id}, static_cast<int64_t>(tile.id().raw)})};
+  };
+  return matrix_multiply(unit, first(a, a_at), first(b, b_at), c);
+}
+
 void Builder::barrier(bool global) {
   Stmt s;
   s.kind = StmtKind::Barrier;

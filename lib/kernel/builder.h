@@ -134,6 +134,8 @@ class Builder {
   Expr shuffle_xor(Expr value, int mask);  // every thread of the workgroup must reach it
   // a * b + c on a matrix unit. A kernel uses one unit only. Every thread of the workgroup must reach it.
   Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
+  // The same of tiles, whose first elements in shared memory are a[a_at] and b[b_at].
+  Expr multiply_tiles(const MatrixUnit&, const Buf& a, Expr a_at, const Buf& b, Expr b_at, Expr c);
 
   Kernel finish();
 

@@ -390,8 +390,13 @@ class Interpreter {
       if (active < u.warp) find("a matmul that not all threads of a warp take part in");
       // The sums of integers are exact in doubles before they wrap.
       const auto number = [&](DType t, const Value& v) { return is_float(t) ? v.f : static_cast<double>(v.i); };
-      each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = number(u.operand, values_[e.args[0].raw][cell]); });
-      each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = number(u.operand, values_[e.args[1].raw][cell]); });
+      if (u.tiles) {
+        read_tile(e.args[0], first, u.m, u, [&](int64_t row, int64_t p, const Value& v) { a[static_cast<size_t>(row * u.k + p)] = v.f; });
+        read_tile(e.args[1], first, u.n, u, [&](int64_t row, int64_t p, const Value& v) { b[static_cast<size_t>(p * u.n + row)] = v.f; });
+      } else {
+        each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = number(u.operand, values_[e.args[0].raw][cell]); });
+        each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = number(u.operand, values_[e.args[1].raw][cell]); });
+      }
       each(u.c, u.n, first, [&](size_t at, size_t cell) {
         const size_t row = at / static_cast<size_t>(u.n), column = at % static_cast<size_t>(u.n);
         double sum = number(u.accumulator, values_[e.args[2].raw][cell]);
@@ -402,6 +407,18 @@ class Interpreter {
                         : apply(ExprOp::Add, u.accumulator, from_int(static_cast<int64_t>(sum)), from_int(0), {});
       });
     }
+  }
+
+  // Calls f(row, k, element) for the tile that starts at the element which `start` loads.
+  template <class F>
+  void read_tile(ExprId start, int thread, int rows, const MatrixUnit& u, const F& f) {
+    const ExprNode& load = k_.expr(start);
+    const int64_t from = values_[load.args[0].raw][static_cast<size_t>(thread)].i, in_chunk = 128 / rlxc::bits(u.operand);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t p = 0; p < u.k; ++p)
+        f(row, p,
+          load_cell(static_cast<uint32_t>(load.payload), from + row * u.k + tile_chunk(row, p / in_chunk) * in_chunk + p % in_chunk,
+                    thread));
   }
 
   void bitcast(const ExprNode& e, std::vector<Value>& out) {

@@ -21,6 +21,7 @@ struct Mapping {
   int max_workgroup_size = 1024;
   int warp = 1;  // threads that shuffle_xor reaches; 1 without shuffles
   std::span<const MatrixUnit> matrix_units;
+  std::span<const MatrixUnit> tile_units;
   std::span<const DotUnit> dot_units;
   int64_t shared_bytes = 48 << 10;
   int64_t pipeline_bytes = 0;  // of shared memory for deferred stores; 0: stores are not deferred

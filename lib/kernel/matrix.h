@@ -17,8 +17,8 @@ constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
 
 // Element e of lane l's vector is the matrix element at the sum of the steps of the bits set in l and in e.
 struct FragmentLayout {
-  std::array<Step, 6> lane;
-  std::array<Step, 4> element;
+  std::array<Step, 7> lane;
+  std::array<Step, 7> element;
   int element_bits;
 
   constexpr int elements() const { return 1 << element_bits; }
@@ -39,13 +39,20 @@ struct FragmentLayout {
   }
 };
 
-// Sums of integers are exact modulo 2^bits of the accumulator.
+// Sums of integers are exact modulo 2^bits of the accumulator. A unit of tiles reads a and the transposed b from shared memory:
+// rows of k elements, 128 bytes, whose 16-byte chunks are permuted (tile_chunk), from a multiple of 1024 bytes on.
 struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // its number of lanes
   DType operand, accumulator;
-  FragmentLayout a, b, c;
+  FragmentLayout a, b, c;  // of tiles: a and b have none
+  bool tiles = false;
 };
+// Returns where a chunk of a row lies in it.
+template <class T>
+constexpr T tile_chunk(T row, T chunk) {
+  return chunk ^ row % T(8);
+}
 
 // Dot units: instructions that add products of narrow elements: d[i] = c[i] + sum of a[group * i + j] * b[group * i + j] over
 // j < group. Sums of integers are exact modulo 2^bits of the accumulator; saturating instructions have no row. Sums of floats are

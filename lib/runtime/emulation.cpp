@@ -229,6 +229,17 @@ struct MatrixCore {
   static int column(int lane, int) { return lane % 16; }
 };
 
+// PTX ISA, wgmma.m64n128k16: 128 rows, in steps of 64 along k. Tiles have rows of 128 bytes whose 16-byte chunks are swizzled.
+template <class T>
+void multiply_tiles(float* c, const T* a, const T* b) {
+  const auto value = [](const T* tile, int row, int k) { return float(tile[row * 64 + (k / 8 ^ row % 8) * 8 + k % 8]); };
+  const int lane = int(current % 32), warp = int(current / 32);
+  for (int i = 0; i < 128; ++i) {
+    const int row = i / 64 * 64 + warp * 16 + i / 2 % 2 * 8 + lane / 4, column = i / 4 % 16 * 8 + lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 64; ++k) c[i] += value(a, row, k) * value(b, column, k);
+  }
+}
+
 // PTX ISA, dp4a, and AMD's V_DOT4: the bytes of a and b, lowest first, are multiplied, and their products added to c.
 template <class A, class B>
 int dot4(int a, int b, int c) {
@@ -290,6 +301,8 @@ using MatrixUnitOfBytes = emu::TensorCoreOfBytes;
 #endif
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
+#define rlxc_mma_tiles_f16 emu::multiply_tiles<emu::half>
+#define rlxc_mma_tiles_bf16 emu::multiply_tiles<emu::bfloat>
 #define rlxc_mma_i8 emu::multiply<int8_t, MatrixUnitOfBytes, int32_t>
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }

@@ -198,12 +198,21 @@ class Printer {
 
   // Returns a store that the target can defer; else nothing.
   std::string deferred(const Stmt& s) {
-    const ExprNode& e = k_->expr(s.value);
+    ExprId loaded = s.value;
+    while (k_->expr(loaded).op == ExprOp::Bitcast) loaded = k_->expr(loaded).args[0];
+    const ExprNode& e = k_->expr(loaded);
     if (e.op != ExprOp::Load && e.op != ExprOp::LoadIf) return {};
     const Buffer& from = k_->buffers[static_cast<size_t>(e.payload)];
     if (from.space != Space::Global || k_->expr(e.args[0]).type.lanes != 1) return {};
     const std::string to_index = value(s.index), index = value(e.args[0]), condition = e.op == ExprOp::LoadIf ? value(e.args[1]) : "true";
     return target_.store_later(e.type, k_->buffer(s.buffer), to_index, from, index, condition, helpers_);
+  }
+
+  // Returns a pointer to the element that an expression loads.
+  std::string place(ExprId load) {
+    const ExprNode& e = k_->expr(load);
+    const std::string index = value(e.args[0]);
+    return k_->buffers[static_cast<size_t>(e.payload)].name + " + (" + index + ")";
   }
 
   void loop(const Stmt& s, const std::vector<Stmt>& siblings) {
@@ -311,7 +320,12 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
-      case ExprOp::MatrixMultiply: return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
+      case ExprOp::MatrixMultiply:
+        if (k_->matrix->tiles) {
+          const std::string name = target_.matrix_multiply(*k_->matrix, helpers_), a = place(e.args[0]), b = place(e.args[1]), c = arg(2);
+          return {name + "(" + a + ", " + b + ", " + c + ")"};
+        }
+        return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
       case ExprOp::Dot: {
         const std::string name = target_.dot(arg_type(0), arg_type(1), e.type, helpers_);
         const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);

@@ -61,7 +61,7 @@ __device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
 #endif
 )",
                               R"(#ifndef RLXC_SHARED_POOL
-#define RLXC_SHARED_POOL(name) extern __shared__ __align__(16) unsigned char name[]
+#define RLXC_SHARED_POOL(name) extern __shared__ __align__(1024) unsigned char name[]
 #endif
 )",
                               R"(#ifndef rlxc_copy_later_$N
@@ -75,6 +75,9 @@ __device__ inline void rlxc_copy_later_$N(void* to, const void* from, bool reads
 template <int pending>
 __device__ inline void rlxc_await() {
   asm volatile("cp.async.commit_group;\n  cp.async.wait_group %0;" :: "n"(pending) : "memory");
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the matrix unit reads what was copied
+#endif
 }
 #endif
 )"};
@@ -195,8 +198,15 @@ class CudaLike : public GpuCxx {
   }
 
   std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
-    const std::string t(rlxc::name(u.operand)), name = "rlxc_multiply_" + t;
+    const std::string t(rlxc::name(u.operand)), name = (u.tiles ? "rlxc_multiply_tiles_" : "rlxc_multiply_") + t;
     if (!h.needs(name)) return name;
+    if (u.tiles) {
+      const std::string sums = type({u.accumulator, u.c.elements()}, h), operand = "const " + scalar(u.operand) + "* ";
+      h.add(multiply_tiles(t));
+      h.add("__device__ inline " + sums + " " + name + "(" + operand + "a, " + operand + "b, " + sums + " c) {\n  rlxc_mma_tiles_" + t +
+            "(c.at, a, b);\n  return c;\n}\n");
+      return name;
+    }
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
     const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
@@ -306,6 +316,64 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
+  // On sm_90a, the matrix unit of a warpgroup reads shared memory. Elsewhere each warp computes 2 x 16 rows.
+  static std::string multiply_tiles(const std::string& t) {
+    std::string registers, outputs;
+    for (int i = 0; i < 64; ++i) {
+      registers += (i ? ", %" : "%") + std::to_string(i);
+      outputs += (i ? ", \"+f\"(c[" : "\"+f\"(c[") + std::to_string(i) + "])";
+    }
+    return expand(R"(#ifndef rlxc_mma_tiles_$N
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// The descriptor of rows of 128 bytes with swizzled chunks, in groups of eight rows.
+__device__ inline uint64_t rlxc_tile_$N(const void* at) {
+  return ((uint32_t)__cvta_generic_to_shared(at) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+__device__ inline void rlxc_half_tile_$N(float* c, uint64_t a, uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.$N.$N {$R}, %64, %65, 1, 1, 1, 0, 0;"
+               : $O : "l"(a), "l"(b));
+}
+__device__ inline void rlxc_mma_tiles_$N(float* c, const void* a, const void* b) {
+  const uint64_t x = rlxc_tile_$N(a), y = rlxc_tile_$N(b);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  for (int k = 0; k < 4; ++k) {
+    rlxc_half_tile_$N(c, x + 2 * k, y + 2 * k);
+    rlxc_half_tile_$N(c + 64, x + 512 + 2 * k, y + 2 * k);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;\n  wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+#else
+__device__ inline void rlxc_fragment_$N(uint32_t* to, const void* tile, int row, int chunk) {
+  const uint32_t at = (uint32_t)__cvta_generic_to_shared(tile) + row * 128 + (chunk ^ row % 8) * 16;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+}
+__device__ inline void rlxc_mma_tiles_$N(float* c, const void* a, const void* b) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  #pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    uint32_t x[2][4];
+    for (int h = 0; h < 2; ++h) rlxc_fragment_$N(x[h], a, h * 64 + warp * 16 + lane % 16, 2 * k + lane / 16);
+    #pragma unroll
+    for (int j = 0; j < 16; j += 2) {
+      uint32_t y[4];
+      rlxc_fragment_$N(y, b, j * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2);
+      for (int h = 0; h < 2; ++h)
+        for (int v = 0; v < 2; ++v) {
+          float* sum = c + h * 64 + (j + v) * 4;
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$N.$N.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                       : "r"(x[h][0]), "r"(x[h][1]), "r"(x[h][2]), "r"(x[h][3]), "r"(y[2 * v]), "r"(y[2 * v + 1]));
+        }
+    }
+  }
+}
+#endif
+#endif
+)",
+                  {{"N", t}, {"R", registers}, {"O", outputs}});
+  }
+
   static std::string sign(Type t) { return is_signed(t.dtype) ? "s" : "u"; }
 
   const DialectRow& row_;
@@ -355,6 +423,15 @@ constexpr MatrixUnit kTensorCoreOfBytes = {
     {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
     {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
     {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+// PTX ISA, wgmma.m64n128k16: twice the rows, and four steps of it.
+constexpr MatrixUnit tensor_core_of_tiles(DType t) {
+  return {128, 128, 64, 128, t, DType::F32, {}, {},
+          {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)},
+           {columns(1), rows(8), columns(8), columns(16), columns(32), columns(64), rows(64)},
+           7},
+          true};
+}
+constexpr MatrixUnit kTensorCoresOfTiles[] = {tensor_core_of_tiles(DType::F16), tensor_core_of_tiles(DType::BF16)};
 constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16), kTensorCoreOfBytes};
 
 // AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.
@@ -372,11 +449,11 @@ constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
 constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16), matrix_core(DType::I8, DType::I32)};
 
 constexpr std::string_view kCudaMakefile =
-    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them) and, as PTX, for later ones than the last,
+    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90a for one of them) and, as PTX, for later ones than the last,
 # and the runner `run`.
 NVCC ?= nvcc
-$MPI_FLAGSARCHS ?= 80 90
-LAST = $(lastword $(ARCHS))
+$MPI_FLAGSARCHS ?= 80 90a
+LAST = $(patsubst %a,%,$(lastword $(ARCHS)))
 KERNELS = $FILES
 
 all: $(KERNELS) run
@@ -430,6 +507,7 @@ constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::st
 static constexpr kernel::Mapping cuda_mapping() {
   kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kByteDots);
   m.pipeline_bytes = 96 << 10;
+  m.tile_units = kTensorCoresOfTiles;
   m.warp_tile = 64;
   return m;
 }

@@ -24,6 +24,24 @@ const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   return find_unit(m, s.a.dtype, s.accumulate);
 }
 
+// Returns the unit for tiles, if both operands are contiguous along k and the tiles of the result occupy a device.
+const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
+  const GemmSpec& s = o.spec;
+  if (s.quantized || s.dots || s.b_at || !is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
+  const auto u = std::ranges::find_if(m.tile_units, [&](const MatrixUnit& t) { return t.operand == s.a.dtype && t.accumulator == s.accumulate; });
+  if (u == m.tile_units.end()) return nullptr;
+  const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(u->operand));
+  if (contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, lanes) < lanes || contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, lanes) < lanes)
+    return nullptr;
+  int64_t rows = kLarge, columns = kLarge, batches = 1;
+  constant(o.m, &rows);
+  constant(o.n, &columns);
+  constant(o.batches(), &batches);
+  const int64_t own = s.pair ? u->n / 2 : u->n;
+  const bool fills = batches * ((rows + u->m - 1) / u->m) * ((columns + own - 1) / own) >= kBusyWorkgroups;
+  return fills && rows >= u->m * 3 / 4 && columns >= own * 3 / 4 ? &*u : nullptr;
+}
+
 // Returns a layout of words of 8-bit integers along k.
 FragmentLayout in_words(FragmentLayout s, int8_t Step::*k) {
   std::rotate(s.element.begin(), s.element.begin() + 2, s.element.end());
@@ -70,7 +88,7 @@ class MatrixTiles {
  public:
   MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u)
       : o_(o), b_(o.b), m_(m), unit_(u), u_(seen_by_tiles(u)), run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
-        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)), plane_(int64_t{u_.k} * units_), steps_(o.k) {
+        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)), plane_(int64_t{u_.k} * (u.tiles ? 1 : units_)), steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
     halves_ = o.spec.pair ? 2 : 1;
     int64_t rows = kLarge, columns = kLarge, k = 0, batches = 1;
@@ -78,7 +96,12 @@ class MatrixTiles {
     constant(o.n, &columns);
     constant(steps_, &k);
     constant(o.batches(), &batches);
-    for (const Split& s : splits(m.warp_tile, rows <= 2 * u.m)) {
+    if (u.tiles) {
+      split_ = {1, 1, 1, u.m, u.n};
+      a_.size = u.m;
+      own_ = u.n / halves_;
+    }
+    for (const Split& s : u.tiles ? std::vector<Split>() : splits(m.warp_tile, rows <= 2 * u.m)) {
       if (s.deep > 1 && k < 2 * s.deep * plane_) break;
       const auto units = [](int64_t size, int64_t warps, int unit, int64_t most) {
         return std::clamp<int64_t>((size + warps * unit - 1) / (warps * unit), 1, std::max<int64_t>(most / unit, 1));
@@ -202,6 +225,10 @@ class MatrixTiles {
   // Returns the offset of element (i, k) of a slice in shared memory. Rows that threads store along i are swapped in pairs, which
   // spreads them over the banks.
   Expr place(const Tile& t, Expr i, Expr k) const {
+    if (u_.tiles) {
+      const int64_t chunk = kReadBytes / element_bytes();
+      return i * plane_ + (k / chunk ^ i % int64_t{8}) * chunk + k % chunk;
+    }
     const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2};
     return (k / plane_ * t.size + row) * plane_ + k % plane_;
   }
@@ -265,11 +292,26 @@ class MatrixTiles {
     return of_units;
   }
 
+  int64_t units_of_warp() const { return u_.tiles ? 1 : down_ * halves_ * each_half_; }
+
+  // Returns where the sums of a unit's element begin. With `pair`, those of the second half are of the unit v + each_half_, or of
+  // the same unit of tiles.
+  int64_t place_of_sum(int64_t u, int64_t v, int e) const {
+    if (!u_.tiles) return (u * halves_ * each_half_ + v) * u_.c.elements() + e;
+    for (int bit = 0; v > 0 && bit < u_.c.element_bits; ++bit)
+      if (u_.c.element[static_cast<size_t>(bit)].column == own_) e |= 1 << bit;
+    return e;
+  }
+
   // Returns the first column of a warp's unit v in the tile of b.
   Expr unit_column(int64_t v) const { return across_at_ * (each_half_ * u_.n) + v / each_half_ * own_ + v % each_half_ * u_.n; }
   Expr unit_row(int64_t u) const { return down_at_ * (down_ * u_.m) + u * u_.m; }
 
   void multiply(Expr slice) {
+    if (u_.tiles) {
+      return sums_.store(0, b_.multiply_tiles(unit_, a_.shared, stage(a_, slice), b_tile_.shared, stage(b_tile_, slice),
+                                              sums_.load(0, u_.c.elements())));
+    }
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
     const auto base = [&](const Tile& t) { return b_.let("base", stage(t, slice) + deep_at_ * (t.size * plane_)); };
@@ -293,7 +335,7 @@ class MatrixTiles {
   }
 
   void body() {
-    const int64_t units = down_ * halves_ * each_half_;
+    const int64_t units = units_of_warp();
     for (Tile* t : {&a_, &b_tile_}) {
       t->shared = b_.shared(std::string("tile_") + t->name, u_.operand, t->stages * slice_elements(*t));
       if (!t->deferred)
@@ -344,7 +386,7 @@ class MatrixTiles {
 
   // Adds the sums of the warps that share a tile to those of the first of them.
   void add_planes() {
-    const int64_t vector = u_.c.elements(), units = down_ * halves_ * each_half_, tiles = split_.down * split_.across;
+    const int64_t vector = u_.c.elements(), units = units_of_warp(), tiles = split_.down * split_.across;
     const Buf partial = b_.shared("partial", unit_.accumulator, (split_.deep - 1) * tiles * units * vector * u_.warp);
     const Expr tile = down_at_ * split_.across + across_at_;
     const auto place = [&](Expr plane, int64_t u) {
@@ -376,17 +418,17 @@ class MatrixTiles {
   void write() {
     const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
                column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
-    const int64_t across = halves_ * each_half_;
     const int wide = stores_pairs() ? 2 : 1;
     for (int64_t u = 0; u < down_; ++u)
       for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);
+        if (u_.tiles && at.column >= own_) continue;
         const Expr row = b_.let("row", row_part + unit_row(u) + int64_t{at.row});
         b_.when(row < o_.m, [&] {
           for (int64_t v = 0; v < each_half_; ++v) {
             const Expr column = b_.let("column", column_part + unit_column(v) + int64_t{at.column});
             auto sum = [&](int64_t i) {
-              const Expr all = sums_.load((u * across + i) * u_.c.elements() + e, wide);
+              const Expr all = sums_.load(place_of_sum(u, i, e), wide);
               return words_ ? without_zeros(all, row, column) : all;
             };
             b_.when(column < o_.n,
@@ -424,7 +466,8 @@ class MatrixTiles {
 }  // namespace
 
 bool gemm_on_matrix_units(GemmOperands& o, const Mapping& m) {
-  const MatrixUnit* unit = unit_for(o.spec, m);
+  const MatrixUnit* unit = tile_unit_for(o, m);
+  if (!unit) unit = unit_for(o.spec, m);
   if (unit) MatrixTiles(o, m, *unit).run();
   return unit != nullptr;
 }

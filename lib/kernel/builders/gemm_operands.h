@@ -64,7 +64,6 @@ class GemmOperands {
   std::vector<Buf> extras_;
 };
 
-constexpr int64_t kBusyWorkgroups = 96;  // that occupy a device
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
 
 // A tile of sums that fills the registers, except a row of the right operand and one value of the left.

@@ -201,6 +201,13 @@ TEST_CASE("long products by matrix units: several slices at once, and warps that
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 
+TEST_CASE("products of tiles in shared memory") {
+  std::vector<KernelCase> cases;
+  for (const Form& f : {Form{48, 97, 132, 200, false, true, true, DType::BF16}, Form{96, 100, 50, 72, false, true, true, DType::F16, true}})
+    cases.push_back(product_case(f));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
 TEST_CASE("long products of few rows or columns") {
   std::vector<KernelCase> cases;
   for (const Form& f : {Form{1, 1, 50, 200}, Form{2, 2, 40, 257, false, true}, Form{1, 130, 1, 200}, Form{1, 3, 2, 90, true, true, true},

@@ -52,6 +52,10 @@ Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Exp
 
 namespace {
 
+constexpr int64_t kLeastShared = 64;                    // elements of a result that threads share
+constexpr int64_t kLeastBeside = 8, kMostBeside = 32;  // results of a workgroup
+constexpr int64_t kManyResults = 1 << 17;              // enough threads without sharing
+
 // Axes of the index space: their dims, and each input's strides along them.
 struct Axes {
   Dims dims;
@@ -98,6 +102,7 @@ class ReduceBuilder {
   void run() {
     int64_t n = 0;
     if (m_.workgroups && row_ && !(constant(count_, &n) && n < m_.warp)) return group_per_result();
+    if (m_.workgroups && group_of_columns()) return;
     if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { thread_per_result(i, 1); });
     if (row_) return rows();
     columns();
@@ -221,6 +226,40 @@ class ReduceBuilder {
     Buf acc = b_.variable("acc", broadcast(identity(), lanes));
     reduced_loops(start, 0, [&](const Place& from) { acc.set(make(s_.combine, acc.get(), value(from, kept_, lanes))); });
     finish(at, acc.get(), start);
+  }
+
+  // The last axis is not reduced, and results are too few to occupy a device with a thread for each: threads of a workgroup share
+  // neighbouring results. Returns false if that does not pay.
+  bool group_of_columns() {
+    int64_t results = 0, count = kLeastShared, across = kMostBeside, threads = m_.max_workgroup_size;
+    constant(count_, &count);
+    if (!constant(results_, &results) || results == 0 || count < kLeastShared || results >= kManyResults) return false;
+    while (across > kLeastBeside && results < 2 * kBusyWorkgroups * across) across /= 2;
+    while (threads > across && threads / across > count) threads /= 2;
+    const int64_t parts = threads / across;
+    if (parts < 2) return false;
+    for_each_workgroup(b_, m_, "group", ceil_div(results_, across), threads, [&](Expr group, Expr thread) {
+      const Expr own = thread % across, part = b_.let("part", thread / across);
+      const Expr result = b_.let("result", min(group * across + own, results_ - 1));
+      const Place start = base(result);
+      Buf acc = b_.variable("acc", identity());
+      b_.loop("j", ceil_div(count_ - part, parts), [&](Expr j) {
+        const std::vector<Expr> index = split_index(b_.let("r", j * parts + part), reduced_.dims);
+        Place at = start;
+        for (size_t d = 0; d < index.size(); ++d) at = moved(at, reduced_, d, index[d]);
+        acc.set(make(s_.combine, acc.get(), value(at, kept_, 1)));
+      });
+      const Buf partial = b_.shared("partial", s_.accumulate, threads);
+      partial.store(thread, acc.get());
+      for (int64_t step = parts / 2; step > 0; step /= 2) {
+        b_.barrier();
+        b_.when(part < step, [&] {
+          partial.store(thread, make(s_.combine, partial.load(thread), partial.load(thread + step * across)));
+        });
+      }
+      b_.when(part == 0 && group * across + own < results_, [&] { finish(result, partial.load(thread), start); });
+    });
+    return true;
   }
 
   void group_per_result() {

@@ -83,6 +83,11 @@ TEST_CASE("reductions: rows, columns, all, alternating axes") {
     cases.push_back(reduce({2, 3, 4, 5}, {false, true, false, true}, r, DType::F64));
     for (DType t : {DType::I32, DType::I64, DType::F16, DType::BF16}) cases.push_back(reduce({3, 21}, {false, true}, r, t));
   }
+  for (const Reference& r : {kSum, kMax}) {
+    cases.push_back(reduce({300, 70}, {true, false}, r));
+    cases.push_back(reduce({9, 3, 41, 19}, {true, false, true, false}, r, DType::F16));
+    cases.push_back(reduce({2, 65, 1}, {false, true, false}, r, DType::I64));
+  }
   cases.push_back(reduce({2, 3}, {false, false}));
   cases.push_back(reduce({}, {}));
   cases.push_back(reduce({0, 4}, {true, false}));
