@@ -3,6 +3,7 @@
 #include "ir/region.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
+#include "kernel/builders/matrix_fragment.h"
 #include "kernel/builders/round_rows.h"
 
 namespace rlxc::codegen {
@@ -258,9 +259,57 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, co
   return {{p.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved_by(node, elements, ns)}};
 }
 
+bool fills_matrix_unit(const Node& node, const Contraction& p) {
+  constexpr int64_t kUnknown = int64_t{1} << 31;
+  const auto size = [&](Dim d) { return kernel::Index(node.table().constant_value(d).value_or(kUnknown)); };
+  return kernel::gemm_fills_matrix_unit(size(p.m), size(p.n), size(p.k));
+}
+
+// Whether a grid reads a copy of the right operand that is contiguous along k, as matrix units read both operands.
+bool turns_weight(Node& node, const Contraction& p) {
+  if (!node.mapping().workgroups || p.dots || p.quantized || p.zero_points || node.dtype(0) != node.dtype(1)) return false;
+  if (!kernel::find_unit(node.mapping(), node.dtype(1), p.accumulate) || !fills_matrix_unit(node, p)) return false;
+  Scope probe(node);
+  const Operand b = side_operand(node, probe, 1, p.b, p.batch, false);
+  return !kernel::is_constant(b.strides.end()[-2], 1) && kernel::is_multiple(probe.size(p.k), 16 * 8 / rlxc::bits(node.dtype(1)));
+}
+
+// Strides of a right operand over the batch axes, k, and columns, with k contiguous.
+Dims turned_strides(Scope& s, const Contraction& p) {
+  const Expr columns = s.size(p.b.free).in(s.kernel()), k = s.size(p.k).in(s.kernel());
+  Dims strides;
+  for (const Index& stride : matrix_strides(s, p.b, p.batch)) strides.push_back(stride.in(s.kernel()) * columns * k);
+  strides.insert(strides.end(), {1, k});
+  return strides;
+}
+
+std::vector<PrepackedBuffer> prepack_turned(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
+  if (!on_load[1] || !turns_weight(node, p)) return {};
+  DimTable& t = node.table();
+  const Dim elements = t.mul(t.product(p.b.batch), t.mul(p.b.free, p.k));
+  return {{node.dtype(1), elements, {1}, saved_by(node, elements, kCopyNs)}};
+}
+
+std::optional<uint32_t> turn_weight(Node& node, const Contraction& p) {
+  if (node.prepacked.empty() || !turns_weight(node, p)) return {};
+  const uint32_t turned = *node.prepacked_operand(1);
+  Scope s(node, "turn");
+  Contraction own = p;
+  own.batch = p.b.batch;
+  Operand from = side_operand(node, s, 1, own.b, own.batch, false), to = s.scratch(turned);
+  to.strides = turned_strides(s, own);
+  Dims shape = s.shape(own.batch);
+  shape.insert(shape.end(), {s.size(p.b.free), s.size(p.k)});
+  for (Operand* o : {&from, &to}) std::swap(o->strides.end()[-1], o->strides.end()[-2]);
+  kernel::build_map(s.builder(), {shape, {from}, {to}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
+  s.finish(true);
+  return turned;
+}
+
 // Packs the right operand into panels: the prepacked buffer, or a scratch buffer that several blocks of rows read.
 std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
   const bool on_load = !node.prepacked.empty();
+  if (turns_weight(node, p)) return {};
   if (p.quantized || (node.mapping().workgroups && !on_load)) return {};
   if (!on_load) {
     Scope probe(node);
@@ -428,7 +477,7 @@ bool emit(Node& node, Contraction p) {
     rounded = round_left(node, p);
     p.left = rounded->values;
   }
-  const std::optional<uint32_t> rows = pack_rows(node, p);
+  const std::optional<uint32_t> rows = pack_rows(node, p), turned = turn_weight(node, p);
   const std::optional<PackedWeight> quantized = pack_quantized(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
@@ -444,6 +493,9 @@ bool emit(Node& node, Contraction p) {
   } else if (quantized) {
     g.b = s.scratch(quantized->quantized);
     g.packed = true;
+  } else if (turned) {
+    g.b = s.scratch(*turned);
+    g.b.strides = turned_strides(s, p);
   } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   set_unit(node, p, &g);
   if (p.quantized) {
@@ -503,12 +555,6 @@ Contraction dequantized_contraction(const Node& node) {
   return p;
 }
 
-bool fills_matrix_unit(const Node& node, const Contraction& p) {
-  constexpr int64_t kUnknown = int64_t{1} << 31;
-  const auto size = [&](Dim d) { return kernel::Index(node.table().constant_value(d).value_or(kUnknown)); };
-  return kernel::gemm_fills_matrix_unit(size(p.m), size(p.n), size(p.k));
-}
-
 // Computes a matmul of bf16 on a dot unit where the target has one.
 Contraction with_halves(const Node& node, Contraction p) {
   if (p.accumulate == DType::F32) p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping());
@@ -549,7 +595,7 @@ bool lower_matmul(Node& node) { return emit(node, contraction_of(node)); }
 
 std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
   const Contraction p = contraction_of(node);
-  if (node.mapping().workgroups && !p.dots) return {};
+  if (node.mapping().workgroups && !p.dots) return prepack_turned(node, p, on_load);
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 

@@ -19,7 +19,8 @@ struct Mapping {
   // Grids of workgroups.
   int workgroup_size = 256;  // threads, unless the builder chooses
   int max_workgroup_size = 1024;
-  int warp = 1;  // threads that shuffle_xor reaches; 1 without shuffles
+  int busy_workgroups = 96;  // so many occupy a device
+  int warp = 1;              // threads that shuffle_xor reaches; 1 without shuffles
   std::span<const MatrixUnit> matrix_units;
   std::span<const MatrixUnit> tile_units;
   std::span<const DotUnit> dot_units;

@@ -14,7 +14,6 @@ using Dims = std::vector<Index>;
 // 8-bit values as dot units read them: values per i32 word, and the offset between signed and unsigned form.
 inline constexpr int kWordCodes = 4, kSignFlip = 128;
 
-inline constexpr int64_t kBusyWorkgroups = 96;  // that occupy a device
 
 // A kernel argument over the index space of the kernel: one stride (in elements) per dim, 0 where the tensor is broadcast.
 struct Operand {

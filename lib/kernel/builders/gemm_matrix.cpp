@@ -38,7 +38,7 @@ const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
   constant(o.n, &columns);
   constant(o.batches(), &batches);
   const int64_t own = s.pair ? u->n / 2 : u->n;
-  const bool fills = batches * ((rows + u->m - 1) / u->m) * ((columns + own - 1) / own) >= kBusyWorkgroups;
+  const bool fills = batches * ((rows + u->m - 1) / u->m) * ((columns + own - 1) / own) >= m.busy_workgroups;
   return fills && rows >= u->m * 3 / 4 && columns >= own * 3 / 4 ? &*u : nullptr;
 }
 
@@ -111,7 +111,7 @@ class MatrixTiles {
       each_half_ = units(columns, s.across, u.n, s.columns / halves_);
       a_.size = s.down * down_ * u.m;
       own_ = s.across * each_half_ * u.n;
-      if (batches * ((rows + a_.size - 1) / a_.size) * ((columns + own_ - 1) / own_) >= kBusyWorkgroups) break;
+      if (batches * ((rows + a_.size - 1) / a_.size) * ((columns + own_ - 1) / own_) >= m.busy_workgroups) break;
     }
     threads_ = split_.down * split_.across * split_.deep * u.warp;
     depth_ = plane_ * split_.deep;

@@ -30,7 +30,7 @@ class SplitSums {
       across_ = std::min(kBeside, threads_);
       int64_t outputs = 0;
       if (constant(outputs_of_threads(), &outputs))
-        while (across_ > 8 && outputs < kBusyWorkgroups * across_) across_ /= 2;
+        while (across_ > 8 && outputs < m_.busy_workgroups * across_) across_ /= 2;
     }
     parts_ = threads_ / across_;
   }

@@ -17,6 +17,7 @@ struct Form {
   bool trans_a = false, trans_b = false, epilogue = false;
   DType dtype = DType::F32;
   bool pair = false;  // b has 2n columns: multiplies the two halves
+  bool busy = false;  // any number of workgroups occupies the device
   enum : uint8_t {
     Rows,
     Down,
@@ -78,7 +79,9 @@ KernelCase product_case(const Form& f) {
       };
     }
     if (f.pair) s.pair = [](Expr first, Expr second) { return first * second; };
-    build_gemm(builder, s, m);
+    Mapping own = m;
+    if (f.busy) own.busy_workgroups = 1;
+    build_gemm(builder, s, own);
   };
   return c;
 }
@@ -203,8 +206,11 @@ TEST_CASE("long products by matrix units: several slices at once, and warps that
 
 TEST_CASE("products of tiles in shared memory") {
   std::vector<KernelCase> cases;
-  for (const Form& f : {Form{48, 97, 132, 200, false, true, true, DType::BF16}, Form{96, 100, 50, 72, false, true, true, DType::F16, true}})
+  for (Form f : {Form{2, 97, 132, 200, false, true, true, DType::BF16}, Form{1, 130, 104, 64, false, true, false, DType::BF16},
+                 Form{1, 100, 50, 72, false, true, true, DType::F16, true}}) {
+    f.busy = true;
     cases.push_back(product_case(f));
+  }
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 

@@ -234,7 +234,7 @@ class ReduceBuilder {
     int64_t results = 0, count = kLeastShared, across = kMostBeside, threads = m_.max_workgroup_size;
     constant(count_, &count);
     if (!constant(results_, &results) || results == 0 || count < kLeastShared || results >= kManyResults) return false;
-    while (across > kLeastBeside && results < 2 * kBusyWorkgroups * across) across /= 2;
+    while (across > kLeastBeside && results < 2 * m_.busy_workgroups * across) across /= 2;
     while (threads > across && threads / across > count) threads /= 2;
     const int64_t parts = threads / across;
     if (parts < 2) return false;
