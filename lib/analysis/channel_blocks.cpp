@@ -89,6 +89,8 @@ class ChannelBlocks {
         for (const int64_t block : {lanes_, lanes_ / 2})
           if (block >= std::min(kLeastBlock, lanes_) && divisor_[set] % block == 0) {
             layouts_.set(v, channel_blocks(dims, g_.dims(v), block));
+            layouts_.root[v.raw] = v;  // parts of rows are copied
+            layouts_.offset[v.raw] = Dim(0);
             break;
           }
       }
@@ -123,10 +125,17 @@ class ChannelBlocks {
     state_[x].convolved |= state_[y].convolved;
   }
 
+  // Rows or columns of an image that is no view itself. They may be a view, if they are not blocked.
+  bool is_part(NodeId n) const {
+    if (g_.op(n) != OpKind::Narrow || g_.attrs<NarrowAttrs>(n).axis < 2) return false;
+    const ValueId x = g_.operand(n, 0);
+    return is_image(g_, x) && layouts_.root[x.raw] == x && layouts_.root[g_.result(n).raw] == x;
+  }
+
   // An image of one pixel is the same in both layouts, and is left to the kernels of matmuls.
   void start(NodeId n, ValueId v) {
-    const bool fits = is_image(g_, v) && layouts_.root[v.raw] == v && !layouts_.of(v) && !has_trait(g_.op(n), kLeaf) &&
-                      g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1;
+    const bool own = (layouts_.root[v.raw] == v && !layouts_.of(v)) || is_part(n);
+    const bool fits = own && is_image(g_, v) && !has_trait(g_.op(n), kLeaf) && g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1;
     if (!fits) return refuse(v);
     divisor_[v.raw] = g_.dims(v)[1].size();
   }
@@ -141,10 +150,11 @@ class ChannelBlocks {
     if (op == OpKind::Pool) return pooling(n);
     if (op == OpKind::Reduce) return reduction(n);
     if (op == OpKind::ReduceRegion) return reduce_region(n);
-    const bool joins = op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis == 1;
+    const bool joins = (op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis >= 1) ||
+                       (op == OpKind::Narrow && g_.attrs<NarrowAttrs>(n).axis >= 2);
     const bool maps =
         layout_rule(op) == LayoutRule::Elementwise && (has_trait(op, kElementwise) || op == OpKind::ElementwiseRegion);
-    if ((!joins && !maps) || g_.result_count(n) != 1 || layouts_.is_view(g_, n)) {
+    if ((!joins && !maps) || g_.result_count(n) != 1 || (layouts_.is_view(g_, n) && !is_part(n))) {
       refuse_all(n);
       for (size_t i = 0; i < g_.result_count(n); ++i) refuse(g_.result(n, i));
       return;

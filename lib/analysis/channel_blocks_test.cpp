@@ -72,3 +72,22 @@ TEST_CASE("a block belongs to one group, and images of one pixel stay") {
   CHECK(n.block(scaled) == 16);
   CHECK(n.block(f) == 0);
 }
+
+TEST_CASE("rows and columns of an image have its blocks, cut out of it or joined, and stay views of a row-major one") {
+  Net n;
+  const ValueId a = n.conv(n.x, 32), top = n.b.narrow(a, 2, 0, 4), left = n.b.narrow(a, 3, 0, 4);
+  const ValueId both = n.b.concat(std::array{top, n.b.narrow(a, 2, 4, 4)}, 2);
+  n.g.add_output(n.conv(both, 16), {});
+  n.g.add_output(n.conv(left, 16), {});
+  const ValueId of_input = n.b.narrow(n.x, 2, 2, 3);
+  n.g.add_output(n.conv(of_input, 16), {});
+  const auto root = [&](ValueId v) { return assign_layouts(n.g, 16).root[v.raw]; };
+  for (ValueId v : {a, top, left, both}) {
+    CHECK(n.block(v) == 16);
+    CHECK(root(v) == v);
+  }
+  CHECK(n.block(of_input) == 0);
+  CHECK(root(of_input) == n.x);
+  n.g.add_output(n.b.reshape(top, {32, 32}), {});
+  for (ValueId v : {a, top, left, both}) CHECK(n.block(v) == 0);
+}

@@ -322,6 +322,16 @@ TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks")
     net.output(net.conv(net.b().concat(std::array{x, y}, 1), {16}));
     net.check(3, "joins of batches");
   }
+  for (const int64_t axis : {2, 3})
+    for (const int64_t batch : {1, 2}) {
+      BlockedNet net;
+      const ValueId x = net.conv(net.image({batch, 3, 9, 7}), {24}, true);
+      const ValueId first = net.conv(net.b().narrow(x, axis, 0, 4), {32}),
+                    rest = net.conv(net.b().narrow(x, axis, 3, 4), {32}, true);
+      const ValueId residual = net.b().narrow(rest, axis, 1, 2);
+      net.output(net.conv(net.b().concat(std::array{first, rest, residual}, axis), {8}));
+      net.check(7, "parts of rows and columns, and their joins");
+    }
 }
 
 // As gradients of weights have them; vectors of channels of row-major images.

@@ -14,8 +14,9 @@ std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
 // result[i] = x[i] with x's strides, over the shape of the result.
 bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
-  Operand y = s.out();
-  kernel::build_map(s.builder(), {shape, {std::move(x)}, {std::move(y)}, identity}, node.mapping());
+  kernel::MapSpec spec{shape, {std::move(x)}, {s.out()}, identity};
+  split_channels(s, block_of(node, node.result()), &spec);
+  kernel::build_map(s.builder(), spec, node.mapping());
   s.finish();
   return true;
 }

@@ -48,6 +48,14 @@ struct PrepackedWeight {
   bool shared = false;             // made by an earlier node
 };
 
+// Nodes that run on parts of their rows, one part after another, to shrink the arena.
+struct PatchedSegment {
+  ForeignText first, last;  // of its nodes
+  uint32_t nodes = 0, parts = 0;
+  uint64_t flops = 0, flops_again = 0;  // of all rows, and of the rows that several parts compute
+  uint64_t bytes_copied = 0;            // of rows that are cut out or joined
+};
+
 struct GraphPlan {
   std::vector<NodeId> schedule;  // all nodes
   std::vector<uint32_t> step;    // by node
@@ -69,7 +77,8 @@ struct GraphPlan {
   uint64_t without_reuse = 0, saved_by_views = 0, saved_in_place = 0, saved_by_concat_alias = 0, saved_by_reuse = 0;
   bool reordered = false;
   uint32_t computed_again = 0;  // nodes copied to shrink the arena
-  Dim given_arena;              // arena size in the original order
+  std::vector<PatchedSegment> patched;
+  Dim given_arena;  // arena size in the original order
 };
 
 // A data-dependent dim: a symbol whose value a node defines in each run, for all later nodes.

@@ -11,6 +11,7 @@
 #include "ir/mesh.h"
 #include "memory/checkpoint.h"
 #include "memory/liveness.h"
+#include "memory/patches.h"
 #include "memory/place_arena.h"
 #include "memory/prepack.h"
 #include "memory/rematerialise.h"
@@ -307,9 +308,9 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
       "the arena takes " + std::to_string(plan.arena_size.size()) + " bytes, --max-arena allows " + std::to_string(allowed);
   if (!list.empty()) message += "; most are live here: " + list;
   diagnostics.error(Code::TooLarge, std::move(message), std::move(where),
-                    plan.lower_bound > allowed ? "no arena of these nodes is smaller than " + std::to_string(plan.lower_bound) +
-                                                     " bytes: smaller sizes (--bind, --range) or a lower --precision take less"
-                                               : "--max-arena " + std::to_string(plan.arena_size.size()) + " is enough");
+                    "the least arena that was found takes " + std::to_string(plan.arena_size.size()) + " bytes (--max-arena " +
+                        std::to_string(plan.arena_size.size()) +
+                        "); smaller sizes (--bind, --range) or a lower --precision take less");
 }
 
 // Leaves the packed region what weights and arena leave of --device-memory. A device of a pipeline has the weights of its stage.
@@ -451,29 +452,125 @@ std::optional<GraphPlan> shrink_by_contractions(Graph& g, GraphPlan plan, const 
                         weights_size, diagnostics);
 }
 
-// Keeps less for gradients. Meets the limit with cheap values if it can, else with some contractions, else with whole segments,
-// which cost up to the time of the first half.
-std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                const Request& options, uint64_t weights_size, bool gradient, Diagnostics& diagnostics) {
-  const auto apply = [&](auto by) {
+using Shrink = std::optional<GraphPlan> (*)(Graph&, GraphPlan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                            const Request&, uint64_t weights_size, Diagnostics&);
+
+// Tries one way after another while the arena is too large.
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, std::initializer_list<Shrink> ways, const std::vector<GraphPlan>& plans,
+                                const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                Diagnostics& diagnostics) {
+  for (const Shrink by : ways) {
+    if (by != shrink_gradient && !exceeds(plan, options.max_arena)) continue;
     auto smaller = by(g, std::move(plan), plans, extents, options, weights_size, diagnostics);
-    if (smaller) plan = std::move(*smaller);
-    return smaller.has_value();
-  };
-  const bool is_limited = options.max_arena > 0;
-  if ((!gradient || plan.symbolic) && !(is_limited && exceeds(plan, options.max_arena))) return plan;
-  if (gradient && !apply(shrink_gradient)) return std::nullopt;
-  for (const auto by : {shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})
-    if (is_limited && exceeds(plan, options.max_arena) && !apply(by)) return std::nullopt;
+    if (!smaller) return std::nullopt;
+    plan = std::move(*smaller);
+  }
   erase_unread(g, plan);
   g.compact();  // drops undone copies and renumbers nodes in schedule order
   const uint32_t computed_again = plan.computed_again;
   auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
-  if (!compacted) return std::nullopt;
-  plan = std::move(*compacted);
-  plan.computed_again = computed_again;
-  if (is_limited && exceeds(plan, options.max_arena)) refuse_arena(g, plan, options.max_arena, diagnostics);
-  return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
+  if (compacted) compacted->computed_again = computed_again;
+  return compacted;
+}
+
+// A module of which the main graph is planned anew.
+struct Replanned {
+  std::unique_ptr<Module> module;
+  GraphPlan plan;
+  std::vector<PatchedSegment> segments;
+};
+
+// Runs segments of the main graph in parts, with which the limit is met in the least time; else those with which the arena is
+// smallest. The module is copied, because estimates of what segments need are not exact. Nullopt without module: no segments
+// help.
+std::optional<Replanned> shrink_by_patches(const Module& m, const GraphPlan& plan, const std::vector<GraphPlan>& plans,
+                                           const SymbolRanges& extents, const Request& options, uint64_t weights_size,
+                                           Diagnostics& diagnostics) {
+  constexpr int kMostPlans = 8;
+  Replanned best;
+  const auto arena = [](const GraphPlan& p) { return static_cast<uint64_t>(p.arena_size.size()); };
+  uint64_t smallest = arena(plan);
+  PatchSearch search(m.main(), plan, options.lanes > 1);
+  // Where the limit cannot be met, what is next to it is tried.
+  const auto find = [&](uint64_t most) {
+    std::vector<Segment> found;
+    for (; found.empty() && most < smallest; most += most / 16 + 1) found = search.segments(most);
+    return found;
+  };
+  uint64_t aim = options.max_arena;
+  for (int i = 0; i < kMostPlans && smallest > options.max_arena; ++i) {
+    const std::vector<Segment> segments = find(aim);
+    if (segments.empty()) break;
+    Replanned made{m.copy(), {}, {}};
+    put_in_order(made.module->main(), plan);
+    auto report = run_in_patches(made.module->main(), segments);
+    if (!report) break;
+    made.module->main().compact();
+    uint64_t weights = weights_size;
+    auto replanned = plan_graph(made.module->main(), plans, extents, options, &weights, diagnostics);
+    if (!replanned) return std::nullopt;
+    made.plan = std::move(*replanned);
+    made.segments = std::move(*report);
+    const uint64_t reached = arena(made.plan);
+    if (reached < smallest) {
+      smallest = reached;
+      best = std::move(made);
+    }
+    if (reached <= options.max_arena) break;
+    const uint64_t above = std::max(reached - options.max_arena, options.max_arena / 32);
+    if (above >= aim) break;
+    aim -= above;
+  }
+  return best;
+}
+
+// Keeps less for gradients, and meets the limit: with cheap values if that is enough, else in parts of rows, else with some
+// contractions, else with whole segments, which cost up to the time of the first half.
+std::optional<Replanned> shrink_main(std::unique_ptr<Module> m, GraphPlan plan, const std::vector<GraphPlan>& plans,
+                                     const SymbolRanges& extents, const Request& options, uint64_t weights_size, bool gradient,
+                                     Diagnostics& diagnostics) {
+  Replanned best{std::move(m), std::move(plan), {}};
+  const auto fits = [&](const Replanned& r) { return options.max_arena == 0 || !exceeds(r.plan, options.max_arena); };
+  if (best.plan.symbolic || (!gradient && fits(best))) return best;
+  const auto run = [&](Replanned* r, std::initializer_list<Shrink> ways) {
+    auto smaller = shrink(r->module->main(), std::move(r->plan), ways, plans, extents, options, weights_size, diagnostics);
+    if (smaller) r->plan = std::move(*smaller);
+    return smaller.has_value();
+  };
+  const auto keep = [&](Replanned r) {
+    if (fits(r) || r.plan.arena_size.size() < best.plan.arena_size.size()) best = std::move(r);
+    return fits(best);
+  };
+  if (gradient) {
+    const bool limited = options.max_arena > 0;
+    const bool done =
+        limited ? run(&best, {shrink_gradient, shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})
+                : run(&best, {shrink_gradient});
+    return done ? std::optional(std::move(best)) : std::nullopt;
+  }
+  Replanned values{best.module->copy(), best.plan, {}};
+  if (!run(&values, {shrink_by_values})) return std::nullopt;
+  if (fits(values)) return values;
+  auto patched = shrink_by_patches(*best.module, best.plan, plans, extents, options, weights_size, diagnostics);
+  if (patched && best.plan.reordered && !(patched->module && fits(*patched))) {
+    // An order that needs less for whole images may need more for parts.
+    Request given = options;
+    given.reorder = false;
+    uint64_t weights = weights_size;
+    const auto plan = plan_graph(best.module->main(), plans, extents, given, &weights, diagnostics);
+    auto other = plan ? shrink_by_patches(*best.module, *plan, plans, extents, options, weights_size, diagnostics) : std::nullopt;
+    if (!other) return std::nullopt;
+    if (other->module && (!patched->module || other->plan.arena_size.size() < patched->plan.arena_size.size()))
+      patched = std::move(other);
+  }
+  if (!patched) return std::nullopt;
+  if (patched->module && fits(*patched)) return patched;
+  for (Replanned* r : {&values, &*patched}) {
+    if (!r->module) continue;
+    if (!run(r, {shrink_by_values, shrink_by_contractions, shrink_by_segments, shrink_by_values})) return std::nullopt;
+    if (keep(std::move(*r))) break;
+  }
+  return best;
 }
 
 // Bodies before the graphs that own them.
@@ -522,12 +619,22 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     const uint64_t weights_before = weights_size;
     auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
     if (!plan) return std::nullopt;
-    if (id.raw == 0)
-      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
-    if (!plan) return std::nullopt;
+    if (id.raw == 0) {
+      auto smaller =
+          shrink_main(std::move(module), std::move(*plan), lir.plans, extents, own, weights_before, inputs.gradient, diagnostics);
+      if (!smaller) return std::nullopt;
+      module = std::move(smaller->module);
+      plan = std::move(smaller->plan);
+      plan->patched = std::move(smaller->segments);
+      if (own.max_arena > 0 && exceeds(*plan, own.max_arena)) {
+        refuse_arena(module->main(), *plan, own.max_arena, diagnostics);
+        return std::nullopt;
+      }
+    }
     lir.plans[id.raw] = std::move(*plan);
   }
-  if (lir.plans[0].computed_again > 0) lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
+  if (lir.plans[0].computed_again > 0 || !lir.plans[0].patched.empty())
+    lir.extents = find_data_dependent_dims(*module, options.bounds);  // node ids have changed
   lir.packs_known = inputs.kernels.has_value();
   std::optional<codegen::LoweringCache> own_lowerings;
   if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);

@@ -100,12 +100,40 @@ class PackedRegions {
     return bytes.is_static() ? static_cast<double>(align_up(static_cast<uint64_t>(bytes.size()), unit_).value_or(0)) : 0;
   }
 
+  // Whether both nodes make the same copies, although their kernels differ: those that make the copies do not.
+  bool make_same(const Graph& g, const GraphPlan& plan, NodeId a, NodeId b) {
+    const auto form = [&](NodeId n) {
+      const auto& prepacked = lowerings_->info(g, plan.layouts, n, plan.phase).prepacked;
+      std::string text;
+      for (const codegen::PrepackedBuffer& p : prepacked) {
+        text += std::string(name(p.dtype)) + ' ' + m_.dims.text(p.elements);
+        for (uint32_t i : p.operands) text += ' ' + std::to_string(i);
+      }
+      const auto& lowered = lowerings_->lower(g, plan.layouts, n, true, prepacked);
+      if (!lowered.kernels) return std::string();
+      for (const codegen::Launch& l : lowered.kernels->launches) {
+        if (!l.on_load) continue;
+        kernel::Kernel k = lowered.kernels->kernels[l.kernel];
+        k.comments.clear();
+        text += '\n';
+        for (const codegen::Binding& each : l.buffers)
+          text += std::to_string(static_cast<int>(each.kind)) + '.' + std::to_string(each.index) + ' ';
+        for (Dim d : l.sizes) text += m_.dims.text(d) + ' ';
+        text += to_text(k);
+      }
+      return text;
+    };
+    const std::string text = form(a);
+    return !text.empty() && text == form(b);
+  }
+
   // Groups nodes that prepack the same weights in the same way.
   void find_candidates(size_t index) {
     if (!lowerings_) return;
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
     std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // buffers and operand values -> candidate
+    std::map<std::vector<uint32_t>, std::vector<size_t>> of_values;        // operand values -> candidates
     for (NodeId n : plan.schedule) {
       if (plan.phase[n.raw] == Phase::Prologue) continue;
       const std::vector<codegen::PrepackedBuffer>& prepacked = lowerings_->info(g, plan.layouts, n, plan.phase).prepacked;
@@ -116,7 +144,13 @@ class PackedRegions {
         for (uint32_t i : p.operands) of.push_back(g.operand(n, i).raw);
         saved_ns += p.saved_ns;
       }
-      const auto [shared, is_first] = same.try_emplace({&prepacked, std::move(of)}, candidates_.size());
+      auto [shared, is_first] = same.try_emplace({&prepacked, of}, candidates_.size());
+      std::vector<size_t>& others = of_values[std::move(of)];
+      for (size_t i = 0; is_first && i < others.size(); ++i)
+        if (make_same(g, plan, candidates_[others[i]].nodes[0], n)) {
+          shared->second = others[i];
+          is_first = false;
+        }
       if (!is_first) {
         if (shared->second == kUnsized) continue;
         candidates_[shared->second].nodes.push_back(n);
@@ -131,8 +165,12 @@ class PackedRegions {
         sized = sized && k.prepacked.back().bytes.is_static();
         k.bytes += rounded(k.prepacked.back().bytes);
       }
-      if (sized) candidates_.push_back(std::move(k));
-      else shared->second = kUnsized;
+      if (sized) {
+        others.push_back(candidates_.size());
+        candidates_.push_back(std::move(k));
+      } else {
+        shared->second = kUnsized;
+      }
     }
   }
 

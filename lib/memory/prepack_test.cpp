@@ -140,13 +140,13 @@ TEST_CASE("nodes keep packed weights within a limit: those that save most for a 
 
 TEST_CASE("layers of the same weights share what is packed of them") {
   constexpr uint64_t kMatrix = kWidth * kWidth * 4;
-  const auto layers = [](bool turned) {
+  const auto layers = [](bool turned, bool transposed = true) {
     Model p;
     const ValueId x = p.b.input("x", p.f32({16, kWidth})), w = p.weight({kWidth, kWidth});
     const ValueId both = turned ? p.b.concat(std::vector{p.b.narrow(w, 0, 8, kWidth - 8), p.b.narrow(w, 0, 0, 8)}, 0) : w;
     ValueId y = x;
     for (int i = 0; i < 3; ++i) y = p.named(p.b.unary(OpKind::Tanh, p.b.matmul(y, both)), "layer");
-    p.output(p.b.matmul(p.b.narrow(y, 0, 0, 2), both));  // of other dims: prepacked separately
+    p.output(p.b.matmul(p.b.narrow(y, 0, 0, 2), both, false, transposed));  // transposed: prepacked separately
     return p;
   };
   for (bool turned : {false, true}) {
@@ -155,6 +155,9 @@ TEST_CASE("layers of the same weights share what is packed of them") {
     CHECK(std::ranges::count_if(all.plans[0].prepacked, &PrepackedWeight::shared) == 2);
     CHECK(packed_bytes(all) == (turned ? 3 : 2) * kMatrix);
   }
+  const LirModule rows = checked(layers(false, false), {});  // kernels of other dims read the same copy
+  CHECK(rows.plans[0].prepacked.size() == 4);
+  CHECK(packed_bytes(rows) == kMatrix);
   const LirModule one = checked(layers(false), kMatrix);  // a matmul of two rows saves more than three layers
   CHECK(one.plans[0].prepacked.size() == 1);
   CHECK(one.plans[0].unpacked_nodes == 3);

@@ -524,7 +524,7 @@ inline constexpr Option kOptions[] = {
      .help = "alignment of arena slots in bytes (0: default of the target)"},
     {.key = "max-arena", .flag = "--max-arena", .field = &PlanOptions::max_arena, .group = Group::Memory,
      .commands = kPassCommands, .value = "BYTES", .in_manifest = true,
-     .help = "limit on the bytes of activations; values or whole segments are computed again to meet it, and the compile fails if it cannot be met"},
+     .help = "limit on the bytes of activations; values or whole segments are computed again, or segments run on parts of their rows, to meet it, and the compile fails if it cannot be met"},
     {.key = "max-packed", .flag = "--max-packed", .field = &PlanOptions::max_packed, .group = Group::Memory,
      .commands = kPassCommands | kSpecialize, .value = "BYTES", .in_manifest = true,
      .help = "limit on the bytes of prepacked weights; the weights that gain most are prepacked, the others are read in place, and the "

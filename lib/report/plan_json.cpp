@@ -104,6 +104,15 @@ class PlanWriter {
     if (plan.computed_again) out_.key("computed_again").unsigned_integer(plan.computed_again);
     out_.key("method").string(plan.method);
     out_.end_object();
+    if (plan.patched.empty()) return;
+    out_.key("patches").begin_array();
+    for (const PatchedSegment& s : plan.patched) {
+      out_.begin_object(JsonLayout::Line).key("first").string(s.first).key("last").string(s.last);
+      out_.key("nodes").unsigned_integer(s.nodes).key("parts").unsigned_integer(s.parts);
+      out_.key("flops").unsigned_integer(s.flops).key("flops_again").unsigned_integer(s.flops_again);
+      out_.key("bytes_copied").unsigned_integer(s.bytes_copied).end_object();
+    }
+    out_.end_array();
   }
 
   // The values of expressions at sizes of the symbols.

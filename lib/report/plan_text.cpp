@@ -105,6 +105,12 @@ void write_plan_text(const LirModule& lir, std::string* out, const ReportContext
             human_bytes(plan.saved_by_views) + ", in place " + human_bytes(plan.saved_in_place) + ", by concatenation in place " +
             human_bytes(plan.saved_by_concat_alias) + ", by reuse " + human_bytes(plan.saved_by_reuse) + "\n";
   }
+  for (const PatchedSegment& p : plan.patched) {
+    const double again = p.flops > 0 ? 100 * static_cast<double>(p.flops_again) / static_cast<double>(p.flops) : 0;
+    *out += "in " + std::to_string(p.parts) + " parts of their rows: " + std::to_string(p.nodes) + " nodes from " +
+            p.first.line() + " to " + p.last.line() + "; computed again " + fixed(again, 1) + " %, copied " +
+            human_bytes(p.bytes_copied) + "\n";
+  }
   const DimBindings sizes = corners.empty() ? DimBindings() : corners.back();
   const LivePeak peak = live_peak(lir, sizes);
   *out += "\nMost bytes are live at " + step_text(g, plan, peak.step) + ": " + human_bytes(static_cast<uint64_t>(peak.bytes));

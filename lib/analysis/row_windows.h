@@ -1,0 +1,36 @@
+// Which rows of its operands a node reads for some rows of its results: a convolution reads a window around them, an elementwise
+// op the same rows, a product all of its weights. Nodes of which this is known can run on parts of an image one after another.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace rlxc {
+
+struct RowRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const RowRange&) const = default;
+};
+
+// Row r of the result reads the rows r * stride - before .. r * stride - before + reach of the operand, and padding beyond them.
+struct RowWindow {
+  size_t axis = 0;  // of the operand
+  int64_t stride = 1, before = 0, reach = 1;
+};
+
+struct RowMap {
+  size_t axis = 0;                                 // of all results
+  std::vector<std::optional<RowWindow>> operands;  // nullopt: the operand is read whole, or is absent
+};
+
+// How results with rows along `axis` follow from operands. Nullopt: a row needs all rows, or the op is not known. Rows have a
+// constant number. O(operands * rank).
+std::optional<RowMap> map_rows(const Graph&, NodeId, size_t axis);
+// The rows of an operand with `rows` of them that the window reads; empty if there are none.
+RowRange rows_read(const RowWindow&, RowRange of_result, int64_t rows);
+// The attributes of the node that computes these rows from exactly the rows that it reads.
+Attrs attrs_of_rows(const Graph&, NodeId, const RowMap&, RowRange of_result);
+
+}  // namespace rlxc
