@@ -181,7 +181,11 @@ class PartWriter {
       case StmtKind::AtomicAdd: {
         const Buf& to = buffers_[s.buffer.raw];
         const Expr index = shifted(s.buffer, expr(s.index)), value = expr(s.value);
-        const auto store = [&] { s.kind == StmtKind::AtomicAdd ? to.atomic_add(index, value) : s.deferred ? to.store_later(index, value) : to.store(index, value); };
+        const auto store = [&] {
+          s.kind == StmtKind::AtomicAdd ? to.atomic_add(index, value)
+          : s.deferred                  ? to.store_later(index, value)
+                                        : to.store(index, value);
+        };
         if (p_.meets && active_.kernel && k_.buffer(s.buffer).space != Space::Register) b_.when(active_, store);
         else store();
         return;

@@ -395,8 +395,10 @@ class Interpreter {
       // The sums of integers are exact in doubles before they wrap.
       const auto number = [&](DType t, const Value& v) { return is_float(t) ? v.f : static_cast<double>(v.i); };
       if (u.tiles) {
-        read_tile(e.args[0], first, u.m, u, [&](int64_t row, int64_t p, const Value& v) { a[static_cast<size_t>(row * u.k + p)] = v.f; });
-        read_tile(e.args[1], first, u.n, u, [&](int64_t row, int64_t p, const Value& v) { b[static_cast<size_t>(p * u.n + row)] = v.f; });
+        read_tile(e.args[0], first, u.m, u,
+                  [&](int64_t row, int64_t p, const Value& v) { a[static_cast<size_t>(row * u.k + p)] = v.f; });
+        read_tile(e.args[1], first, u.n, u,
+                  [&](int64_t row, int64_t p, const Value& v) { b[static_cast<size_t>(p * u.n + row)] = v.f; });
       } else {
         each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = number(u.operand, values_[e.args[0].raw][cell]); });
         each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = number(u.operand, values_[e.args[1].raw][cell]); });
@@ -421,8 +423,8 @@ class Interpreter {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t p = 0; p < u.k; ++p)
         f(row, p,
-          load_cell(static_cast<uint32_t>(load.payload), from + row * u.k + tile_chunk(row, p / in_chunk) * in_chunk + p % in_chunk,
-                    thread));
+          load_cell(static_cast<uint32_t>(load.payload),
+                    from + row * u.k + tile_chunk(row, p / in_chunk) * in_chunk + p % in_chunk, thread));
   }
 
   void bitcast(const ExprNode& e, std::vector<Value>& out) {

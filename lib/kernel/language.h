@@ -100,7 +100,7 @@ struct Comment {
 struct Stmt {
   StmtKind kind = StmtKind::Comment;
   LoopKind loop = LoopKind::Serial;
-  uint8_t axis = 0;         // Grid, Thread: 0 x, 1 y, 2 z
+  uint8_t axis = 0;  // Grid, Thread: 0 x, 1 y, 2 z
   // Store to a Shared buffer of elements loaded from an argument that is only read, zeros where the load has a condition that is
   // false: may be done later. The deferred stores of a thread between two of its Awaits are a group; an Await returns when all
   // groups before the last `pending` ones are done.
@@ -153,7 +153,7 @@ struct Launch {
 Launch launch_of(const Kernel&);
 int64_t workgroup_size(const Kernel&);  // threads of a workgroup
 double const_double(const ExprNode&);   // value of a Const of any type
-uint64_t shared_bytes(const Kernel&);  // in multiples of 16 for each buffer
+uint64_t shared_bytes(const Kernel&);   // in multiples of 16 for each buffer
 uint64_t shared_bytes(const Kernel&, const Buffer&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables

@@ -85,7 +85,9 @@ class Text {
                           expr(b.extent) + "]");
           break;
         }
-        case StmtKind::Store: line(depth, (s.deferred ? "later " : "") + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] = " + expr(s.value)); break;
+        case StmtKind::Store:
+          line(depth, (s.deferred ? "later " : "") + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] = " + expr(s.value));
+          break;
         case StmtKind::AtomicAdd:
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;

@@ -104,8 +104,8 @@ class Verifier {
                k_.buffers[static_cast<size_t>(a.payload)].space == Space::Shared;
       };
       if (u->tiles ? !in_shared(0) || !in_shared(1) || type(2) != e.type || e.type != Type(u->accumulator, u->c.elements())
-                   : type(0) != Type(u->operand, u->a.elements()) || type(1) != Type(u->operand, u->b.elements()) || type(2) != e.type ||
-          e.type != Type(u->accumulator, u->c.elements()))
+                   : type(0) != Type(u->operand, u->a.elements()) || type(1) != Type(u->operand, u->b.elements()) ||
+                         type(2) != e.type || e.type != Type(u->accumulator, u->c.elements()))
         bad("operands are not those of the matrix unit");
       if (workgroup_size(k_) % u->warp) bad("a group is not made of whole warps");
       return;

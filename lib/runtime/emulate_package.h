@@ -15,7 +15,7 @@ namespace rlxc {
 struct EmulationOptions {
   std::string folder;  // folder for the package; empty: a temporary folder, removed afterwards
   std::vector<std::string> flags = {"-O1"};
-  bool sanitize = true;      // cpu: AddressSanitizer
+  bool sanitize = true;  // cpu: AddressSanitizer
   bool on_device = false;
   std::string model_folder;  // cpu: reads large weights from the model's files in it; empty: copies all to the package
 };

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tool chains of NVIDIA and AMD GPUs accept the cuda and rocm packages: nvcc (for sm_80 and sm_90) and hipcc (for gfx90a) where
+# The tool chains of NVIDIA and AMD GPUs accept the cuda and rocm packages: nvcc (for sm_80 and sm_90a) and hipcc (for gfx90a) where
 # they are installed, which also build the host programs; else clang's back ends, with tests/support/device in place of CUDA's and
 # HIP's headers. Of the example, and with RLXC_TEST_MODELS of the models of its folders tiny/ and (some, in f32 and mixed precision)
 # full/: each kernel once, however many packages have it.
@@ -28,8 +28,8 @@ done
 
 # How a target's kernels are compiled: a command that the names of the object file and the source follow, and what it is called.
 if command -v nvcc > /dev/null; then
-  cuda=(nvcc -std=c++17 -O1 -fatbin -gencode "arch=compute_80,code=sm_80" -gencode "arch=compute_90,code=sm_90" -o)
-  cuda_with="nvcc for sm_80 and sm_90" cuda_make=(make -s)
+  cuda=(nvcc -std=c++17 -O1 -fatbin -gencode "arch=compute_80,code=sm_80" -gencode "arch=compute_90a,code=sm_90a" -o)
+  cuda_with="nvcc for sm_80 and sm_90a" cuda_make=(make -s)
 elif clang++ -print-targets 2> /dev/null | grep -q nvptx64; then
   cuda=(clang++ -x cuda --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -Wno-unknown-cuda-version --cuda-device-only -std=c++17 -O1 -Itests/support/device -S -o)
   cuda_with="clang for sm_80"

@@ -76,8 +76,9 @@ class CLike {
   virtual std::string load_word(const kernel::Buffer&, const std::string& /*index*/, Helpers&) const { return {}; }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
   // A deferred store of the vector from[index], or of zeros where the condition is false; empty if the language has none.
-  virtual std::string store_later(Type, const kernel::Buffer& /*to*/, const std::string& /*to_index*/, const kernel::Buffer& /*from*/,
-                                  const std::string& /*index*/, const std::string& /*condition*/, Helpers&) const {
+  virtual std::string store_later(Type, const kernel::Buffer& /*to*/, const std::string& /*to_index*/,
+                                  const kernel::Buffer& /*from*/, const std::string& /*index*/, const std::string& /*condition*/,
+                                  Helpers&) const {
     return {};
   }
   virtual std::string await(int /*pending*/, Helpers&) const { return {}; }

@@ -204,7 +204,8 @@ class Printer {
     if (e.op != ExprOp::Load && e.op != ExprOp::LoadIf) return {};
     const Buffer& from = k_->buffers[static_cast<size_t>(e.payload)];
     if (from.space != Space::Global || k_->expr(e.args[0]).type.lanes != 1) return {};
-    const std::string to_index = value(s.index), index = value(e.args[0]), condition = e.op == ExprOp::LoadIf ? value(e.args[1]) : "true";
+    const std::string to_index = value(s.index), index = value(e.args[0]),
+                      condition = e.op == ExprOp::LoadIf ? value(e.args[1]) : "true";
     return target_.store_later(e.type, k_->buffer(s.buffer), to_index, from, index, condition, helpers_);
   }
 
@@ -322,7 +323,8 @@ class Printer {
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::MatrixMultiply:
         if (k_->matrix->tiles) {
-          const std::string name = target_.matrix_multiply(*k_->matrix, helpers_), a = place(e.args[0]), b = place(e.args[1]), c = arg(2);
+          const std::string name = target_.matrix_multiply(*k_->matrix, helpers_), a = place(e.args[0]), b = place(e.args[1]),
+                            c = arg(2);
           return {name + "(" + a + ", " + b + ", " + c + ")"};
         }
         return call(target_.matrix_multiply(*k_->matrix, helpers_), e);

@@ -29,7 +29,7 @@ struct DialectRow {
   std::string_view shuffle;   // $V value, $M mask
   std::string_view multiply;  // $N element type, $C type of sums, $Z bytes of an operand, $I and $W: of the instruction
   std::array<Instruction, 3> instructions;
-  std::string_view dot;  // the function $F of words of a and b and a sum: $A, $B: s or u
+  std::string_view dot;                // the function $F of words of a and b and a sum: $A, $B: s or u
   std::string_view pool;               // shared memory whose size the launch gives
   std::string_view copy_later, await;  // of $N bytes, with the cache operator $C; of all groups but `pending`
 };
@@ -119,7 +119,9 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
   return __builtin_amdgcn_$Adot4(a, b, c, false);
 }
 )",
-    "", "", ""};
+    "",
+    "",
+    ""};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -203,8 +205,8 @@ class CudaLike : public GpuCxx {
     if (u.tiles) {
       const std::string sums = type({u.accumulator, u.c.elements()}, h), operand = "const " + scalar(u.operand) + "* ";
       h.add(multiply_tiles(t));
-      h.add("__device__ inline " + sums + " " + name + "(" + operand + "a, " + operand + "b, " + sums + " c) {\n  rlxc_mma_tiles_" + t +
-            "(c.at, a, b);\n  return c;\n}\n");
+      h.add("__device__ inline " + sums + " " + name + "(" + operand + "a, " + operand + "b, " + sums +
+            " c) {\n  rlxc_mma_tiles_" + t + "(c.at, a, b);\n  return c;\n}\n");
       return name;
     }
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
@@ -425,7 +427,14 @@ constexpr MatrixUnit kTensorCoreOfBytes = {
     {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
 // PTX ISA, wgmma.m64n128k16: twice the rows, and four steps of it.
 constexpr MatrixUnit tensor_core_of_tiles(DType t) {
-  return {128, 128, 64, 128, t, DType::F32, {}, {},
+  return {128,
+          128,
+          64,
+          128,
+          t,
+          DType::F32,
+          {},
+          {},
           {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)},
            {columns(1), rows(8), columns(8), columns(16), columns(32), columns(64), rows(64)},
            7},

@@ -14,7 +14,6 @@ using Dims = std::vector<Index>;
 // 8-bit values as dot units read them: values per i32 word, and the offset between signed and unsigned form.
 inline constexpr int kWordCodes = 4, kSignFlip = 128;
 
-
 // A kernel argument over the index space of the kernel: one stride (in elements) per dim, 0 where the tensor is broadcast.
 struct Operand {
   std::string name;
@@ -51,8 +50,8 @@ size_t merge_dims(Kernel*, Dims* shape, const std::vector<Operand*>&, size_t beg
 // Returns the operand's element offset at this point.
 Expr element_at(Kernel*, const Operand&, const std::vector<Expr>& index);
 
-// Returns how many elements along an axis, `extent` long, one aligned access can read: up to `most`, a power of two. 1 if the axis
-// is not contiguous.
+// Returns how many elements along an axis, `extent` long, one aligned access can read: up to `most`, a power of two. 1 if the
+// axis is not contiguous.
 int64_t contiguous_lanes(const Operand&, size_t axis, Expr extent, int64_t most);
 
 // Splits a row-major linear index into one index per dim. Dims after the first must be positive.

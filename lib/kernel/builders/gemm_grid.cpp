@@ -8,7 +8,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSlice = 16;  // most steps of k in shared memory
+constexpr int64_t kSlice = 16;      // most steps of k in shared memory
 constexpr int64_t kNeighbours = 4;  // neighbouring rows or columns of a thread, which it reads at once
 
 class GridTiles {
@@ -70,7 +70,8 @@ class GridTiles {
     return x_ * beside_columns_ + (j / own_ * own_ * side_ + first);
   }
   // Returns the elements of a row of a slice that a thread multiplies.
-  static std::vector<Expr> elements(const Buf& slice, Expr row, int64_t count, int64_t beside, const std::function<Expr(int64_t)>& at) {
+  static std::vector<Expr> elements(const Buf& slice, Expr row, int64_t count, int64_t beside,
+                                    const std::function<Expr(int64_t)>& at) {
     std::vector<Expr> all;
     for (int64_t i = 0; i < count; i += beside) {
       const Expr v = slice.load(row + at(i), static_cast<int>(beside));
@@ -109,7 +110,8 @@ class GridTiles {
       b_.barrier();
       b_.loop("p", slice_, [&](Expr p) {
         const std::vector<Expr> left = elements(a, p * height, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
-        const std::vector<Expr> right = elements(b, p * width, columns_, beside_columns_, [&](int64_t j) { return column_at(j); });
+        const std::vector<Expr> right =
+            elements(b, p * width, columns_, beside_columns_, [&](int64_t j) { return column_at(j); });
         for (int64_t i = 0; i < rows_; ++i)
           for (int64_t j = 0; j < columns_; ++j) {
             Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
@@ -180,7 +182,7 @@ class GridTiles {
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
   int64_t own_ = 1;                            // columns of the result per thread
   int64_t beside_rows_ = 1, beside_columns_ = 1;
-  int64_t slice_ = kSlice;                     // steps of k in shared memory
+  int64_t slice_ = kSlice;  // steps of k in shared memory
   std::optional<DotWords> words_;
   Expr steps_;  // of k
   Expr thread_, x_, y_, row0_, column0_;

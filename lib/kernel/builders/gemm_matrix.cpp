@@ -2,7 +2,8 @@
 // units of it in registers. Slices of a and b lie in shared memory, several of them where stores can be deferred: the next slices
 // arrive while one is multiplied. A slice is planes of 64 bytes for each row of a and column of b, contiguous along k. A thread
 // reads 16 bytes of a plane at once, the elements of several units: the order of the steps of k within a plane does not matter
-// if it is the same for a and b. If the result is small, warps share a tile and split k. Of 8-bit integers, a step of k is a word.
+// if it is the same for a and b. If the result is small, warps share a tile and split k. Of 8-bit integers, a step of k is a
+// word.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
@@ -11,11 +12,11 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kReadBytes = 16;       // of a row of a or column of b that a thread reads at once
-constexpr int64_t kWide = 4;         // elements that a thread loads at once from contiguous rows
-constexpr int64_t kLarge = 512;      // rows or columns if their number is not known
-constexpr int64_t kStages = 4;       // most slices in shared memory
-constexpr int64_t kGroup = 8;        // rows of tiles that workgroups of consecutive numbers share
+constexpr int kReadBytes = 16;   // of a row of a or column of b that a thread reads at once
+constexpr int64_t kWide = 4;     // elements that a thread loads at once from contiguous rows
+constexpr int64_t kLarge = 512;  // rows or columns if their number is not known
+constexpr int64_t kStages = 4;   // most slices in shared memory
+constexpr int64_t kGroup = 8;    // rows of tiles that workgroups of consecutive numbers share
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   if (s.quantized || !gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
@@ -28,10 +29,12 @@ const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
 const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
   if (s.quantized || s.dots || s.b_at || !is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
-  const auto u = std::ranges::find_if(m.tile_units, [&](const MatrixUnit& t) { return t.operand == s.a.dtype && t.accumulator == s.accumulate; });
+  const auto u = std::ranges::find_if(
+      m.tile_units, [&](const MatrixUnit& t) { return t.operand == s.a.dtype && t.accumulator == s.accumulate; });
   if (u == m.tile_units.end()) return nullptr;
   const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(u->operand));
-  if (contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, lanes) < lanes || contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, lanes) < lanes)
+  if (contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, lanes) < lanes ||
+      contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, lanes) < lanes)
     return nullptr;
   int64_t rows = kLarge, columns = kLarge, batches = 1;
   constant(o.m, &rows);
@@ -87,8 +90,15 @@ std::vector<Split> splits(int64_t w, bool few_rows) {
 class MatrixTiles {
  public:
   MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u)
-      : o_(o), b_(o.b), m_(m), unit_(u), u_(seen_by_tiles(u)), run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
-        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)), plane_(int64_t{u_.k} * (u.tiles ? 1 : units_)), steps_(o.k) {
+      : o_(o),
+        b_(o.b),
+        m_(m),
+        unit_(u),
+        u_(seen_by_tiles(u)),
+        run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
+        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)),
+        plane_(int64_t{u_.k} * (u.tiles ? 1 : units_)),
+        steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
     halves_ = o.spec.pair ? 2 : 1;
     int64_t rows = kLarge, columns = kLarge, k = 0, batches = 1;
@@ -273,12 +283,14 @@ class MatrixTiles {
   Expr along(const FragmentLayout& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
 
   // Returns a thread's vectors for the units of a plane, at row (column) i. `c`: the start of the lane along k in a unit.
-  std::vector<Expr> parts(const Tile& t, const FragmentLayout& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr c) {
+  std::vector<Expr> parts(const Tile& t, const FragmentLayout& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i,
+                          Expr c) {
     const int elements = s.elements(), wide = run_ * units_, runs = elements / run_;
     const Buf read = b_.registers((std::string("read_") + t.name).c_str(), u_.operand, int64_t{runs} * wide);
     for (int r = 0; r < runs; ++r) {
       const Step at = s.of_element(r * run_);
-      read.store(r * wide, t.shared.load(base + place(t, i + int64_t{at.*of_i}, (c + int64_t{at.*of_k}) * int64_t{units_}), wide));
+      read.store(r * wide,
+                 t.shared.load(base + place(t, i + int64_t{at.*of_i}, (c + int64_t{at.*of_k}) * int64_t{units_}), wide));
     }
     std::vector<Expr> of_units;
     for (int u = 0; u < units_; ++u) {
@@ -398,7 +410,8 @@ class MatrixTiles {
     b_.barrier();
     b_.when(deep_at_ == 0, [&] {
       for (int64_t plane = 0; plane + 1 < split_.deep; ++plane)
-        for (int64_t u = 0; u < units; ++u) sums_.add(u * vector, partial.load(place(b_.i64(plane), u), static_cast<int>(vector)));
+        for (int64_t u = 0; u < units; ++u)
+          sums_.add(u * vector, partial.load(place(b_.i64(plane), u), static_cast<int>(vector)));
     });
   }
 
@@ -435,10 +448,10 @@ class MatrixTiles {
   Builder& b_;
   const Mapping& m_;
   const MatrixUnit& unit_;
-  const MatrixUnit u_;    // as tiles see it
+  const MatrixUnit u_;     // as tiles see it
   const int run_, units_;  // elements of a lane that are contiguous along k, and units whose elements it reads at once
-  const int64_t plane_;   // steps of k
-  Expr steps_;            // of k
+  const int64_t plane_;    // steps of k
+  Expr steps_;             // of k
   std::optional<DotWords> words_;
   std::optional<TileTotals> of_rows_, of_columns_;
   Split split_{};

@@ -38,7 +38,7 @@ class GemmOperands {
   bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
   bool c_vectors() const;
   int64_t lanes_of_writes(int64_t most) const;  // columns that aligned accesses can write at once, up to a power of two
-  bool c_down() const;  // whether columns of c are contiguous and rows are not
+  bool c_down() const;                          // whether columns of c are contiguous and rows are not
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
   Expr batches() const { return product(b.kernel(), spec.batch); }
@@ -81,7 +81,7 @@ void gemm_on_dots(GemmOperands&, const Mapping&);            // CPU threads, Gem
 void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b
 void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
 int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
-bool gemm_by_split_sums(GemmOperands&, const Mapping&);     // grid, few rows or columns; returns false if k is short
+bool gemm_by_split_sums(GemmOperands&, const Mapping&);    // grid, few rows or columns; returns false if k is short
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // grid; returns false and emits nothing if no unit fits
 
 }  // namespace rlxc::kernel

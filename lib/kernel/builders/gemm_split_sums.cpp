@@ -26,7 +26,8 @@ class SplitSums {
                                            contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
     } else {
       if (!words_ && !s.quantized && !s.b_at && !s.b_zero)
-        lanes_ = static_cast<int>(contiguous_lanes(s.b, s.b.strides.size() - 1, o.n, std::min(4, m.load_lanes(bytes(s.b.dtype)))));
+        lanes_ =
+            static_cast<int>(contiguous_lanes(s.b, s.b.strides.size() - 1, o.n, std::min(4, m.load_lanes(bytes(s.b.dtype)))));
       across_ = std::min(kBeside, threads_);
       int64_t outputs = 0;
       if (constant(outputs_of_threads(), &outputs))
@@ -141,7 +142,8 @@ class SplitSums {
       parts.store((part_ * across_ + output) * int64_t{wide}, v);
       b_.barrier();
       b_.when(part_ == 0, [&] {
-        b_.loop("other", parts_ - 1, [&](Expr i) { total.set(total.get() + parts.load(((i + 1) * across_ + output) * int64_t{wide}, wide)); });
+        b_.loop("other", parts_ - 1,
+                [&](Expr i) { total.set(total.get() + parts.load(((i + 1) * across_ + output) * int64_t{wide}, wide)); });
       });
       all.push_back(total.get());
     }

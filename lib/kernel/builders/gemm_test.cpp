@@ -216,9 +216,10 @@ TEST_CASE("products of tiles in shared memory") {
 
 TEST_CASE("long products of few rows or columns") {
   std::vector<KernelCase> cases;
-  for (const Form& f : {Form{1, 1, 50, 200}, Form{2, 2, 40, 257, false, true}, Form{1, 130, 1, 200}, Form{1, 3, 2, 90, true, true, true},
-                        Form{1, 1, 36, 300, false, true, true, DType::F32, true}, Form{1, 1, 20, 128, false, false, true, DType::F32, true},
-                        Form{1, 2, 33, 256, false, true, true, DType::F16}, Form{1, 1, 64, 96, false, false, true, DType::BF16}})
+  for (const Form& f :
+       {Form{1, 1, 50, 200}, Form{2, 2, 40, 257, false, true}, Form{1, 130, 1, 200}, Form{1, 3, 2, 90, true, true, true},
+        Form{1, 1, 36, 300, false, true, true, DType::F32, true}, Form{1, 1, 20, 128, false, false, true, DType::F32, true},
+        Form{1, 2, 33, 256, false, true, true, DType::F16}, Form{1, 1, 64, 96, false, false, true, DType::BF16}})
     cases.push_back(product_case(f));
   for (ByteForm f : {ByteForm{1, 1, 37, 300}, ByteForm{2, 2, 9, 257, DType::I8, DType::U8}})
     for (bool trans_b : {false, true}) {

@@ -52,7 +52,7 @@ Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Exp
 
 namespace {
 
-constexpr int64_t kLeastShared = 64;                    // elements of a result that threads share
+constexpr int64_t kLeastShared = 64;                   // elements of a result that threads share
 constexpr int64_t kLeastBeside = 8, kMostBeside = 32;  // results of a workgroup
 constexpr int64_t kManyResults = 1 << 17;              // enough threads without sharing
 
@@ -253,9 +253,8 @@ class ReduceBuilder {
       partial.store(thread, acc.get());
       for (int64_t step = parts / 2; step > 0; step /= 2) {
         b_.barrier();
-        b_.when(part < step, [&] {
-          partial.store(thread, make(s_.combine, partial.load(thread), partial.load(thread + step * across)));
-        });
+        b_.when(part < step,
+                [&] { partial.store(thread, make(s_.combine, partial.load(thread), partial.load(thread + step * across))); });
       }
       b_.when(part == 0 && group * across + own < results_, [&] { finish(result, partial.load(thread), start); });
     });

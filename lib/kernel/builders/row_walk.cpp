@@ -7,7 +7,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kSums = 4;            // independent accumulators, which hide the latency of an addition
+constexpr int kSums = 4;             // independent accumulators, which hide the latency of an addition
 constexpr int64_t kVectorsEach = 4;  // of a row, for a thread of a workgroup
 constexpr int64_t kShortRow = 16;    // a thread reads shorter rows alone, on any grid
 

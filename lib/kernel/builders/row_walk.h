@@ -69,7 +69,7 @@ class RowBuilder {
   Builder& b_;
   Kernel* k_;
   RowSpec s_;
-  Mapping m_;  // for rows of this length
+  Mapping m_;                       // for rows of this length
   std::vector<Operand*> operands_;  // inputs, outputs
   std::vector<Buf> bufs_;
   std::vector<Expr> bases_;  // offsets of the current row
