@@ -19,6 +19,7 @@ kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[bu
     float sum_2 = 0.0f;
     float sum_3 = 0.0f;
     float sum_4 = 0.0f;
+    const int t4 = y * 4;
     for (int slice = 0; slice < 2; ++slice) {
       const int k0 = slice * 16;
       for (int e = 0; e < 4; ++e) {
@@ -43,38 +44,35 @@ kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[bu
       tile_b[p_2 * 16 + j_2] = v_2;
       threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
       for (int p_3 = 0; p_3 < 16; ++p_3) {
-        const int t4 = p_3 * 64 + y;
+        const float4 tile_a_at = *(threadgroup const float4*)(tile_a + p_3 * 64 + t4);
         const float tile_b_at = tile_b[p_3 * 16 + x];
-        const float tile_a_at_2 = tile_a[t4 + 16];
-        const float tile_a_at_3 = tile_a[t4 + 32];
-        const float tile_a_at_4 = tile_a[t4 + 48];
-        sum = fma(tile_a[t4], tile_b_at, sum);
-        sum_2 = fma(tile_a_at_2, tile_b_at, sum_2);
-        sum_3 = fma(tile_a_at_3, tile_b_at, sum_3);
-        sum_4 = fma(tile_a_at_4, tile_b_at, sum_4);
+        sum = fma(tile_a_at[0], tile_b_at, sum);
+        sum_2 = fma(tile_a_at[1], tile_b_at, sum_2);
+        sum_3 = fma(tile_a_at[2], tile_b_at, sum_3);
+        sum_4 = fma(tile_a_at[3], tile_b_at, sum_4);
       }
       threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
     }
-    const int row = row0 + y;
+    const int row = row0 + t4;
     const bool t5 = x < 10;
     if (row < n) {
       if (t5) {
         c[row * 10 + x] = rlxc_max_f32(sum, 0.0f);
       }
     }
-    const int row_2 = row + 16;
+    const int row_2 = row0 + (t4 + 1);
     if (row_2 < n) {
       if (t5) {
         c[row_2 * 10 + x] = rlxc_max_f32(sum_2, 0.0f);
       }
     }
-    const int row_3 = row + 32;
+    const int row_3 = row0 + (t4 + 2);
     if (row_3 < n) {
       if (t5) {
         c[row_3 * 10 + x] = rlxc_max_f32(sum_3, 0.0f);
       }
     }
-    const int row_4 = row + 48;
+    const int row_4 = row0 + (t4 + 3);
     if (row_4 < n) {
       if (t5) {
         c[row_4 * 10 + x] = rlxc_max_f32(sum_4, 0.0f);

@@ -10,6 +10,9 @@ var<workgroup> tile_b: array<f32, 256>;
 fn rlxc_mod_i32(a: i32, b: i32) -> i32 {
   return select(a % select(b, i32(1), b == i32()), i32(), b == i32());
 }
+fn rlxc_load_tile_a4(i: i32) -> vec4<f32> {
+  return vec4<f32>(tile_a[i], tile_a[i + 1], tile_a[i + 2], tile_a[i + 3]);
+}
 fn rlxc_max_f32(a: f32, b: f32) -> f32 {
   return select(b, a, (a > b) | (a != a));
 }
@@ -32,6 +35,8 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
     var sum_6: f32 = 0.0f;
     var sum_7: f32 = 0.0f;
     var sum_8: f32 = 0.0f;
+    let t4: i32 = y * 4;
+    let t10: i32 = x + 8;
     for (var slice: i32 = 0; slice < 2; slice++) {
       let k0: i32 = slice * 16;
       for (var e: i32 = 0; e < 8; e++) {
@@ -59,56 +64,55 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
       }
       workgroupBarrier();
       for (var p_3: i32 = 0; p_3 < 16; p_3++) {
-        let t4: i32 = p_3 * 32 + y;
-        let tile_a_at: f32 = tile_a[t4];
-        let tile_a_at_2: f32 = tile_a[t4 + 8];
-        let tile_a_at_3: f32 = tile_a[t4 + 16];
-        let tile_a_at_4: f32 = tile_a[t4 + 24];
-        let t5: i32 = p_3 * 16 + x;
-        let tile_b_at: f32 = tile_b[t5];
-        let tile_b_at_2: f32 = tile_b[t5 + 8];
-        sum = fma(tile_a_at, tile_b_at, sum);
-        sum_2 = fma(tile_a_at, tile_b_at_2, sum_2);
-        sum_3 = fma(tile_a_at_2, tile_b_at, sum_3);
-        sum_4 = fma(tile_a_at_2, tile_b_at_2, sum_4);
-        sum_5 = fma(tile_a_at_3, tile_b_at, sum_5);
-        sum_6 = fma(tile_a_at_3, tile_b_at_2, sum_6);
-        sum_7 = fma(tile_a_at_4, tile_b_at, sum_7);
-        sum_8 = fma(tile_a_at_4, tile_b_at_2, sum_8);
+        let tile_a_at: vec4<f32> = rlxc_load_tile_a4(p_3 * 32 + t4);
+        let t9: i32 = p_3 * 16;
+        let tile_b_at: f32 = tile_b[t9 + x];
+        let tile_b_at_2: f32 = tile_b[t9 + t10];
+        let t5: f32 = tile_a_at[0];
+        sum = fma(t5, tile_b_at, sum);
+        sum_2 = fma(t5, tile_b_at_2, sum_2);
+        let t6: f32 = tile_a_at[1];
+        sum_3 = fma(t6, tile_b_at, sum_3);
+        sum_4 = fma(t6, tile_b_at_2, sum_4);
+        let t7: f32 = tile_a_at[2];
+        sum_5 = fma(t7, tile_b_at, sum_5);
+        sum_6 = fma(t7, tile_b_at_2, sum_6);
+        let t8: f32 = tile_a_at[3];
+        sum_7 = fma(t8, tile_b_at, sum_7);
+        sum_8 = fma(t8, tile_b_at_2, sum_8);
       }
       workgroupBarrier();
     }
-    let row: i32 = row0 + y;
-    let t7: i32 = x + 8;
+    let row: i32 = row0 + t4;
     if (row < n) {
-      let t6: i32 = row * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t6 + x)] = bitcast<u32>(rlxc_max_f32(sum, 0.0f));
-      if (t7 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t6 + t7)] = bitcast<u32>(rlxc_max_f32(sum_2, 0.0f));
+      let t11: i32 = row * 10;
+      rlxc_memory[rlxc_arguments.c_at + (t11 + x)] = bitcast<u32>(rlxc_max_f32(sum, 0.0f));
+      if (t10 < 10) {
+        rlxc_memory[rlxc_arguments.c_at + (t11 + t10)] = bitcast<u32>(rlxc_max_f32(sum_2, 0.0f));
       }
     }
-    let row_2: i32 = row + 8;
+    let row_2: i32 = row0 + (t4 + 1);
     if (row_2 < n) {
-      let t8: i32 = row_2 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t8 + x)] = bitcast<u32>(rlxc_max_f32(sum_3, 0.0f));
-      if (t7 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t8 + t7)] = bitcast<u32>(rlxc_max_f32(sum_4, 0.0f));
+      let t12: i32 = row_2 * 10;
+      rlxc_memory[rlxc_arguments.c_at + (t12 + x)] = bitcast<u32>(rlxc_max_f32(sum_3, 0.0f));
+      if (t10 < 10) {
+        rlxc_memory[rlxc_arguments.c_at + (t12 + t10)] = bitcast<u32>(rlxc_max_f32(sum_4, 0.0f));
       }
     }
-    let row_3: i32 = row + 16;
+    let row_3: i32 = row0 + (t4 + 2);
     if (row_3 < n) {
-      let t9: i32 = row_3 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t9 + x)] = bitcast<u32>(rlxc_max_f32(sum_5, 0.0f));
-      if (t7 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t9 + t7)] = bitcast<u32>(rlxc_max_f32(sum_6, 0.0f));
+      let t13: i32 = row_3 * 10;
+      rlxc_memory[rlxc_arguments.c_at + (t13 + x)] = bitcast<u32>(rlxc_max_f32(sum_5, 0.0f));
+      if (t10 < 10) {
+        rlxc_memory[rlxc_arguments.c_at + (t13 + t10)] = bitcast<u32>(rlxc_max_f32(sum_6, 0.0f));
       }
     }
-    let row_4: i32 = row + 24;
+    let row_4: i32 = row0 + (t4 + 3);
     if (row_4 < n) {
-      let t10: i32 = row_4 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t10 + x)] = bitcast<u32>(rlxc_max_f32(sum_7, 0.0f));
-      if (t7 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t10 + t7)] = bitcast<u32>(rlxc_max_f32(sum_8, 0.0f));
+      let t14: i32 = row_4 * 10;
+      rlxc_memory[rlxc_arguments.c_at + (t14 + x)] = bitcast<u32>(rlxc_max_f32(sum_7, 0.0f));
+      if (t10 < 10) {
+        rlxc_memory[rlxc_arguments.c_at + (t14 + t10)] = bitcast<u32>(rlxc_max_f32(sum_8, 0.0f));
       }
     }
   }
