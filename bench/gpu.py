@@ -2,8 +2,8 @@
 """Kernels and models of the cuda target on an NVIDIA GPU, beside PyTorch (cuBLAS, cuDNN, its attention) and a copy of memory.
 
 Two steps, because the machine with the GPU need not build rlxc:
-    bench/gpu.py prepare FOLDER [NAME ...]   compiles the packages of the cases, and builds them if there is nvcc
-    bench/gpu.py run FOLDER [NAME ...]       builds what is not built, compares results, measures, prints a table
+    python3 bench/gpu.py prepare FOLDER [NAME ...]   compiles the packages of the cases, and builds them if there is nvcc
+    python3 bench/gpu.py run FOLDER [NAME ...]       builds what is not built, compares results, measures, prints a table
 The second step needs nvcc, PyTorch and, for the models, transformers. MODELS names a folder with full/*/model.onnx for the first
 step; without it the models are left out. Weights are random. ARCHS (90a) is the kind of GPU."""
 import json

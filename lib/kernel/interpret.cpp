@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/fold.h"
 #include "kernel/rewrite.h"
 #include "kernel/value.h"
 

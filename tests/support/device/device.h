@@ -1,12 +1,14 @@
 // The declarations of CUDA's and HIP's headers that kernels use. clang compiles .cu and .hip.cpp files for devices (PTX, AMDGCN)
 // without either toolkit. Nothing is linked: functions are declared only.
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
@@ -21,6 +23,7 @@ struct dim_type {
 extern const __device__ dim_type blockIdx, threadIdx, blockDim, gridDim;
 
 extern "C" {
+__device__ size_t __cvta_generic_to_shared(const void*);
 __device__ float expf(float);
 __device__ double exp(double);
 __device__ float expm1f(float);
