@@ -252,7 +252,7 @@ std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping
       if (e.valid()) groups *= p.kernel->constant_int(e, &n) ? n : *threads;
     const auto shared = static_cast<int64_t>(shared_bytes(*p.kernel));
     if (p.meets && (p.threads % mapping.warp != 0 || !meets_alike(*p.kernel, *p.launch.body))) continue;
-    const int64_t rooms = shared > 0 ? mapping.shared_bytes / shared : *threads;
+    const int64_t rooms = shared > 0 ? mapping.most_shared_bytes() / shared : *threads;
     p.side = std::max<int64_t>(std::min({*threads / p.threads, groups, rooms}), 1);
   }
   return parts;
@@ -260,7 +260,9 @@ std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping
 
 }  // namespace
 
-bool fits_one_workgroup(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* reason) {
+namespace {
+
+bool fits(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t most_shared, std::string* reason) {
   int64_t threads = 1;
   Pool pool;
   const MatrixUnit* unit = nullptr;
@@ -270,14 +272,20 @@ bool fits_one_workgroup(std::span<const Kernel* const> kernels, const Mapping& m
     if (unit && k->matrix && unit != k->matrix) *reason = "matrix units of two kinds";
     if (k->matrix) unit = k->matrix;
   }
-  if (pool.bytes() > mapping.shared_bytes) *reason = "more shared memory than a group can have";
+  if (pool.bytes() > most_shared) *reason = "more shared memory than a group can have";
   if (threads > mapping.max_workgroup_size) *reason = "more threads than a workgroup can have";
   return reason->empty();
 }
 
+}  // namespace
+
+bool fits_one_workgroup(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* reason) {
+  return fits(kernels, mapping, std::max(mapping.shared_bytes, mapping.pipeline_bytes), reason);
+}
+
 std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping,
                                    std::string* reason) {
-  if (!fits_one_workgroup(kernels, mapping, reason)) return std::nullopt;
+  if (!fits(kernels, mapping, mapping.most_shared_bytes(), reason)) return std::nullopt;
   int64_t threads = 1;
   std::vector<Part> parts = parts_of(kernels, mapping, &threads);
   Pool pool;
@@ -287,7 +295,7 @@ std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* con
       if (alone && shared_bytes(*p.kernel) > 0) p.side = 1;
       pool.reserve(p);
     }
-    if (pool.bytes() <= mapping.shared_bytes) break;
+    if (pool.bytes() <= mapping.most_shared_bytes()) break;
   }
   Builder b(std::move(name));
   std::vector<PartWriter> writers;

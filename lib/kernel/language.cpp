@@ -104,7 +104,8 @@ uint64_t shared_bytes(const Kernel& k, const Buffer& b) {
   int64_t extent = 0;
   if (b.space != Space::Shared || !k.constant_int(b.extent, &extent)) return 0;
   const uint64_t size = static_cast<uint64_t>(extent) * b.type.lanes * (rlxc::bits(b.type.dtype) / 8);
-  return (size + 15) / 16 * 16;
+  const uint64_t alignment = k.matrix && k.matrix->tiles ? 1024 : 16;
+  return (size + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace rlxc::kernel

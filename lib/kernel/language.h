@@ -153,7 +153,7 @@ struct Launch {
 Launch launch_of(const Kernel&);
 int64_t workgroup_size(const Kernel&);  // threads of a workgroup
 double const_double(const ExprNode&);   // value of a Const of any type
-uint64_t shared_bytes(const Kernel&);   // in multiples of 16 for each buffer
+uint64_t shared_bytes(const Kernel&);   // in multiples of 16 for each buffer, 1024 with a unit of tiles
 uint64_t shared_bytes(const Kernel&, const Buffer&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables

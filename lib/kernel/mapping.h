@@ -33,7 +33,7 @@ struct Mapping {
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
   Blocking blocking;
 
-  int64_t most_shared_bytes() const { return std::max(shared_bytes, pipeline_bytes); }
+  int64_t most_shared_bytes() const { return shared_bytes + pipeline_bytes; }  // of kernels in one launch
   int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
   int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }
 

@@ -233,7 +233,7 @@ struct MatrixCore {
 template <class T>
 void multiply_tiles(float* c, const T* a, const T* b) {
   const auto value = [](const T* tile, int row, int k) { return float(tile[row * 64 + (k / 8 ^ row % 8) * 8 + k % 8]); };
-  const int lane = int(current % 32), warp = int(current / 32);
+  const int lane = int(current % 32), warp = int(current / 32 % 4);
   for (int i = 0; i < 128; ++i) {
     const int row = i / 64 * 64 + warp * 16 + i / 2 % 2 * 8 + lane / 4, column = i / 4 % 16 * 8 + lane % 4 * 2 + i % 2;
     for (int k = 0; k < 64; ++k) c[i] += value(a, row, k) * value(b, column, k);

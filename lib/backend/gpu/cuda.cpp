@@ -351,7 +351,7 @@ __device__ inline void rlxc_fragment_$N(uint32_t* to, const void* tile, int row,
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 }
 __device__ inline void rlxc_mma_tiles_$N(float* c, const void* a, const void* b) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   #pragma unroll
   for (int k = 0; k < 4; ++k) {
     uint32_t x[2][4];

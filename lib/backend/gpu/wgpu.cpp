@@ -136,6 +136,12 @@ class Wgpu : public CLike {
 
   std::string load(Type t, const Buffer& b, const std::string& index, bool gather, Helpers& h) const override {
     if (t.lanes == 1) return load_scalar(t, b, index, h);
+    if (b.space == Space::Register && !gather) {  // functions don't see it
+      std::string elements;
+      for (int i = 0; i < t.lanes; ++i)
+        elements += (i ? ", " : "") + load_scalar(t.scalar(), b, "(" + index + ") + " + std::to_string(i), h);
+      return type(t, h) + "(" + elements + ")";
+    }
     std::string name = "rlxc_load_" + b.name + std::to_string(t.lanes) + (gather ? "_at" : ""), all;
     if (h.needs(name)) {
       for (int i = 0; i < t.lanes; ++i)
