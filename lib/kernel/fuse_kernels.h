@@ -16,8 +16,8 @@ namespace rlxc::kernel {
 // nullopt and a reason if threads or shared memory do not suffice or matrix units differ. O(statements + expressions).
 std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* const> parts, const Mapping&, std::string* reason);
 
-// Returns whether `fuse_kernels` can succeed, without building the result. Leaves room for kernels that take more shared memory when
-// the alignment of their operands is known. O(buffers + statements).
+// Returns whether `fuse_kernels` can succeed, without building the result. Leaves room for kernels that take more shared memory
+// when the alignment of their operands is known. O(buffers + statements).
 bool fits_one_workgroup(std::span<const Kernel* const> parts, const Mapping&, std::string* reason);
 
 }  // namespace rlxc::kernel
