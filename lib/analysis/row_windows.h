@@ -1,5 +1,5 @@
-// Which rows of its operands a node reads for some rows of its results: a convolution reads a window around them, an elementwise
-// op the same rows, a product all of its weights. Nodes of which this is known can run on parts of an image one after another.
+// Which rows of its operands a node reads for some rows of its results. A convolution reads a window around them, an elementwise
+// op the same rows. A product reads all of its weights. Such nodes can run on parts of an image, one after another.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,7 +14,7 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// Row r of the result reads the rows r * stride - before .. r * stride - before + reach of the operand, and padding beyond them.
+// Row r of the result reads `reach` rows of the operand, from r * stride - before on. Rows outside of the operand are padding.
 struct RowWindow {
   size_t axis = 0;  // of the operand
   int64_t stride = 1, before = 0, reach = 1;

@@ -101,6 +101,20 @@ Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total
   return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
 }
 
+void DotWords::multiply_block(Expr row, Expr column, Expr block, const std::vector<Buf>& totals) const {
+  Builder& b = o_.b;
+  const int64_t steps = steps_of_block();
+  std::vector<Buf> sums;
+  for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b.variable("sum", none()));
+  b.loop("p", steps, [&](Expr p) {
+    const Expr at = b.let("at", block * steps + p), a = b.let("a", word_of_a(row, at, true));
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i].set(a_times_b(a, word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
+  });
+  for (size_t i = 0; i < sums.size(); ++i)
+    totals[i].set(add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
+}
+
 Expr DotWords::words_of_a(Expr row, Expr p, int words, Expr condition) const {
   const int64_t zero = o_.spec.a_shift == 0 ? 0 : o_.spec.a.dtype == DType::U8 ? kSignFlip : -kSignFlip;
   const Expr none = broadcast(constant_int(o_.b.kernel(), o_.spec.a.dtype, zero), words * unit.group);

@@ -43,6 +43,8 @@ class DotWords {
   // Scales the sum of products of one block of k, applies its zero point, and adds it to `total`. For rounded rows and a
   // quantized b.
   Expr add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const;
+  // Adds the products of a block of a row and a column, and of column n + column if there are two totals.
+  void multiply_block(Expr row, Expr column, Expr block, const std::vector<Buf>& totals) const;
   int64_t steps_of_block() const { return block_ / unit.group; }
 
   Expr none(int lanes = 1) const { return broadcast(constant_int(o_.b.kernel(), DType::I32, 0), lanes); }

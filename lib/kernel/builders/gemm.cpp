@@ -99,20 +99,9 @@ class RowByRow {
   // The same of rounded rows and a quantized b.
   void by_blocks(Expr row, Expr column) {
     const DotWords& w = *words_;
-    const int64_t steps = w.steps_of_block();
     std::vector<Buf> totals;
     for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
-    b_.loop("block", w.steps / steps, [&](Expr block) {
-      std::vector<Buf> sums;
-      for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b_.variable("sum", w.none()));
-      b_.loop("p", steps, [&](Expr p) {
-        const Expr at = b_.let("at", block * steps + p), a = b_.let("a", w.word_of_a(row, at, true));
-        for (size_t i = 0; i < sums.size(); ++i)
-          sums[i].set(w.a_times_b(a, w.word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
-      });
-      for (size_t i = 0; i < sums.size(); ++i)
-        totals[i].set(w.add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
-    });
+    b_.loop("block", w.steps / w.steps_of_block(), [&](Expr block) { w.multiply_block(row, column, block, totals); });
     o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }
 

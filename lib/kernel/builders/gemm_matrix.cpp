@@ -1,9 +1,11 @@
-// A matmul of f16, bf16 or 8-bit integers on a grid with matrix units. A workgroup computes a tile of the result, each warp some
-// units of it in registers. Slices of a and b lie in shared memory, several of them where stores can be deferred: the next slices
-// arrive while one is multiplied. A slice is planes of 64 bytes for each row of a and column of b, contiguous along k. A thread
-// reads 16 bytes of a plane at once, the elements of several units: the order of the steps of k within a plane does not matter
-// if it is the same for a and b. If the result is small, warps share a tile and split k. Of 8-bit integers, a step of k is a
-// word.
+// A matmul of f16, bf16 or 8-bit integers on a grid with matrix units. A workgroup computes a tile of the result. Each warp keeps
+// some units of it in registers. Slices of a and b lie in shared memory. Where stores can be deferred, the next slices arrive
+// while one is multiplied.
+//
+// A slice consists of planes: 64 bytes along k for each row of a and column of b. A thread reads 16 bytes of a plane at once,
+// which are elements of several units. Units may take the steps of k of a plane in any order that is the same for a and b.
+//
+// Warps share the tile of a small result and split k. Products of 8-bit integers use words as steps of k.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"

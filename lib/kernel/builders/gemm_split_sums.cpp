@@ -1,5 +1,6 @@
-// A matmul of few rows or columns on a grid. Its elements are too few threads, and each is a long sum: the threads of a workgroup
-// split the steps of k. Neighbouring threads read neighbours: along k if b is contiguous there, else along the columns.
+// A matmul of few rows or columns on a grid. A thread for each element would leave most of the device idle. The threads of a
+// workgroup split the steps of k instead. Neighbouring threads read neighbours: along k if b is contiguous there, else along the
+// columns.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
@@ -106,23 +107,11 @@ class SplitSums {
     return values;
   }
 
-  // Of rounded rows and a quantized b; a step is a block.
+  // The sums for rounded rows and a quantized b. Threads split the blocks.
   std::vector<Expr> in_blocks(Expr row, Expr column) {
-    const DotWords& w = *words_;
-    const int64_t steps = w.steps_of_block();
     std::vector<Buf> totals;
     for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
-    each_step(steps_, [&](Expr block) {
-      std::vector<Buf> sums;
-      for (size_t i = 0; i < totals.size(); ++i) sums.push_back(b_.variable("sum", w.none()));
-      b_.loop("p", steps, [&](Expr p) {
-        const Expr at = b_.let("at", block * steps + p), a = b_.let("a", w.word_of_a(row, at, true));
-        for (size_t i = 0; i < sums.size(); ++i)
-          sums[i].set(w.a_times_b(a, w.word_of_b(at, column + static_cast<int64_t>(i) * o_.n, true), sums[i].get()));
-      });
-      for (size_t i = 0; i < sums.size(); ++i)
-        totals[i].set(w.add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
-    });
+    each_step(steps_, [&](Expr block) { words_->multiply_block(row, column, block, totals); });
     std::vector<Expr> values;
     for (const Buf& t : totals) values.push_back(t.get());
     return values;

@@ -1,5 +1,5 @@
 // Aligns the programs of the epilogues of several matmuls, so that one program computes all of them with operands that differ by
-// column. Where one program lacks a step of another, a neutral operand makes the step exact: v * 1, v / 1, v + -0, v - 0.
+// column. A program that lacks a step of another gets it with a neutral operand, which is exact: v * 1, v / 1, v + -0, v - 0.
 #pragma once
 #include <vector>
 

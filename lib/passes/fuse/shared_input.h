@@ -1,6 +1,6 @@
 // Merges matmuls of one value by several weights into one matmul by the weights side by side. Users read slices of its result.
-// What is common to float and integer matmuls is here: which matmuls are near enough, what the fusion costs, and the bytes of the
-// weights side by side. Derived classes say which matmuls may be merged, and how.
+// Float and integer matmuls share this class. It finds matmuls that are near enough, estimates the cost, and joins the weights.
+// Derived classes say which matmuls may be merged, and how.
 #pragma once
 #include <string_view>
 #include <vector>
