@@ -158,6 +158,12 @@ class Wgpu : public CLike {
 
   std::string store(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
     if (t.lanes == 1) return store_scalar(b, index, value, h);
+    if (b.space == Space::Register) {  // functions don't see it
+      std::string elements;
+      for (int i = 0; i < t.lanes; ++i)
+        elements += " " + store_scalar(b, "(" + index + ") + " + std::to_string(i), "rlxc_stored[" + std::to_string(i) + "]", h);
+      return "{ let rlxc_stored = " + value + ";" + elements + " }";
+    }
     std::string name = "rlxc_store_" + b.name + std::to_string(t.lanes), all;
     if (h.needs(name)) {
       for (int i = 0; i < t.lanes; ++i)
