@@ -73,6 +73,22 @@ std::vector<Sample> contraction_samples() {
                   {o.in({1, 6, 5, 5}), o.in({3, 6, 3, 3}), o.in({}), o.in({}), o.in({3, 1, 1}, DType::F32, 0.01, 0.02)},
                   FusedQConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)});
     });
+    for (DType codes : {DType::U8, DType::I8})
+      for (int64_t channels : {3, 8})
+        for (const auto& [results, taps] : {std::pair<int64_t, int64_t>{16, 3}, {5, 1}})
+          add(FusedQConv,
+              "f32 image of " + std::to_string(channels) + " channels to " + std::string(name(codes)) + ", " +
+                  std::to_string(taps) + "x" + std::to_string(taps) + end,
+              18, [=, results = results, taps = taps](Operands& o) {
+                if (o.dtype != DType::I8) return ValueId();
+                std::vector<RegionStep> after = steps(QConv, rounded);
+                after[2].args[1] = 5;
+                return o.op(
+                    FusedQConv,
+                    {o.in({1, channels, 9, 9}, DType::F32, -2, 3), o.in({results, channels, taps, taps}), o.in({}, codes, 1, 90),
+                     ValueId(), o.in({}, DType::F32, 0.01, 0.02), o.in({results, 1, 1}, DType::F32, 0.01, 0.02)},
+                    FusedQConvAttrs{{{2, 2}, {taps / 2, taps / 2}, {taps / 2, taps / 2}, {1, 1}, {}, 1}, after});
+              });
   }
   for (int64_t rows : {1, 37})
     for (DType codes : {DType::I8, DType::U4, DType::U2})

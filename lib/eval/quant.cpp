@@ -4,6 +4,7 @@
 #include "eval/conv.h"
 #include "eval/gemm.h"
 #include "eval/norm.h"
+#include "ir/region.h"
 
 namespace rlxc::eval {
 namespace {
@@ -58,6 +59,11 @@ class ScaleIndex {
   bool per_axis_ = false;
 };
 
+// Rounds the quotient to the operand precision, so that ties are those of a float division.
+double quotient(double x, double scale, DType t) {
+  return t == DType::F64 ? x / scale : static_cast<double>(static_cast<float>(x / scale));
+}
+
 bool eval_quantize(Context& c) {
   const auto& a = c.a<QuantAttrs>();
   const auto index = ScaleIndex::of(c, a);
@@ -65,11 +71,10 @@ bool eval_quantize(Context& c) {
   auto x = c.doubles(0);
   const auto scale = c.doubles(1), zero = c.optional_doubles(2);
   if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
-  const bool to_int = is_integer(a.to), wide = c.t(0).dtype == DType::F64;
+  const bool to_int = is_integer(a.to);
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t s = (*index)(static_cast<int64_t>(i));
-    // Rounds the quotient to the operand precision, so that ties are those of a float division.
-    double q = wide ? x[i] / scale[s] : static_cast<double>(static_cast<float>(x[i] / scale[s]));
+    double q = quotient(x[i], scale[s], c.t(0).dtype);
     if (to_int) q = ops::round_even(q);
     x[i] = q + (zero.empty() ? 0 : zero[s]);
   }
@@ -173,6 +178,20 @@ bool integer_matmul(Context& c, TensorData* d) {
   return true;
 }
 
+// The image of a convolution minus its zero point. An image of floats is quantized by the scale of operand kQuantOperands.
+bool centred_image(Context& c, std::vector<Int>* x) {
+  if (!is_float(c.t(0).dtype)) return centred(c, 0, 2, 1, x);
+  std::vector<double> codes = c.doubles(0);
+  const double scale = c.doubles(kQuantOperands)[0], zero = c.doubles(2)[0];
+  for (double& v : codes) v = ops::round_even(quotient(v, scale, c.t(0).dtype)) + zero;
+  TensorData d;
+  if (!c.make(c.t(2).dtype, c.dims(0), &d)) return false;
+  store(d, 0, d.elements(), codes.data());
+  *x = load_all<Int>(d);
+  for (Int& v : *x) v = v - load_all<Int>(c.t(2))[0];
+  return true;
+}
+
 bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
@@ -180,7 +199,7 @@ bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
     return false;
   if (c.has(2) && c.t(2).elements() != 1) return c.fail("the zero point of x must be one element");
   std::vector<Int> x, w;
-  if (!centred(c, 0, 2, 1, &x) || !centred(c, 1, 3, c.dims(1).size(), &w) || !c.make(DType::I32, dims, d)) return false;
+  if (!centred_image(c, &x) || !centred(c, 1, 3, c.dims(1).size(), &w) || !c.make(DType::I32, dims, d)) return false;
   const auto sums = convolve(x, c.dims(0), w, c.dims(1), attrs, dims);
   store(*d, 0, d->elements(), sums.data());
   return true;

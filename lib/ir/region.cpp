@@ -18,6 +18,10 @@ void close(std::span<const RegionStep> steps, std::vector<bool>* needed) {
 
 }  // namespace
 
+bool rounds_image(const Graph& g, NodeId n) { return g.op(n) == OpKind::FusedQConv && is_float(g.dtype(g.operand(n, 0))); }
+
+DType image_type(const Graph& g, NodeId n) { return g.dtype(g.operand(n, rounds_image(g, n) ? 2 : 0)); }
+
 bool is_core(const RegionStep& s) { return !has_trait(s.op, kElementwise); }
 
 std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted) {

@@ -7,6 +7,9 @@ namespace rlxc {
 
 bool is_core(const RegionStep&);
 inline constexpr size_t kQuantOperands = 4;  // of q_matmul and q_conv; operands of the steps follow
+// The image of a FusedQConv may be f32: it is quantized by the scale of operand kQuantOperands to the type of its zero point.
+bool rounds_image(const Graph&, NodeId);
+DType image_type(const Graph&, NodeId);  // of the integers of a QConv or FusedQConv
 
 // The steps to compute for step `wanted`, given the values of earlier cores.
 std::vector<bool> needed_steps(std::span<const RegionStep>, size_t wanted);

@@ -48,6 +48,10 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
       const auto all = g.operands(n);
       operands.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kQuantOperands)));
+      if (rounds_image(g, n)) {
+        const ValueId scale = b.reshape(g.operand(n, kQuantOperands), {}), zero = b.reshape(operands[2], {});
+        operands[0] = b.create(OpKind::Quantize, {operands[0], scale, zero}, QuantAttrs{.to = g.dtype(zero)});
+      }
     } else if (core) {
       operands[0] = kept = b.expand(operands[0], whole);
     }
