@@ -41,7 +41,7 @@ class IntegerAttention {
     if (g_.use_count(scores) != 1 || g_.use_count(probabilities) != 1)
       return refuse("multi_consumer", "scores or probabilities have other readers");
     if (!same_dims(g_, scores, probabilities) || !fits(first, n)) return refuse("shape", "batches or zero points differ");
-    if (!is_static(first, n)) return refuse("dynamic_shape", "the number of queries, keys or elements is symbolic");
+    if (!is_static(first, n)) return refuse("dynamic_shape", "a number of queries, keys or elements is symbolic or 0");
     if (g_.dims(scores).back().size() > kMostKeys) return refuse("kernel_limit", "too many keys");
     return fuse(first, region, n, refuse);
   }
@@ -174,7 +174,9 @@ class IntegerAttention {
   }
 
   bool is_static(NodeId first, NodeId last) const {
-    const auto all = [](std::span<const Dim> d) { return std::ranges::all_of(d, [](Dim s) { return s.is_static(); }); };
+    const auto all = [](std::span<const Dim> d) {
+      return std::ranges::all_of(d, [](Dim s) { return s.is_static() && s.size() > 0; });
+    };
     return all(g_.dims(g_.operand(first, 0))) && all(g_.dims(g_.operand(first, 1))) && all(g_.dims(g_.operand(last, 1)));
   }
 

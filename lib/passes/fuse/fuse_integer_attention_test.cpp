@@ -109,6 +109,7 @@ TEST_CASE("fuse_integer_attention: zero points of rows and symbolic sizes stay")
   Rewrite symbolic(kPass, [](Builder& b) { return Case{.queries = b.module().dims.symbol("rows")}(b); });
   CHECK(symbolic.left() == "fused_q_matmul norm_region fused_q_matmul");
   CHECK(symbolic.first_decline() == "dynamic_shape");
+  CHECK(Rewrite(kPass, Case{.queries = 0}).first_decline() == "dynamic_shape");
 }
 
 TEST_CASE("fuse_integer_attention: not beyond the steps or operands of the target") {
