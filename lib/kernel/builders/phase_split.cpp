@@ -122,8 +122,8 @@ Operand source_of(Kernel* k, const WindowSpec& s) {
 }
 
 // The arguments of the source: x, [x_zero], [x_scale].
-struct Source {
-  Source(Builder& b, const WindowSpec& s, Expr extent) : x(b.input("x", s.x_scale ? DType::F32 : s.input, extent)) {
+struct SplitSource {
+  SplitSource(Builder& b, const WindowSpec& s, Expr extent) : x(b.input("x", s.x_scale ? DType::F32 : s.input, extent)) {
     if (s.x_zero) zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
     if (s.x_scale) scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
   }
@@ -139,7 +139,7 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
   const Operand split = image.operand("image"), source = source_of(k, s);
-  const Source from(b, s, source.extent.in(k));
+  const SplitSource from(b, s, source.extent.in(k));
   Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
@@ -170,7 +170,7 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, to);
   const Operand split = image.operand("image"), source = source_of(k, s);
-  const Source data(b, s, source.extent.in(k));
+  const SplitSource data(b, s, source.extent.in(k));
   Buf y = b.output(split.name, DType::I32, split.extent);
   const int shift = dot_shift(s.input, s.dots->a);
   const bool negative = s.dots->a == DType::I8;
