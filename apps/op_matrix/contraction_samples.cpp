@@ -73,7 +73,52 @@ std::vector<Sample> contraction_samples() {
                   {o.in({1, 6, 5, 5}), o.in({3, 6, 3, 3}), o.in({}), o.in({}), o.in({3, 1, 1}, DType::F32, 0.01, 0.02)},
                   FusedQConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)});
     });
+    for (DType codes : {DType::U8, DType::I8})
+      for (int64_t channels : {3, 8})
+        for (const auto& [results, taps] : {std::pair<int64_t, int64_t>{16, 3}, {5, 1}})
+          add(FusedQConv,
+              "f32 image of " + std::to_string(channels) + " channels to " + std::string(name(codes)) + ", " +
+                  std::to_string(taps) + "x" + std::to_string(taps) + end,
+              18, [=, results = results, taps = taps](Operands& o) {
+                if (o.dtype != DType::I8) return ValueId();
+                std::vector<RegionStep> after = steps(QConv, rounded);
+                after[2].args[1] = 5;
+                return o.op(
+                    FusedQConv,
+                    {o.in({1, channels, 9, 9}, DType::F32, -2, 3), o.in({results, channels, taps, taps}), o.in({}, codes, 1, 90),
+                     ValueId(), o.in({}, DType::F32, 0.01, 0.02), o.in({results, 1, 1}, DType::F32, 0.01, 0.02)},
+                    FusedQConvAttrs{{{2, 2}, {taps / 2, taps / 2}, {taps / 2, taps / 2}, {1, 1}, {}, 1}, after});
+              });
   }
+  // Scores times a scale plus a mask, probabilities of a scale of 1/255 in u8, results times a scale, in f32 or i8.
+  for (bool rounded : {false, true})
+    for (const auto& [m, k, n, d] : {std::array<int64_t, 4>{5, 7, 9, 3}, {1, 16, 40, 33}, {50, 64, 70, 64}})
+      for (DType codes : {DType::I8, DType::U8})
+        add(QAttention,
+            std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + "x" + std::to_string(d) + ", " +
+                std::string(name(codes)) + (rounded ? ", rounded" : ", scaled"),
+            k, [=, m = m, k = k, n = n, d = d](Operands& o) {
+              if (o.dtype != DType::I8) return ValueId();
+              constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+              std::vector<RegionStep> all = {
+                  {QMatMul, DType::I32, {kNone, kNone, kNone}},     {Cast, DType::F32, {kStep, kNone, kNone}},
+                  {Mul, DType::F32, {kStep | 1, 7, kNone}},         {Add, DType::F32, {kStep | 2, 8, kNone}},
+                  {Softmax, DType::F32, {kStep | 3, kNone, kNone}}, {Div, DType::F32, {kStep | 4, 9, kNone}},
+                  {Round, DType::F32, {kStep | 5, kNone, kNone}},   {Clamp, DType::F32, {kStep | 6, kNone, kNone}, 0, 255},
+                  {Cast, DType::U8, {kStep | 7, kNone, kNone}},     {QMatMul, DType::I32, {kNone, kNone, kNone}},
+                  {Cast, DType::F32, {kStep | 9, kNone, kNone}},    {Mul, DType::F32, {kStep | 10, 9, kNone}}};
+              if (rounded) {
+                all.push_back({Round, DType::F32, {kStep | 11, kNone, kNone}});
+                all.push_back({Clamp, DType::F32, {kStep | 12, kNone, kNone}, -128, 127});
+                all.push_back({Cast, DType::I8, {kStep | 13, kNone, kNone}});
+              }
+              return o.op(QAttention,
+                          {o.in({2, 3, m, k}, codes, is_signed(codes) ? -9 : 100, is_signed(codes) ? 9 : 118), o.in({2, 3, k, n}),
+                           o.in({2, 3, n, d}, codes, is_signed(codes) ? -128 : 0, is_signed(codes) ? 127 : 255),
+                           o.in({}, codes, 1, 90), o.in({}), ValueId(), o.in({}, codes, 1, 120), o.in({}, DType::F32, 0.01, 0.02),
+                           o.in({2, 1, 1, n}, DType::F32, -2, 2), o.in({}, DType::F32, 1.0 / 255, 1.0 / 254)},
+                          RegionAttrs{all});
+            });
   for (int64_t rows : {1, 37})
     for (DType codes : {DType::I8, DType::U4, DType::U2})
       add(DequantMatMul, std::to_string(rows) + "x48x21, " + std::string(name(codes)) + ", rows of 8 bits", 48, [=](Operands& o) {

@@ -31,8 +31,6 @@ const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
   }
 }
 
-bool is_integer_conv(OpKind op) { return op == OpKind::QConv || op == OpKind::FusedQConv; }
-
 // Returns whether an operand of a convolution's epilogue is laid out as the result.
 bool is_whole(const Graph& g, NodeId n, ValueId v) { return std::ranges::equal(g.dims(v), g.dims(g.result(n))); }
 
@@ -47,9 +45,10 @@ bool is_step_operand(const Graph& g, NodeId n, ValueId v) {
 
 // Returns whether an integer convolution has kernels for blocked images: weights without zero points, whose sums are exact.
 bool is_blocked_integer_conv(const Graph& g, NodeId n, const ConvChannels& c) {
-  const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
+  const ValueId w = g.operand(n, 1);
   const auto operands = g.operands(n);
-  if (!is_code(g.dtype(x)) || g.dtype(w) != DType::I8 || (operands.size() > 3 && operands[3].valid())) return false;
+  if (c.depthwise() && rounds_image(g, n)) return false;
+  if (!is_code(image_type(g, n)) || g.dtype(w) != DType::I8 || (operands.size() > 3 && operands[3].valid())) return false;
   if (operands.size() > 2 && operands[2].valid() && num_elements(g.type(operands[2])) != 1) return false;
   if (c.depthwise() && g.dims(w)[2].size() * g.dims(w)[3].size() > kMostExactTaps) return false;
   for (size_t i = kQuantOperands; i < operands.size(); ++i)
@@ -256,6 +255,8 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   }
   return c;
 }
+
+bool is_integer_conv(OpKind op) { return op == OpKind::QConv || op == OpKind::FusedQConv; }
 
 bool is_blocked_conv(OpKind op) { return op == OpKind::Conv || op == OpKind::FusedConvBiasAct || is_integer_conv(op); }
 

@@ -21,6 +21,7 @@ struct ConvChannels {
   bool depthwise() const { return groups > 1 && in == 1 && out == 1; }
 };
 std::optional<ConvChannels> blocked_conv_channels(const Graph&, NodeId);
+bool is_integer_conv(OpKind);
 bool is_blocked_conv(OpKind);  // a kind of convolution that has such kernels
 // Returns whether the node is a convolution of depthwise windows without a residual that has kernels for images with channels
 // last: its channels are whole vectors of `lanes`.

@@ -53,6 +53,7 @@ double contraction_size(const Graph& g, NodeId n, const Sizes& size_of) {
     case OpKind::FusedMatMulBiasAct: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
     case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns per result column
     case OpKind::DequantMatMul: return (g.attrs<DequantMatMulAttrs>(n).gated ? 2 : 1) * size_of(a.back());
+    case OpKind::QAttention: return 2 * size_of(b.back());  // two matmuls of heads as wide as their values
     case OpKind::DotGeneral:
       for (int64_t axis : g.attrs<DotGeneralAttrs>(n).lhs_contracting) size *= size_of(a[static_cast<size_t>(axis)]);
       return size;

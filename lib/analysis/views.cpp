@@ -249,7 +249,7 @@ bool has_strided_result(OpKind op) {
 
 // Returns whether the kernel reads a right operand of contiguous columns as fast as one of contiguous rows: words of a dot unit
 // are pieces of columns.
-bool reads_columns_of_right(OpKind op) { return op == OpKind::QMatMul || op == OpKind::FusedQMatMul; }
+bool reads_columns_of_right(OpKind op) { return op == OpKind::QMatMul || op == OpKind::FusedQMatMul || op == OpKind::QAttention; }
 
 bool has_columns(const Layout& l) {
   const size_t rank = l.axes.size();
@@ -351,6 +351,7 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
     case LayoutRule::Matmul:
     case LayoutRule::MatmulResult:
       if (is_residual(op, use.index)) return can_write_layout(g, use.user, l);
+      if (op == OpKind::QAttention && use.index == 2) return rows;
       if (layout_rule(op) != LayoutRule::Matmul || use.index > 1) return false;
       return rows || (use.index == 1 && reads_columns_of_right(op) && has_columns(l));
     case LayoutRule::Conv: return use.index == 0 && has_planes(g.module().dims, l);

@@ -417,3 +417,47 @@ TEST_CASE("dynamic quantisation takes the range of all elements") {
     net.check(g.result(n, 2), OpKind::DynamicQuantize, std::to_string(r.dims[0]) + " rows");
   }
 }
+
+namespace {
+
+struct Attended {
+  int64_t queries, keys, width, values;
+  DType codes = DType::U8, probabilities = DType::U8, to = DType::F32;
+  bool heads_inside = false;  // heads are parts of rows, as projections write them
+};
+
+// softmax(q * k * scale + mask), rounded, times v, for 2 heads.
+ValueId attended(Net& n, const Attended& a) {
+  const auto heads = [&](int64_t rows, int64_t width) {
+    if (!a.heads_inside) return n.of(a.codes, {1, 2, rows, width});
+    const ValueId x = n.b.reshape(n.of(a.codes, {1, rows, 2 * width}), {Dim(1), Dim(rows), Dim(2), Dim(width)});
+    return n.b.transpose(x, {0, 2, 1, 3});
+  };
+  const auto zero = [&](DType t) { return n.of(t, {}, true); };
+  const auto scaled = [&](ValueId sums, double scale) {
+    return n.b.mul(n.b.cast(sums, DType::F32), n.b.scalar(DType::F32, scale));
+  };
+  const ValueId q = heads(a.queries, a.width), k = n.b.transpose(heads(a.keys, a.width), {0, 1, 3, 2}),
+                v = heads(a.keys, a.values);
+  const ValueId products = n.b.create(QMatMul, {q, k, zero(a.codes), zero(a.codes)});
+  const ValueId scores = n.b.add(scaled(products, 0x1p-16), n.floats({1, 1, 1, a.keys}, -2, 0, false));
+  const ValueId p = n.b.create(Quantize, {n.b.create(Softmax, {scores}, AxisAttrs{3}), n.b.scalar(DType::F32, 0x1p-7)},
+                               QuantAttrs{.to = a.probabilities});
+  const ValueId y = scaled(n.b.create(QMatMul, {p, v, ValueId(), zero(a.codes)}), 0x1p-8);
+  return a.to == DType::F32 ? y : n.b.create(Quantize, {y, n.b.scalar(DType::F32, 2), zero(a.to)}, QuantAttrs{.to = a.to});
+}
+
+}  // namespace
+
+// The probabilities that lie between two integers may be rounded to either, which changes a sum by one value.
+TEST_CASE("integer products of an attention run in one kernel") {
+  for (const Attended& a : {Attended{5, 9, 7, 3},
+                            {1, 40, 16, 33},
+                            {70, 100, 64, 64, DType::U8, DType::U8, DType::U8, true},
+                            {50, 64, 32, 64, DType::I8, DType::I8, DType::I8, true},
+                            {33, 21, 8, 16, DType::I8}}) {
+    Net n;
+    const ValueId y = attended(n, a);
+    n.check(y, QAttention, std::to_string(a.queries) + " queries", 0, 1);
+  }
+}

@@ -84,6 +84,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::DynamicQuantize, lower_dynamic_quantize},
     {OpKind::QMatMul, lower_matmul, {}, prepack_matmul},
     {OpKind::FusedQMatMul, lower_matmul, {}, prepack_matmul},
+    {OpKind::QAttention, lower_q_attention},
     {OpKind::DequantMatMul, lower_matmul, {{{0b100000}}}, prepack_matmul},
     {OpKind::GroupedMatMul, lower_grouped_matmul},
     {OpKind::Conv, lower_conv, {}, prepack_conv},

@@ -36,7 +36,8 @@ bool reads_float_sums(std::span<const RegionStep> steps) {
 BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
                           const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads) {
   BlockedWindows w;
-  w.dtype = node.dtype(0);
+  w.dtype = is_integer_conv(node.op()) ? image_type(node.graph, node.id) : node.dtype(0);
+  w.rounds = rounds_image(node.graph, node.id);
   w.batch = node.dims(0)[0].size();
   w.channels = node.dims(0)[1].size();
   w.block = block;
@@ -327,6 +328,9 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
     conv.windows.zero.reset();
     if (zero) conv.windows.zero = s.in(2);
   };
+  const auto bind_scale = [&](Scope& s) {
+    if (w.rounds) conv.windows.scale = s.in(kQuantOperands);
+  };
   std::optional<uint32_t> image;
   if (w.block == 1 || w.planes > 0) image = row_major_scratch(node, node.in(0));
   if (image) copy_image(node, *image, false);
@@ -339,6 +343,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
     image = padded_image(node, conv, [&](Scope& s) {
       bind_image(s);
       bind_zero(s);
+      bind_scale(s);
     });
   const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
   std::optional<uint32_t> sums;

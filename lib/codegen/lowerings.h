@@ -100,6 +100,7 @@ bool gives_rows(const Graph&, NodeId, size_t operand);
 bool lower_custom_op(Node&);  // by the kernel that the operation has for the target
 
 bool lower_attention(Node&);
+bool lower_q_attention(Node&);
 bool lower_recurrent(Node&);
 bool lower_selective_scan(Node&);
 

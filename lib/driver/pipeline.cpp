@@ -55,7 +55,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_rope_append", "fuse_swiglu",
                  "fuse_matmul_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act",
                  "expand_q_dq", "mark_elementwise_regions", "fuse_integer_matmul", "fuse_shared_integer_matmul",
-                 "fuse_norm_region", "fuse_reduce_region"});
+                 "fuse_norm_region", "fuse_reduce_region", "fuse_integer_attention", "fuse_rounded_image"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (!options.mesh.empty() && fuses) legalise.push_back("lower_collectives");

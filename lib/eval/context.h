@@ -1,6 +1,7 @@
 // The interface of evaluators of single ops: operands, attributes with static dims, inferred result types, and the budget. The
 // op's type rule has checked operand counts, types and dims with the actual sizes before.
 #pragma once
+#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -132,6 +133,8 @@ bool eval_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
 bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // puts the result; `core`: value of step 0
+// Puts the result of a q_attention: `sums` of q and k, and product() of the probabilities and v.
+bool put_attention(Context&, TensorData sums, const std::function<bool(const TensorData& left, TensorData* sums)>& product);
 
 // Fails if two dims have known, different values.
 bool sizes_agree(Run&, Dim, Dim);

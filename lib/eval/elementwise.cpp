@@ -361,6 +361,24 @@ bool put_steps_after(Context& c, std::span<const RegionStep> steps, TensorData c
          c.put(std::move(result));
 }
 
+bool put_attention(Context& c, TensorData sums, const std::function<bool(const TensorData&, TensorData*)>& product) {
+  const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
+  const std::vector<int64_t> dims = sums.dims;
+  const size_t values = last_matmul_step(steps);
+  const auto softmax_step = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
+  const auto value_of = [](size_t step) { return static_cast<uint16_t>(RegionStep::kStep | step); };
+  std::vector<TensorData> cores(steps.size());
+  cores[0] = std::move(sums);
+  TensorData scores, probabilities, result;
+  if (!run_argument(c, steps, steps[softmax_step].args[0], cores, dims, &scores)) return false;
+  auto x = load_all<double>(scores);
+  if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(DType::F32, dims, &cores[softmax_step])) return false;
+  softmax(x, dims, static_cast<int64_t>(dims.size()) - 1, false);
+  store(cores[softmax_step], 0, cores[softmax_step].elements(), x.data());
+  return run_argument(c, steps, value_of(values - 1), cores, dims, &probabilities) && product(probabilities, &cores[values]) &&
+         run_argument(c, steps, value_of(steps.size() - 1), cores, c.result_dims(), &result) && c.put(std::move(result));
+}
+
 bool eval_reduce_region(Context& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<int64_t> dims;

@@ -4,6 +4,7 @@
 #include "eval/conv.h"
 #include "eval/gemm.h"
 #include "eval/norm.h"
+#include "ir/region.h"
 
 namespace rlxc::eval {
 namespace {
@@ -58,6 +59,11 @@ class ScaleIndex {
   bool per_axis_ = false;
 };
 
+// Rounds the quotient to the operand precision, so that ties are those of a float division.
+double quotient(double x, double scale, DType t) {
+  return t == DType::F64 ? x / scale : static_cast<double>(static_cast<float>(x / scale));
+}
+
 bool eval_quantize(Context& c) {
   const auto& a = c.a<QuantAttrs>();
   const auto index = ScaleIndex::of(c, a);
@@ -65,11 +71,10 @@ bool eval_quantize(Context& c) {
   auto x = c.doubles(0);
   const auto scale = c.doubles(1), zero = c.optional_doubles(2);
   if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
-  const bool to_int = is_integer(a.to), wide = c.t(0).dtype == DType::F64;
+  const bool to_int = is_integer(a.to);
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t s = (*index)(static_cast<int64_t>(i));
-    // Rounds the quotient to the operand precision, so that ties are those of a float division.
-    double q = wide ? x[i] / scale[s] : static_cast<double>(static_cast<float>(x[i] / scale[s]));
+    double q = quotient(x[i], scale[s], c.t(0).dtype);
     if (to_int) q = ops::round_even(q);
     x[i] = q + (zero.empty() ? 0 : zero[s]);
   }
@@ -131,11 +136,11 @@ bool eval_dequantize(Context& c) {
   return c.put_result(0, x);
 }
 
-// Operand i minus its zero point: one per tensor, one per row (`axis_from_end`), or a broadcast shape.
-bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vector<Int>* out) {
-  *out = load_all<Int>(c.t(i));
+// Integers minus their zero point, operand `zero`: one per tensor, one per row (`axis_from_end`), or a broadcast shape.
+bool centred(Context& c, const TensorData& x, size_t zero, size_t axis_from_end, std::vector<Int>* out) {
+  *out = load_all<Int>(x);
   if (!c.has(zero)) return true;
-  const auto& dims = c.dims(i);
+  const auto& dims = x.dims;
   const auto z = load_all<Int>(c.t(zero));
   auto z_dims = c.dims(zero);
   if (z_dims.size() == 1 && z.size() > 1) z_dims.resize(axis_from_end, 1);
@@ -162,14 +167,29 @@ bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vecto
   return true;
 }
 
-// The matmul of operands 0 and 1 with zero points 2 and 3.
-bool integer_matmul(Context& c, TensorData* d) {
-  const auto dims = c.result_dims();
-  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
+// The matmul of integers, whose zero points are operands a_zero and b_zero.
+bool integer_matmul(Context& c, const TensorData& left, const TensorData& right, size_t a_zero, size_t b_zero,
+                    std::vector<int64_t> dims, TensorData* d) {
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(left.dims.back()))) return false;
   std::vector<Int> a, b;
-  if (!centred(c, 0, 2, 2, &a) || !centred(c, 1, 3, 1, &b) || !c.make(DType::I32, dims, d)) return false;
-  const auto sums = matmul<Int>(tensor_view(a, c.dims(0)), false, tensor_view(b, c.dims(1)), false, dims);
+  if (!centred(c, left, a_zero, 2, &a) || !centred(c, right, b_zero, 1, &b) || !c.make(DType::I32, dims, d)) return false;
+  const auto sums = matmul<Int>(tensor_view(a, left.dims), false, tensor_view(b, right.dims), false, dims);
   store(*d, 0, d->elements(), sums.data());
+  return true;
+}
+bool integer_matmul(Context& c, TensorData* d) { return integer_matmul(c, c.t(0), c.t(1), 2, 3, c.result_dims(), d); }
+
+// The image of a convolution minus its zero point. An image of floats is quantized by the scale of operand kQuantOperands.
+bool centred_image(Context& c, std::vector<Int>* x) {
+  if (!is_float(c.t(0).dtype)) return centred(c, c.t(0), 2, 1, x);
+  std::vector<double> codes = c.doubles(0);
+  const double scale = c.doubles(kQuantOperands)[0], zero = c.doubles(2)[0];
+  for (double& v : codes) v = ops::round_even(quotient(v, scale, c.t(0).dtype)) + zero;
+  TensorData d;
+  if (!c.make(c.t(2).dtype, c.dims(0), &d)) return false;
+  store(d, 0, d.elements(), codes.data());
+  *x = load_all<Int>(d);
+  for (Int& v : *x) v = v - load_all<Int>(c.t(2))[0];
   return true;
 }
 
@@ -180,7 +200,7 @@ bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
     return false;
   if (c.has(2) && c.t(2).elements() != 1) return c.fail("the zero point of x must be one element");
   std::vector<Int> x, w;
-  if (!centred(c, 0, 2, 1, &x) || !centred(c, 1, 3, c.dims(1).size(), &w) || !c.make(DType::I32, dims, d)) return false;
+  if (!centred_image(c, &x) || !centred(c, c.t(1), 3, c.dims(1).size(), &w) || !c.make(DType::I32, dims, d)) return false;
   const auto sums = convolve(x, c.dims(0), w, c.dims(1), attrs, dims);
   store(*d, 0, d->elements(), sums.data());
   return true;
@@ -199,6 +219,16 @@ bool eval_q_conv(Context& c) {
 bool eval_fused_q_matmul(Context& c) {
   TensorData d;
   return integer_matmul(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
+}
+
+bool eval_q_attention(Context& c) {
+  std::vector<int64_t> scores = c.dims(0);
+  scores.back() = c.dims(1).back();
+  TensorData sums;
+  return integer_matmul(c, c.t(0), c.t(1), 3, 4, std::move(scores), &sums) &&
+         put_attention(c, std::move(sums), [&](const TensorData& probabilities, TensorData* d) {
+           return integer_matmul(c, probabilities, c.t(2), 5, 6, c.result_dims(), d);
+         });
 }
 
 bool eval_fused_q_conv(Context& c) {
@@ -267,6 +297,7 @@ std::span<const Entry> quant_evaluators() {
                                      {OpKind::QConv, eval_q_conv},
                                      {OpKind::FusedQMatMul, eval_fused_q_matmul},
                                      {OpKind::FusedQConv, eval_fused_q_conv},
+                                     {OpKind::QAttention, eval_q_attention},
                                      {OpKind::DequantMatMul, eval_dequant_matmul}};
   return kTable;
 }

@@ -50,6 +50,7 @@ bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality if it is undecided
 // Types of the elementwise steps after an integer matmul or convolution `core` with these dims (kQuantOperands of region.h).
+bool infer_attention_steps(InferContext&, const std::vector<Dim>& scores, const std::vector<Dim>& result);
 bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims);
 // The common type of the elements of two sequences or optionals. An unranked operand contributes no shape.
 Type join_elements(DimTable&, const Type&, const Type&);

@@ -129,6 +129,46 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
   return c.result(steps.back().dtype, dims);
 }
 
+bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, const std::vector<Dim>& result) {
+  const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
+  if (!steps_fit(c, steps)) return false;
+  const size_t values = last_matmul_step(steps);
+  size_t softmax = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const RegionStep& s = steps[i];
+    const auto fail = [&](std::string_view why) { return c.fail("step " + std::to_string(i) + " " + std::string(why)); };
+    if (!is_core(s)) {
+      if (i == 0) return fail("must be q_matmul");
+    } else if (i == 0 || i == values) {
+      if (s.op != OpKind::QMatMul || s.dtype != DType::I32 || s.args[0] != RegionStep::kNone)
+        return fail("must be q_matmul of i32, without arguments");
+    } else if (s.op != OpKind::Softmax || softmax > 0 || s.dtype != DType::F32 || !(s.args[0] & RegionStep::kStep) ||
+               s.args[0] == RegionStep::kNone || argument_type(c, steps, s.args[0]) != DType::F32) {
+      return fail("must be elementwise, or the only softmax, of f32");
+    } else {
+      softmax = i;
+    }
+    const size_t first = i > values ? values : softmax > 0 && i > softmax ? softmax : 0;
+    for (uint16_t a : s.args) {
+      if (a < kAttentionOperands) return fail("reads an operand of the matmuls");
+      if (a != RegionStep::kNone && a & RegionStep::kStep && (a & ~RegionStep::kStep) < first)
+        return fail("reads a step before the last matmul or softmax");
+    }
+  }
+  if (softmax == 0 || values < softmax + 2) return c.fail("needs a softmax and a rounding between two q_matmul");
+  if (steps[values - 1].dtype != DType::U8 && steps[values - 1].dtype != DType::I8)
+    return c.fail("the step before the last q_matmul must be u8 or i8");
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (uint16_t a : steps[i].args) {
+      if (a & RegionStep::kStep || a == RegionStep::kNone) continue;
+      std::vector<Dim> wider;
+      const std::vector<Dim>& whole = i < values ? scores : result;
+      if (!broadcast(c, whole, c.t(a).dims, &wider)) return false;
+      if (wider != whole) return c.fail("operand " + std::to_string(a) + " must broadcast to the matmul before its step");
+    }
+  return c.result(steps.back().dtype, result);
+}
+
 bool infer_reduce_region(InferContext& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<Dim> dims;

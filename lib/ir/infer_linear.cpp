@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/infer.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
@@ -91,6 +92,24 @@ bool infer_fused_q_matmul(InferContext& c) {
   std::vector<Dim> out;
   return matmul_dims(c, false, false, &out) && fits_zero_points(c, out) &&
          infer_steps_after(c, OpKind::QMatMul, c.a<RegionAttrs>().steps, out);
+}
+
+bool infer_q_attention(InferContext& c) {
+  std::vector<Dim> scores;
+  if (!matmul_dims(c, false, false, &scores)) return false;
+  const auto &q = c.t(0).dims, &k = c.t(1).dims, &v = c.t(2).dims;
+  if (q.size() != k.size() || q.size() != v.size())
+    return c.fail("q, k and v need equal numbers of axes: " + c.show(0) + ", " + c.show(1) + ", " + c.show(2));
+  for (size_t i = 0; i + 2 < q.size(); ++i)
+    if (!require_equal(c, q[i], k[i], "batch sizes") || !require_equal(c, q[i], v[i], "batch sizes")) return false;
+  if (!require_equal(c, scores.back(), v[v.size() - 2], "numbers of keys")) return false;
+  for (size_t i = 0; i < kAttentionOperands; ++i)
+    if (c.has(i) && c.t(i).dtype != DType::U8 && c.t(i).dtype != DType::I8) return c.fail("needs u8 or i8, gets " + c.show(i));
+  for (size_t i = 3; i < kAttentionOperands; ++i)
+    if (c.has(i) && num_elements(c.t(i)) != 1) return c.fail("the zero point " + c.show(i) + " must be one");
+  std::vector<Dim> result = scores;
+  result.back() = v.back();
+  return infer_attention_steps(c, scores, result);
 }
 
 bool infer_fused_matmul(InferContext& c) {

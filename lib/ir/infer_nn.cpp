@@ -303,6 +303,13 @@ bool infer_q_conv(InferContext& c) {
 bool infer_fused_q_conv(InferContext& c) {
   const auto& a = c.a<FusedQConvAttrs>();
   std::vector<Dim> out;
+  if (is_float(c.t(0).dtype)) {
+    const auto one = [&](size_t i) { return c.has(i) && num_elements(c.t(i)) == 1; };
+    if (c.t(0).dtype != DType::F32 || !one(2) || !one(kQuantOperands) || c.t(kQuantOperands).dtype != DType::F32)
+      return c.fail("an image of floats must be f32, with a zero point and an f32 scale (operand 4) of one element: " +
+                    c.show(0));
+    if (c.t(2).dtype != DType::U8 && c.t(2).dtype != DType::I8) return c.fail("the zero point must be u8 or i8: " + c.show(2));
+  }
   return q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out);
 }
 

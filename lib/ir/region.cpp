@@ -18,6 +18,24 @@ void close(std::span<const RegionStep> steps, std::vector<bool>* needed) {
 
 }  // namespace
 
+size_t last_matmul_step(std::span<const RegionStep> steps) {
+  size_t last = steps.size();
+  while (last > 0 && steps[last - 1].op != OpKind::QMatMul) --last;
+  return last - 1;
+}
+
+std::vector<RegionStep> steps_from(std::span<const RegionStep> steps, size_t first) {
+  std::vector<RegionStep> own(steps.begin() + static_cast<std::ptrdiff_t>(first), steps.end());
+  for (RegionStep& s : own)
+    for (uint16_t& arg : s.args)
+      if (is_step(arg)) arg = static_cast<uint16_t>(arg - first);
+  return own;
+}
+
+bool rounds_image(const Graph& g, NodeId n) { return g.op(n) == OpKind::FusedQConv && is_float(g.dtype(g.operand(n, 0))); }
+
+DType image_type(const Graph& g, NodeId n) { return g.dtype(g.operand(n, rounds_image(g, n) ? 2 : 0)); }
+
 bool is_core(const RegionStep& s) { return !has_trait(s.op, kElementwise); }
 
 std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted) {

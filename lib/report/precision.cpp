@@ -76,8 +76,8 @@ void write_types(const Module& m, JsonWriter& out) {
   }
 }
 
-constexpr OpKind kQuantised[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,      OpKind::QConv,
-                                 OpKind::FusedQMatMul, OpKind::FusedQConv, OpKind::DequantMatMul};
+constexpr OpKind kQuantised[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,    OpKind::QConv,
+                                 OpKind::FusedQMatMul, OpKind::FusedQConv, OpKind::QAttention, OpKind::DequantMatMul};
 
 // The quantised ops of the result, from the model or created by passes.
 void write_operations(const Module& m, JsonWriter& out) {

@@ -36,7 +36,8 @@ inline bool is_rounded(OpKind op) {
     case OpKind::QMatMul:
     case OpKind::QConv:
     case OpKind::FusedQMatMul:
-    case OpKind::FusedQConv: return true;
+    case OpKind::FusedQConv:
+    case OpKind::QAttention: return true;
     default: return false;
   }
 }
@@ -147,6 +148,16 @@ inline std::vector<Sample> quantised_samples() {
                                    {OpKind::Cast, DType::F64, {kStep, kNone, kNone}, 0, 0, {}},
                                    {OpKind::Mul, DType::F64, {kStep | 1, 4, kNone}, 0, 0, {}}};
   };
+  const std::vector<RegionStep> attended{{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Cast, DType::F32, {kStep, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Mul, DType::F32, {kStep | 1, 7, kNone}, 0, 0, {}},
+                                         {OpKind::Softmax, DType::F32, {kStep | 2, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Div, DType::F32, {kStep | 3, 7, kNone}, 0, 0, {}},
+                                         {OpKind::Round, DType::F32, {kStep | 4, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Cast, DType::U8, {kStep | 5, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Cast, DType::F64, {kStep | 7, kNone, kNone}, 0, 0, {}},
+                                         {OpKind::Mul, DType::F64, {kStep | 8, 8, kNone}, 0, 0, {}}};
   std::vector<Sample> all{
       {OpKind::Round, NoAttrs{}, {m}},
       {OpKind::DequantMatMul,
@@ -162,6 +173,9 @@ inline std::vector<Sample> quantised_samples() {
        DequantMatMulAttrs{.trans_b = false, .block = 0, .act = {}, .gated = true, .gate_first = true},
        {reals({3, 6}, 73), codes, reals({1, 4}, 2)}},
       {OpKind::FusedQMatMul, RegionAttrs{scaled(OpKind::QMatMul)}, {a, w, zero, zero, reals({2}, 74)}},
+      {OpKind::QAttention,
+       RegionAttrs{attended},
+       {a, w, a, zero, zero, tensor_of(DType::U8, {}, {0}), zero, tensor_of(DType::F32, {}, {0.01}), reals({3}, 76)}},
       {OpKind::FusedQConv,
        FusedQConvAttrs{ConvAttrs{{1, 2}, {1, 0}, {0, 1}, {1, 1}, {0, 0}, 1}, scaled(OpKind::QConv)},
        {tensor_of(DType::I8, {1, 2, 2, 3}, {1, 2, 3, -4, 5, 6, 7, -8, 9, 10, 11, 12}),

@@ -18,6 +18,8 @@ struct BlockedWindows {
   int64_t batch = 1, channels = 1, block = 1;
   int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
+  bool rounds = false;          // the image is f32; build_pad_blocked divides it by `scale` and rounds it to integers
+  std::optional<Operand> scale;
   std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{};  // pad: before the image
   // An image and a result of depthwise windows whose channels are the innermost axis: strides [N, C, H, W], of C 1.
   std::optional<Operand> image, result;
@@ -75,13 +77,13 @@ struct BlockedConv {
   DType packed() const { return dots ? DType::I32 : DType::F32; }                            // weights: words of channels
   DType image() const { return !dots ? DType::F32 : integers() ? DType::U8 : DType::BF16; }  // as tiles read it
   // Whether the image is copied for them.
-  bool copies() const { return windows.padded() || windows.planes > 0 || windows.dtype != image(); }
+  bool copies() const { return windows.padded() || windows.planes > 0 || windows.rounds || windows.dtype != image(); }
 };
 
 bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
 
-// Adds x, [zero] and the image with its padding as tiles read it, [batch][channels / block][extent][extent][block]. Padding is
-// the zero point. The sign bit of i8 is flipped. `blocks`: of all images.
+// Adds x, [zero], [scale] and the image with its padding as tiles read it, [batch][channels / block][extent][extent][block].
+// Padding is the zero point. The sign bit of i8 is flipped. `blocks`: of all images.
 void build_pad_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
 
 // Packs w [groups * group_outputs, channels / groups, kernel...] in the order in which tiles read it: [group][panel][depth][panel

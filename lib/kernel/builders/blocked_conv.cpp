@@ -267,9 +267,11 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   const Expr all = blocks.in(b.kernel());
   const int64_t from_pitch = w.in[1] * (w.planes ? 1 : w.block), to_pitch = w.extent(1) * w.block;
   const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(w.extent(1) - w.pad[1], 0, w.in[1]);
-  Buf x = b.input("x", w.dtype, w.planes ? b.i64(w.batch * w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
-      of_zero;
+  Buf x = b.input("x", w.rounds ? DType::F32 : w.dtype,
+                  w.planes ? b.i64(w.batch * w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
+      of_zero, of_scale;
   if (w.zero) of_zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
+  if (w.rounds) of_scale = b.input(w.scale->name, w.scale->dtype, w.scale->extent);
   Buf y = b.output("image", type, all * (w.extent(0) * to_pitch));
   const auto as_read = [&](Expr v) {
     return w.dtype == DType::I8 ? bitcast_to(v, Type(type, v.lanes())) ^ kSignFlip : cast_to(v, type);
@@ -289,9 +291,14 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
     const auto fill = [&](Expr at, int64_t count) {
       each(count, widest, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
     };
+    const auto code_at = [&](Expr at, int lanes) {
+      const Expr v = x.load(at, lanes);
+      return as_read(w.rounds ? quantized(v, of_scale[0], of_zero[0]) : v);
+    };
     const auto copy = [&] {
       const Expr from = b.let("from", (row / w.extent(0) * w.in[0] + line) * from_pitch);
-      each(copied * w.block, widest, [&](Expr i, int lanes) { y.store(to + left + i, as_read(x.load(from + i, lanes))); });
+      each(copied * w.block, w.rounds ? m.vector_lanes(4) : widest,
+           [&](Expr i, int lanes) { y.store(to + left + i, code_at(from + i, lanes)); });
     };
     // Words of one element of each plane of the block. Planes beyond the last are not multiplied: their weights are zero.
     const auto interleave = [&] {
@@ -300,9 +307,9 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
       const Expr from = b.let("from", (block / groups * w.planes * w.in[0] + line) * from_pitch);
       each(copied, m.vector_lanes(4), [&](Expr i, int lanes) {
         Expr word = broadcast(b.value(DType::I32, 0), lanes);
-        for (int64_t c = 0; c < w.block; ++c) {
+        for (int64_t c = 0; c < std::min(w.block, w.planes); ++c) {
           const Expr source = b.let("source", min(first + c, b.i64(w.planes - 1)) * plane);
-          word = word | cast_to(as_read(x.load(from + source + i, lanes)), DType::I32) << 8 * c;
+          word = word | cast_to(code_at(from + source + i, lanes), DType::I32) << 8 * c;
         }
         y.store(to + left + i * w.block, bitcast_to(word, Type(type, static_cast<int>(w.block) * lanes)));
       });

@@ -104,6 +104,14 @@ size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands,
   return end;
 }
 
+Expr quantized(Expr v, Expr scale, Expr zero) {
+  const bool is_signed = zero.dtype() == DType::I8;
+  const auto all = [&](Expr e) { return e.lanes() == v.lanes() ? e : broadcast(e, v.lanes()); };
+  const auto limit = [&](int code) { return all(constant(v.kernel, DType::F32, code)); };
+  const Expr q = round_even(v / all(scale)) + all(cast_to(zero, DType::F32));
+  return cast_to(min(max(q, limit(is_signed ? -128 : 0)), limit(is_signed ? 127 : 255)), zero.dtype());
+}
+
 int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t most) {
   if (!is_constant(o.strides[axis], 1)) return 1;
   const auto fits = [&](int64_t n) {

@@ -60,6 +60,9 @@ std::vector<Expr> split_index(Expr linear, const Dims& dims);
 // The compute type of values stored as t: f32 for f16 and bf16, else t.
 DType compute_dtype(DType t);
 
+// Returns saturate(round_even(v / scale) + zero) in the type of `zero`, u8 or i8.
+Expr quantized(Expr v, Expr scale, Expr zero);
+
 // Calls body(i) for every i in [0, count), in parallel: one thread per i on a grid, a Parallel loop on a CPU. Must be the first
 // statement of the kernel. `bytes`: memory traffic of one iteration.
 void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes,

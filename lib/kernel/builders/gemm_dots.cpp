@@ -87,6 +87,20 @@ class DotTiles {
     });
   }
 
+  void run(Expr row0, Expr rows_of_block, int64_t row_block) {
+    row_block_ = row_block;
+    row0_ = row0;
+    rows_ = rows_of_block;
+    panel_ = o_.from_b;
+    if (sums_rows()) add_rows();
+    const Expr panels = ceil_div(o_.n, w_);
+    b_.loop("panel", panels, [&](Expr panel) {
+      column0_ = b_.let("column0", panel * w_);
+      at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
+      columns([&](int vectors, Count count) { rows(vectors, count); });
+    });
+  }
+
  private:
   // Columns of the panel within the result; nullopt: determined by column0 at run time.
   using Count = std::optional<int64_t>;
@@ -346,5 +360,9 @@ void build_pack_dots(Builder& b, const GemmSpec& s, const std::string& out, cons
 }
 
 void gemm_on_dots(GemmOperands& o, const Mapping& m) { DotTiles(o, m).run(); }
+
+void gemm_rows_on_dots(GemmOperands& o, const Mapping& m, Expr row0, Expr rows, int64_t row_block) {
+  DotTiles(o, m).run(row0, rows, row_block);
+}
 
 }  // namespace rlxc::kernel

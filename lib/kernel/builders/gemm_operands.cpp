@@ -26,9 +26,13 @@ void GemmOperands::add_zeros() {
   row_sums = b.input(sums.name, sums.dtype, sums.extent);
 }
 
-void GemmOperands::add_extras_and_c() {
+void GemmOperands::add_extras() {
   if (spec.bias) bias_ = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
   for (const Operand& o : spec.extras) extras_.push_back(b.input(o.name, o.dtype, o.extent));
+}
+
+void GemmOperands::add_extras_and_c() {
+  add_extras();
   to_c = b.output(spec.c.name, spec.c.dtype, spec.c.extent);
 }
 

@@ -11,6 +11,7 @@ class GemmOperands {
   void add_a();
   void add_b();      // adds scale and zero points of a quantized b too
   void add_zeros();  // adds those of the spec
+  void add_extras();
   void add_extras_and_c();
 
   Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // element offsets in the buffers
@@ -34,6 +35,8 @@ class GemmOperands {
   // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
   // distance `width`.
   void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
+
+  Expr extra(size_t i, Expr row, Expr column, int lanes, bool down) const;  // an operand of the epilogue; one lane if it is one
 
   bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
   bool c_vectors() const;
@@ -59,7 +62,6 @@ class GemmOperands {
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
   Expr biased(Expr sum, Expr column, bool down) const;
-  Expr extra(size_t i, Expr row, Expr column, int lanes, bool down) const;
 
   Buf a_zero_, b_zero_, b_row_, bias_;
   std::vector<Buf> extras_;
@@ -75,9 +77,11 @@ struct RegisterTile {
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
 // Each emits the kernel body. Arguments were added before.
-void gemm_on_tiles(GemmOperands&, const Mapping&);           // CPU threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);            // grid, tiles in shared memory and registers
-void gemm_on_dots(GemmOperands&, const Mapping&);            // CPU threads, GemmSpec::dots
+void gemm_on_tiles(GemmOperands&, const Mapping&);  // CPU threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);   // grid, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);   // CPU threads, GemmSpec::dots
+// The same for `rows` rows from row0 on, at most row_block, and all columns of a packed b.
+void gemm_rows_on_dots(GemmOperands&, const Mapping&, Expr row0, Expr rows, int64_t row_block);
 void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b
 void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
 int64_t quantized_dot_words(const GemmSpec&, const Mapping&);

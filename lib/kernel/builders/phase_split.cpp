@@ -118,8 +118,20 @@ Dims rows_of(const PhaseSplitImage& image, const WindowSpec& s) {
 Operand source_of(Kernel* k, const WindowSpec& s) {
   Dims shape = {s.batch, s.in_channels};
   shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
-  return s.image ? *s.image : dense(k, "x", s.input, shape);
+  return s.image ? *s.image : dense(k, "x", s.x_scale ? DType::F32 : s.input, shape);
 }
+
+// The arguments of the source: x, [x_zero], [x_scale].
+struct SplitSource {
+  SplitSource(Builder& b, const WindowSpec& s, Expr extent) : x(b.input("x", s.x_scale ? DType::F32 : s.input, extent)) {
+    if (s.x_zero) zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+    if (s.x_scale) scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
+  }
+  // An element of the image as it is stored, or rounded.
+  Expr at(Expr place) const { return scale.builder() ? quantized(x[place], scale[0], zero[0]) : x[place]; }
+
+  Buf x, zero, scale;
+};
 
 }  // namespace
 
@@ -127,8 +139,7 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
   const Operand split = image.operand("image"), source = source_of(k, s);
-  Buf x = b.input("x", s.input, source.extent), x_zero;
-  if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+  const SplitSource from(b, s, source.extent.in(k));
   Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
@@ -138,9 +149,9 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
                      rows,
                      padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
                      [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
-                     [&](Expr from, Expr position) {
-                       const Expr v = cast_to(x[from + position * step], split.dtype);
-                       return s.x_zero ? v - cast_to(x_zero[0], split.dtype) : v;
+                     [&](Expr first, Expr position) {
+                       const Expr v = cast_to(from.at(first + position * step), split.dtype);
+                       return s.x_zero ? v - cast_to(from.zero[0], split.dtype) : v;
                      }};
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
@@ -159,12 +170,11 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, to);
   const Operand split = image.operand("image"), source = source_of(k, s);
-  Buf x = b.input("x", s.input, source.extent), x_zero;
-  if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+  const SplitSource data(b, s, source.extent.in(k));
   Buf y = b.output(split.name, DType::I32, split.extent);
   const int shift = dot_shift(s.input, s.dots->a);
   const bool negative = s.dots->a == DType::I8;
-  const Expr zero = s.x_zero ? cast_to(x_zero[0], DType::I32) + shift : b.value(DType::I32, shift);
+  const Expr zero = s.x_zero ? cast_to(data.zero[0], DType::I32) + shift : b.value(DType::I32, shift);
   const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,
              channels = s.in_channels.in(k) / s.groups;
   const bool whole = is_multiple(channels, kWordCodes);
@@ -184,7 +194,7 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
     const auto element = [&](Expr channel, Expr position) {
       Expr word;
       for (int q = 0; q < kWordCodes; ++q) {
-        Expr code = cast_to(x[from[static_cast<size_t>(q)] + position * step], DType::I32);
+        Expr code = cast_to(data.at(from[static_cast<size_t>(q)] + position * step), DType::I32);
         if (shift) code = code + shift;
         if (negative) code = code & 255;
         if (!whole && q > 0) code = select(channel + q < channels, code, outside & 255);

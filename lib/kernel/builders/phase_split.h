@@ -16,11 +16,11 @@ bool is_phase_split(const WindowSpec&);          // whether the image is its own
 inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image that vector loads may read
 
 // For dot units: i32 words of four channels of x, as the unit reads them. `to`: the window over words. Missing channels and
-// padding hold the zero point. Adds x, [x_zero], the image of `to`.
+// padding hold the zero point. Adds x, [x_zero], [x_scale], the image of `to`.
 void build_phase_split_words(Builder&, const WindowSpec&, const WindowSpec& to, const Mapping&);
 
-// Adds x, [x_zero] and the phase-split image [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of
-// s.accumulate. `padding` is the value outside of the image (of type s.input); null: 0.
+// Adds x, [x_zero], [x_scale] and the phase-split image [batch * channels][axes...] + slack, of s.input or, with x_zero
+// subtracted, of s.accumulate. `padding` is the value outside of the image (of type s.input); null: 0.
 void build_phase_split(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);
 
 // Offsets in a phase-split image.

@@ -18,6 +18,8 @@ bool is_short(const Mapping& m, Expr n) {
 
 }  // namespace
 
+Expr finite_or_zero(Expr top) { return select(isinf(top), constant(top.kernel, top.dtype(), 0), top); }
+
 void across(Builder& b, Expr n, int lanes, std::optional<Expr> thread, int64_t group, int slots,
             const std::function<void(Expr, int, int)>& body) {
   if (thread) {

@@ -30,6 +30,9 @@ class Accumulator {
   int lanes_;
 };
 
+// The maximum of a row for a softmax: 0 in place of an infinity, so that hidden elements have the exponential 0.
+Expr finite_or_zero(Expr top);
+
 // Calls body(row, thread). On a grid, each row has a workgroup, or one thread if rows are known to be shorter than a warp. On a
 // CPU, each row is one iteration of a Parallel loop.
 void per_row(Builder&, const Mapping&, Expr rows, Expr n, int element_bytes,

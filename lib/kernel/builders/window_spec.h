@@ -20,8 +20,9 @@ struct WindowSpec {
   // (`bytes`, on a grid, if it is its own phase-split image) x.
   const DotUnit* dots = nullptr;
   bool bytes = false;
-  std::optional<Operand> x_zero, w_zero;                                    // subtracted; strides [] and [out channel]
-  std::vector<Operand> extras;                                              // of the epilogue; strides [batch, channel, position]
+  std::optional<Operand> x_zero, w_zero;  // subtracted; strides [] and [out channel]
+  std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is split (with x_zero)
+  std::vector<Operand> extras;            // of the epilogue; strides [batch, channel, position]
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
 };
 

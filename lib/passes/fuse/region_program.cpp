@@ -28,7 +28,7 @@ uint16_t RegionProgram::add(OpKind op, DType t, uint16_t a, uint16_t b, ValueId 
 void RegionProgram::copy(NodeId n) {
   const size_t first = steps.size();
   std::vector<RegionStep> body;
-  if (g_.op(n) == OpKind::ElementwiseRegion) {
+  if (g_.op(n) == OpKind::ElementwiseRegion || g_.op(n) == OpKind::FusedQMatMul) {
     body = g_.attrs<RegionAttrs>(n).steps;
   } else if (g_.op(n) == OpKind::NormRegion) {
     body = g_.attrs<NormRegionAttrs>(n).steps;

@@ -66,6 +66,7 @@ std::span<const DecompositionEntry> fused_decompositions() {
       {OpKind::ReduceRegion, region},
       {OpKind::FusedQMatMul, region},
       {OpKind::FusedQConv, region},
+      {OpKind::QAttention, region},
   };
   return kTable;
 }

@@ -24,6 +24,7 @@ Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
   if (s.op == OpKind::QConv) return g.attrs<FusedQConvAttrs>(n).conv;
   if (s.op == OpKind::Reduce) return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
+  if (g.op(n) == OpKind::QAttention) return AxisAttrs{g.rank(g.result(n)) - 1};
   const int64_t axis = g.attrs<NormRegionAttrs>(n).axis;
   if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{axis};
   return NormAttrs{axis, s.alpha};
@@ -35,7 +36,9 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
   const auto view = steps_of(g, n);
   const std::vector<RegionStep> steps(view.begin(), view.end());  // a copy, because attributes move when nodes are created
-  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end()), whole = whole_dims(g, n);
+  const bool attention = g.op(n) == OpKind::QAttention;
+  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  const std::vector<Dim> whole = attention ? dims : whole_dims(g, n);
   std::vector<ValueId> values, operands;
   ValueId kept;
   for (const RegionStep& s : steps) {
@@ -45,10 +48,19 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
       operands.push_back(from & RegionStep::kStep ? values[from & ~RegionStep::kStep] : g.operand(n, from));
     }
     const bool core = is_core(s);
-    if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
+    if (attention && s.op == OpKind::QMatMul) {
+      const bool first = values.empty();
+      const auto operand = [&](size_t i) { return i < g.operands(n).size() ? g.operand(n, i) : ValueId(); };
+      operands = {first ? g.operand(n, 0) : values.back(), operand(first ? 1 : 2), operand(first ? 3 : 5),
+                  operand(first ? 4 : 6)};
+    } else if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
       const auto all = g.operands(n);
       operands.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kQuantOperands)));
-    } else if (core) {
+      if (rounds_image(g, n)) {
+        const ValueId scale = b.reshape(g.operand(n, kQuantOperands), {}), zero = b.reshape(operands[2], {});
+        operands[0] = b.create(OpKind::Quantize, {operands[0], scale, zero}, QuantAttrs{.to = g.dtype(zero)});
+      }
+    } else if (core && !attention) {
       operands[0] = kept = b.expand(operands[0], whole);
     }
     const ValueId v = b.create(s.op, operands, core ? core_attrs(g, n, s) : attrs_of_step(s));

@@ -1,0 +1,127 @@
+// Attention of 8-bit integers. Keys and values are packed for a dot unit, then one kernel computes both matmuls.
+#include "codegen/region_steps.h"
+#include "ir/region.h"
+#include "kernel/builders/attention_dots.h"
+#include "kernel/builders/gemm.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::GemmSpec;
+
+// One of the two matmuls. The operands of its steps are those that the steps read.
+struct Product {
+  size_t right, left_zero, right_zero;  // operands of the node
+  DType left;
+  Dim n, k;
+  std::vector<RegionStep> steps;
+  std::vector<size_t> operands;  // of the steps
+
+  void add_operands(std::span<const RegionStep> own) {
+    for (const RegionStep& s : own)
+      for (uint16_t a : s.args)
+        if (a != RegionStep::kNone && !(a & RegionStep::kStep) && std::ranges::find(operands, a) == operands.end())
+          operands.push_back(a);
+  }
+  size_t place(size_t operand) const { return static_cast<size_t>(std::ranges::find(operands, operand) - operands.begin()); }
+};
+
+std::span<const Dim> batch_of(const Node& node) { return node.dims(0).first(node.dims(0).size() - 2); }
+
+const kernel::DotUnit* unit_of(const Node& node, const Product& p) {
+  return kernel::gemm_dot_unit(p.left, node.dtype(p.right), node.mapping());
+}
+
+GemmSpec spec_of(Node& node, Scope& s, const Product& p) {
+  GemmSpec g;
+  g.batch = s.shape(batch_of(node));
+  g.m = s.size(node.dims(0).end()[-2]);
+  g.n = s.size(p.n);
+  g.k = s.size(p.k);
+  g.accumulate = DType::I32;
+  g.dots = unit_of(node, p);
+  g.a_shift = kernel::dot_shift(p.left, g.dots->a);
+  g.b_shift = kernel::dot_shift(node.dtype(p.right), g.dots->b);
+  return g;
+}
+
+uint32_t pack(Node& node, const Product& p) {
+  DimTable& t = node.table();
+  const Dim w(kernel::gemm_panel(node.mapping(), DType::I32)), rows = t.add(t.ceil_div(p.k, Dim(kernel::kWordCodes)), Dim(1));
+  const uint32_t panels = node.scratch(DType::I32, t.mul(t.product(batch_of(node)), t.mul(t.ceil_div(p.n, w), t.mul(w, rows))));
+  Scope s(node, "pack");
+  GemmSpec g = spec_of(node, s, p);
+  g.m = 1;
+  g.b = s.in(p.right, node.dims(p.right));
+  s.bind({Binding::Kind::Scratch, panels});
+  kernel::build_pack_dots(s.builder(), g, "panels", node.mapping());
+  s.finish();
+  return panels;
+}
+
+// Adds the right operand, zero points and operands of the steps.
+void bind_product(Node& node, Scope& s, const Product& p, uint32_t panels, std::span<const Dim> result, GemmSpec* g) {
+  g->b = s.scratch(panels);
+  g->b.strides = kernel::dense(s.kernel(), "", DType::I8, g->batch).strides;
+  g->packed = true;
+  const auto zero = [&](size_t i, std::optional<Operand>* to) {
+    if (i >= node.graph.operands(node.id).size() || !node.has(i)) return;
+    *to = s.in(i);
+    (*to)->strides.assign(g->batch.size() + 1, 0);
+  };
+  zero(p.left_zero, &g->a_zero);
+  zero(p.right_zero, &g->b_zero);
+  for (const size_t i : p.operands) g->extras.push_back(s.in(i, result));
+}
+
+}  // namespace
+
+bool lower_q_attention(Node& node) {
+  if (node.mapping().workgroups) return node.fail("no kernel for workgroups");
+  const std::span<const RegionStep> steps = node.attrs<RegionAttrs>().steps;
+  const size_t second = last_matmul_step(steps);
+  const auto softmax = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
+  std::vector<Dim> scores_dims(node.dims(0).begin(), node.dims(0).end());
+  scores_dims.back() = node.dims(1).back();
+  for (Dim d : node.dims(0))
+    if (!d.is_static()) return node.fail("sizes must be constants");
+  for (Dim d : {node.dims(1).back(), node.dims(2).back()})
+    if (!d.is_static()) return node.fail("sizes must be constants");
+  Product of_scores{1, 3, 4, node.dtype(0), scores_dims.back(), node.dims(0).back(), {steps.begin(), steps.end()}, {}};
+  Product of_values{2, 5, 6, steps[second - 1].dtype, node.dims(2).back(), scores_dims.back(), steps_from(steps, second), {}};
+  of_scores.steps.resize(second);
+  for (Product* p : {&of_scores, &of_values}) {
+    p->add_operands(p->steps);
+    if (!unit_of(node, *p)) return node.fail("no dot unit for these types");
+  }
+  const uint32_t keys = pack(node, of_scores), values = pack(node, of_values);
+  Scope s(node);
+  kernel::IntegerAttentionSpec spec;
+  spec.scores = spec_of(node, s, of_scores);
+  spec.values = spec_of(node, s, of_values);
+  spec.scores.a = s.in(0, node.dims(0));
+  bind_product(node, s, of_scores, keys, scores_dims, &spec.scores);
+  bind_product(node, s, of_values, values, node.result_dims(), &spec.values);
+  spec.values.c = s.out();
+  spec.values.a.dtype = of_values.left;
+  const RegionSteps before(of_scores.steps), after(of_values.steps);
+  spec.scores.epilogue = [&, from = steps[softmax].args[0]](Expr sum, const std::vector<Expr>& extras) {
+    RegionSteps::Known known(of_scores.steps.size());
+    known[0] = sum;
+    return before.value(from, std::move(known), [&](size_t i) { return extras[of_scores.place(i)]; });
+  };
+  spec.round = [&](Expr probability, const kernel::LoadInput& load) {
+    RegionSteps::Known known(of_scores.steps.size());
+    known[softmax] = probability;
+    return before.value(static_cast<uint16_t>(RegionStep::kStep | (second - 1)), std::move(known),
+                        [&](size_t i) { return load(of_scores.place(i)); });
+  };
+  spec.values.epilogue = [&](Expr sum, const std::vector<Expr>& extras) {
+    return after.last(0, sum, [&](size_t i) { return extras[of_values.place(i)]; });
+  };
+  kernel::build_integer_attention(s.builder(), spec, node.mapping());
+  s.finish();
+  return true;
+}
+
+}  // namespace rlxc::codegen

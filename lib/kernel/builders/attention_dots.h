@@ -1,0 +1,19 @@
+// Attention of 8-bit integers on CPU threads with a dot unit: the scores of a block of queries stay in a thread's memory, where
+// their softmax is rounded to the integers that multiply the values.
+#pragma once
+#include "kernel/builders/gemm_spec.h"
+
+namespace rlxc::kernel {
+
+struct IntegerAttentionSpec {
+  // The matmuls q * k and probabilities * v, with packed right operands (build_pack_dots) and one batch. The epilogue of the
+  // first gives f32 scores. Its c, and a of the second but the type, are set by the builder. m, n and k are constants.
+  GemmSpec scores, values;
+  // Returns the probability, rounded to values.a.dtype; `load` returns an extra of `scores`.
+  std::function<Expr(Expr probability, const LoadInput& load)> round;
+};
+
+// Adds q, k panels, zero points of q and k, extras of scores, v panels, zero points of probabilities and v, extras of values, c.
+void build_integer_attention(Builder&, IntegerAttentionSpec, const Mapping&);
+
+}  // namespace rlxc::kernel

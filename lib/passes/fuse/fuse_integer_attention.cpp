@@ -1,0 +1,224 @@
+// Fuses the integer matmul of queries and keys, the softmax of its scores with the rounding of the probabilities, and their
+// integer matmul with the values. A graph with Q/DQ pairs has these as three nodes, whose scores are as large as all heads'
+// queries times keys.
+//   fused_q_matmul(norm_region(fused_q_matmul(q, k)), v)  ->  q_attention(q, k, v)
+// Runs after the steps between are fused. O(nodes).
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ir/op_rules.h"
+#include "ir/region.h"
+#include "passes/fuse/region_program.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr std::string_view kIntegerAttention = "integer_attention";
+constexpr size_t kMostRepeated = 4;     // steps of a mask that every attention computes
+constexpr int64_t kMostKeys = 1 << 16;  // scores of a query are on the stack
+
+class IntegerAttention {
+ public:
+  IntegerAttention(Graph& g, PassContext& context) : g_(g), context_(context) {}
+
+  // n: the matmul of probabilities and values.
+  bool take(NodeId n) {
+    const NodeId region = g_.def(g_.operand(n, 0));
+    if (!is_product(n) || !region.valid() || g_.op(region) != OpKind::NormRegion) return false;
+    const size_t softmax = softmax_of(region);
+    if (softmax == kNone) return false;
+    const NodeId first = scores_of(region);
+    if (!first.valid()) return false;
+    const auto refuse = [&](std::string_view reason, std::string detail) {
+      return decline_end(context_, g_, kIntegerAttention, n, reason, std::move(detail));
+    };
+    const ValueId scores = g_.result(first), probabilities = g_.result(region);
+    if (g_.use_count(scores) != 1 || g_.use_count(probabilities) != 1)
+      return refuse("multi_consumer", "scores or probabilities have other readers");
+    if (!same_dims(g_, scores, probabilities) || !fits(first, n)) return refuse("shape", "batches or zero points differ");
+    if (!is_static(first, n)) return refuse("dynamic_shape", "a number of queries, keys or elements is symbolic or 0");
+    if (g_.dims(scores).back().size() > kMostKeys) return refuse("kernel_limit", "too many keys");
+    return fuse(first, region, n, refuse);
+  }
+
+  // Computes a mask of all attentions in each of them, if its steps are few and cheap.
+  bool take_mask(NodeId region) {
+    if (g_.op(region) != OpKind::ElementwiseRegion) return false;
+    const ValueId mask = g_.result(region);
+    const auto& steps = g_.attrs<RegionAttrs>(region).steps;
+    if (steps.size() > kMostRepeated || !std::ranges::all_of(steps, [](const RegionStep& s) { return is_cheap(s.op); }))
+      return false;
+    std::vector<NodeId> users;
+    std::vector<RegionProgram> programs;
+    for (const Graph::Use& use : g_.uses(mask)) {
+      if (g_.op(use.user) != OpKind::QAttention || !is_of_scores(use.user, use.index)) return false;
+      users.push_back(use.user);
+      programs.push_back(with_steps(use.user, use.index, region));
+      const RegionProgram& p = programs.back();
+      if (!fits(p.operands) || p.steps.size() > context_.target.region_max_steps) return false;
+    }
+    if (users.empty()) return false;
+    context_.decisions.push_back(fused(g_, kIntegerAttention, users[0], std::array{region, users[0]}, 2 * bytes(g_, mask)));
+    for (size_t i = 0; i < users.size(); ++i) {
+      Builder b(g_, nullptr, users[i]);
+      const ValueId y = b.create(OpKind::QAttention, programs[i].operands, RegionAttrs{programs[i].steps});
+      if (!y.valid()) return i > 0;
+      const NodeId members[] = {users[i]};
+      replace_group(g_, members, g_.result(users[i]), y);
+    }
+    erase_dead(g_, region);
+    return true;
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  bool fits(const std::vector<ValueId>& operands) const {
+    return operands.size() - kAttentionOperands <= context_.target.region_max_inputs;
+  }
+
+  // Whether only steps before the softmax read the operand.
+  bool is_of_scores(NodeId attention, size_t operand) const {
+    const auto& steps = g_.attrs<RegionAttrs>(attention).steps;
+    bool before = true;
+    for (const RegionStep& s : steps) {
+      before = before && s.op != OpKind::Softmax;
+      if (!before && std::ranges::find(s.args, operand) != s.args.end()) return false;
+    }
+    return operand >= kAttentionOperands;
+  }
+
+  // The program of an attention that computes one of its operands by the steps of a region, after the first matmul.
+  RegionProgram with_steps(NodeId attention, size_t operand, NodeId region) const {
+    const auto& steps = g_.attrs<RegionAttrs>(attention).steps;
+    const auto& body = g_.attrs<RegionAttrs>(region).steps;
+    RegionProgram p(g_);
+    p.operands.assign(g_.operands(attention).begin(), g_.operands(attention).end());
+    bool replaced = false;  // whether an operand of the region has the place of its result
+    const auto place = [&](ValueId v) {
+      for (size_t i = kAttentionOperands; i < p.operands.size(); ++i)
+        if (p.operands[i] == v) return static_cast<uint16_t>(i);
+      if (std::exchange(replaced, true)) p.operands.push_back(v);
+      else p.operands[operand] = v;
+      return static_cast<uint16_t>(p.operands[operand] == v ? operand : p.operands.size() - 1);
+    };
+    const auto is_step = [](uint16_t arg) { return arg != RegionStep::kNone && arg & RegionStep::kStep; };
+    p.steps = {steps[0]};
+    for (RegionStep s : body) {
+      for (uint16_t& arg : s.args)
+        if (is_step(arg)) ++arg;
+        else if (arg != RegionStep::kNone) arg = place(g_.operand(region, arg));
+      p.steps.push_back(s);
+    }
+    for (size_t i = 1; i < steps.size(); ++i) {
+      RegionStep s = steps[i];
+      for (uint16_t& arg : s.args)
+        if (arg == operand) arg = static_cast<uint16_t>(RegionStep::kStep | body.size());
+        else if (is_step(arg) && arg != RegionStep::kStep) arg = static_cast<uint16_t>(arg + body.size());
+      p.steps.push_back(s);
+    }
+    return p;
+  }
+
+  bool is_product(NodeId n) const { return g_.op(n) == OpKind::FusedQMatMul || g_.op(n) == OpKind::QMatMul; }
+  ValueId operand(NodeId n, size_t i) const { return i < g_.operands(n).size() ? g_.operand(n, i) : ValueId(); }
+
+  // The step that is the softmax of an 8-bit result, along the last axis as every softmax of a region, or kNone.
+  size_t softmax_of(NodeId region) const {
+    const auto& a = g_.attrs<NormRegionAttrs>(region);
+    const ValueId y = g_.result(region);
+    const size_t at = last_norm_step(a.steps);
+    if (at + 1 >= a.steps.size() || a.steps[at].op != OpKind::Softmax || std::ranges::count_if(a.steps, is_core) != 1)
+      return kNone;
+    const bool plain = !a.keep && a.also.empty() && a.steps[at].dtype == DType::F32;
+    if (!plain || (g_.dtype(y) != DType::U8 && g_.dtype(y) != DType::I8)) return kNone;
+    for (size_t i = at + 1; i < a.steps.size(); ++i)
+      for (uint16_t arg : a.steps[i].args)
+        if (arg != RegionStep::kNone && arg & RegionStep::kStep && (arg & ~RegionStep::kStep) < at) return kNone;
+    return at;
+  }
+
+  // The matmul whose scores the steps before the softmax read, and those after it do not.
+  NodeId scores_of(NodeId region) const {
+    const auto& steps = g_.attrs<NormRegionAttrs>(region).steps;
+    NodeId found;
+    const size_t softmax = last_norm_step(steps);
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (uint16_t arg : steps[i].args) {
+        if (arg == RegionStep::kNone || arg & RegionStep::kStep) continue;
+        const NodeId n = g_.def(g_.operand(region, arg));
+        if (!n.valid() || g_.op(n) != OpKind::FusedQMatMul || g_.dtype(g_.result(n)) != DType::F32) continue;
+        if (i > softmax || (found.valid() && found != n)) return {};
+        found = n;
+      }
+    return found;
+  }
+
+  bool fits(NodeId first, NodeId last) const {
+    const auto codes = [&](ValueId v) { return g_.dtype(v) == DType::U8 || g_.dtype(v) == DType::I8; };
+    const ValueId q = g_.operand(first, 0), k = g_.operand(first, 1), v = g_.operand(last, 1);
+    const auto a = g_.dims(q), b = g_.dims(k), c = g_.dims(v);
+    if (!codes(q) || !codes(k) || !codes(v) || a.size() != b.size() || a.size() != c.size() || is_weight(g_, k) ||
+        is_weight(g_, v))
+      return false;
+    for (NodeId n : {first, last})
+      for (size_t i : {size_t{2}, size_t{3}})
+        if (const ValueId zero = operand(n, i); zero.valid() && (num_elements(g_.type(zero)) != 1 || !codes(zero))) return false;
+    const size_t batch = a.size() - 2;
+    return std::ranges::equal(a.first(batch), b.first(batch)) && std::ranges::equal(a.first(batch), c.first(batch));
+  }
+
+  bool is_static(NodeId first, NodeId last) const {
+    const auto all = [](std::span<const Dim> d) {
+      return std::ranges::all_of(d, [](Dim s) { return s.is_static() && s.size() > 0; });
+    };
+    return all(g_.dims(g_.operand(first, 0))) && all(g_.dims(g_.operand(first, 1))) && all(g_.dims(g_.operand(last, 1)));
+  }
+
+  template <class Refuse>
+  bool fuse(NodeId first, NodeId region, NodeId last, const Refuse& refuse) {
+    RegionProgram p(g_);
+    p.operands = {g_.operand(first, 0), g_.operand(first, 1), g_.operand(last, 1), operand(first, 2),
+                  operand(first, 3),    operand(last, 2),     operand(last, 3)};
+    p.copy(first);
+    p.copy(region);
+    if (g_.op(last) == OpKind::FusedQMatMul) p.copy(last);
+    else p.add(OpKind::QMatMul, DType::I32, RegionStep::kNone);
+    if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+    if (!fits(p.operands)) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
+    Builder b(g_, nullptr, last);
+    const ValueId y = b.create(OpKind::QAttention, p.operands, RegionAttrs{p.steps});
+    if (!y.valid()) return false;
+    const NodeId members[] = {first, region, last};
+    context_.decisions.push_back(
+        fused(g_, kIntegerAttention, last, members, 2 * (bytes(g_, g_.result(first)) + bytes(g_, g_.result(region)))));
+    replace_group(g_, members, g_.result(last), y);
+    return true;
+  }
+
+  Graph& g_;
+  PassContext& context_;
+};
+
+}  // namespace
+
+PassResult fuse_integer_attention(Module& m, PassContext& context) {
+  int64_t found = 0, masks = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  each_graph(m, [&](Graph& g) {
+    IntegerAttention attention(g, context);
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::QMatMul || g.op(n) == OpKind::FusedQMatMul)
+        found += context.rewrite([&] { return attention.take(n); });
+    if (found == 0) return;
+    for (NodeId n : g.nodes()) masks += context.rewrite([&] { return attention.take_mask(n); });
+  });
+  return {found > 0, {{"integer_attention", found}, {"masks", masks}}};
+}
+
+}  // namespace rlxc

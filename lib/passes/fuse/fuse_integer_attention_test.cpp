@@ -1,0 +1,121 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_integer_attention";
+constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+
+struct Case {
+  std::vector<Dim> batch = {2, 3};
+  Dim queries = 5;
+  DType codes = DType::U8;
+  int64_t zeros = 1;
+  bool scaled = true, scores_read = false, again = false, keep = false, mask = false, mask_after = false;
+  int heads = 1;
+
+  std::vector<Dim> dims(Dim rows, Dim columns) const {
+    std::vector<Dim> d = batch;
+    d.insert(d.end(), {rows, columns});
+    return d;
+  }
+  ValueId input(Builder& b, const std::string& name, std::vector<Dim> d) const {
+    return b.input(name, tensor_type(codes, std::move(d)));
+  }
+
+  // A mask of two steps: where(x and y, 0, -5).
+  static ValueId masked(Builder& b) {
+    RegionAttrs a;
+    a.steps = {{OpKind::And, DType::Bool, {0, 1, kNone}}, {OpKind::Where, DType::F32, {kStep, 2, 3}}};
+    return b.create(
+        OpKind::ElementwiseRegion,
+        {b.input("m0", tensor_type(DType::Bool, {5, 1})), b.input("m1", tensor_type(DType::Bool, {7})), num(b, 0), num(b, -5)},
+        a);
+  }
+
+  // softmax(q k s + m), rounded, times v.
+  void attention(Builder& b, int number, ValueId add, std::vector<ValueId>* results) const {
+    const std::string n = std::to_string(number);
+    const ValueId q = input(b, "q" + n, dims(queries, 8)), k = input(b, "k" + n, dims(8, 7)), v = input(b, "v" + n, dims(7, 4));
+    const ValueId zero = b.input("z" + n, tensor_type(codes, zeros == 1 ? std::vector<Dim>{} : std::vector<Dim>{Dim(zeros)}));
+    const std::vector<RegionStep> scale = {{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
+                                           {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+                                           {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}},
+                                           {OpKind::Add, DType::F32, {kStep | 2, 5, kNone}}};
+    const ValueId s = b.create(OpKind::FusedQMatMul, {q, k, zero, ValueId(), num(b, 0.0001), add}, RegionAttrs{scale});
+    NormRegionAttrs norm;
+    norm.axis = 3;
+    norm.keep = keep;
+    norm.steps = {{OpKind::Softmax, DType::F32, {0, kNone, kNone}},
+                  {OpKind::Div, DType::F32, {kStep, 1, kNone}},
+                  {OpKind::Add, DType::F32, {kStep | 1, static_cast<uint16_t>(again ? 0 : 1), kNone}},
+                  {OpKind::Round, DType::F32, {kStep | 2, kNone, kNone}},
+                  {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, 0, 255},
+                  {OpKind::Cast, DType::U8, {kStep | 4, kNone, kNone}}};
+    const ValueId p = b.create(OpKind::NormRegion, {s, num(b, 0.0039)}, norm);
+    const std::vector<RegionStep> last(scale.begin(), scale.begin() + 3);
+    results->push_back(scaled ? b.create(OpKind::FusedQMatMul, {p, v, ValueId(), ValueId(), num(b, 0.01)}, RegionAttrs{last})
+                              : b.create(OpKind::QMatMul, {p, v, ValueId(), zero}));
+    if (scores_read) results->push_back(s);
+  }
+
+  std::vector<ValueId> operator()(Builder& b) const {
+    std::vector<ValueId> results;
+    const ValueId add = mask ? masked(b) : f32_input(b, "m", {7});
+    for (int i = 0; i < heads; ++i) attention(b, i, add, &results);
+    if (mask_after) results.push_back(add);
+    return results;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("fuse_integer_attention: matmul, softmax and matmul, with and without steps after the last") {
+  for (bool scaled : {false, true})
+    for (DType codes : {DType::U8, DType::I8}) {
+      Rewrite r(kPass, Case{.codes = codes, .scaled = scaled});
+      CHECK(r.left() == "q_attention");
+      const Graph& g = r.after->main();
+      const NodeId n = r.find(OpKind::QAttention);
+      REQUIRE(n.valid());
+      CHECK(g.attrs<RegionAttrs>(n).steps.size() == (scaled ? 13 : 11));
+      CHECK(g.operands(n).size() == (scaled ? 11 : 10));
+      CHECK(r.run.decisions.at(0).fused);
+      CHECK(r.run.decisions.at(0).launches_saved == 2);
+    }
+}
+
+TEST_CASE("fuse_integer_attention: a mask that only attentions read is computed in each of them") {
+  Rewrite r(kPass, Case{.mask = true, .heads = 2});
+  CHECK(r.left() == "q_attention q_attention");
+  Rewrite read(kPass, Case{.mask = true, .mask_after = true, .heads = 2});
+  CHECK(read.left() == "elementwise_region q_attention q_attention");
+}
+
+TEST_CASE("fuse_integer_attention: values that are read elsewhere stay") {
+  Rewrite scores(kPass, Case{.scores_read = true});
+  CHECK(scores.left() == "fused_q_matmul norm_region fused_q_matmul");
+  CHECK(scores.first_decline() == "multi_consumer");
+  CHECK(Rewrite(kPass, Case{.keep = true}).left() == "fused_q_matmul norm_region fused_q_matmul");
+  CHECK(Rewrite(kPass, Case{.again = true}).left() == "fused_q_matmul norm_region fused_q_matmul");
+}
+
+TEST_CASE("fuse_integer_attention: zero points of rows and symbolic sizes stay") {
+  Rewrite rows(kPass, Case{.zeros = 5});
+  CHECK(rows.left() == "fused_q_matmul norm_region fused_q_matmul");
+  CHECK(rows.first_decline() == "shape");
+  Rewrite symbolic(kPass, [](Builder& b) { return Case{.queries = b.module().dims.symbol("rows")}(b); });
+  CHECK(symbolic.left() == "fused_q_matmul norm_region fused_q_matmul");
+  CHECK(symbolic.first_decline() == "dynamic_shape");
+  CHECK(Rewrite(kPass, Case{.queries = 0}).first_decline() == "dynamic_shape");
+}
+
+TEST_CASE("fuse_integer_attention: not beyond the steps or operands of the target") {
+  for (bool steps : {false, true}) {
+    Rewrite r(kPass, Case{}, [&](PassRun& run) { (steps ? run.target.region_max_steps : run.target.region_max_inputs) = 3; });
+    CHECK(r.left() == "fused_q_matmul norm_region fused_q_matmul");
+    CHECK(r.first_decline() == (steps ? "step_limit" : "operand_limit"));
+  }
+}
