@@ -48,7 +48,8 @@ class FileWriter {
   // `name` is the path within the folder.
   template <class Body>
   void file(const std::string& name, Body body) {
-    auto f = OutputFile::create(to_.empty() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_.empty() ? "" : "/" + name));
+    auto f = to_.empty() ? OutputFile::create("-", diagnostics_, shown_)
+                         : OutputFile::create_in_temporary(to_ + "/" + name, diagnostics_, shown_ + "/" + name);
     if (!f) return;
     body(*f);
     if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});

@@ -1,5 +1,7 @@
 #include <algorithm>
-#include <map>
+#include <array>
+#include <cstdint>
+#include <numeric>
 
 #include "import/onnx/handlers.h"
 
@@ -54,6 +56,16 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_REFUSED
 };
 
+constexpr std::pair<std::string_view, std::string_view> key(size_t i) { return {kRows[i].domain, kRows[i].name}; }
+
+// Rows in order of domain and name. Of rows of one name, the first is found.
+constexpr auto kOrder = [] {
+  std::array<uint16_t, std::size(kRows)> order{};
+  std::iota(order.begin(), order.end(), uint16_t{0});
+  std::ranges::sort(order, [](size_t a, size_t b) { return std::pair(key(a), a) < std::pair(key(b), b); });
+  return order;
+}();
+
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 
 }  // namespace
@@ -68,14 +80,9 @@ std::vector<OperatorInfo> imported_operators() {
 }
 
 const OpRow* find_row(std::string_view domain, std::string_view name) {
-  using Key = std::pair<std::string_view, std::string_view>;
-  static const std::map<Key, const OpRow*> index = [] {
-    std::map<Key, const OpRow*> rows;
-    for (const OpRow& r : kRows) rows.emplace(Key{r.domain, r.name}, &r);
-    return rows;
-  }();
-  const auto it = index.find({canonical(domain), name});
-  return it != index.end() ? it->second : nullptr;
+  const std::pair wanted(canonical(domain), name);
+  const auto it = std::ranges::lower_bound(kOrder, wanted, {}, key);
+  return it != kOrder.end() && key(*it) == wanted ? &kRows[*it] : nullptr;
 }
 
 }  // namespace rlxc::onnx_import
