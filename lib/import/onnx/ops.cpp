@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 
 #include "import/onnx/handlers.h"
 
@@ -56,14 +55,24 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_REFUSED
 };
 
-constexpr std::pair<std::string_view, std::string_view> key(size_t i) { return {kRows[i].domain, kRows[i].name}; }
+constexpr size_t kSlots = 1024;  // a power of two
+static_assert(std::size(kRows) < kSlots * 2 / 3);
 
-// Rows in order of domain and name. Of rows of one name, the first is found.
-constexpr auto kOrder = [] {
-  std::array<uint16_t, std::size(kRows)> order{};
-  std::iota(order.begin(), order.end(), uint16_t{0});
-  std::ranges::sort(order, [](size_t a, size_t b) { return std::pair(key(a), a) < std::pair(key(b), b); });
-  return order;
+constexpr size_t slot_of(std::string_view domain, std::string_view name) {
+  uint32_t hash = static_cast<uint32_t>(domain.size());  // FNV-1a; few names are in several domains
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  return (hash ^ hash >> 16) % kSlots;
+}
+
+// Hash table of indices of rows plus 1, or 0. Of rows of one name, the first is found.
+constexpr auto kTable = [] {
+  std::array<uint16_t, kSlots> table{};
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    size_t slot = slot_of(kRows[i].domain, kRows[i].name);
+    while (table[slot] != 0) slot = (slot + 1) % kSlots;
+    table[slot] = static_cast<uint16_t>(i + 1);
+  }
+  return table;
 }();
 
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -80,9 +89,10 @@ std::vector<OperatorInfo> imported_operators() {
 }
 
 const OpRow* find_row(std::string_view domain, std::string_view name) {
-  const std::pair wanted(canonical(domain), name);
-  const auto it = std::ranges::lower_bound(kOrder, wanted, {}, key);
-  return it != kOrder.end() && key(*it) == wanted ? &kRows[*it] : nullptr;
+  domain = canonical(domain);
+  for (size_t slot = slot_of(domain, name); kTable[slot] != 0; slot = (slot + 1) % kSlots)
+    if (const OpRow& row = kRows[kTable[slot] - 1]; row.name == name && row.domain == domain) return &row;
+  return nullptr;
 }
 
 }  // namespace rlxc::onnx_import
