@@ -218,7 +218,7 @@ void OutputFile::fail(const char* what, int error) {
 }
 
 bool OutputFile::write(std::span<const std::byte> data) {
-  constexpr uint64_t kLarge = uint64_t{1} << 17;
+  constexpr uint64_t kLarge = uint64_t{1} << 20;
   if (failed_ || closed_) return false;
   sink_->write(data, size_ >= kLarge);
   size_ += data.size();
