@@ -332,8 +332,8 @@ Units units_on(const std::string& target, Net& n, const std::vector<ValueId>& re
   Units units;
   for (const kernel::Kernel& k : package->kernels) {
     const bool dots = std::ranges::any_of(k.exprs, [](const kernel::ExprNode& e) { return e.op == kernel::ExprOp::Dot; });
-    units.kernels += dots || k.matrix;
-    units.matrix += k.matrix != nullptr;
+    units.kernels += dots || !k.units.empty();
+    units.matrix += !k.units.empty();
   }
   return units;
 }

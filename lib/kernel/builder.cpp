@@ -156,15 +156,12 @@ Expr Builder::shuffle_xor(Expr value, int mask) {
 }
 
 Expr Builder::matrix_multiply(const MatrixUnit& unit, Expr a, Expr b, Expr c) {
-  kernel_->matrix = &unit;
-  return let("product", {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}})});
+  return let("product",
+             {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}, kernel_->unit(&unit)})});
 }
 
-Expr Builder::multiply_tiles(const MatrixUnit& unit, const Buf& a, Expr a_at, const Buf& b, Expr b_at, Expr c) {
-  const auto first = [&](const Buf& tile, Expr at) {
-    return Expr{kernel(), kernel_->intern({ExprOp::Load, tile.type(), {at.id}, static_cast<int64_t>(tile.id().raw)})};
-  };
-  return matrix_multiply(unit, first(a, a_at), first(b, b_at), c);
+Expr Builder::tile(const Buf& shared, Expr first) {
+  return {kernel(), kernel_->intern({ExprOp::Load, shared.type(), {first.id}, static_cast<int64_t>(shared.id().raw)})};
 }
 
 void Builder::barrier(bool global) {

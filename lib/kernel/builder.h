@@ -132,10 +132,9 @@ class Builder {
   Expr threads(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Thread, axis); }
 
   Expr shuffle_xor(Expr value, int mask);  // every thread of the workgroup must reach it
-  // a * b + c on a matrix unit. A kernel uses one unit only. Every thread of the workgroup must reach it.
+  // a * b + c on a matrix unit. Every thread of the workgroup must reach it.
   Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
-  // The same of tiles, whose first elements in shared memory are a[a_at] and b[b_at].
-  Expr multiply_tiles(const MatrixUnit&, const Buf& a, Expr a_at, const Buf& b, Expr b_at, Expr c);
+  Expr tile(const Buf& shared, Expr first);  // an operand of a unit that reads tiles: its first element
 
   Kernel finish();
 

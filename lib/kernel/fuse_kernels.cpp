@@ -227,7 +227,7 @@ class PartWriter {
       e.args[0] = shifted(from, {b_.kernel(), e.args[0]}).id;
       e.payload = buffers_[from.raw].id().raw;
     }
-    if (e.op == ExprOp::MatrixMultiply) b_.kernel()->matrix = k_.matrix;
+    if (e.op == ExprOp::MatrixMultiply) e.payload = b_.kernel()->unit(k_.units[static_cast<size_t>(e.payload)]);
     return b_.kernel()->intern(e);
   }
 
@@ -265,12 +265,9 @@ namespace {
 bool fits(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t most_shared, std::string* reason) {
   int64_t threads = 1;
   Pool pool;
-  const MatrixUnit* unit = nullptr;
   for (const Kernel* k : kernels) {
     threads = std::max(threads, workgroup_size(*k));
     pool.reserve({k, {}, 1, 1, false});
-    if (unit && k->matrix && unit != k->matrix) *reason = "matrix units of two kinds";
-    if (k->matrix) unit = k->matrix;
   }
   if (pool.bytes() > most_shared) *reason = "more shared memory than a group can have";
   if (threads > mapping.max_workgroup_size) *reason = "more threads than a workgroup can have";

@@ -133,8 +133,4 @@ TEST_CASE("kernels that no group has room for are not joined") {
   Mapping few = lanes_of();
   few.max_workgroup_size = 16;
   CHECK(Joined({reversed(4, 1), reversed(20, 1)}, few).why == "more threads than a workgroup can have");
-  static constexpr MatrixUnit one{}, other{};
-  Kernel a = each([](Expr x) { return x; }), b = a;
-  a.matrix = &one, b.matrix = &other;
-  CHECK(Joined({a, b}).why == "matrix units of two kinds");
 }

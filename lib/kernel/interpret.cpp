@@ -379,7 +379,7 @@ class Interpreter {
   }
 
   void matrix_multiply(const ExprNode& e, std::vector<Value>& out) {
-    const MatrixUnit& u = *k_.matrix;
+    const MatrixUnit& u = *k_.units[static_cast<size_t>(e.payload)];
     std::vector<double> a(static_cast<size_t>(u.m * u.k)), b(static_cast<size_t>(u.k * u.n));
     // Calls f(index in the row-major matrix, index in the vectors of all threads) for the elements that a warp holds.
     auto each = [&](const FragmentLayout& layout, int columns, int first, const auto& f) {
@@ -395,15 +395,18 @@ class Interpreter {
       if (active < u.warp) find("a matmul that not all threads of a warp take part in");
       // The sums of integers are exact in doubles before they wrap.
       const auto number = [&](DType t, const Value& v) { return is_float(t) ? v.f : static_cast<double>(v.i); };
-      if (u.tiles) {
-        read_tile(e.args[0], first, u.m, u,
-                  [&](int64_t row, int64_t p, const Value& v) { a[static_cast<size_t>(row * u.k + p)] = v.f; });
-        read_tile(e.args[1], first, u.n, u,
-                  [&](int64_t row, int64_t p, const Value& v) { b[static_cast<size_t>(p * u.n + row)] = v.f; });
-      } else {
-        each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = number(u.operand, values_[e.args[0].raw][cell]); });
-        each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = number(u.operand, values_[e.args[1].raw][cell]); });
-      }
+      const auto operand = [&](size_t n, Source from, const FragmentLayout& layout, int rows, int columns, bool along_rows) {
+        std::vector<double>& to = n == 0 ? a : b;
+        if (from == Source::Lanes)
+          return each(layout, columns, first,
+                      [&](size_t at, size_t cell) { to[at] = number(u.operand, values_[e.args[n].raw][cell]); });
+        read_tile(e.args[n], first, along_rows ? rows : columns, along_rows ? columns : rows, u.operand,
+                  [&](int64_t i, int64_t j, const Value& v) {
+                    to[static_cast<size_t>(along_rows ? i * columns + j : j * columns + i)] = v.f;
+                  });
+      };
+      operand(0, u.a_from, u.a, u.m, u.k, u.a_from == Source::AlongK);
+      operand(1, u.b_from, u.b, u.k, u.n, u.b_from == Source::AcrossK);
       each(u.c, u.n, first, [&](size_t at, size_t cell) {
         const size_t row = at / static_cast<size_t>(u.n), column = at % static_cast<size_t>(u.n);
         double sum = number(u.accumulator, values_[e.args[2].raw][cell]);
@@ -416,16 +419,16 @@ class Interpreter {
     }
   }
 
-  // Calls f(row, k, element) for the tile that starts at the element which `start` loads.
+  // Calls f(row, column, element) for the tile that starts at the element which `start` loads.
   template <class F>
-  void read_tile(ExprId start, int thread, int rows, const MatrixUnit& u, const F& f) {
+  void read_tile(ExprId start, int thread, int64_t rows, int64_t columns, DType t, const F& f) {
     const ExprNode& load = k_.expr(start);
-    const int64_t from = values_[load.args[0].raw][static_cast<size_t>(thread)].i, in_chunk = 128 / rlxc::bits(u.operand);
+    const int64_t from = values_[load.args[0].raw][static_cast<size_t>(thread)].i;
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t p = 0; p < u.k; ++p)
-        f(row, p,
-          load_cell(static_cast<uint32_t>(load.payload),
-                    from + row * u.k + tile_chunk(row, p / in_chunk) * in_chunk + p % in_chunk, thread));
+      for (int64_t column = 0; column < columns; ++column)
+        f(row, column,
+          load_cell(static_cast<uint32_t>(load.payload), from + tile_place(row, column, rows, kTileBytes * 8 / rlxc::bits(t)),
+                    thread));
   }
 
   void bitcast(const ExprNode& e, std::vector<Value>& out) {

@@ -1,5 +1,6 @@
 #include "kernel/language.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -32,6 +33,13 @@ uint64_t hash(const ExprNode& n) {
 std::string_view name(ExprOp op) { return kOps[static_cast<size_t>(op)].text; }
 int operand_count(ExprOp op) { return kOps[static_cast<size_t>(op)].operands; }
 TypeRule type_rule(ExprOp op) { return kOps[static_cast<size_t>(op)].rule; }
+
+int64_t Kernel::unit(const MatrixUnit* u) {
+  const auto at = std::ranges::find(units, u);
+  if (at != units.end()) return at - units.begin();
+  units.push_back(u);
+  return static_cast<int64_t>(units.size()) - 1;
+}
 
 ExprId Kernel::intern(const ExprNode& node) {
   if (exprs.size() * 2 >= table_.size()) rehash();
@@ -104,7 +112,7 @@ uint64_t shared_bytes(const Kernel& k, const Buffer& b) {
   int64_t extent = 0;
   if (b.space != Space::Shared || !k.constant_int(b.extent, &extent)) return 0;
   const uint64_t size = static_cast<uint64_t>(extent) * b.type.lanes * (rlxc::bits(b.type.dtype) / 8);
-  const uint64_t alignment = k.matrix && k.matrix->tiles ? 1024 : 16;
+  const uint64_t alignment = std::ranges::any_of(k.units, &MatrixUnit::reads_tiles) ? 1024 : 16;
   return (size + alignment - 1) / alignment * alignment;
 }
 

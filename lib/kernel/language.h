@@ -126,12 +126,13 @@ struct Kernel {
   std::vector<VarId> symbols;  // i64 arguments, after the buffers in the argument list
   std::vector<ExprNode> exprs;
   std::vector<Stmt> body;
-  const MatrixUnit* matrix = nullptr;  // of MatrixMultiply: a row of a table
+  std::vector<const MatrixUnit*> units;  // rows of tables; MatrixMultiply has the index of one
 
   Kernel() = default;
   explicit Kernel(std::string n) : name(std::move(n)) {}
 
-  ExprId intern(const ExprNode&);  // returns the id of this node and adds it if it is new; folds nothing
+  int64_t unit(const MatrixUnit*);  // returns its index and adds it if it is new
+  ExprId intern(const ExprNode&);   // returns the id of this node and adds it if it is new; folds nothing
   const ExprNode& expr(ExprId id) const { return exprs[id.raw]; }
   const Buffer& buffer(BufferId id) const { return buffers[id.raw]; }
   const Var& var(VarId id) const { return vars[id.raw]; }
@@ -153,7 +154,7 @@ struct Launch {
 Launch launch_of(const Kernel&);
 int64_t workgroup_size(const Kernel&);  // threads of a workgroup
 double const_double(const ExprNode&);   // value of a Const of any type
-uint64_t shared_bytes(const Kernel&);   // in multiples of 16 for each buffer, 1024 with a unit of tiles
+uint64_t shared_bytes(const Kernel&);   // in multiples of 16 for each buffer, 1024 with units that read tiles
 uint64_t shared_bytes(const Kernel&, const Buffer&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables

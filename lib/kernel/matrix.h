@@ -11,16 +11,18 @@ namespace rlxc::kernel {
 
 struct Step {
   int8_t row = 0, column = 0;
+  bool operator==(const Step&) const = default;
 };
 constexpr Step rows(int n) { return {static_cast<int8_t>(n), 0}; }
 constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
 
 // Element e of lane l's vector is the matrix element at the sum of the steps of the bits set in l and in e.
 struct FragmentLayout {
-  std::array<Step, 7> lane;
-  std::array<Step, 7> element;
-  int element_bits;
+  std::array<Step, 7> lane = {};
+  std::array<Step, 7> element = {};
+  int element_bits = 0;
 
+  bool operator==(const FragmentLayout&) const = default;
   constexpr int elements() const { return 1 << element_bits; }
   constexpr Step of_lane(int l) const { return sum(lane, l); }
   constexpr Step of_element(int e) const { return sum(element, e); }
@@ -39,19 +41,27 @@ struct FragmentLayout {
   }
 };
 
-// Sums of integers are exact modulo 2^bits of the accumulator. A unit of tiles reads a and the transposed b from shared memory:
-// rows of k elements, 128 bytes, whose 16-byte chunks are permuted (tile_chunk), from a multiple of 1024 bytes on.
+// How a unit gets an operand: as vectors of its lanes, or as a tile in shared memory whose rows run along k or across it.
+enum class Source : uint8_t { Lanes, AlongK, AcrossK };
+
+// Sums of integers are exact modulo 2^bits of the accumulator.
 struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // its number of lanes
   DType operand, accumulator;
-  FragmentLayout a, b, c;  // of tiles: a and b have none
-  bool tiles = false;
+  FragmentLayout a, b, c;  // of operands in lanes
+  Source a_from = Source::Lanes, b_from = Source::Lanes;
+
+  bool reads_tiles() const { return b_from != Source::Lanes; }
 };
-// Returns where a chunk of a row lies in it.
+
+// A tile in shared memory begins at a multiple of 1024 bytes. It consists of planes: kTileBytes of each of its rows, whose
+// 16-byte chunks are permuted. Returns the place of an element, where `elements` fit in kTileBytes.
+inline constexpr int kTileBytes = 128;
 template <class T>
-constexpr T tile_chunk(T row, T chunk) {
-  return chunk ^ row % T(8);
+constexpr T tile_place(T row, T column, int64_t rows, int64_t elements) {
+  const int64_t chunk = elements / 8;
+  return (column / elements * rows + row) * elements + (column % elements / chunk ^ row % int64_t{8}) * chunk + column % chunk;
 }
 
 // Dot units: instructions that add products of narrow elements: d[i] = c[i] + sum of a[group * i + j] * b[group * i + j] over

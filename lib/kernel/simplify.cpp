@@ -255,7 +255,7 @@ void compact(Kernel& k) {
   fresh.vars = std::move(k.vars);
   fresh.symbols = std::move(k.symbols);
   fresh.body = std::move(k.body);
-  fresh.matrix = k.matrix;
+  fresh.units = std::move(k.units);
   k = std::move(fresh);
 }
 

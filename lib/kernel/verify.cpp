@@ -96,16 +96,18 @@ class Verifier {
       return;
     }
     if (e.op == ExprOp::MatrixMultiply) {
-      const MatrixUnit* u = k_.matrix;
-      if (!u) return bad("the kernel has no matrix unit");
+      if (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.units.size()) return bad("the kernel has no such matrix unit");
+      const MatrixUnit* u = k_.units[static_cast<size_t>(e.payload)];
       const auto in_shared = [&](int n) {
         const ExprNode& a = k_.expr(e.args[static_cast<size_t>(n)]);
         return a.op == ExprOp::Load && a.type == Type(u->operand) &&
                k_.buffers[static_cast<size_t>(a.payload)].space == Space::Shared;
       };
-      if (u->tiles ? !in_shared(0) || !in_shared(1) || type(2) != e.type || e.type != Type(u->accumulator, u->c.elements())
-                   : type(0) != Type(u->operand, u->a.elements()) || type(1) != Type(u->operand, u->b.elements()) ||
-                         type(2) != e.type || e.type != Type(u->accumulator, u->c.elements()))
+      const auto fits = [&](int n, Source from, const FragmentLayout& layout) {
+        return from == Source::Lanes ? type(static_cast<size_t>(n)) == Type(u->operand, layout.elements()) : in_shared(n);
+      };
+      if (!fits(0, u->a_from, u->a) || !fits(1, u->b_from, u->b) || type(2) != e.type ||
+          e.type != Type(u->accumulator, u->c.elements()))
         bad("operands are not those of the matrix unit");
       if (workgroup_size(k_) % u->warp) bad("a group is not made of whole warps");
       return;

@@ -33,7 +33,7 @@ struct Thread {
   std::vector<char> stack;
   uint3 index;
   bool done;
-  unsigned char exchange[64];
+  unsigned char exchange[128];
 };
 
 std::vector<Thread> threads;
@@ -229,15 +229,38 @@ struct MatrixCore {
   static int column(int lane, int) { return lane % 16; }
 };
 
-// PTX ISA, wgmma.m64n128k16: 128 rows, in steps of 64 along k. Tiles have rows of 128 bytes whose 16-byte chunks are swizzled.
+// PTX ISA, wgmma.m64nNk16, m / 64 times in each of k / 16 steps. Tiles have planes of 128 bytes of each row, whose 16-byte chunks
+// are swizzled.
 template <class T>
-void multiply_tiles(float* c, const T* a, const T* b) {
-  const auto value = [](const T* tile, int row, int k) { return float(tile[row * 64 + (k / 8 ^ row % 8) * 8 + k % 8]); };
+float of_tile(const void* tile, int rows, int row, int at) {
+  return float(static_cast<const T*>(tile)[(at / 64 * rows + row) * 64 + (at % 64 / 8 ^ row % 8) * 8 + at % 8]);
+}
+template <class T, int m, int n, int k, bool across, class Left>
+void multiply_tiles_by(float* c, const Left& left, const void* b) {
   const int lane = int(current % 32), warp = int(current / 32 % 4);
-  for (int i = 0; i < 128; ++i) {
-    const int row = i / 64 * 64 + warp * 16 + i / 2 % 2 * 8 + lane / 4, column = i / 4 % 16 * 8 + lane % 4 * 2 + i % 2;
-    for (int k = 0; k < 64; ++k) c[i] += value(a, row, k) * value(b, column, k);
+  for (int i = 0; i < m * n / 128; ++i) {
+    const int row = i / (n / 2) * 64 + warp * 16 + i / 2 % 2 * 8 + lane / 4, column = i % (n / 2) / 4 * 8 + lane % 4 * 2 + i % 2;
+    for (int p = 0; p < k; ++p) c[i] += left(row, p) * (across ? of_tile<T>(b, k, p, column) : of_tile<T>(b, n, column, p));
   }
+}
+template <class T, int m, int n, int k, bool across>
+void multiply_tiles(float* c, const void* a, const void* b) {
+  multiply_tiles_by<T, m, n, k, across>(c, [=](int row, int p) { return of_tile<T>(a, m, row, p); }, b);
+}
+template <class T, int m, int n, int k, bool across>
+void multiply_tiles(float* c, const uint32_t* a, const void* b) {
+  memcpy(threads[current].exchange, a, m * k / 128 * sizeof(T));
+  barrier();
+  multiply_tiles_by<T, m, n, k, across>(
+      c,
+      [first = current / 128 * 128](int row, int p) {
+        const size_t lane = size_t(row / 16 * 32 + row % 8 * 4 + p % 8 / 2), at = size_t(p / 8 * 4 + row / 8 % 2 * 2 + p % 2);
+        T t;
+        memcpy(&t, threads[first + lane].exchange + at * sizeof t, sizeof t);
+        return float(t);
+      },
+      b);
+  barrier();
 }
 
 // PTX ISA, dp4a, and AMD's V_DOT4: the bytes of a and b, lowest first, are multiplied, and their products added to c.
@@ -269,13 +292,14 @@ constexpr std::string_view kCuda = R"(#pragma once
 #define __global__
 #define __device__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __syncthreads() emu::barrier()
 #define RLXC_SHARED_POOL(name) alignas(16) static unsigned char name[256 << 10]
 #define rlxc_copy_later_4 emu::copy_later<4>
 #define rlxc_copy_later_8 emu::copy_later<8>
 #define rlxc_copy_later_16 emu::copy_later<16>
 #define rlxc_await emu::await
+#define rlxc_exp2 std::exp2
 #define __shfl_xor_sync(all, value, mask) emu::shuffle_xor(value, mask)
 #define __shfl_xor(value, mask) emu::shuffle_xor(value, mask)
 #define blockIdx emu::group
@@ -301,8 +325,7 @@ using MatrixUnitOfBytes = emu::TensorCoreOfBytes;
 #endif
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
-#define rlxc_mma_tiles_f16 emu::multiply_tiles<emu::half>
-#define rlxc_mma_tiles_bf16 emu::multiply_tiles<emu::bfloat>
+#define rlxc_mma_tiles emu::multiply_tiles
 #define rlxc_mma_i8 emu::multiply<int8_t, MatrixUnitOfBytes, int32_t>
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }

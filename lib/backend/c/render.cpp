@@ -321,13 +321,13 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
-      case ExprOp::MatrixMultiply:
-        if (k_->matrix->tiles) {
-          const std::string name = target_.matrix_multiply(*k_->matrix, helpers_), a = place(e.args[0]), b = place(e.args[1]),
-                            c = arg(2);
-          return {name + "(" + a + ", " + b + ", " + c + ")"};
-        }
-        return call(target_.matrix_multiply(*k_->matrix, helpers_), e);
+      case ExprOp::MatrixMultiply: {
+        const kernel::MatrixUnit& u = *k_->units[static_cast<size_t>(e.payload)];
+        const std::string name = target_.matrix_multiply(u, helpers_);
+        if (!u.reads_tiles()) return call(name, e);
+        const std::string a = u.a_from == kernel::Source::Lanes ? arg(0) : place(e.args[0]), b = place(e.args[1]), c = arg(2);
+        return {name + "(" + a + ", " + b + ", " + c + ")"};
+      }
       case ExprOp::Dot: {
         const std::string name = target_.dot(arg_type(0), arg_type(1), e.type, helpers_);
         const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);

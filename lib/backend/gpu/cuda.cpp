@@ -32,6 +32,7 @@ struct DialectRow {
   std::string_view dot;                // the function $F of words of a and b and a sum: $A, $B: s or u
   std::string_view pool;               // shared memory whose size the launch gives
   std::string_view copy_later, await;  // of $N bytes, with the cache operator $C; of all groups but `pending`
+  std::string_view exp2 = {};          // of an f32, cheaper than the library's
 };
 
 constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
@@ -78,6 +79,14 @@ __device__ inline void rlxc_await() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the matrix unit reads what was copied
 #endif
+}
+#endif
+)",
+                              R"(#ifndef rlxc_exp2
+__device__ inline float rlxc_exp2(float a) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
 }
 #endif
 )"};
@@ -158,6 +167,33 @@ __device__ inline vec<T, N> operator-(vec<T, N> a) {
 }
 )";
 
+// Multiplication of tiles in shared memory: what its instances for a unit share.
+constexpr std::string_view kTiles = R"(#ifndef rlxc_mma_tiles
+template <class T, int m, int n, int k, bool across>
+__device__ inline void rlxc_mma_tiles(float* c, const void* a, const void* b);
+template <class T, int m, int n, int k, bool across>
+__device__ inline void rlxc_mma_tiles(float* c, const uint32_t* a, const void* b);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// The descriptor of rows of 128 bytes with swizzled chunks, in groups of eight rows. `plane`: 16 bytes between planes across k.
+__device__ inline uint64_t rlxc_tile(const void* at, uint64_t plane) {
+  return ((uint32_t)__cvta_generic_to_shared(at) >> 4 & 0x3fff) | plane << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+#else
+__device__ inline uint32_t rlxc_chunk(const void* tile, int row, int chunk) {
+  return (uint32_t)__cvta_generic_to_shared(tile) + row * 128 + (chunk ^ row % 8) * 16;
+}
+__device__ inline void rlxc_fragment(uint32_t* to, const void* tile, int row, int chunk) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(rlxc_chunk(tile, row, chunk)) : "memory");
+}
+__device__ inline void rlxc_turned_fragment(uint32_t* to, const void* tile, int row, int chunk) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(rlxc_chunk(tile, row, chunk)) : "memory");
+}
+#endif
+#endif
+)";
+
 class CudaLike : public GpuCxx {
  public:
   explicit CudaLike(const DialectRow& row) : row_(row) {}
@@ -195,20 +231,20 @@ class CudaLike : public GpuCxx {
     return name + "(" + value + ")";
   }
 
+  std::string function(ExprOp op, Type t, Helpers& h) const override {
+    if (op != ExprOp::Exp2 || t != Type(DType::F32) || row_.exp2.empty()) return GpuCxx::function(op, t, h);
+    if (h.needs("rlxc_exp2")) h.add(std::string(row_.exp2));
+    return "rlxc_exp2";
+  }
+
   std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const override {
     return expand(row_.shuffle, {{"V", value}, {"M", std::to_string(mask)}});
   }
 
   std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
-    const std::string t(rlxc::name(u.operand)), name = (u.tiles ? "rlxc_multiply_tiles_" : "rlxc_multiply_") + t;
+    if (u.reads_tiles()) return multiply_tiles(u, h);
+    const std::string t(rlxc::name(u.operand)), name = "rlxc_multiply_" + t;
     if (!h.needs(name)) return name;
-    if (u.tiles) {
-      const std::string sums = type({u.accumulator, u.c.elements()}, h), operand = "const " + scalar(u.operand) + "* ";
-      h.add(multiply_tiles(t));
-      h.add("__device__ inline " + sums + " " + name + "(" + operand + "a, " + operand + "b, " + sums +
-            " c) {\n  rlxc_mma_tiles_" + t + "(c.at, a, b);\n  return c;\n}\n");
-      return name;
-    }
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
     const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
@@ -253,8 +289,10 @@ class CudaLike : public GpuCxx {
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
     int64_t lanes = kernel::workgroup_size(k);
-    std::string s = "extern \"C\" __global__ void " +
-                    (launch.threads[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
+    std::string s =
+        "extern \"C\" __global__ void " +
+        (launch.threads[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + (lanes == 256 ? ", 2" : "") + ") " : "") +
+        k.name + "(";
     for (size_t i = 0; i < k.argument_count(); ++i) {
       const Buffer& b = k.buffers[i];
       s += (i ? ", " : "") + std::string(b.access == Access::Read ? "const " : "") + scalar(b.type.dtype) + "* ";
@@ -318,62 +356,96 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
-  // On sm_90a, the matrix unit of a warpgroup reads shared memory. Elsewhere each warp computes 2 x 16 rows.
-  static std::string multiply_tiles(const std::string& t) {
-    std::string registers, outputs;
-    for (int i = 0; i < 64; ++i) {
-      registers += (i ? ", %" : "%") + std::to_string(i);
-      outputs += (i ? ", \"+f\"(c[" : "\"+f\"(c[") + std::to_string(i) + "])";
+  // On sm_90a, the matrix unit of a warpgroup reads shared memory. Elsewhere each warp computes 16 of 64 rows.
+  std::string multiply_tiles(const kernel::MatrixUnit& u, Helpers& h) const {
+    const bool lanes = u.a_from == kernel::Source::Lanes, across = u.b_from == kernel::Source::AcrossK;
+    const std::string t(rlxc::name(u.operand)),
+        shape = std::to_string(u.m) + ", " + std::to_string(u.n) + ", " + std::to_string(u.k), element = scalar(u.operand),
+        sums = type({u.accumulator, u.c.elements()}, h),
+        name = "rlxc_multiply_tiles_" + t + "_" + std::to_string(u.m) + "x" + std::to_string(u.n) + "x" + std::to_string(u.k) +
+               (lanes ? "_lanes" : "") + (across ? "_across" : "");
+    if (!h.needs(name)) return name;
+    if (h.needs("rlxc_mma_tiles")) h.add(std::string(kTiles));
+    const std::string arguments = "<" + element + ", " + shape + (across ? ", true>" : ", false>"),
+                      left = lanes ? "const uint32_t*" : "const void*";
+    const int words = lanes ? u.a.elements() * rlxc::bits(u.operand) / 32 : 0, registers = u.n / 2;
+    std::string list, outputs;
+    for (int i = 0; i < registers; ++i) {
+      list += (i ? ", %" : "%") + std::to_string(i);
+      outputs += (i ? ", \"+f\"(c[h + " : "\"+f\"(c[h + ") + std::to_string(i) + "])";
     }
-    return expand(R"(#ifndef rlxc_mma_tiles_$N
+    const auto argument = [&](int i) { return "%" + std::to_string(registers + i); };
+    const std::string x = lanes ? "{" + argument(0) + ", " + argument(1) + ", " + argument(2) + ", " + argument(3) + "}"
+                                : argument(0),
+                      y = argument(lanes ? 4 : 1);
+    h.add(expand(R"(#ifndef rlxc_mma_tiles
+template <>
+__device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// The descriptor of rows of 128 bytes with swizzled chunks, in groups of eight rows.
-__device__ inline uint64_t rlxc_tile_$N(const void* at) {
-  return ((uint32_t)__cvta_generic_to_shared(at) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
-}
-__device__ inline void rlxc_half_tile_$N(float* c, uint64_t a, uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.$N.$N {$R}, %64, %65, 1, 1, 1, 0, 0;"
-               : $O : "l"(a), "l"(b));
-}
-__device__ inline void rlxc_mma_tiles_$N(float* c, const void* a, const void* b) {
-  const uint64_t x = rlxc_tile_$N(a), y = rlxc_tile_$N(b);
+  const uint64_t $Xy = rlxc_tile(b, $D);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-  for (int k = 0; k < 4; ++k) {
-    rlxc_half_tile_$N(c, x + 2 * k, y + 2 * k);
-    rlxc_half_tile_$N(c + 64, x + 512 + 2 * k, y + 2 * k);
-  }
+  #pragma unroll
+  for (int s = 0; s < $K / 16; ++s)
+    #pragma unroll
+    for (int h = 0; h < $M / 64 * $R; h += $R)
+      asm volatile("wgmma.mma_async.sync.aligned.m64n$Nk16.f32.$T.$T {$C}, $P, $Q, 1, 1, 1, $F;"
+                   : $O : $I, "l"(y + $S));
   asm volatile("wgmma.commit_group.sync.aligned;\n  wgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
 #else
-__device__ inline void rlxc_fragment_$N(uint32_t* to, const void* tile, int row, int chunk) {
-  const uint32_t at = (uint32_t)__cvta_generic_to_shared(tile) + row * 128 + (chunk ^ row % 8) * 16;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
-}
-__device__ inline void rlxc_mma_tiles_$N(float* c, const void* a, const void* b) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   #pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    uint32_t x[2][4];
-    for (int h = 0; h < 2; ++h) rlxc_fragment_$N(x[h], a, h * 64 + warp * 16 + lane % 16, 2 * k + lane / 16);
+  for (int s = 0; s < $K / 16; ++s) {
+    uint32_t x[$M / 64][4];
     #pragma unroll
-    for (int j = 0; j < 16; j += 2) {
+    for (int h = 0; h < $M / 64; ++h) $G
+    #pragma unroll
+    for (int j = 0; j < $N; j += 16) {
       uint32_t y[4];
-      rlxc_fragment_$N(y, b, j * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2);
-      for (int h = 0; h < 2; ++h)
+      $H
+      #pragma unroll
+      for (int h = 0; h < $M / 64; ++h)
         for (int v = 0; v < 2; ++v) {
-          float* sum = c + h * 64 + (j + v) * 4;
-          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$N.$N.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+          float* sum = c + h * $R + (j / 8 + v) * 4;
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$T.$T.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                        : "r"(x[h][0]), "r"(x[h][1]), "r"(x[h][2]), "r"(x[h][3]), "r"(y[2 * v]), "r"(y[2 * v + 1]));
         }
     }
   }
+#endif
 }
 #endif
-#endif
 )",
-                  {{"N", t}, {"R", registers}, {"O", outputs}});
+                 {{"A", arguments},
+                  {"L", left},
+                  {"M", std::to_string(u.m)},
+                  {"N", std::to_string(u.n)},
+                  {"K", std::to_string(u.k)},
+                  {"R", std::to_string(registers)},
+                  {"T", t},
+                  {"C", list},
+                  {"P", x},
+                  {"Q", y},
+                  {"F", std::string(lanes ? "" : "0, ") + (across ? "1" : "0")},
+                  {"O", outputs},
+                  {"X", lanes ? "" : "x = rlxc_tile(a, 1), "},
+                  {"D", across ? std::to_string(u.k * 8) : "1"},
+                  {"I", lanes ? R"("r"(a[4 * s]), "r"(a[4 * s + 1]), "r"(a[4 * s + 2]), "r"(a[4 * s + 3]))"
+                              : expand(R"("l"(x + s / 4 * $M * 8 + h / $R * 512 + s % 4 * 2))",
+                                       {{"M", std::to_string(u.m)}, {"R", std::to_string(registers)}})},
+                  {"S", across ? "s * 128" : "s / 4 * " + std::to_string(u.n * 8) + " + s % 4 * 2"},
+                  {"G", lanes ? "for (int i = 0; i < 4; ++i) x[h][i] = a[4 * s + i];"
+                              : "rlxc_fragment(x[h], a, s / 4 * " + std::to_string(u.m) +
+                                    " + h * 64 + warp * 16 + lane % 16, 2 * (s % 4) + lane / 16);"},
+                  {"H", across ? "rlxc_turned_fragment(y, b, j / 64 * " + std::to_string(u.k) +
+                                     " + s * 16 + lane % 16, j % 64 / 8 + lane / 16);"
+                               : "rlxc_fragment(y, b, s / 4 * " + std::to_string(u.n) +
+                                     " + j + lane / 16 * 8 + lane % 8, 2 * (s % 4) + lane / 8 % 2);"}}));
+    const std::string operand = lanes ? type({u.operand, u.a.elements()}, h) + " a" : "const " + element + "* a";
+    h.add("__device__ inline " + sums + " " + name + "(" + operand + ", const " + element + "* b, " + sums + " c) {\n" +
+          (lanes ? "  uint32_t x[" + std::to_string(words) + "];\n  memcpy(x, &a, sizeof x);\n" : "") + "  rlxc_mma_tiles" +
+          arguments + "(c.at, " + (lanes ? "(const uint32_t*)x" : "(const void*)a") + ", b);\n  return c;\n}\n");
+    return name;
   }
 
   static std::string sign(Type t) { return is_signed(t.dtype) ? "s" : "u"; }
@@ -399,8 +471,10 @@ namespace rlxc {
 namespace {
 
 using kernel::columns;
+using kernel::FragmentLayout;
 using kernel::MatrixUnit;
 using kernel::rows;
+using kernel::Source;
 
 // PTX ISA, mma.m16n8k16, with the steps of k permuted to the order of a quad's lanes.
 constexpr MatrixUnit tensor_core(DType t) {
@@ -425,22 +499,29 @@ constexpr MatrixUnit kTensorCoreOfBytes = {
     {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
     {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
     {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
-// PTX ISA, wgmma.m64n128k16: twice the rows, and four steps of it.
-constexpr MatrixUnit tensor_core_of_tiles(DType t) {
-  return {128,
-          128,
-          64,
-          128,
-          t,
-          DType::F32,
-          {},
-          {},
-          {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)},
-           {columns(1), rows(8), columns(8), columns(16), columns(32), columns(64), rows(64)},
-           7},
-          true};
+// PTX ISA, wgmma.m64nNk16: the registers of a warpgroup for m x n elements.
+constexpr FragmentLayout of_warpgroup(int m, int n) {
+  FragmentLayout s = {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)}, {columns(1), rows(8)}, 2};
+  for (int column = 8; column < n; column *= 2) s.element[static_cast<size_t>(s.element_bits++)] = columns(column);
+  for (int row = 64; row < m; row *= 2) s.element[static_cast<size_t>(s.element_bits++)] = rows(row);
+  return s;
 }
-constexpr MatrixUnit kTensorCoresOfTiles[] = {tensor_core_of_tiles(DType::F16), tensor_core_of_tiles(DType::BF16)};
+constexpr MatrixUnit tensor_core_of_tiles(DType t, int m, int n, int k, Source a, Source b) {
+  return {m, n, k, 128, t, DType::F32, a == Source::Lanes ? of_warpgroup(m, k) : FragmentLayout(), {}, of_warpgroup(m, n), a, b};
+}
+constexpr auto tensor_cores_of_tiles(DType t) {
+  return std::array{tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AlongK),
+                    tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AcrossK),
+                    tensor_core_of_tiles(t, 64, 64, 64, Source::AlongK, Source::AlongK),
+                    tensor_core_of_tiles(t, 64, 64, 128, Source::AlongK, Source::AlongK),
+                    tensor_core_of_tiles(t, 64, 64, 64, Source::Lanes, Source::AcrossK),
+                    tensor_core_of_tiles(t, 64, 128, 64, Source::Lanes, Source::AcrossK)};
+}
+constexpr auto kTensorCoresOfTiles = [] {
+  std::array<MatrixUnit, 12> all{};
+  std::ranges::copy(tensor_cores_of_tiles(DType::BF16), std::ranges::copy(tensor_cores_of_tiles(DType::F16), all.begin()).out);
+  return all;
+}();
 constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16), kTensorCoreOfBytes};
 
 // AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.

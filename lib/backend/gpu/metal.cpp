@@ -108,6 +108,7 @@ class Metal : public GpuCxx {
     if (!is_float(t)) return "";
     switch (op) {
       case ExprOp::Exp:
+      case ExprOp::Exp2:
       case ExprOp::Log:
       case ExprOp::Sqrt:
       case ExprOp::Rsqrt:

@@ -303,6 +303,7 @@ class Wgpu : public CLike {
     if (!is_float(t)) return rlxc::bits(t) >= 32 && (op == ExprOp::Min || op == ExprOp::Max) ? std::string(kernel::name(op)) : "";
     switch (op) {
       case ExprOp::Exp:
+      case ExprOp::Exp2:
       case ExprOp::Log:
       case ExprOp::Sqrt:
       case ExprOp::Asin:

@@ -54,7 +54,7 @@ void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
 void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m) {
   AttentionOperands o(b, s);
   if (m.workgroups) {
-    if (!attention_on_grid(o, m)) attention_on_lanes(o, m);
+    if (!attention_on_units(o, m) && !attention_on_grid(o, m)) attention_on_lanes(o, m);
   } else if (!attention_on_rows(o, m)) {
     attention_on_tiles(o, m);
   }

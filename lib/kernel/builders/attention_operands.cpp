@@ -37,6 +37,7 @@ Expr AttentionOperands::load_v(Expr key, Expr d, int lanes) const {
 }
 AttentionOperands::Source AttentionOperands::source(Part p) const {
   if (p == Part::Q) return {spec.q, q_, head_};
+  if (p == Part::Y) return {spec.y, y_, head_};
   return p == Part::K ? Source{spec.k, k_, kv_head_} : Source{spec.v, v_, kv_head_};
 }
 Expr AttentionOperands::stored(Part p, Expr exists, Expr position, Expr d, int lanes) const {
@@ -48,7 +49,7 @@ int AttentionOperands::together(Part p, int most) const {
   const Operand& o = source(p).operand;
   int64_t step = 0;
   if (!constant(o.strides[3], &step) || step != 1) return 1;
-  const int64_t width = p == Part::V ? spec.value_width : spec.width;
+  const int64_t width = p == Part::V || p == Part::Y ? spec.value_width : spec.width;
   const auto fits = [&](int n) {
     return width % n == 0 && is_multiple(o.offset, n) && is_multiple(o.strides[0], n) && is_multiple(o.strides[1], n) &&
            is_multiple(o.strides[2], n);
@@ -88,10 +89,12 @@ Expr AttentionOperands::masked(Expr score, std::optional<Expr> mask, Expr ahead,
   return select(visible, score, broadcast(spec.finite ? constant(b.kernel(), type, lowest) : low(), lanes));
 }
 
-Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
+Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const { return visible_score(dot * spec.scale, query, key); }
+
+Expr AttentionOperands::visible_score(Expr scaled, Expr query, Expr key) const {
   std::optional<Expr> mask_of_keys;
-  if (spec.mask) mask_of_keys = mask(query, key, dot.lanes());
-  return masked(dot * spec.scale, mask_of_keys, query + (keys - queries) - key, false);
+  if (spec.mask) mask_of_keys = mask(query, key, scaled.lanes());
+  return masked(scaled, mask_of_keys, query + (keys - queries) - key, false);
 }
 
 Expr AttentionOperands::score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const {

@@ -1,5 +1,6 @@
 // The operands, masks and visible key ranges of attention, shared by its implementations: a thread per query (attention.cpp),
-// CPU threads with many queries (attention_tiles.cpp) and with few (attention_rows.cpp), and workgroups (attention_grid.cpp).
+// CPU threads with many queries (attention_tiles.cpp) and with few (attention_rows.cpp), and workgroups (attention_grid.cpp,
+// attention_units.cpp).
 #pragma once
 #include <functional>
 
@@ -17,7 +18,7 @@ class AttentionOperands {
   Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or along contiguous keys
   Expr load_v(Expr key, Expr d, int lanes = 1) const;
   // Elements of a head in their stored type, 0 where `exists` is false. together(): how many elements one load may read.
-  enum class Part : uint8_t { Q, K, V };
+  enum class Part : uint8_t { Q, K, V, Y };
   Expr stored(Part, Expr exists, Expr position, Expr d, int lanes) const;
   int together(Part, int most) const;
   void store_y(Expr query, Expr d, Expr value) const;  // lanes along the head
@@ -26,6 +27,8 @@ class AttentionOperands {
   DType mask_type() const { return spec.mask->dtype; }
   // Returns the scores of a query and `dot.lanes()` keys from `key` on: scaled, capped and masked.
   Expr score(Expr dot, Expr query, Expr key) const;
+  // The same of a dot product that is not scaled, capped or biased.
+  Expr visible_score(Expr dot, Expr query, Expr key) const;
   // The same for a key and queries from `query` on, given their scaled dot products and mask.
   Expr score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const;
   bool score_vectors() const;  // whether score() accepts vectors of keys
@@ -64,6 +67,7 @@ class AttentionOperands {
 // Each emits the kernel body.
 void attention_on_tiles(AttentionOperands&, const Mapping&);  // on CPU threads
 bool attention_on_rows(AttentionOperands&, const Mapping&);   // for few queries; false, nothing emitted: too many
+bool attention_on_units(AttentionOperands&, const Mapping&);  // on a grid; false, nothing emitted: no units that read tiles fit
 bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, nothing emitted: too few lanes or too little shared memory
 
 }  // namespace rlxc::kernel

@@ -20,6 +20,7 @@ struct Form {
   bool mask = false, bias = false, finite = false;
   double softcap = 0;
   std::optional<int64_t> seen = {};  // the mask hides keys from this one on
+  bool busy = false;                 // any number of workgroups occupies the device
 };
 
 constexpr int64_t kHeads = 2;  // that share one head of keys and values
@@ -74,9 +75,24 @@ KernelCase attention_case(const Form& f, DType dtype) {
     if (f.mask) s.mask = Operand{"mask", mask_type, {0, 0, f.keys, 1}, f.queries * f.keys, 0};
     s.mask_is_bias = f.bias, s.finite = f.finite, s.causal = f.causal, s.window = f.window, s.scale = scale,
     s.softcap = f.softcap;
-    build_attention(builder, s, m);
+    Mapping occupied = m;
+    if (f.busy) occupied.busy_workgroups = 1;
+    build_attention(builder, s, occupied);
   };
   return c;
+}
+
+TEST_CASE("attention on units that read tiles") {
+  std::vector<KernelCase> cases;
+  DType t = DType::F16;
+  for (const Form& f : {Form{33, 128, 64, 64}, Form{70, 90, 128, 128, true}, Form{40, 150, 48, 40, true, 70},
+                        Form{64, 70, 128, 64, false, {}, true}, Form{40, 80, 72, 104, false, {}, true, true, false, 5},
+                        Form{50, 40, 64, 64, true, {}, false, false, true}, Form{33, 64, 192, 64},
+                        Form{70, 90, 64, 64, true, {}, false, false, false, 0, {}, true}}) {
+    cases.push_back(attention_case(f, t));
+    t = t == DType::F16 ? DType::BF16 : DType::F16;
+  }
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 
 TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {

@@ -1,7 +1,8 @@
 // A matmul on a grid. A workgroup computes a square tile of the result, a thread some of its rows and columns in registers.
 // Slices of a and b are converted once and go through shared memory, laid out for accesses of neighbours by neighbouring threads.
-// On a dot unit, a step of k is a word.
+// Threads load the next slice into registers while they multiply one. On a dot unit, a step of k is a word.
 #include <algorithm>
+#include <numeric>
 
 #include "kernel/builders/dot_words.h"
 
@@ -10,6 +11,22 @@ namespace {
 
 constexpr int64_t kSlice = 16;      // most steps of k in shared memory
 constexpr int64_t kNeighbours = 4;  // neighbouring rows or columns of a thread, which it reads at once
+constexpr int64_t kGap = 4;         // elements between steps of k of rows contiguous along k, which spread over the banks
+
+// Rows and columns per thread, and groups of threads that share a tile and split the steps of k. From the largest tile on: large
+// ones read less memory, small ones occupy the device.
+struct Shape {
+  int64_t rows, columns, deep;
+};
+constexpr Shape kShapes[] = {{8, 8, 1}, {4, 8, 1}, {8, 4, 1}, {4, 4, 1}, {4, 8, 4}, {8, 4, 4}, {4, 4, 4}};
+
+// The tile of an operand. `i` is a row of a or a column of b.
+struct GridSide {
+  Buf shared, next;  // next: the thread's elements of the next slice
+  int64_t size = 0, pitch = 0, wide = 1;
+  bool along_k = false;                      // whether neighbouring threads read along k, else along i
+  std::function<Expr(Expr i, Expr p)> load;  // `wide` elements along k or i; 0 beyond the operand
+};
 
 class GridTiles {
  public:
@@ -19,28 +36,26 @@ class GridTiles {
     if (blocks())
       while (words_->steps_of_block() % slice_ != 0) --slice_;
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
-    // Larger tiles read less memory; smaller ones increase occupancy.
-    int64_t rows = 0, columns = 0;
-    const bool known_rows = constant(o.m, &rows), known_columns = constant(o.n, &columns);
-    int64_t each = known_rows && known_columns && rows >= 512 && columns >= 512 ? 8 : 4;
-    while (each > 1 && 2 * kSlice * side_ * each * (rlxc::bits(o.spec.accumulate) / 8) > m.shared_bytes) each /= 2;
-    rows_ = known_rows ? std::min(each, (rows + side_ - 1) / side_) : each;
-    columns_ = known_columns ? std::min(each, (columns + side_ - 1) / side_) : each;
+    choose_tile();
     // With `pair`, a thread has as many columns of each half.
-    own_ = o.spec.pair ? std::max<int64_t>(1, std::min(each / 2, columns_)) : columns_;
+    own_ = o.spec.pair ? std::max<int64_t>(1, columns_ / 2) : columns_;
     if (o.spec.pair) columns_ = 2 * own_;
-    if (rows_ % kNeighbours == 0 && m.load_lanes(4) >= kNeighbours) beside_rows_ = kNeighbours;
-    if (own_ % kNeighbours == 0 && m.load_lanes(4) >= kNeighbours) beside_columns_ = kNeighbours;
+    if (m.load_lanes(4) >= kNeighbours) {
+      beside_rows_ = std::gcd(rows_, kNeighbours);
+      beside_columns_ = std::gcd(own_, kNeighbours);
+    }
   }
 
   void run() {
     const Expr columns = ceil_div(o_.n, own_ * side_), rows = ceil_div(o_.m, rows_ * side_);
-    for_each_workgroup(b_, m_, "tile", o_.batches() * rows * columns, side_ * side_, [&](Expr tile, Expr thread) {
+    for_each_workgroup(b_, m_, "tile", o_.batches() * rows * columns, threads(), [&](Expr tile, Expr thread) {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
       column0_ = b_.let("column0", tile % columns * (own_ * side_));
-      const Expr beside = thread % side_, apart = thread / side_;  // threads that are neighbours write neighbours
       thread_ = thread;
+      deep_at_ = b_.let("group", thread / (side_ * side_));
+      in_group_ = b_.let("in_group", thread % (side_ * side_));
+      const Expr beside = in_group_ % side_, apart = in_group_ / side_;  // threads that are neighbours write neighbours
       x_ = b_.let("x", o_.c_down() ? apart : beside);
       y_ = b_.let("y", o_.c_down() ? beside : apart);
       body();
@@ -48,20 +63,95 @@ class GridTiles {
   }
 
  private:
-  // Fills a slice: element (p, i) goes to p * size + i. Neighbouring threads read along the contiguous axis.
-  void fetch(const Buf& to, int64_t size, bool along_k, const std::function<void(Expr p, Expr i, Buf& v)>& load) {
-    const int64_t threads = side_ * side_;
-    b_.loop("e", (slice_ * size + threads - 1) / threads, [&](Expr e) {
-      const Expr i = b_.let("i", e * threads + thread_);
-      const Expr p = b_.let("p", along_k ? i % slice_ : i / size), j = b_.let("j", along_k ? i / slice_ : i % size);
-      auto one = [&] {
-        Buf v = b_.variable("v", constant_int(b_.kernel(), to.type().dtype, 0));
-        load(p, j, v);
-        to.store(p * size + j, v.get());
+  void choose_tile() {
+    int64_t rows = 0, columns = 0, k = INT64_MAX, batches = 1;
+    const bool known = constant(o_.m, &rows) && constant(o_.n, &columns);
+    constant(steps_, &k);
+    constant(o_.batches(), &batches);
+    const int64_t whole = side_;
+    for (const Shape& shape : kShapes) {
+      const bool large = shape.rows * shape.columns > 16, splits = shape.deep > 1;
+      if (!known && (large || splits)) continue;
+      if (splits && (blocks() || slice_ % shape.deep != 0 || whole % 2 != 0 || k < shape.deep * kSlice)) continue;
+      const int64_t side = splits ? whole / 2 : whole;
+      const auto tiles = [&](int64_t size, int64_t each) { return (size + each * side - 1) / (each * side); };
+      const int64_t down = known ? std::min(shape.rows, tiles(rows, 1)) : shape.rows,
+                    across = known ? std::min(shape.columns, tiles(columns, 1)) : shape.columns;
+      const auto fits = [&](int64_t stages) {
+        const int64_t elements =
+            stages * slice_ * (side * (down + across) + 2 * kGap) + (shape.deep - 1) * down * across * side * side;
+        return elements * rlxc::bits(sum_type()) / 8 <= m_.shared_bytes;
       };
-      slice_* size % threads == 0 ? one() : b_.when(i < slice_ * size, one);
+      if (!fits(1)) continue;
+      rows_ = down, columns_ = across, deep_ = shape.deep, side_ = side, stages_ = fits(2) ? 2 : 1;
+      const int64_t least = m_.busy_workgroups * (large && !splits ? 2 : 1);
+      if (!known || batches * tiles(rows, rows_) * tiles(columns, columns_) >= least) break;
+    }
+  }
+
+  bool plain() const { return !words_ && !o_.spec.quantized && !o_.spec.a_zero && !o_.spec.b_zero && !o_.spec.packed; }
+
+  // Chooses how threads load a side: `k_axis` and the other one of the last two axes of the operand have these extents.
+  void plan(GridSide& t, const Operand& from, size_t k_axis, Expr length, bool computed) {
+    t.along_k = k_axis + 1 == from.strides.size() ? is_constant(from.strides[k_axis], 1)
+                                                  : !computed && !o_.spec.packed && !is_constant(from.strides.back(), 1);
+    if (plain() && !computed) {
+      const size_t axis = t.along_k ? k_axis : 2 * from.strides.size() - 3 - k_axis;
+      const int64_t most = std::min<int64_t>({kNeighbours, m_.load_lanes(rlxc::bits(from.dtype) / 8), m_.load_lanes(4)});
+      t.wide = contiguous_lanes(from, axis, t.along_k ? o_.k : length, most);
+      while (slice_ % t.wide != 0) t.wide /= 2;
+    }
+    t.pitch = t.size + (t.along_k ? kGap : 0);
+  }
+
+  void plan_loads() {
+    plan(a_, o_.spec.a, o_.spec.a.strides.size() - 1, o_.m, false);
+    plan(b_side_, o_.spec.b, o_.spec.b.strides.size() - 2, o_.n, o_.spec.b_at != nullptr);
+    const auto guarded = [this](Expr condition, const std::function<Expr()>& value) {
+      Buf v = b_.variable("v", constant_int(b_.kernel(), sum_type(), 0));
+      b_.when(condition, [&] { v.set(value()); });
+      return v.get();
+    };
+    const auto loaded = [this](const GridSide& t, const Buf& from, Expr condition, Expr at) {
+      const int lanes = static_cast<int>(t.wide);
+      const Expr none = broadcast(constant_int(b_.kernel(), from.type().dtype, 0), lanes);
+      return cast_to(from.load_if(condition, at, none, lanes), sum_type());
+    };
+    a_.load = [=, this](Expr i, Expr p) {
+      const Expr row = row0_ + i, reads = row < o_.m && p < steps_;
+      return plain() ? loaded(a_, o_.from_a, reads, o_.where_a(row, p)) : guarded(reads, [&] { return load_a(row, p); });
+    };
+    b_side_.load = [=, this](Expr i, Expr p) {
+      const bool pair = o_.spec.pair != nullptr;
+      const Expr first = pair ? b_.let("column", column0_ + i % (own_ * side_)) : column0_ + i,
+                 reads = first < o_.n && p < steps_, column = pair ? first + i / (own_ * side_) * o_.n : first;
+      return plain() ? loaded(b_side_, o_.from_b, reads, o_.where_b(p, column))
+                     : guarded(reads, [&] { return load_b(p, column); });
+    };
+  }
+
+  // Calls f(the thread's block number, first i, first step of k) for its blocks of `wide` elements of a slice.
+  void each_block(const GridSide& t, const std::function<void(Expr, Expr, Expr)>& f) {
+    const int64_t blocks = slice_ * t.size / t.wide, deep = t.along_k ? slice_ / t.wide : slice_,
+                  across = t.along_k ? t.size : t.size / t.wide;
+    b_.unroll("e", (blocks + threads() - 1) / threads(), [&](Expr e) {
+      const Expr block = b_.let("block", e * threads() + thread_);
+      const Expr p = t.along_k ? block % deep * t.wide : block / across, i = t.along_k ? block / deep : block % across * t.wide;
+      const auto one = [&] { f(e, b_.let("i", i), b_.let("p", p)); };
+      blocks % threads() == 0 ? one() : b_.when(block < blocks, one);
     });
   }
+  void fetch(const GridSide& t, Expr k0) {
+    each_block(t, [&](Expr e, Expr i, Expr p) { t.next.store(e * t.wide, t.load(i, k0 + p)); });
+  }
+  void put(const GridSide& t, Expr base) {
+    each_block(t, [&](Expr e, Expr i, Expr p) {
+      const Expr v = t.next.load(e * t.wide, static_cast<int>(t.wide));
+      if (!t.along_k || t.wide == 1) return t.shared.store(base + p * t.pitch + i, v);
+      for (int l = 0; l < t.wide; ++l) t.shared.store(base + (p + l) * t.pitch + i, rlxc::kernel::lane(v, l));
+    });
+  }
+  Expr stage(const GridSide& t, Expr slice) const { return slice % stages_ * (slice_ * t.pitch); }
 
   // Returns the row of a thread's sums i, and the column of its sums j in the tile of b, whose halves follow one another.
   Expr row_at(int64_t i) const { return y_ * beside_rows_ + (i / beside_rows_ * side_ * beside_rows_ + i % beside_rows_); }
@@ -80,38 +170,46 @@ class GridTiles {
     return all;
   }
 
+  DType sum_type() const { return words_ ? DType::I32 : o_.spec.accumulate; }
   bool whole_words() const { return is_multiple(o_.k, words_->unit.group); }
   Expr load_a(Expr row, Expr p) const { return words_ ? words_->word_of_a(row, p, whole_words()) : o_.load_a(row, p); }
   Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return words_ ? words_->a_times_b(x, y, sum) : o_.multiply_add(x, y, sum); }
 
   void body() {
-    const DType t = words_ ? DType::I32 : o_.spec.accumulate;
-    const int64_t height = rows_ * side_, width = columns_ * side_;
-    Buf a = b_.shared("tile_a", t, slice_ * height), b = b_.shared("tile_b", t, slice_ * width);
-    if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", height, thread_, side_ * side_);
+    const DType t = sum_type();
+    a_.size = rows_ * side_, b_side_.size = columns_ * side_;
+    plan_loads();
+    for (auto [side, name] : {std::pair{&a_, "a"}, {&b_side_, "b"}}) {
+      const int64_t blocks = slice_ * side->size / side->wide;
+      side->shared = b_.shared(std::string("tile_") + name, t, stages_ * slice_ * side->pitch);
+      side->next = b_.registers(std::string("next_") + name, t, (blocks + threads() - 1) / threads() * side->wide);
+    }
+    if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", a_.size, thread_, threads());
     if (words_ && words_->needs_columns() && !words_->has_columns())
-      of_columns_.emplace(b_, "column_sums", width, thread_, side_ * side_);
+      of_columns_.emplace(b_, "column_sums", b_side_.size, thread_, threads());
     std::vector<Buf> sums, of_blocks;
     for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), t, 0)));
     for (int64_t i = 0; blocks() && i < rows_ * columns_; ++i) of_blocks.push_back(b_.variable("total", b_.f32(0)));
-    const bool a_along_k = is_constant(o_.spec.a.strides.back(), 1);
-    const bool b_along_k = !o_.spec.packed && !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1);
+    int64_t known_steps = INT64_MAX;
+    constant(steps_, &known_steps);
+    const bool several = known_steps > slice_;
+    for (const GridSide* side : {&a_, &b_side_}) {
+      fetch(*side, b_.i64(0));
+      put(*side, b_.i64(0));
+    }
     b_.loop("slice", ceil_div(steps_, slice_), [&](Expr slice) {
-      const Expr k0 = b_.let("k0", slice * slice_);
-      fetch(a, height, a_along_k, [&](Expr p, Expr i, Buf& v) {
-        b_.when(k0 + p < steps_ && row0_ + i < o_.m, [&] { v.set(load_a(row0_ + i, k0 + p)); });
-      });
-      fetch(b, width, b_along_k, [&](Expr p, Expr j, Buf& v) {
-        const Expr column = o_.spec.pair ? b_.let("column", column0_ + j % (own_ * side_)) : column0_ + j;
-        b_.when(k0 + p < steps_ && column < o_.n,
-                [&] { v.set(load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
-      });
       b_.barrier();
-      b_.loop("p", slice_, [&](Expr p) {
-        const std::vector<Expr> left = elements(a, p * height, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
-        const std::vector<Expr> right =
-            elements(b, p * width, columns_, beside_columns_, [&](int64_t j) { return column_at(j); });
+      const Expr next = b_.let("next", slice + 1), a_base = b_.let("a_base", stage(a_, slice)),
+                 b_base = b_.let("b_base", stage(b_side_, slice));
+      for (const GridSide* side : {&a_, &b_side_})
+        if (several) fetch(*side, next * slice_);
+      b_.unroll("p", slice_ / deep_, [&](Expr step) {
+        const Expr p = deep_ == 1 ? step : b_.let("own", step * deep_ + deep_at_);
+        const std::vector<Expr> left =
+            elements(a_.shared, a_base + p * a_.pitch, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
+        const std::vector<Expr> right = elements(b_side_.shared, b_base + p * b_side_.pitch, columns_, beside_columns_,
+                                                 [&](int64_t j) { return column_at(j); });
         for (int64_t i = 0; i < rows_; ++i)
           for (int64_t j = 0; j < columns_; ++j) {
             Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
@@ -125,15 +223,42 @@ class GridTiles {
       }
       if (of_rows_)
         of_rows_->add(
-            slice_, [&](Expr p, Expr i) { return a.load(p * height + i); },
+            slice_, [&](Expr p, Expr i) { return a_.shared.load(a_base + p * a_.pitch + i); },
             [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
       if (of_columns_)
         of_columns_->add(
-            slice_, [&](Expr p, Expr i) { return b.load(p * width + i); },
+            slice_, [&](Expr p, Expr i) { return b_side_.shared.load(b_base + p * b_side_.pitch + i); },
             [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
-      b_.barrier();
+      if (several && stages_ == 1) b_.barrier();
+      for (const GridSide* side : {&a_, &b_side_})
+        if (several) put(*side, stage(*side, next));
     });
+    if (of_rows_ || of_columns_) b_.barrier();
     if (blocks()) sums = std::move(of_blocks);
+    if (deep_ == 1) return write(sums);
+    add_groups(sums);
+    b_.when(deep_at_ == 0, [&] { write(sums); });
+  }
+
+  // Adds the sums of the groups that share the tile to those of the first one.
+  void add_groups(std::vector<Buf>& sums) {
+    const auto count = static_cast<int64_t>(sums.size());
+    const Buf partial = b_.shared("partial", sum_type(), (deep_ - 1) * count * side_ * side_);
+    const auto place = [&](Expr group, int64_t i) { return (group * count + i) * (side_ * side_) + in_group_; };
+    b_.when(deep_at_ > 0, [&] {
+      for (int64_t i = 0; i < count; ++i) partial.store(place(deep_at_ - 1, i), sums[static_cast<size_t>(i)].get());
+    });
+    b_.barrier();
+    b_.when(deep_at_ == 0, [&] {
+      for (int64_t i = 0; i < count; ++i) {
+        Buf& sum = sums[static_cast<size_t>(i)];
+        for (int64_t group = 0; group + 1 < deep_; ++group) sum.set(sum.get() + partial.load(place(b_.i64(group), i)));
+      }
+    });
+  }
+
+  void write(const std::vector<Buf>& sums) const {
+    const DType t = sum_type();
     const int wide = words_ ? 1 : static_cast<int>(std::min(o_.lanes_of_writes(kNeighbours), beside_columns_));
     for (int64_t i = 0; i < rows_; ++i) {
       const Expr row = b_.let("row", row0_ + row_at(i));
@@ -179,13 +304,16 @@ class GridTiles {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis; rows and columns per thread
+  int64_t threads() const { return side_ * side_ * deep_; }
+  int64_t side_ = 1, rows_ = 1, columns_ = 1;  // threads along an axis of a group; rows and columns per thread
+  int64_t deep_ = 1;                           // groups of threads, each with its own steps of k
   int64_t own_ = 1;                            // columns of the result per thread
   int64_t beside_rows_ = 1, beside_columns_ = 1;
-  int64_t slice_ = kSlice;  // steps of k in shared memory
+  int64_t slice_ = kSlice, stages_ = 1;  // steps of k in a slice, and slices in shared memory
+  GridSide a_, b_side_;
   std::optional<DotWords> words_;
   Expr steps_;  // of k
-  Expr thread_, x_, y_, row0_, column0_;
+  Expr thread_, deep_at_, in_group_, x_, y_, row0_, column0_;
   std::optional<TileTotals> of_rows_, of_columns_;
 };
 

@@ -14,11 +14,9 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kReadBytes = 16;   // of a row of a or column of b that a thread reads at once
-constexpr int64_t kWide = 4;     // elements that a thread loads at once from contiguous rows
-constexpr int64_t kLarge = 512;  // rows or columns if their number is not known
-constexpr int64_t kStages = 4;   // most slices in shared memory
-constexpr int64_t kGroup = 8;    // rows of tiles that workgroups of consecutive numbers share
+constexpr int64_t kWide = 4;    // elements that a thread loads at once from contiguous rows
+constexpr int64_t kStages = 4;  // most slices in shared memory
+constexpr int64_t kGroup = 8;   // rows of tiles that workgroups of consecutive numbers share
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   if (s.quantized || !gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
@@ -27,17 +25,23 @@ const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
   return find_unit(m, s.a.dtype, s.accumulate);
 }
 
-// Returns the unit for tiles, if both operands are contiguous along k and the tiles of the result occupy a device.
+// Returns the unit for tiles, if rows of the operands are contiguous (of a along k) and the tiles of the result occupy a device.
 const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
   if (s.quantized || s.dots || s.b_at || !is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
-  const auto u = std::ranges::find_if(
-      m.tile_units, [&](const MatrixUnit& t) { return t.operand == s.a.dtype && t.accumulator == s.accumulate; });
+  const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(s.a.dtype));
+  const auto whole_reads = [&](const Operand& from, size_t axis, Expr extent) {
+    return contiguous_lanes(from, axis, extent, lanes) == lanes;
+  };
+  const size_t last = s.b.strides.size() - 1;
+  if (!whole_reads(s.a, s.a.strides.size() - 1, o.k)) return nullptr;
+  const bool along_k = whole_reads(s.b, last - 1, o.k);
+  if (!along_k && !whole_reads(s.b, last, o.n)) return nullptr;
+  const auto u = std::ranges::find_if(m.tile_units, [&](const MatrixUnit& t) {
+    return t.operand == s.a.dtype && t.accumulator == s.accumulate && t.a_from == Source::AlongK &&
+           t.b_from == (along_k ? Source::AlongK : Source::AcrossK);
+  });
   if (u == m.tile_units.end()) return nullptr;
-  const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(u->operand));
-  if (contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, lanes) < lanes ||
-      contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, lanes) < lanes)
-    return nullptr;
   int64_t rows = kLarge, columns = kLarge, batches = 1;
   constant(o.m, &rows);
   constant(o.n, &columns);
@@ -69,7 +73,8 @@ MatrixUnit seen_by_tiles(MatrixUnit u) {
 // The tile of an operand. `i` is a row of a or a column of b.
 struct Tile {
   const char* name;
-  Buf from, shared, next;  // next: the thread's prefetched part of the next slice
+  Buf from, shared, next;       // next: the thread's prefetched part of the next slice
+  Source form = Source::Lanes;  // of units that read tiles
   int64_t size = 0, stages = 2;
   bool along_k = false;        // contiguous along k in memory; else along i
   bool deferred = false;       // `load` is a load, stored to shared memory without registers
@@ -99,7 +104,7 @@ class MatrixTiles {
         u_(seen_by_tiles(u)),
         run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
         units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)),
-        plane_(int64_t{u_.k} * (u.tiles ? 1 : units_)),
+        plane_(int64_t{u_.k} * (u.reads_tiles() ? 1 : units_)),
         steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
     halves_ = o.spec.pair ? 2 : 1;
@@ -108,12 +113,14 @@ class MatrixTiles {
     constant(o.n, &columns);
     constant(steps_, &k);
     constant(o.batches(), &batches);
-    if (u.tiles) {
+    a_.form = u.a_from;
+    b_tile_.form = u.b_from;
+    if (u.reads_tiles()) {
       split_ = {1, 1, 1, u.m, u.n};
       a_.size = u.m;
       own_ = u.n / halves_;
     }
-    for (const Split& s : u.tiles ? std::vector<Split>() : splits(m.warp_tile, rows <= 2 * u.m)) {
+    for (const Split& s : u.reads_tiles() ? std::vector<Split>() : splits(m.warp_tile, rows <= 2 * u.m)) {
       if (s.deep > 1 && k < 2 * s.deep * plane_) break;
       const auto units = [](int64_t size, int64_t warps, int unit, int64_t most) {
         return std::clamp<int64_t>((size + warps * unit - 1) / (warps * unit), 1, std::max<int64_t>(most / unit, 1));
@@ -194,7 +201,9 @@ class MatrixTiles {
     loads(a_, [&](Expr i, Expr k) { return o_.where_a(row0_ + i, k); });
     loads(b_tile_,
           [this](Expr i, Expr k) { return o_.where_b(k, halves_ == 1 ? column0_ + i : column0_ + i % own_ + i / own_ * o_.n); });
-    for (Tile* t : {&a_, &b_tile_}) t->deferred = m_.pipeline_bytes > 0 && t->along_k && t->deep * element_bytes() >= 4;
+    for (Tile* t : {&a_, &b_tile_})
+      t->deferred =
+          m_.pipeline_bytes > 0 && t->deep * t->wide * element_bytes() >= 4 && (t->along_k || t->form == Source::AcrossK);
   }
 
   // Chooses the loads of words.
@@ -230,17 +239,15 @@ class MatrixTiles {
       return computed ? 1 : contiguous_lanes(from, axis, extent, std::min<int64_t>(most, m_.load_lanes(element_bytes())));
     };
     t->along_k = !computed && is_constant(from.strides[k_axis], 1);
-    t->deep = t->along_k ? widest(k_axis, k, run_ * units_) : run_ * units_;
-    t->wide = t->along_k ? 1 : widest(other, length, kWide);
+    t->deep = t->along_k ? widest(k_axis, k, run_ * units_) : t->form == Source::AcrossK ? 1 : run_ * units_;
+    t->wide = t->along_k ? 1 : widest(other, length, t->form == Source::AcrossK ? kReadBytes : kWide);
   }
 
   // Returns the offset of element (i, k) of a slice in shared memory. Rows that threads store along i are swapped in pairs, which
   // spreads them over the banks.
   Expr place(const Tile& t, Expr i, Expr k) const {
-    if (u_.tiles) {
-      const int64_t chunk = kReadBytes / element_bytes();
-      return i * plane_ + (k / chunk ^ i % int64_t{8}) * chunk + k % chunk;
-    }
+    if (t.form == Source::AlongK) return tile_place(i, k, t.size, kTileBytes / element_bytes());
+    if (t.form == Source::AcrossK) return tile_place(k, i, depth_, kTileBytes / element_bytes());
     const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2};
     return (k / plane_ * t.size + row) * plane_ + k % plane_;
   }
@@ -253,7 +260,9 @@ class MatrixTiles {
     const int64_t all = blocks(t), deep = plane_ / t.deep, wide = t.size / t.wide;
     b_.unroll("e", (all + threads_ - 1) / threads_, [&](Expr e) {
       const Expr block = b_.let("block", e * threads_ + thread_);
-      const Expr k = block / (deep * wide) * plane_ + block % deep * t.deep, i = block / deep % wide * t.wide;
+      const bool by_rows = t.form == Source::AcrossK;
+      const Expr k = by_rows ? block / wide : block / (deep * wide) * plane_ + block % deep * t.deep;
+      const Expr i = (by_rows ? block % wide : block / deep % wide) * t.wide;
       auto one = [&] { f(e, b_.let("i", i), b_.let("k", k)); };
       all % threads_ == 0 ? one() : b_.when(block < all, one);
     });
@@ -306,12 +315,12 @@ class MatrixTiles {
     return of_units;
   }
 
-  int64_t units_of_warp() const { return u_.tiles ? 1 : down_ * halves_ * each_half_; }
+  int64_t units_of_warp() const { return u_.reads_tiles() ? 1 : down_ * halves_ * each_half_; }
 
   // Returns where the sums of a unit's element begin. With `pair`, those of the second half are of the unit v + each_half_, or of
   // the same unit of tiles.
   int64_t place_of_sum(int64_t u, int64_t v, int e) const {
-    if (!u_.tiles) return (u * halves_ * each_half_ + v) * u_.c.elements() + e;
+    if (!u_.reads_tiles()) return (u * halves_ * each_half_ + v) * u_.c.elements() + e;
     for (int bit = 0; v > 0 && bit < u_.c.element_bits; ++bit)
       if (u_.c.element[static_cast<size_t>(bit)].column == own_) e |= 1 << bit;
     return e;
@@ -322,9 +331,9 @@ class MatrixTiles {
   Expr unit_row(int64_t u) const { return down_at_ * (down_ * u_.m) + u * u_.m; }
 
   void multiply(Expr slice) {
-    if (u_.tiles) {
-      return sums_.store(0, b_.multiply_tiles(unit_, a_.shared, stage(a_, slice), b_tile_.shared, stage(b_tile_, slice),
-                                              sums_.load(0, u_.c.elements())));
+    if (u_.reads_tiles()) {
+      const Expr a = b_.tile(a_.shared, stage(a_, slice)), b = b_.tile(b_tile_.shared, stage(b_tile_, slice));
+      return sums_.store(0, b_.matrix_multiply(unit_, a, b, sums_.load(0, u_.c.elements())));
     }
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
@@ -424,7 +433,7 @@ class MatrixTiles {
     for (int64_t u = 0; u < down_; ++u)
       for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);
-        if (u_.tiles && at.column >= own_) continue;
+        if (u_.reads_tiles() && at.column >= own_) continue;
         const Expr row = b_.let("row", row_part + unit_row(u) + int64_t{at.row});
         b_.when(row < o_.m, [&] {
           for (int64_t v = 0; v < each_half_; ++v) {

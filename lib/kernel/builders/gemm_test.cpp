@@ -206,11 +206,21 @@ TEST_CASE("long products by matrix units: several slices at once, and warps that
 
 TEST_CASE("products of tiles in shared memory") {
   std::vector<KernelCase> cases;
-  for (Form f : {Form{2, 97, 132, 200, false, true, true, DType::BF16}, Form{1, 130, 104, 64, false, true, false, DType::BF16},
-                 Form{1, 100, 50, 72, false, true, true, DType::F16, true}}) {
+  for (Form f :
+       {Form{2, 97, 132, 200, false, true, true, DType::BF16}, Form{1, 130, 104, 64, false, true, false, DType::BF16},
+        Form{1, 100, 50, 72, false, true, true, DType::F16, true}, Form{2, 97, 136, 200, false, false, false, DType::BF16},
+        Form{1, 130, 104, 72, false, false, true, DType::F16}, Form{1, 100, 56, 72, false, false, true, DType::F16, true}}) {
     f.busy = true;
     cases.push_back(product_case(f));
   }
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("groups of threads that split the steps of k") {
+  std::vector<KernelCase> cases;
+  for (const Form& f :
+       {Form{1, 40, 50, 130}, Form{2, 33, 70, 100, false, true, true}, Form{1, 36, 24, 90, true, false, false, DType::F32, true}})
+    cases.push_back(product_case(f));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 

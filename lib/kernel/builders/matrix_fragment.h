@@ -6,6 +6,9 @@
 
 namespace rlxc::kernel {
 
+inline constexpr int kReadBytes = 16;   // of a row that a thread reads at once
+inline constexpr int64_t kLarge = 512;  // rows, columns or heads if their number is not known
+
 const MatrixUnit* find_unit(const Mapping&, DType operand, DType accumulator);  // null if none fits
 
 // Returns the row or column where the lane's elements begin. `in_warp`: the lane's number in the warp.

@@ -5,16 +5,43 @@ fn rlxc_float(bits: u32) -> f32 {
 @group(0) @binding(0) var<storage, read_write> rlxc_memory: array<u32>;
 struct Arguments { a_at: i32, b_at: i32, c_at: i32, n: i32 }
 @group(0) @binding(1) var<uniform> rlxc_arguments: Arguments;
-var<workgroup> tile_a: array<f32, 512>;
-var<workgroup> tile_b: array<f32, 256>;
+var<workgroup> tile_a: array<f32, 1152>;
+var<workgroup> tile_b: array<f32, 1024>;
 fn rlxc_mod_i32(a: i32, b: i32) -> i32 {
   return select(a % select(b, i32(1), b == i32()), i32(), b == i32());
+}
+fn rlxc_load_a4(i: i32) -> vec4<f32> {
+  return vec4<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 1)]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 2)]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 3)]));
+}
+fn rlxc_store_next_a4(i: i32, v: vec4<f32>) {
+  next_a[i] = v[0];
+  next_a[i + 1] = v[1];
+  next_a[i + 2] = v[2];
+  next_a[i + 3] = v[3];
+}
+fn rlxc_load_b2(i: i32) -> vec2<f32> {
+  return vec2<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + (i + 1)]));
+}
+fn rlxc_store_next_b2(i: i32, v: vec2<f32>) {
+  next_b[i] = v[0];
+  next_b[i + 1] = v[1];
+}
+fn rlxc_store_tile_b2(i: i32, v: vec2<f32>) {
+  tile_b[i] = v[0];
+  tile_b[i + 1] = v[1];
 }
 fn rlxc_load_tile_a4(i: i32) -> vec4<f32> {
   return vec4<f32>(tile_a[i], tile_a[i + 1], tile_a[i + 2], tile_a[i + 3]);
 }
-fn rlxc_max_f32(a: f32, b: f32) -> f32 {
+fn rlxc_load_tile_b4(i: i32) -> vec4<f32> {
+  return vec4<f32>(tile_b[i], tile_b[i + 1], tile_b[i + 2], tile_b[i + 3]);
+}
+fn rlxc_max_f32x2(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   return select(b, a, (a > b) | (a != a));
+}
+fn rlxc_store_c2(i: i32, v: vec2<f32>) {
+  rlxc_memory[rlxc_arguments.c_at + i] = bitcast<u32>(v[0]);
+  rlxc_memory[rlxc_arguments.c_at + (i + 1)] = bitcast<u32>(v[1]);
 }
 
 @compute @workgroup_size(64, 1, 1)
@@ -27,6 +54,8 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
     let row0: i32 = rlxc_mod_i32(tile_x, t0) * 32;
     let x: i32 = thread_id % 8;
     let y: i32 = thread_id / 8;
+    var next_a: array<f32, 8>;
+    var next_b: array<f32, 8>;
     var sum: f32 = 0.0f;
     var sum_2: f32 = 0.0f;
     var sum_3: f32 = 0.0f;
@@ -35,84 +64,178 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
     var sum_6: f32 = 0.0f;
     var sum_7: f32 = 0.0f;
     var sum_8: f32 = 0.0f;
-    let t4: i32 = y * 4;
-    let t10: i32 = x + 8;
+    var sum_9: f32 = 0.0f;
+    var sum_10: f32 = 0.0f;
+    var sum_11: f32 = 0.0f;
+    var sum_12: f32 = 0.0f;
+    var sum_13: f32 = 0.0f;
+    var sum_14: f32 = 0.0f;
+    var sum_15: f32 = 0.0f;
+    var sum_16: f32 = 0.0f;
+    for (var e: i32 = 0; e < 2; e++) {
+      let block: i32 = e * 64 + thread_id;
+      let p: i32 = block % 4 * 4;
+      let i: i32 = block / 4;
+      let t1: i32 = row0 + i;
+      rlxc_store_next_a4(e * 4, select(vec4<f32>(0.0f), rlxc_load_a4(t1 * 24 + p), (t1 < n)));
+    }
+    for (var e_2: i32 = 0; e_2 < 2; e_2++) {
+      let block_2: i32 = e_2 * 64 + thread_id;
+      let p_2: i32 = block_2 % 4 * 4;
+      let i_2: i32 = block_2 / 4;
+      let next_a_at: vec4<f32> = vec4<f32>(next_a[(e_2 * 4) + 0], next_a[(e_2 * 4) + 1], next_a[(e_2 * 4) + 2], next_a[(e_2 * 4) + 3]);
+      let t2: i32 = p_2 * 36;
+      tile_a[t2 + i_2] = next_a_at[0];
+      tile_a[t2 + 36 + i_2] = next_a_at[1];
+      tile_a[t2 + 72 + i_2] = next_a_at[2];
+      tile_a[t2 + 108 + i_2] = next_a_at[3];
+    }
+    for (var e_3: i32 = 0; e_3 < 4; e_3++) {
+      let block_3: i32 = e_3 * 64 + thread_id;
+      let p_3: i32 = block_3 / 16;
+      let i_3: i32 = block_3 % 16 * 2;
+      rlxc_store_next_b2(e_3 * 2, select(vec2<f32>(0.0f), rlxc_load_b2(p_3 * 10 + i_3), (i_3 < 10)));
+    }
+    for (var e_4: i32 = 0; e_4 < 4; e_4++) {
+      let block_4: i32 = e_4 * 64 + thread_id;
+      let p_4: i32 = block_4 / 16;
+      let i_4: i32 = block_4 % 16 * 2;
+      rlxc_store_tile_b2(p_4 * 32 + i_4, vec2<f32>(next_b[(e_4 * 2) + 0], next_b[(e_4 * 2) + 1]));
+    }
+    let t7: i32 = y * 4;
+    let t12: i32 = x * 4;
     for (var slice: i32 = 0; slice < 2; slice++) {
-      let k0: i32 = slice * 16;
-      for (var e: i32 = 0; e < 8; e++) {
-        let i: i32 = e * 64 + thread_id;
-        let p: i32 = i % 16;
-        let j: i32 = i / 16;
-        var v: f32 = 0.0f;
-        let t1: i32 = k0 + p;
-        let t2: i32 = row0 + j;
-        if ((t1 < 24) & (t2 < n)) {
-          v = bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (t2 * 24 + t1)]);
-        }
-        tile_a[p * 32 + j] = v;
-      }
-      for (var e_2: i32 = 0; e_2 < 4; e_2++) {
-        let i_2: i32 = e_2 * 64 + thread_id;
-        let p_2: i32 = i_2 / 16;
-        let j_2: i32 = i_2 % 16;
-        var v_2: f32 = 0.0f;
-        let t3: i32 = k0 + p_2;
-        if ((t3 < 24) & (j_2 < 10)) {
-          v_2 = bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + (t3 * 10 + j_2)]);
-        }
-        tile_b[p_2 * 16 + j_2] = v_2;
-      }
       workgroupBarrier();
-      for (var p_3: i32 = 0; p_3 < 16; p_3++) {
-        let tile_a_at: vec4<f32> = rlxc_load_tile_a4(p_3 * 32 + t4);
-        let t9: i32 = p_3 * 16;
-        let tile_b_at: f32 = tile_b[t9 + x];
-        let tile_b_at_2: f32 = tile_b[t9 + t10];
-        let t5: f32 = tile_a_at[0];
-        sum = fma(t5, tile_b_at, sum);
-        sum_2 = fma(t5, tile_b_at_2, sum_2);
-        let t6: f32 = tile_a_at[1];
-        sum_3 = fma(t6, tile_b_at, sum_3);
-        sum_4 = fma(t6, tile_b_at_2, sum_4);
-        let t7: f32 = tile_a_at[2];
-        sum_5 = fma(t7, tile_b_at, sum_5);
-        sum_6 = fma(t7, tile_b_at_2, sum_6);
-        let t8: f32 = tile_a_at[3];
-        sum_7 = fma(t8, tile_b_at, sum_7);
-        sum_8 = fma(t8, tile_b_at_2, sum_8);
+      let next: i32 = slice + 1;
+      let a_base: i32 = slice * 576;
+      let b_base: i32 = slice * 512;
+      let t3: i32 = next * 16;
+      for (var e_5: i32 = 0; e_5 < 2; e_5++) {
+        let block_5: i32 = e_5 * 64 + thread_id;
+        let p_5: i32 = block_5 % 4 * 4;
+        let i_5: i32 = block_5 / 4;
+        let t4: i32 = t3 + p_5;
+        let t5: i32 = row0 + i_5;
+        rlxc_store_next_a4(e_5 * 4, select(vec4<f32>(0.0f), rlxc_load_a4(t5 * 24 + t4), ((t5 < n) & (t4 < 24))));
       }
-      workgroupBarrier();
+      for (var e_6: i32 = 0; e_6 < 4; e_6++) {
+        let block_6: i32 = e_6 * 64 + thread_id;
+        let p_6: i32 = block_6 / 16;
+        let i_6: i32 = block_6 % 16 * 2;
+        let t6: i32 = t3 + p_6;
+        rlxc_store_next_b2(e_6 * 2, select(vec2<f32>(0.0f), rlxc_load_b2(t6 * 10 + i_6), ((i_6 < 10) & (t6 < 24))));
+      }
+      for (var p_7: i32 = 0; p_7 < 16; p_7++) {
+        let tile_a_at: vec4<f32> = rlxc_load_tile_a4(a_base + p_7 * 36 + t7);
+        let tile_b_at: vec4<f32> = rlxc_load_tile_b4(b_base + p_7 * 32 + t12);
+        let t8: f32 = tile_a_at[0];
+        let t13: f32 = tile_b_at[0];
+        sum = fma(t8, t13, sum);
+        let t14: f32 = tile_b_at[1];
+        sum_2 = fma(t8, t14, sum_2);
+        let t15: f32 = tile_b_at[2];
+        sum_3 = fma(t8, t15, sum_3);
+        let t16: f32 = tile_b_at[3];
+        sum_4 = fma(t8, t16, sum_4);
+        let t9: f32 = tile_a_at[1];
+        sum_5 = fma(t9, t13, sum_5);
+        sum_6 = fma(t9, t14, sum_6);
+        sum_7 = fma(t9, t15, sum_7);
+        sum_8 = fma(t9, t16, sum_8);
+        let t10: f32 = tile_a_at[2];
+        sum_9 = fma(t10, t13, sum_9);
+        sum_10 = fma(t10, t14, sum_10);
+        sum_11 = fma(t10, t15, sum_11);
+        sum_12 = fma(t10, t16, sum_12);
+        let t11: f32 = tile_a_at[3];
+        sum_13 = fma(t11, t13, sum_13);
+        sum_14 = fma(t11, t14, sum_14);
+        sum_15 = fma(t11, t15, sum_15);
+        sum_16 = fma(t11, t16, sum_16);
+      }
+      let t17: i32 = next % 2;
+      for (var e_7: i32 = 0; e_7 < 2; e_7++) {
+        let block_7: i32 = e_7 * 64 + thread_id;
+        let p_8: i32 = block_7 % 4 * 4;
+        let i_7: i32 = block_7 / 4;
+        let next_a_at_2: vec4<f32> = vec4<f32>(next_a[(e_7 * 4) + 0], next_a[(e_7 * 4) + 1], next_a[(e_7 * 4) + 2], next_a[(e_7 * 4) + 3]);
+        let t18: i32 = t17 * 576;
+        let t19: i32 = p_8 * 36;
+        tile_a[t18 + t19 + i_7] = next_a_at_2[0];
+        tile_a[t18 + (t19 + 36) + i_7] = next_a_at_2[1];
+        tile_a[t18 + (t19 + 72) + i_7] = next_a_at_2[2];
+        tile_a[t18 + (t19 + 108) + i_7] = next_a_at_2[3];
+      }
+      for (var e_8: i32 = 0; e_8 < 4; e_8++) {
+        let block_8: i32 = e_8 * 64 + thread_id;
+        let p_9: i32 = block_8 / 16;
+        let i_8: i32 = block_8 % 16 * 2;
+        rlxc_store_tile_b2(t17 * 512 + p_9 * 32 + i_8, vec2<f32>(next_b[(e_8 * 2) + 0], next_b[(e_8 * 2) + 1]));
+      }
     }
-    let row: i32 = row0 + t4;
+    let row: i32 = row0 + t7;
+    let t21: i32 = t12 + 2;
     if (row < n) {
-      let t11: i32 = row * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t11 + x)] = bitcast<u32>(rlxc_max_f32(sum, 0.0f));
-      if (t10 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t11 + t10)] = bitcast<u32>(rlxc_max_f32(sum_2, 0.0f));
+      let t20: i32 = row * 10;
+      if (t12 < 10) {
+        var all_v: array<f32, 2>;
+        all_v[0] = sum;
+        all_v[1] = sum_2;
+        rlxc_store_c2(t20 + t12, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v[(0) + 0], all_v[(0) + 1])));
+      }
+      if (t21 < 10) {
+        var all_v_2: array<f32, 2>;
+        all_v_2[0] = sum_3;
+        all_v_2[1] = sum_4;
+        rlxc_store_c2(t20 + t21, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_2[(0) + 0], all_v_2[(0) + 1])));
       }
     }
-    let row_2: i32 = row0 + (t4 + 1);
+    let row_2: i32 = row0 + (t7 + 1);
     if (row_2 < n) {
-      let t12: i32 = row_2 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t12 + x)] = bitcast<u32>(rlxc_max_f32(sum_3, 0.0f));
-      if (t10 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t12 + t10)] = bitcast<u32>(rlxc_max_f32(sum_4, 0.0f));
+      let t22: i32 = row_2 * 10;
+      if (t12 < 10) {
+        var all_v_3: array<f32, 2>;
+        all_v_3[0] = sum_5;
+        all_v_3[1] = sum_6;
+        rlxc_store_c2(t22 + t12, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_3[(0) + 0], all_v_3[(0) + 1])));
+      }
+      if (t21 < 10) {
+        var all_v_4: array<f32, 2>;
+        all_v_4[0] = sum_7;
+        all_v_4[1] = sum_8;
+        rlxc_store_c2(t22 + t21, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_4[(0) + 0], all_v_4[(0) + 1])));
       }
     }
-    let row_3: i32 = row0 + (t4 + 2);
+    let row_3: i32 = row0 + (t7 + 2);
     if (row_3 < n) {
-      let t13: i32 = row_3 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t13 + x)] = bitcast<u32>(rlxc_max_f32(sum_5, 0.0f));
-      if (t10 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t13 + t10)] = bitcast<u32>(rlxc_max_f32(sum_6, 0.0f));
+      let t23: i32 = row_3 * 10;
+      if (t12 < 10) {
+        var all_v_5: array<f32, 2>;
+        all_v_5[0] = sum_9;
+        all_v_5[1] = sum_10;
+        rlxc_store_c2(t23 + t12, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_5[(0) + 0], all_v_5[(0) + 1])));
+      }
+      if (t21 < 10) {
+        var all_v_6: array<f32, 2>;
+        all_v_6[0] = sum_11;
+        all_v_6[1] = sum_12;
+        rlxc_store_c2(t23 + t21, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_6[(0) + 0], all_v_6[(0) + 1])));
       }
     }
-    let row_4: i32 = row0 + (t4 + 3);
+    let row_4: i32 = row0 + (t7 + 3);
     if (row_4 < n) {
-      let t14: i32 = row_4 * 10;
-      rlxc_memory[rlxc_arguments.c_at + (t14 + x)] = bitcast<u32>(rlxc_max_f32(sum_7, 0.0f));
-      if (t10 < 10) {
-        rlxc_memory[rlxc_arguments.c_at + (t14 + t10)] = bitcast<u32>(rlxc_max_f32(sum_8, 0.0f));
+      let t24: i32 = row_4 * 10;
+      if (t12 < 10) {
+        var all_v_7: array<f32, 2>;
+        all_v_7[0] = sum_13;
+        all_v_7[1] = sum_14;
+        rlxc_store_c2(t24 + t12, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_7[(0) + 0], all_v_7[(0) + 1])));
+      }
+      if (t21 < 10) {
+        var all_v_8: array<f32, 2>;
+        all_v_8[0] = sum_15;
+        all_v_8[1] = sum_16;
+        rlxc_store_c2(t24 + t21, rlxc_max_f32x2(vec2<f32>(0.0f), vec2<f32>(all_v_8[(0) + 0], all_v_8[(0) + 1])));
       }
     }
   }
