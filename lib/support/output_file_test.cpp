@@ -57,7 +57,7 @@ TEST_CASE("blocks of a large file, which a thread writes, arrive in their order"
     all += block;
   }
   Sha256 whole;
-  whole.update(all);
+  whole.update(bytes_of(all));
   CHECK(file->sha256_hex() == whole.hex());
   CHECK(file->size() == all.size());
   CHECK(file->commit());
