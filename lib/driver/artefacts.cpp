@@ -18,6 +18,7 @@
 #include "driver/transform_stage.h"
 #include "driver/undivided_model.h"
 #include "import/gguf/metadata.h"
+#include "ir/graphs.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
@@ -109,8 +110,8 @@ class ArtefactWriter {
     tasks_.push_back(std::move(t));
   }
 
-  // Runs the tasks, those that read in parallel, and returns the files in the order of the tasks.
-  std::vector<report::ManifestFile> write(Diagnostics& d) {
+  // Runs the tasks, those that read in parallel if that pays, and returns the files in the order of the tasks.
+  std::vector<report::ManifestFile> write(bool in_parallel, Diagnostics& d) {
     std::vector<Diagnostics> found(tasks_.size());
     std::vector<std::vector<report::ManifestFile>> files(tasks_.size());
     const auto run = [&](size_t i) {
@@ -118,7 +119,8 @@ class ArtefactWriter {
       tasks_[i](w);
       files[i] = w.written();
     };
-    run_in_parallel(readers_.size(), [&](size_t i) { run(readers_[i]); });
+    if (in_parallel) run_in_parallel(readers_.size(), [&](size_t i) { run(readers_[i]); });
+    else std::ranges::for_each(readers_, run);
     std::ranges::for_each(writers_, run);
     std::vector<report::ManifestFile> all;
     for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -351,7 +353,8 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.add<kWrite>([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
   if (o.emit.contains(Emit::Onnx))
     w.add<kWrite>([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
-  const std::vector<report::ManifestFile> files = w.write(d);
+  constexpr size_t kFewNodes = 300;  // their files are written before another thread has begun
+  const std::vector<report::ManifestFile> files = w.write(live_nodes(*c.lir.module) >= kFewNodes, d);
   if (!out && files.empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},
             "transform needs a transform, for example --grad; training needs --train; sharding needs --mesh");
