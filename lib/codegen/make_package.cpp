@@ -458,10 +458,11 @@ class Packager {
   bool copies_to_itself(const Graph& g, NodeId n, const Launch& l) {
     if ((g.op(n) != OpKind::Concat && !l.copies) || l.buffers[0].kind != Binding::Kind::Operand) return false;
     const std::vector<Slot>& slot = plan(g).slot;
-    const Slot &part = slot[g.operand(n, l.buffers[0].index).raw], &whole = slot[g.result(n).raw];
+    const Slot &part = slot[g.operand(n, l.buffers[0].index).raw],
+               &whole = slot[g.result(n, l.copies ? l.buffers[1].index : 0).raw];
     if (!(l.copies ? whole.in_place : part.part) || part.root != whole.root) return false;
     Dim at = whole.offset;
-    for (uint32_t i = 0; i < l.buffers[0].index; ++i) at = dims_.add(at, slot[g.operand(n, i).raw].size);
+    for (uint32_t i = 0; !l.copies && i < l.buffers[0].index; ++i) at = dims_.add(at, slot[g.operand(n, i).raw].size);
     return at == part.offset;
   }
 

@@ -35,5 +35,11 @@ if grep -E ' = (pad|concat)\(.*80,' "$TMPDIR/lir.txt"; then
   echo "the cache is copied"
   exit 1
 fi
+"$RLXC" compile "$TMPDIR/4.onnx" --emit kernels --state $states -q -o "$TMPDIR/package" \
+  --bind "batch_size=1,sequence_length=1,past_sequence_length=$room,total_sequence_length=$room"
+if grep -h '^ .*append_copy.*(OUT' "$TMPDIR"/package/kernels/cpu/*.c; then
+  echo "the cache is copied to itself"
+  exit 1
+fi
 "$RLXC" run "$TMPDIR/0.onnx" --random --bind batch_size=1,sequence_length=1 --size past_sequence_length=7,total_sequence_length=8 \
   --size past_sequence_length=8,total_sequence_length=9 --size past_sequence_length=40,total_sequence_length=41

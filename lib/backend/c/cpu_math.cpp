@@ -46,13 +46,24 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
   std::string both = low + (op == ExprOp::ReduceAdd ? " + " : " * ") + high;
   if (op == ExprOp::ReduceMax || op == ExprOp::ReduceMin)
     both = cpu_function(target, combine, half, h) + "(" + low + ", " + high + ")";
-  const std::vector<std::pair<std::string_view, std::string>> values = {
-      {"T", target.type(t.scalar(), h)}, {"F", name}, {"V", target.type(t, h)}, {"H", target.type(half, h)}, {"C", both}};
+  std::string first, second;
+  for (int i = 0; i < half.lanes; ++i) {
+    first += (i ? ", " : "") + std::to_string(i);
+    second += (i ? ", " : "") + std::to_string(half.lanes + i);
+  }
+  const std::vector<std::pair<std::string_view, std::string>> values = {{"T", target.type(t.scalar(), h)},
+                                                                        {"F", name},
+                                                                        {"V", target.type(t, h)},
+                                                                        {"H", target.type(half, h)},
+                                                                        {"C", both},
+                                                                        {"L", first},
+                                                                        {"G", second}};
   if (half.lanes == 1) return expand("static inline $T $F($V a) { return ($T)($C); }\n", values);
   const std::string rest = vector_function(target, op, half, h);
   return expand(
-      "static inline $T $F($V a) {\n  $H low, high;\n  memcpy(&low, &a, sizeof low);\n"
-      "  memcpy(&high, (const char*)&a + sizeof low, sizeof high);\n  return " +
+      "static inline $T $F($V a) {\n  $H low, high;\n#if defined(__clang__) || __GNUC__ >= 12\n"
+      "  low = __builtin_shufflevector(a, a, $L);\n  high = __builtin_shufflevector(a, a, $G);\n#else\n"
+      "  memcpy(&low, &a, sizeof low);\n  memcpy(&high, (const char*)&a + sizeof low, sizeof high);\n#endif\n  return " +
           rest + "($C);\n}\n",
       values);
 }

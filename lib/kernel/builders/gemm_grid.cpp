@@ -9,7 +9,7 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSlice = 16;      // most steps of k in shared memory
+constexpr int64_t kSlice = 16;      // most steps of k in shared memory, of a group of threads
 constexpr int64_t kNeighbours = 4;  // neighbouring rows or columns of a thread, which it reads at once
 constexpr int64_t kGap = 4;         // elements between steps of k of rows contiguous along k, which spread over the banks
 
@@ -72,18 +72,18 @@ class GridTiles {
     for (const Shape& shape : kShapes) {
       const bool large = shape.rows * shape.columns > 16, splits = shape.deep > 1;
       if (!known && (large || splits)) continue;
-      if (splits && (blocks() || slice_ % shape.deep != 0 || whole % 2 != 0 || k < shape.deep * kSlice)) continue;
-      const int64_t side = splits ? whole / 2 : whole;
+      const int64_t side = splits ? whole / 2 : whole, slice = splits ? shape.deep * kSlice : slice_;
+      if (splits && (blocks() || whole % 2 != 0 || k < slice)) continue;
       const auto tiles = [&](int64_t size, int64_t each) { return (size + each * side - 1) / (each * side); };
       const int64_t down = known ? std::min(shape.rows, tiles(rows, 1)) : shape.rows,
                     across = known ? std::min(shape.columns, tiles(columns, 1)) : shape.columns;
       const auto fits = [&](int64_t stages) {
         const int64_t elements =
-            stages * slice_ * (side * (down + across) + 2 * kGap) + (shape.deep - 1) * down * across * side * side;
+            stages * slice * (side * (down + across) + 2 * kGap) + (shape.deep - 1) * down * across * side * side;
         return elements * rlxc::bits(sum_type()) / 8 <= m_.shared_bytes;
       };
       if (!fits(1)) continue;
-      rows_ = down, columns_ = across, deep_ = shape.deep, side_ = side, stages_ = fits(2) ? 2 : 1;
+      rows_ = down, columns_ = across, deep_ = shape.deep, side_ = side, slice_ = slice, stages_ = fits(2) ? 2 : 1;
       const int64_t least = m_.busy_workgroups * (large && !splits ? 2 : 1);
       if (!known || batches * tiles(rows, rows_) * tiles(columns, columns_) >= least) break;
     }

@@ -162,21 +162,26 @@ class QuantizedDots {
       const Expr words_at = b_.let("at", base), k0 = b_.let("k0", block * block_);
       const int64_t fields = c.spread ? 1 : fields_;
       b_.loop("p", block_ / (kWordCodes * fields), [&](Expr p) {
-        std::vector<Expr> words;
         const Buf& from = c.spread ? bytes_ : o_.from_b;
-        for (int v = 0; v < t_.vectors; ++v)
-          words.push_back(b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes)));
+        const auto word_of = [&](int v) {
+          return b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes));
+        };
+        std::vector<Expr> words;  // of several fields
+        for (int v = 0; fields > 1 && v < t_.vectors; ++v) words.push_back(word_of(v));
         for (int64_t f = 0; f < fields; ++f) {
-          std::vector<Expr> codes;
-          for (const Expr& word : words)
-            codes.push_back(b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes})));
+          std::vector<Expr> of_rows;
           for (int i = 0; i < rows; ++i) {
             const Expr at = o_.where_a(row0_ + r + i, k0 + (p * fields + f) * kWordCodes);
             const Expr word = bitcast_to(o_.from_a.load(at, kWordCodes), Type(DType::I32));
-            const Expr x = b_.let("x", bitcast_to(broadcast(word, t_.lanes), {DType::I8, t_.lanes * kWordCodes}));
-            for (int v = 0; v < t_.vectors; ++v) {
+            of_rows.push_back(b_.let("x", bitcast_to(broadcast(word, t_.lanes), {DType::I8, t_.lanes * kWordCodes})));
+          }
+          // All rows read a vector of the panel before the next one is loaded: compilers load it once.
+          for (int v = 0; v < t_.vectors; ++v) {
+            const Expr word = fields > 1 ? words[static_cast<size_t>(v)] : word_of(v);
+            const Expr codes = b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes}));
+            for (int i = 0; i < rows; ++i) {
               Buf& to = dots[static_cast<size_t>(i * t_.vectors + v)];
-              to.set(dot(codes[static_cast<size_t>(v)], x, to.get()));
+              to.set(dot(codes, of_rows[static_cast<size_t>(i)], to.get()));
             }
           }
         }

@@ -4,6 +4,7 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr double kMostCode = 127;
+constexpr int64_t kMagnitude = 0x7FFFFFFF;  // the bits of an f32 without its sign
 
 }  // namespace
 
@@ -24,15 +25,18 @@ void build_round_rows(Builder& b, const RoundRowsSpec& s, const Mapping& m) {
     index.push_back(first);
     const Expr from = b.let("from", element_at(kernel, s.x, index)), to = b.let("to", row * k + first);
     const auto load = [&](Expr j) { return cast_to(x.load(from + j * s.x.strides.back().in(kernel), lanes), DType::F32); };
-    Buf most = b.variable("most", broadcast(b.f32(0), lanes));
-    b.loop("j", block / lanes, [&](Expr j) { most.set(max(most.get(), abs(load(j * lanes)))); });
-    const Expr scale = b.let("scale", reduce_max(most.get()) / kMostCode);
+    // Magnitudes are ordered as their bits are, those of NaN last.
+    Buf most = b.variable("most", broadcast(b.value(DType::I32, 0), lanes));
+    b.loop("j", block / lanes,
+           [&](Expr j) { most.set(max(most.get(), bitcast_to(load(j * lanes), Type(DType::I32, lanes)) & kMagnitude)); });
+    const Expr scale = b.let("scale", bitcast_to(reduce_max(most.get()), Type(DType::F32)) / kMostCode);
     const Expr inverse = b.let("inverse", select(scale != 0, 1 / scale, 0));
     Buf sum = b.variable("sum", broadcast(b.value(DType::I32, 0), lanes));
     b.loop("j", block / lanes, [&](Expr j) {
-      const Expr code = b.let("code", cast_to(round_even(load(j * lanes) * inverse), DType::I8));
-      values.store(to + j * lanes, s.scale ? code : cast_to(cast_to(code, DType::F32) * scale, s.values.dtype));
-      if (s.sums) sum.set(sum.get() + cast_to(code, DType::I32));
+      const Expr code = b.let("code", cast_to(round_even(load(j * lanes) * inverse), DType::I32));
+      values.store(to + j * lanes,
+                   s.scale ? cast_to(code, DType::I8) : cast_to(cast_to(code, DType::F32) * scale, s.values.dtype));
+      if (s.sums) sum.set(sum.get() + code);
     });
     if (s.scale) scales.store(entry, scale);
     if (s.sums) sums.store(entry, reduce_add(sum.get()));

@@ -1,5 +1,7 @@
 #include "passes/fuse/weight_matmul.h"
 
+#include <algorithm>
+
 namespace rlxc::fuse {
 
 namespace {
@@ -41,6 +43,9 @@ ValueId concatenated_matmul(Builder& b, ValueId x, std::span<const NodeId> nodes
   Graph& g = b.graph();
   const bool swapped = trans_b(g, nodes[0]);
   const auto join = [&](size_t operand) {
+    const ValueId first = g.operand(nodes[0], operand);
+    const bool same = std::ranges::all_of(nodes, [&](NodeId n) { return g.operand(n, operand) == first; });
+    if (operand > 1 && same && g.dims(first)[0] == Dim(1) && g.dims(first)[1] == Dim(1)) return first;  // one entry for all
     std::vector<ValueId> parts;
     Dim blocks(1);
     for (NodeId n : nodes)

@@ -33,20 +33,35 @@ typedef int32_t i32x2_u __attribute__((vector_size(8), aligned(4), may_alias));
 static inline float rlxc_reduce_add_f32x2(f32x2 a) { return (float)(a[0] + a[1]); }
 static inline float rlxc_reduce_add_f32x4(f32x4 a) {
   f32x2 low, high;
+#if defined(__clang__) || __GNUC__ >= 12
+  low = __builtin_shufflevector(a, a, 0, 1);
+  high = __builtin_shufflevector(a, a, 2, 3);
+#else
   memcpy(&low, &a, sizeof low);
   memcpy(&high, (const char*)&a + sizeof low, sizeof high);
+#endif
   return rlxc_reduce_add_f32x2(low + high);
 }
 static inline float rlxc_reduce_add_f32x8(f32x8 a) {
   f32x4 low, high;
+#if defined(__clang__) || __GNUC__ >= 12
+  low = __builtin_shufflevector(a, a, 0, 1, 2, 3);
+  high = __builtin_shufflevector(a, a, 4, 5, 6, 7);
+#else
   memcpy(&low, &a, sizeof low);
   memcpy(&high, (const char*)&a + sizeof low, sizeof high);
+#endif
   return rlxc_reduce_add_f32x4(low + high);
 }
 static inline float rlxc_reduce_add_f32x16(f32x16 a) {
   f32x8 low, high;
+#if defined(__clang__) || __GNUC__ >= 12
+  low = __builtin_shufflevector(a, a, 0, 1, 2, 3, 4, 5, 6, 7);
+  high = __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
   memcpy(&low, &a, sizeof low);
   memcpy(&high, (const char*)&a + sizeof low, sizeof high);
+#endif
   return rlxc_reduce_add_f32x8(low + high);
 }
 
