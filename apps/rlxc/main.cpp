@@ -49,9 +49,27 @@ void add_option(CLI::App* app, Given& given) {
   if (o.required) given.flag->required();
 }
 
-void add_options(CLI::App* sub, Subcommand command, std::deque<Given>* given) {
+// Whether a word may be a name of the option: --NAME, --NAME=VALUE, -N, or -N within a bundle of flags.
+bool is_named(std::string_view name, const std::string& word) {
+  if (name.starts_with("--")) return word.starts_with(name) && (word.size() == name.size() || word[name.size()] == '=');
+  return word.starts_with('-') && !word.starts_with("--") && word.find(name[1], 1) != word.npos;
+}
+
+// CLI11 compares each option with all before it, for longer than a small model takes to compile: only options that the arguments
+// may name are added, and those that need no name.
+bool may_be_given(const Option& o, const std::vector<std::string>& arguments) {
+  if (o.required) return true;
+  for (const std::string_view name : split(o.flag.substr(o.flag.starts_with('!')), ',')) {
+    if (!name.starts_with('-')) return true;
+    for (const std::string& word : arguments)
+      if (is_named(name, word)) return true;
+  }
+  return false;
+}
+
+void add_options(CLI::App* sub, Subcommand command, const std::vector<std::string>& arguments, std::deque<Given>* given) {
   for (const Option& o : kOptions)
-    if (o.commands & command) add_option(sub, given->emplace_back(Given{&o}));
+    if ((o.commands & command) && may_be_given(o, arguments)) add_option(sub, given->emplace_back(Given{&o}));
 }
 
 int wrong_usage(const std::string& message) {
@@ -267,26 +285,23 @@ int main(int argc, char** argv) {
   }
   CLI::App app;
   app.require_subcommand(1);
-  std::map<Subcommand, std::pair<CLI::App*, std::deque<Given>>> commands;
-  for (const CommandInfo& c : kCommands) {  // adding the options of all commands would take a third of a short compile
-    auto& [sub, given] = commands[c.command];
-    sub = app.add_subcommand(std::string(c.name));
-    if (c.name == arguments[0]) add_options(sub, c.command, &given);
-  }
+  const CommandInfo* const command = find_command(arguments[0]);
+  CLI::App* const sub = command ? app.add_subcommand(std::string(command->name)) : nullptr;
+  std::deque<Given> given;
+  if (command) add_options(sub, command->command, arguments, &given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return usage_error(e, arguments);
   }
-  const auto chosen = std::ranges::find_if(commands, [](const auto& c) { return c.second.first->parsed(); });
+  const Subcommand chosen = command->command;
 
   CommandLine line;
   Diagnostics d;
   Terminal terminal{isatty(STDERR_FILENO) != 0};
-  if (const std::string error = resolve(*chosen->second.first, chosen->second.second, &line, d); !error.empty())
-    return wrong_usage(error);
+  if (const std::string error = resolve(*sub, given, &line, d); !error.empty()) return wrong_usage(error);
   const RunRequest& run = line;
-  if (chosen->first == kRun && run.data.empty() != run.random) return wrong_usage("run takes either --data or --random");
+  if (chosen == kRun && run.data.empty() != run.random) return wrong_usage("run takes either --data or --random");
   if (!line.save_config.empty()) write_file(line.save_config, configuration_json(line), d);
   if (const ExitCode code = print_diagnostics(d, terminal); !d.ok()) return static_cast<int>(code);
   if (line.print_config) {
@@ -296,13 +311,13 @@ int main(int argc, char** argv) {
   if (line.dump_to_output) line.dump = line.output + "/dump/";
   if (line.quiet) terminal.warnings = 0;
   if (line.verbose) terminal.warnings = Diagnostics::kMaxKept;
-  if (chosen->first & kModelCommands) limit_process(line);
+  if (chosen & kModelCommands) limit_process(line);
   prepare_heap(line.max_memory.has_value());
   std::optional<ProgressLine> progress;
   constexpr uint32_t kQuietWorkers =
       kCompile | kSpecialize | kRun | kProfile | kBench | kTune | kCalibrate | kCheck | kTransform | kSimplify;
-  if ((chosen->first & kQuietWorkers) && terminal.err_is_tty && !line.quiet && !line.verbose) progress.emplace();
-  ExitCode code = run_command_line(chosen->first, line, terminal);
+  if ((chosen & kQuietWorkers) && terminal.err_is_tty && !line.quiet && !line.verbose) progress.emplace();
+  ExitCode code = run_command_line(chosen, line, terminal);
   progress.reset();
   return finish(code);
 }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kFewReaders = 32;  // limit on the uses of a value and of all its views
 constexpr size_t kMostMoves = 6;    // limit on the length of a chain of layout ops
+// Twice as long, because the operand of a chain may itself be written in its consumer's layout.
+constexpr size_t kLongestPath = 2 * kMostMoves;
 constexpr int64_t kFewRows = 16;  // with fewer rows, a matmul writes neither strided columns nor strided rows without batch dims
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
@@ -409,7 +411,7 @@ std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved, La
 }
 
 std::optional<Layout> layout_in_larger(const Graph& g, ValueId v, int64_t lanes) {
-  NodeId path[2 * kMostMoves];  // twice as long, because the operand may itself be written in its consumer's layout
+  NodeId path[kLongestPath];
   size_t moves = 0;
   for (NodeId n = g.def(v); moves < std::size(path) && is_layout_op(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
@@ -458,13 +460,49 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
   return view_of(g, n, [&](ValueId v) -> const Layout* { return (last = layout_in_larger(g, v)) ? &*last : nullptr; });
 }
 
+namespace {
+
+// layout_in_larger of the values of a graph in their order: each result of a layout op continues the path of its operand.
+class LayoutPaths {
+ public:
+  LayoutPaths(const Graph& g, int64_t lanes) : g_(g), lanes_(lanes), paths_(g.value_capacity()) {}
+
+  // `of_operand`: the layout of the first operand of the node, null if it is row-major.
+  std::optional<Layout> next(NodeId n, ValueId v, const Layout* of_operand) {
+    Path& path = paths_[v.raw];
+    if (!is_layout_op(g_.op(n))) {
+      auto made = written_as_read(g_, v, lanes_);
+      if (!made) return std::nullopt;
+      path.row_major = made->row_major;
+      return std::move(made->layout);
+    }
+    path = paths_[g_.operand(n, 0).raw];
+    if (++path.moves > kLongestPath) return layout_in_larger(g_, v, lanes_);
+    if (v == path.row_major) return std::nullopt;
+    return of_operand ? moved(g_, n, *of_operand) : read_in_place(g_, n);
+  }
+
+ private:
+  struct Path {
+    ValueId row_major;  // of WrittenLayout
+    size_t moves = 0;
+  };
+  const Graph& g_;
+  const int64_t lanes_;
+  std::vector<Path> paths_;  // by value: from the first operand of its chain of layout ops
+};
+
+}  // namespace
+
 GraphLayouts assign_layouts(const Graph& g, int64_t lanes) {
   GraphLayouts out(g);
+  LayoutPaths paths(g, lanes);
   for (NodeId n : g.nodes()) {
     for (size_t i = 0; i < g.result_count(n); ++i) {
       const ValueId v = g.result(n, i);
       out.root[v.raw] = v;
-      if (auto layout = layout_in_larger(g, v, lanes)) out.set(v, std::move(*layout));
+      const Layout* const of_operand = is_layout_op(g.op(n)) ? out.of(g.operand(n, 0)) : nullptr;
+      if (auto layout = paths.next(n, v, of_operand)) out.set(v, std::move(*layout));
     }
     if (const auto view = view_of(g, n, [&](ValueId v) { return out.of(v); })) {
       const ValueId v = g.result(n);

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "ir/builder.h"
+#include "support/random_blocks.h"
+#include "support/random_graph.h"
 
 using namespace rlxc;
 
@@ -26,6 +28,20 @@ struct Packed {
   AttentionAttrs packed{
       .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
 };
+
+// Compares the layouts of a graph with those of its values. Returns the number of values that are not row-major.
+size_t check_layouts(const Graph& g) {
+  const GraphLayouts all = assign_layouts(g);
+  size_t found = 0;
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r);
+      const Layout* const l = all.of(v);
+      CHECK((l ? std::optional(*l) : std::nullopt) == layout_in_larger(g, v, 0));
+      found += l != nullptr;
+    }
+  return found;
+}
 
 }  // namespace
 
@@ -270,4 +286,20 @@ TEST_CASE("the layouts of a graph are those of its values, and the verifier acce
   CHECK(layouts.root[y.raw] == y);
   Diagnostics d;
   CHECK_MESSAGE(verify_layouts(p.g, layouts, d), d.text());
+}
+
+TEST_CASE("layouts of a whole graph are those of its values one by one, along chains of any length") {
+  size_t found = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    check_layouts(testing::random_graph({.seed = seed})->main());
+    found += check_layouts(testing::random_blocks(seed)->main());
+  }
+  for (int length = 1; length < 20; ++length) {
+    Packed p;
+    ValueId v = p.b.matmul(p.x, p.b.input("w", tensor_type(DType::F32, {24, 6})));
+    for (int i = 0; i < length; ++i) v = i % 4 == 3 ? p.b.reshape(p.b.reshape(v, {60}), {5, 3, 4}) : p.b.transpose(v, {0, 2, 1});
+    p.g.add_output(p.b.reduce(ReduceOp::Sum, v, {1}, false), {});
+    check_layouts(p.g);
+  }
+  CHECK(found > 100);
 }

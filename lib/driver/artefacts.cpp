@@ -18,6 +18,7 @@
 #include "driver/transform_stage.h"
 #include "driver/undivided_model.h"
 #include "import/gguf/metadata.h"
+#include "ir/graphs.h"
 #include "ir/mesh.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
@@ -48,7 +49,8 @@ class FileWriter {
   // `name` is the path within the folder.
   template <class Body>
   void file(const std::string& name, Body body) {
-    auto f = OutputFile::create(to_.empty() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_.empty() ? "" : "/" + name));
+    auto f = to_.empty() ? OutputFile::create("-", diagnostics_, shown_)
+                         : OutputFile::create_in_temporary(to_ + "/" + name, diagnostics_, shown_ + "/" + name);
     if (!f) return;
     body(*f);
     if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
@@ -108,8 +110,8 @@ class ArtefactWriter {
     tasks_.push_back(std::move(t));
   }
 
-  // Runs the tasks, those that read in parallel, and returns the files in the order of the tasks.
-  std::vector<report::ManifestFile> write(Diagnostics& d) {
+  // Runs the tasks, those that read in parallel if that pays, and returns the files in the order of the tasks.
+  std::vector<report::ManifestFile> write(bool in_parallel, Diagnostics& d) {
     std::vector<Diagnostics> found(tasks_.size());
     std::vector<std::vector<report::ManifestFile>> files(tasks_.size());
     const auto run = [&](size_t i) {
@@ -117,7 +119,8 @@ class ArtefactWriter {
       tasks_[i](w);
       files[i] = w.written();
     };
-    run_in_parallel(readers_.size(), [&](size_t i) { run(readers_[i]); });
+    if (in_parallel) run_in_parallel(readers_.size(), [&](size_t i) { run(readers_[i]); });
+    else std::ranges::for_each(readers_, run);
     std::ranges::for_each(writers_, run);
     std::vector<report::ManifestFile> all;
     for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -350,7 +353,8 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.add<kWrite>([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
   if (o.emit.contains(Emit::Onnx))
     w.add<kWrite>([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
-  const std::vector<report::ManifestFile> files = w.write(d);
+  constexpr size_t kFewNodes = 300;  // their files are written before another thread has begun
+  const std::vector<report::ManifestFile> files = w.write(live_nodes(*c.lir.module) >= kFewNodes, d);
   if (!out && files.empty() && d.ok())
     d.error(Code::BadFlag, "this compile has nothing to write for --emit", {},
             "transform needs a transform, for example --grad; training needs --train; sharding needs --mesh");

@@ -2,14 +2,15 @@
 #include "eval/gemm.h"
 
 #include "eval/gemm_tile.h"
+#include "support/cpu_features.h"
 
 namespace rlxc::eval {
 namespace {
 
 MultiplyStrip multiply_strip_here() {
 #ifdef RLXC_X86_VECTORS
-  if (__builtin_cpu_supports("avx512f")) return multiply_strip_avx512;
-  if (__builtin_cpu_supports("avx2")) return multiply_strip_avx2;
+  if (has_avx512f()) return multiply_strip_avx512;
+  if (has_avx2()) return multiply_strip_avx2;
 #endif
   return multiply_strip_any;
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "eval/gemm_tile.h"
+#include "support/cpu_features.h"
 
 namespace rlxc::eval {
 namespace {
@@ -72,8 +73,8 @@ TEST_CASE("products of matrices are the same bytes with all sets of instructions
   const auto expected = by_loops(a, strip, kRows, kInner, kStrip);
   std::vector<std::pair<const char*, MultiplyStrip>> all = {{"any", multiply_strip_any}};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) all.emplace_back("avx2", multiply_strip_avx2);
-  if (__builtin_cpu_supports("avx512f")) all.emplace_back("avx512", multiply_strip_avx512);
+  if (has_avx2()) all.emplace_back("avx2", multiply_strip_avx2);
+  if (has_avx512f()) all.emplace_back("avx512", multiply_strip_avx512);
 #endif
   for (const auto& one : all) {
     const auto& [name, multiply] = one;

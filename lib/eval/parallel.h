@@ -14,8 +14,8 @@ constexpr double kWorkOfThread = 4e6;  // elementary operations that justify a t
 // must be independent, so that results do not depend on the number of threads.
 template <class F>
 void in_parallel(int64_t count, double work, F f) {
-  const int64_t most = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), count);
-  const int64_t threads = std::min(most, static_cast<int64_t>(std::min(work / kWorkOfThread, 1024.0)));
+  const int64_t most = std::min(count, static_cast<int64_t>(std::min(work / kWorkOfThread, 1024.0)));
+  const int64_t threads = most < 2 ? 1 : std::min<int64_t>(most, std::thread::hardware_concurrency());
   if (threads < 2) return f(int64_t{0}, count);
   std::vector<std::jthread> others;
   const auto piece = [=, &f](int64_t i) { f(count * i / threads, count * (i + 1) / threads); };

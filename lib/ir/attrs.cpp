@@ -327,9 +327,11 @@ struct FieldSetter {
   }
 };
 
+// Made when it is asked for: a graph has few kinds of nodes.
 template <class A>
-Attrs make_default() {
-  return A{};
+const Attrs& default_of() {
+  static const Attrs attrs = A{};
+  return attrs;
 }
 
 }  // namespace
@@ -364,18 +366,13 @@ AttrId AttrTable::intern(Attrs a) {
 }
 
 const Attrs& default_attrs(OpKind op) {
-  using Make = Attrs (*)();
-  static constexpr Make kMake[] = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) &make_default<attrs>,
+  using Default = const Attrs& (*)();
+  static constexpr Default kDefaults[] = {
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) &default_of<attrs>,
 #include "ir/ops.def"
 #undef OP
   };
-  static const std::vector<Attrs> defaults = [] {
-    std::vector<Attrs> v;
-    for (Make make : kMake) v.push_back(make());
-    return v;
-  }();
-  return defaults[static_cast<size_t>(op)];
+  return kDefaults[static_cast<size_t>(op)]();
 }
 
 AttrFields attr_fields(const Attrs& a, const DimTable& dims, bool with_defaults, OpKind op) {

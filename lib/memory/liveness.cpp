@@ -141,20 +141,6 @@ ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness&
   return {};
 }
 
-uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
-                    uint64_t alignment) {
-  const Buffers buffers = buffers_of(g, plan, liveness, plans, alignment);
-  std::vector<uint64_t> change(plan.schedule.size() + 2);  // of the live bytes, by step, modulo 2^64
-  for (size_t i = 0; i < buffers.sizes.size(); ++i) {
-    const uint64_t bytes = align_up(sample_size(g.module().dims, buffers.sizes[i]), alignment).value_or(0);
-    change[buffers.first[i]] += bytes;
-    change[buffers.last[i] + 1] -= bytes;
-  }
-  uint64_t live = 0, most = 0;
-  for (uint64_t c : change) most = std::max(most, live += c);
-  return most;
-}
-
 }  // namespace
 
 uint64_t sample_size(const DimTable& dims, Dim d) {
@@ -265,6 +251,64 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& livene
   return out;
 }
 
+namespace {
+
+// The peaks of live bytes of one plan as its values share buffers in different ways.
+class Peaks {
+ public:
+  Peaks(const Graph& g, const GraphPlan& plan, const std::vector<GraphPlan>& plans, uint64_t alignment)
+      : first_(g.value_capacity()), last_(g.value_capacity()), change_(plan.schedule.size() + 2) {
+    Liveness apart;
+    apart.last_use.resize(g.value_capacity());
+    for (size_t v = 0; v < g.value_capacity(); ++v) apart.owner.push_back(ValueId(v));
+    const Buffers all = buffers_of(g, plan, apart, plans, alignment);
+    for (size_t i = 0; i < all.sizes.size(); ++i)
+      buffers_.push_back(
+          {all.owners[i], all.first[i], align_up(sample_size(g.module().dims, all.sizes[i]), alignment).value_or(0)});
+    for (NodeId n : plan.schedule)
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        if (const ValueId v = g.result(n, r); plan.layouts.root[v.raw] == v) roots_.push_back({v, plan.step[n.raw]});
+  }
+
+  uint64_t peak(const Liveness& liveness) {
+    std::ranges::fill(first_, kForever);
+    std::ranges::fill(last_, 0);
+    for (const auto& [v, step] : roots_) {
+      const ValueId owner = liveness.owner[v.raw];
+      first_[owner.raw] = std::min(first_[owner.raw], step);
+      last_[owner.raw] = std::max(last_[owner.raw], liveness.last_use[v.raw]);
+    }
+    std::ranges::fill(change_, 0);
+    const auto end = static_cast<uint32_t>(change_.size() - 2);
+    for (const Buffer& b : buffers_) {
+      if (b.owner.valid() && liveness.owner[b.owner.raw] != b.owner) continue;
+      change_[b.owner.valid() ? first_[b.owner.raw] : b.step] += b.bytes;
+      change_[(b.owner.valid() ? std::min(last_[b.owner.raw], end) : b.step) + 1] -= b.bytes;
+    }
+    uint64_t live = 0, most = 0;
+    for (uint64_t c : change_) most = std::max(most, live += c);
+    return most;
+  }
+
+ private:
+  // A value that may have a buffer, or the arena of the bodies of a node (invalid), and its step.
+  struct Buffer {
+    ValueId owner;
+    uint32_t step;
+    uint64_t bytes;
+  };
+  struct Root {
+    ValueId value;
+    uint32_t step;
+  };
+  std::vector<Buffer> buffers_;
+  std::vector<Root> roots_;
+  std::vector<uint32_t> first_, last_;  // by owner
+  std::vector<uint64_t> change_;        // of the live bytes, by step, modulo 2^64
+};
+
+}  // namespace
+
 void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, bool in_place,
                      const std::vector<GraphPlan>& plans, uint64_t alignment) {
   DimTable& dims = g.module().dims;
@@ -273,9 +317,10 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     if ((concatenates_whole_blocks(g, plan, n) || gathers_runs(g, plan, liveness, n)) && plan.phase[n.raw] != Phase::Prologue)
       joins.push_back(n);
   if (joins.empty()) return;
+  Peaks peaks(g, plan, plans, alignment);
   const auto peak_with = [&](Liveness trial) {
     if (in_place) overwrite_in_place(g, plan, trial);
-    return peak_bytes(g, plan, trial, plans, alignment);
+    return peaks.peak(trial);
   };
   uint64_t peak = peak_with(liveness), work = kConcatWork;
   // Results before their operands, which may be concatenations themselves.

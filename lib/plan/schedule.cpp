@@ -1,7 +1,10 @@
 #include "plan/schedule.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "plan/mix.h"
 
@@ -62,59 +65,113 @@ class HashSet {
   size_t used_ = 0;
 };
 
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+Pairs reversed(const Pairs& all) {
+  Pairs out(all);
+  for (auto& [a, b] : out) std::swap(a, b);
+  return out;
+}
+
+// Lists of numbers by index, one list after another in memory: the second numbers of pairs by the first ones.
+class Lists {
+ public:
+  Lists() = default;
+  Lists(size_t count, const Pairs& pairs) : begin_(count + 1), items_(pairs.size()) {
+    for (const auto& [i, item] : pairs) ++begin_[i + 1];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<uint32_t> end(begin_.begin(), begin_.end() - 1);
+    for (const auto& [i, item] : pairs) items_[end[i]++] = item;
+  }
+  size_t size() const { return begin_.size() - 1; }
+  std::span<const uint32_t> operator[](size_t i) const { return {items_.data() + begin_[i], items_.data() + begin_[i + 1]}; }
+
+ private:
+  std::vector<uint32_t> begin_, items_;
+};
+
+// Tasks of one word of State::done.
+struct TaskWord {
+  uint32_t word = 0;
+  uint64_t bits = 0;
+
+  uint64_t left(const State& s) const { return bits & ~s.done[word]; }
+};
+
+// Sets of tasks by index. Most have one word, since neighbours in a graph are close in the given order.
+class TaskSets {
+ public:
+  TaskSets() = default;
+  explicit TaskSets(const Lists& lists) : begin_(1) {
+    for (size_t i = 0; i < lists.size(); ++i) {
+      for (uint32_t t : lists[i]) {
+        if (words_.size() == begin_.back() || words_.back().word != t / 64) words_.push_back({t / 64, 0});
+        words_.back().bits |= uint64_t{1} << (t % 64);
+      }
+      begin_.push_back(static_cast<uint32_t>(words_.size()));
+    }
+  }
+  std::span<const TaskWord> operator[](size_t i) const { return {words_.data() + begin_[i], words_.data() + begin_[i + 1]}; }
+
+ private:
+  std::vector<uint32_t> begin_;
+  std::vector<TaskWord> words_;
+};
+
 class Scheduler {
  public:
-  explicit Scheduler(const TaskGraph& g)
-      : g_(g),
-        n_(g.tasks.size()),
-        reads_(n_),
-        readers_(g.bytes.size()),
-        next_(n_),
-        waits_(n_),
-        defining_op_(g.bytes.size(), kNone) {
+  explicit Scheduler(const TaskGraph& g) : g_(g), n_(g.tasks.size()), known_(n_), defining_op_(g.bytes.size(), kNone) {
     for (uint32_t t = 0; t < n_; ++t)
       for (uint32_t b : g.tasks[t].makes) defining_op_[b] = t;
+    Pairs reads, shared, links;
+    std::vector<uint32_t> reader(g.bytes.size(), kNone), follower(n_, kNone);  // the last one so far
+    std::vector<uint32_t> readers(g.bytes.size());                             // number of them
     for (uint32_t t = 0; t < n_; ++t)
       for (uint32_t b : g.tasks[t].reads) {
-        if (!readers_[b].empty() && readers_[b].back() == t) continue;
-        readers_[b].push_back(t);
-        reads_[t].push_back(b);
-        if (defining_op_[b] != kNone) link(defining_op_[b], t);
+        if (std::exchange(reader[b], t) == t) continue;
+        ++readers[b];
+        reads.emplace_back(t, b);
+        const uint32_t a = defining_op_[b];
+        if (a != kNone && std::exchange(follower[a], t) != t) links.emplace_back(a, t);
       }
-    for (const auto& [a, b] : g.before) link(a, b);
+    if (!g.before.empty()) {
+      links.insert(links.end(), g.before.begin(), g.before.end());
+      std::ranges::sort(links);
+      links.erase(std::unique(links.begin(), links.end()), links.end());
+    }
+    std::ranges::copy_if(reads, std::back_inserter(shared),
+                         [&](const auto& p) { return readers[p.second] > 1 && !g.kept[p.second]; });
+    reads_ = Lists(n_, reads);
+    shared_ = Lists(n_, shared);
+    next_ = Lists(n_, links);
+    readers_ = TaskSets(Lists(g.bytes.size(), reversed(reads)));
+    waits_ = TaskSets(Lists(n_, reversed(links)));
+    State nothing;
+    nothing.done.resize(words());
+    for (uint32_t t = 0; t < n_; ++t) known_[t] = known(nothing, readers, t);
   }
 
   State start() const {
     State s;
-    s.done.resize((n_ + 63) / 64);
+    s.done.resize(words());
     for (uint32_t t = 0; t < n_; ++t)
       if (waits_[t].empty()) s.ready.push_back(effect(s, t));
     return s;
   }
 
   Ready effect(const State& s, uint32_t t) const {
-    const Task& task = g_.tasks[t];
-    uint64_t made = 0, freed = 0;
-    for (uint32_t b : task.makes) made += g_.bytes[b];
-    for (uint32_t b : reads_[t])
+    const Known& k = known_[t];
+    if (k.always) return {t, k.most, k.after};
+    uint64_t freed = 0;
+    for (uint32_t b : shared_[t])
       if (dies(s, b, t)) freed += g_.bytes[b];
-    uint64_t more = made;
-    size_t taken = 0;
-    for (uint32_t b : task.overwrites)
-      if (taken < task.makes.size() && g_.bytes[b] == g_.bytes[task.makes[taken]] && dies(s, b, t)) {
-        more -= g_.bytes[b];
-        ++taken;
-      }
-    uint64_t unread = 0;
-    for (uint32_t b : task.makes)
-      if (readers_[b].empty() && !g_.kept[b]) unread += g_.bytes[b];
-    return {t, more + task.scratch, made - freed - unread};
+    return {t, k.made - overwritten(s, t) + g_.tasks[t].scratch, k.after - freed};
   }
 
   // No order has a lower peak: while a task runs, what it reads and makes is live.
   uint64_t least_peak() const {
     State end;
-    end.done.assign((n_ + 63) / 64, ~uint64_t{0});
+    end.done.assign(words(), ~uint64_t{0});
     uint64_t least = 0;
     for (uint32_t t = 0; t < n_; ++t) {
       uint64_t bytes = effect(end, t).most;
@@ -125,16 +182,17 @@ class Scheduler {
     return least;
   }
 
-  void run(State& s, uint32_t t) {
-    const auto self = find(s, t);
+  void run(State& s, uint32_t t) { run(s, find(s, t)); }
+  void run(State& s, std::vector<Ready>::iterator self) {
+    const uint32_t t = self->task;
     s.peak = std::max(s.peak, s.live + self->most);
     s.live += self->after;
     s.ready.erase(self);
     s.done[t / 64] |= uint64_t{1} << (t % 64);
     s.hash ^= mix(uint64_t{t} + 1);
-    for (uint32_t b : reads_[t]) note_last_reader(s, b);
+    for (uint32_t b : shared_[t]) note_last_reader(s, b);
     for (uint32_t u : next_[t])
-      if (std::all_of(waits_[u].begin(), waits_[u].end(), [&](uint32_t w) { return is_done(s, w); }))
+      if (std::ranges::all_of(waits_[u], [&](const TaskWord& w) { return w.left(s) == 0; }))
         s.ready.insert(find(s, u), effect(s, u));
     history_.push_back({s.history, t});
     s.history = static_cast<uint32_t>(history_.size() - 1);
@@ -150,9 +208,15 @@ class Scheduler {
       again = free != s.ready.end();
       if (again) {
         --effects_;
-        run(s, free->task);
+        run(s, free);
       }
     }
+  }
+
+  uint64_t peak(std::span<const uint32_t> order) {
+    State s = start();
+    for (uint32_t t : order) run(s, t);
+    return s.peak;
   }
 
   Order search(uint64_t limit) {
@@ -219,57 +283,92 @@ class Scheduler {
   }
 
  private:
+  // The effect of a task as far as it is the same whatever is done: `always` if that is all.
+  struct Known {
+    uint64_t made = 0, most = 0;
+    uint64_t after = 0;  // without the buffers that other tasks read, too
+    bool always = false;
+  };
+
+  size_t words() const { return (n_ + 63) / 64; }
+
+  // `readers`: their number, by buffer.
+  Known known(const State& nothing, std::span<const uint32_t> readers, uint32_t t) const {
+    const Task& task = g_.tasks[t];
+    Known k;
+    uint64_t gone = 0;
+    for (uint32_t b : task.makes) {
+      k.made += g_.bytes[b];
+      if (readers[b] == 0 && !g_.kept[b]) gone += g_.bytes[b];
+    }
+    for (uint32_t b : reads_[t])
+      if (readers[b] == 1 && !g_.kept[b]) gone += g_.bytes[b];
+    k.after = k.made - gone;
+    k.most = k.made - overwritten(nothing, t) + task.scratch;
+    k.always =
+        shared_[t].empty() && std::ranges::all_of(task.overwrites, [&](uint32_t b) { return g_.kept[b] || readers[b] < 2; });
+    return k;
+  }
+
+  // The bytes of results that reuse those of operands.
+  uint64_t overwritten(const State& s, uint32_t t) const {
+    const Task& task = g_.tasks[t];
+    uint64_t bytes = 0;
+    size_t taken = 0;
+    for (uint32_t b : task.overwrites)
+      if (taken < task.makes.size() && g_.bytes[b] == g_.bytes[task.makes[taken]] && dies(s, b, t)) {
+        bytes += g_.bytes[b];
+        ++taken;
+      }
+    return bytes;
+  }
+
   static std::vector<Ready>::iterator find(State& s, uint32_t t) {
     return std::lower_bound(s.ready.begin(), s.ready.end(), t, [](const Ready& r, uint32_t task) { return r.task < task; });
   }
   // Updates the effect of the task that has become the last reader of the buffer.
   void note_last_reader(State& s, uint32_t b) const {
     uint32_t last = kNone;
-    for (uint32_t u : readers_[b]) {
-      if (is_done(s, u)) continue;
-      if (last != kNone) return;
-      last = u;
+    for (const TaskWord& w : readers_[b]) {
+      const uint64_t left = w.left(s);
+      if (left == 0) continue;
+      if (last != kNone || !std::has_single_bit(left)) return;
+      last = w.word * 64 + static_cast<uint32_t>(std::countr_zero(left));
     }
     if (last == kNone) return;
     if (const auto at = find(s, last); at != s.ready.end() && at->task == last) *at = effect(s, last);
   }
-  bool is_done(const State& s, uint32_t t) const { return s.done[t / 64] >> (t % 64) & 1; }
   // Returns whether `t` is the last reader of the buffer.
   bool dies(const State& s, uint32_t b, uint32_t t) const {
     if (g_.kept[b]) return false;
-    return std::all_of(readers_[b].begin(), readers_[b].end(), [&](uint32_t r) { return r == t || is_done(s, r); });
-  }
-  void link(uint32_t a, uint32_t b) {
-    if (std::find(waits_[b].begin(), waits_[b].end(), a) != waits_[b].end()) return;
-    next_[a].push_back(b);
-    waits_[b].push_back(a);
+    return std::ranges::all_of(
+        readers_[b], [&](const TaskWord& w) { return (w.left(s) & ~(w.word == t / 64 ? uint64_t{1} << (t % 64) : 0)) == 0; });
   }
 
   const TaskGraph& g_;
   const size_t n_;
   uint64_t effects_ = kEffects;                         // remaining visits
-  std::vector<std::vector<uint32_t>> reads_;            // by task: the buffers that it reads, each once
-  std::vector<std::vector<uint32_t>> readers_;          // by buffer
-  std::vector<std::vector<uint32_t>> next_, waits_;     // by task: successors and predecessors
+  Lists reads_;                                         // by task: the buffers that it reads, each once
+  Lists shared_;                                        // by task: those that others read, too, and that are not kept
+  Lists next_;                                          // by task
+  TaskSets readers_;                                    // by buffer
+  TaskSets waits_;                                      // by task: those that it follows
+  std::vector<Known> known_;                            // by task
   std::vector<uint32_t> defining_op_;                   // by buffer
   std::vector<std::pair<uint32_t, uint32_t>> history_;  // previous state, and the task that was run
 };
 
 }  // namespace
 
-uint64_t peak_bytes(const TaskGraph& g, std::span<const uint32_t> order) {
-  Scheduler scheduler(g);
-  State s = scheduler.start();
-  for (uint32_t t : order) scheduler.run(s, t);
-  return s.peak;
-}
+uint64_t peak_bytes(const TaskGraph& g, std::span<const uint32_t> order) { return Scheduler(g).peak(order); }
 
 Order schedule(const TaskGraph& g) {
+  Scheduler scheduler(g);
   Order given;
   given.tasks.resize(g.tasks.size());
   std::iota(given.tasks.begin(), given.tasks.end(), 0u);
-  given.peak = peak_bytes(g, given.tasks);
-  Order found = Scheduler(g).search(given.peak);
+  given.peak = scheduler.peak(given.tasks);
+  Order found = scheduler.search(given.peak);
   if (!found.tasks.empty()) return found;
   given.exact = found.exact;
   return given;

@@ -44,10 +44,11 @@ bool continues_line(std::string_view s) {
 }
 
 bool is_printable_text(std::string_view s) {
-  bool printable = true;
-  each_character(
-      s, [](std::string_view) {}, [&](std::string_view, bool) { printable = false; });
-  return printable;
+  for (s.remove_prefix(plain_prefix(s)); !s.empty(); s.remove_prefix(plain_prefix(s))) {
+    if (!is_printable(s)) return false;
+    s.remove_prefix(static_cast<size_t>(utf8_step(s)));
+  }
+  return true;
 }
 
 }  // namespace

@@ -13,22 +13,6 @@
 namespace rlxc {
 namespace {
 
-// Length of the prefix of `s` that needs no escape: ASCII without control characters, quotes and backslashes. Tests eight bytes
-// at a time: a high bit is set for each other byte (and possibly, harmlessly, for bytes after it).
-size_t plain_prefix(std::string_view s) {
-  constexpr uint64_t kEach = 0x0101010101010101u;
-  size_t i = 0;
-  for (; i + 8 <= s.size(); i += 8) {
-    uint64_t w;
-    std::memcpy(&w, s.data() + i, 8);
-    const uint64_t other = w | (w - kEach * 0x20) | ((w ^ kEach * '"') - kEach) | ((w ^ kEach * '\\') - kEach);
-    if (other & kEach * 0x80) break;
-  }
-  const auto plain = [](char c) { return c >= 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '"' && c != '\\'; };
-  while (i < s.size() && plain(s[i])) ++i;
-  return i;
-}
-
 constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
 }  // namespace
@@ -112,7 +96,7 @@ void JsonWriter::quoted(std::string_view s) {
     const int step = utf8_step(s);
     const auto length = static_cast<size_t>(std::abs(step));
     if (step < 0) put(kReplacementCharacter);
-    else if (step > 1) put(s.substr(0, length));
+    else if (step > 1 || s.front() == 0x7F) put(s.substr(0, length));
     else escaped(s.front());
     s.remove_prefix(length);
   }

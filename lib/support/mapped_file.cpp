@@ -39,8 +39,11 @@ void add_mapping(const std::byte* begin, uint64_t size, const std::string& path)
 
 void remove_mapping(const std::byte* begin) {
   const std::lock_guard lock(mappings_mutex);
-  for (Mapping& m : mappings)
-    if (m.begin == begin) m.begin = nullptr;
+  for (Mapping& m : mappings) {
+    if (m.begin != begin) continue;
+    m.begin = nullptr;
+    return;  // few pages of the table are ever touched
+  }
 }
 
 class Descriptor {

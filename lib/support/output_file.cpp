@@ -180,6 +180,13 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   return OutputFile(std::move(final_path), std::move(temporary), name, fd, d);
 }
 
+std::optional<OutputFile> OutputFile::create_in_temporary(const std::string& path, Diagnostics& d, const std::string& shown) {
+  const SignalDelay until_it_exists;  // on a signal, the folder is removed
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) return refuse(d, shown, system_error_text(errno));
+  return OutputFile(path, {}, shown, fd, d);
+}
+
 OutputFile::OutputFile(OutputFile&&) noexcept = default;
 
 OutputFile& OutputFile::operator=(OutputFile&& o) noexcept {
@@ -211,7 +218,7 @@ void OutputFile::fail(const char* what, int error) {
 }
 
 bool OutputFile::write(std::span<const std::byte> data) {
-  constexpr uint64_t kLarge = uint64_t{1} << 17;
+  constexpr uint64_t kLarge = uint64_t{1} << 20;
   if (failed_ || closed_) return false;
   sink_->write(data, size_ >= kLarge);
   size_ += data.size();

@@ -22,6 +22,8 @@ namespace rlxc {
 class OutputFile {
  public:
   static std::optional<OutputFile> create(const std::string& path, Diagnostics&, const std::string& shown = {});
+  // A new file of a TemporaryFolder, which is removed or renamed as a whole: written in place.
+  static std::optional<OutputFile> create_in_temporary(const std::string& path, Diagnostics&, const std::string& shown);
 
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;

@@ -44,6 +44,40 @@ TEST_CASE("a file appears on commit, with its sha256") {
   CHECK(files_in(dir.path()) == 1);
 }
 
+TEST_CASE("blocks of a large file, which a thread writes, arrive in their order") {
+  test::TempDir dir;
+  Diagnostics d;
+  const std::string path = dir / "large";
+  auto file = OutputFile::create(path, d);
+  REQUIRE(file);
+  std::string all;
+  for (size_t i = 0; all.size() < 6 << 20; ++i) {
+    const std::string block((i * 7919) % (400 << 10) + 1, static_cast<char>('a' + i % 26));
+    REQUIRE(file->write(block));
+    all += block;
+  }
+  Sha256 whole;
+  whole.update(bytes_of(all));
+  CHECK(file->sha256_hex() == whole.hex());
+  CHECK(file->size() == all.size());
+  CHECK(file->commit());
+  CHECK(content(path) == all);
+}
+
+TEST_CASE("a file of a temporary folder is written in place, and never over another") {
+  test::TempDir dir;
+  Diagnostics d;
+  auto file = OutputFile::create_in_temporary(dir / "a", d, "shown/a");
+  REQUIRE(file);
+  CHECK(file->write("abc"));
+  CHECK(fs::exists(dir / "a"));
+  CHECK(file->commit());
+  CHECK(content(dir / "a") == "abc");
+  CHECK_FALSE(OutputFile::create_in_temporary(dir / "a", d, "shown/a"));
+  CHECK(d.text().find("\"shown/a\"") != std::string::npos);
+  CHECK(content(dir / "a") == "abc");
+}
+
 TEST_CASE("without commit the old file stays and nothing else is left") {
   test::TempDir dir;
   Diagnostics d;

@@ -18,7 +18,8 @@ void run_in_parallel(size_t count, F task) {
     for (size_t i; (i = next++) < count;) task(i);
   };
   std::vector<std::jthread> others;
-  for (size_t i = 1; i < std::min<size_t>(count, std::thread::hardware_concurrency()); ++i) {
+  const size_t most = count < 2 ? 1 : std::min<size_t>(count, std::thread::hardware_concurrency());
+  for (size_t i = 1; i < most; ++i) {
     try {
       others.emplace_back(take_tasks);
     } catch (const std::system_error&) {

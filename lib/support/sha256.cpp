@@ -2,10 +2,10 @@
 #include <bit>
 #include <cstring>
 
+#include "support/cpu_features.h"
 #include "support/hash.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -27,12 +27,6 @@ uint32_t load_big_endian(const std::byte* p) {
 }
 
 #if defined(__x86_64__)
-
-bool has_sha_instructions() {
-  unsigned a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
-}
 
 // Intel SHA Extensions (Gulley et al. 2013): two rounds per instruction, with the state as ABEF and CDGH.
 __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(uint32_t* state, const std::byte* data, size_t blocks) {
@@ -103,7 +97,7 @@ void sha256_blocks_portable(uint32_t* state, const std::byte* data, size_t block
 
 void sha256_blocks(uint32_t* state, const std::byte* data, size_t blocks) {
 #if defined(__x86_64__)
-  static const bool fast = has_sha_instructions();
+  static const bool fast = has_sha();
   if (fast) return sha256_blocks_x86(state, data, blocks);
 #endif
   sha256_blocks_portable(state, data, blocks);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <system_error>
 
 namespace rlxc {
@@ -64,6 +65,23 @@ int utf8_step(std::string_view s) {
   return length;
 }
 
+size_t plain_prefix(std::string_view s) {
+  // A high bit is set for each other byte, and possibly, harmlessly, for bytes after it.
+  const auto all_plain = [&](size_t i) {
+    constexpr uint64_t kEach = 0x0101010101010101u;
+    uint64_t w;
+    std::memcpy(&w, s.data() + i, 8);
+    const uint64_t other = w | (w + kEach) | (w - kEach * 0x20) | ((w ^ kEach * '"') - kEach) | ((w ^ kEach * '\\') - kEach);
+    return (other & kEach * 0x80) == 0;
+  };
+  size_t i = 0;
+  while (i + 8 <= s.size() && all_plain(i)) i += 8;
+  if (i + 8 > s.size() && s.size() >= 8 && all_plain(s.size() - 8)) return s.size();
+  const auto plain = [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };
+  while (i < s.size() && plain(s[i])) ++i;
+  return i;
+}
+
 bool is_printable(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
   switch (utf8_step(s)) {
@@ -100,7 +118,11 @@ std::optional<uint64_t> parse_bytes(std::string_view text) {
 
 std::string quote(std::string_view s) {
   std::string out = "\"";
-  while (!s.empty()) {
+  for (;;) {
+    const size_t plain = plain_prefix(s);
+    out += s.substr(0, plain);
+    s.remove_prefix(plain);
+    if (s.empty()) return out += '"';
     const char c = s.front();
     const auto length = static_cast<size_t>(std::max(1, utf8_step(s)));
     if (c == '"' || c == '\\') (out += '\\') += c;
@@ -112,7 +134,6 @@ std::string quote(std::string_view s) {
       for (char byte : s.substr(0, length)) append_hex(out, byte);
     s.remove_prefix(length);
   }
-  return out += '"';
 }
 
 std::optional<std::string> unquote(std::string_view s) {

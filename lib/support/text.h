@@ -31,6 +31,9 @@ std::string_view trim(std::string_view);  // without leading and trailing spaces
 // least 1) to replace by U+FFFD (Unicode 15, table 3-7 and "substitution of maximal subparts").
 int utf8_step(std::string_view text);
 
+// The length of the prefix that is printable ASCII without quotation marks and backslashes: most names are that alone.
+size_t plain_prefix(std::string_view text);
+
 // Returns whether `text` (not empty) starts with a visible character: no control character, line or paragraph separator,
 // bidirectional control, U+FEFF or ill-formed UTF-8.
 bool is_printable(std::string_view text);

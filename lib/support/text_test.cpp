@@ -42,6 +42,17 @@ TEST_CASE("UTF-8 sequences are those of the Unicode standard") {
   CHECK(utf8_step("\xf0\x9f\x98!") == -3);
 }
 
+TEST_CASE("a plain prefix ends before the first byte that is not plain") {
+  for (int c = 0; c < 256; ++c)
+    for (size_t before = 0; before < 20; ++before)
+      for (size_t after = 0; after < 20; ++after) {
+        const std::string s = std::string(before, '~') + static_cast<char>(c) + std::string(after, ' ');
+        const bool is_plain = c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+        if (plain_prefix(s) != (is_plain ? s.size() : before)) FAIL_CHECK("byte ", c, " behind ", before, " bytes of ", s.size());
+      }
+  CHECK(plain_prefix("") == 0);
+}
+
 TEST_CASE("a misspelt word finds its neighbour") {
   CHECK(edit_distance("", "abc") == 3);
   CHECK(edit_distance("kitten", "sitting") == 3);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/c/cpu_dot.h"
+#include "support/cpu_features.h"
 
 namespace rlxc::target {
 namespace {
@@ -27,9 +28,9 @@ kernel::Blocking blocking_for(const CpuModel& c) {
 
 std::string_view native_name() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bf16")) return "zen4";
-  if (__builtin_cpu_supports("avx512f")) return "skylake-avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "haswell";
+  if (has_avx512_bf16()) return "zen4";
+  if (has_avx512f()) return "skylake-avx512";
+  if (has_avx2() && has_fma()) return "haswell";
 #elif defined(__aarch64__)
   return "neoverse-n1";
 #endif

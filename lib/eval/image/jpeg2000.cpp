@@ -4,10 +4,30 @@
 #include <cstring>
 #include <memory>
 
-#include "eval/image/codecs.h"
+#include "eval/image/library.h"
 
 namespace rlxc::eval::codec {
 namespace {
+
+struct OpenJpeg : Library {
+  OpenJpeg() : Library(RLXC_OPENJP2_FILE) {}
+  RLXC_LIBRARY_FUNCTION(opj_create_decompress);
+  RLXC_LIBRARY_FUNCTION(opj_destroy_codec);
+  RLXC_LIBRARY_FUNCTION(opj_stream_create);
+  RLXC_LIBRARY_FUNCTION(opj_stream_destroy);
+  RLXC_LIBRARY_FUNCTION(opj_stream_set_user_data);
+  RLXC_LIBRARY_FUNCTION(opj_stream_set_user_data_length);
+  RLXC_LIBRARY_FUNCTION(opj_stream_set_read_function);
+  RLXC_LIBRARY_FUNCTION(opj_stream_set_skip_function);
+  RLXC_LIBRARY_FUNCTION(opj_stream_set_seek_function);
+  RLXC_LIBRARY_FUNCTION(opj_set_error_handler);
+  RLXC_LIBRARY_FUNCTION(opj_set_default_decoder_parameters);
+  RLXC_LIBRARY_FUNCTION(opj_setup_decoder);
+  RLXC_LIBRARY_FUNCTION(opj_read_header);
+  RLXC_LIBRARY_FUNCTION(opj_image_destroy);
+  RLXC_LIBRARY_FUNCTION(opj_decode);
+  RLXC_LIBRARY_FUNCTION(opj_end_decompress);
+};
 
 constexpr int64_t kMaxTiles = 4096;
 constexpr int kMaxChannels = 4;
@@ -92,16 +112,19 @@ bool copy(const opj_image_t& image, Decoding& d) {
 
 bool decode_jpeg2000(Decoding& d) {
   if (!sizes_allowed(d)) return false;
+  const OpenJpeg* const lib = open_library<OpenJpeg>(d);
+  if (!lib) return false;
   Jpeg2000Source source{d.file};
-  const Owned<opj_codec_t> decoder(opj_create_decompress(d.file[0] == 0 ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K), opj_destroy_codec);
-  const Owned<opj_stream_t> stream(opj_stream_create(size_t{1} << 16, OPJ_TRUE), [](opj_stream_t* s) { opj_stream_destroy(s); });
+  const Owned<opj_codec_t> decoder(lib->opj_create_decompress(d.file[0] == 0 ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K),
+                                   lib->opj_destroy_codec);
+  const Owned<opj_stream_t> stream(lib->opj_stream_create(size_t{1} << 16, OPJ_TRUE), lib->opj_stream_destroy);
   if (!decoder || !stream) return d.fail("no memory");
-  opj_stream_set_user_data(stream.get(), &source, nullptr);
-  opj_stream_set_user_data_length(stream.get(), d.file.size());
-  opj_stream_set_read_function(stream.get(), Jpeg2000Source::read);
-  opj_stream_set_skip_function(stream.get(), Jpeg2000Source::skip);
-  opj_stream_set_seek_function(stream.get(), Jpeg2000Source::seek);
-  opj_set_error_handler(
+  lib->opj_stream_set_user_data(stream.get(), &source, nullptr);
+  lib->opj_stream_set_user_data_length(stream.get(), d.file.size());
+  lib->opj_stream_set_read_function(stream.get(), Jpeg2000Source::read);
+  lib->opj_stream_set_skip_function(stream.get(), Jpeg2000Source::skip);
+  lib->opj_stream_set_seek_function(stream.get(), Jpeg2000Source::seek);
+  lib->opj_set_error_handler(
       decoder.get(),
       [](const char* message, void* user) {
         const std::string_view text(message);
@@ -109,12 +132,13 @@ bool decode_jpeg2000(Decoding& d) {
       },
       &d);
   opj_dparameters_t parameters;
-  opj_set_default_decoder_parameters(&parameters);
+  lib->opj_set_default_decoder_parameters(&parameters);
   opj_image_t* made = nullptr;
-  const bool header = opj_setup_decoder(decoder.get(), &parameters) && opj_read_header(stream.get(), decoder.get(), &made);
-  const Owned<opj_image_t> image(made, opj_image_destroy);
-  if (!header || !image || image->numcomps < 1 || !opj_decode(decoder.get(), stream.get(), image.get()) ||
-      !opj_end_decompress(decoder.get(), stream.get()))
+  const bool header =
+      lib->opj_setup_decoder(decoder.get(), &parameters) && lib->opj_read_header(stream.get(), decoder.get(), &made);
+  const Owned<opj_image_t> image(made, lib->opj_image_destroy);
+  if (!header || !image || image->numcomps < 1 || !lib->opj_decode(decoder.get(), stream.get(), image.get()) ||
+      !lib->opj_end_decompress(decoder.get(), stream.get()))
     return d.fail("it is damaged or cut off");
   return copy(*image, d);
 }

@@ -4,10 +4,25 @@
 #include <cstring>
 #include <memory>
 
-#include "eval/image/codecs.h"
+#include "eval/image/library.h"
 
 namespace rlxc::eval::codec {
 namespace {
+
+struct Tiff : Library {
+  Tiff() : Library(RLXC_TIFF_FILE) {}
+  RLXC_LIBRARY_FUNCTION(TIFFOpenOptionsAlloc);
+  RLXC_LIBRARY_FUNCTION(TIFFOpenOptionsFree);
+  RLXC_LIBRARY_FUNCTION(TIFFOpenOptionsSetErrorHandlerExtR);
+  RLXC_LIBRARY_FUNCTION(TIFFOpenOptionsSetWarningHandlerExtR);
+  RLXC_LIBRARY_FUNCTION(TIFFOpenOptionsSetMaxSingleMemAlloc);
+  RLXC_LIBRARY_FUNCTION(TIFFClientOpenExt);
+  RLXC_LIBRARY_FUNCTION(TIFFClose);
+  RLXC_LIBRARY_FUNCTION(TIFFGetField);
+  RLXC_LIBRARY_FUNCTION(TIFFGetFieldDefaulted);
+  RLXC_LIBRARY_FUNCTION(TIFFSetField);
+  RLXC_LIBRARY_FUNCTION(TIFFReadRGBAImageOriented);
+};
 
 // Input stream for libtiff.
 struct TiffSource {
@@ -43,29 +58,33 @@ struct TiffSource {
 }  // namespace
 
 bool decode_tiff(Decoding& d) {
+  const Tiff* const lib = open_library<Tiff>(d);
+  if (!lib) return false;
   TiffSource source{d};
-  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
+  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(lib->TIFFOpenOptionsAlloc(),
+                                                                             lib->TIFFOpenOptionsFree);
   if (!options) return d.fail("no memory");
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), TiffSource::error, &d);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), TiffSource::warning, nullptr);
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), d.max_pixels * 8 + (1 << 20));
+  lib->TIFFOpenOptionsSetErrorHandlerExtR(options.get(), TiffSource::error, &d);
+  lib->TIFFOpenOptionsSetWarningHandlerExtR(options.get(), TiffSource::warning, nullptr);
+  lib->TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), d.max_pixels * 8 + (1 << 20));
   const std::unique_ptr<TIFF, void (*)(TIFF*)> tiff(
-      TIFFClientOpenExt("image", "rm", &source, TiffSource::read, TiffSource::write, TiffSource::seek, TiffSource::close,
-                        TiffSource::size, nullptr, nullptr, options.get()),
-      TIFFClose);
+      lib->TIFFClientOpenExt("image", "rm", &source, TiffSource::read, TiffSource::write, TiffSource::seek, TiffSource::close,
+                             TiffSource::size, nullptr, nullptr, options.get()),
+      lib->TIFFClose);
   uint32_t width = 0, height = 0;
-  if (!tiff || !TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) || !TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height))
+  if (!tiff || !lib->TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) ||
+      !lib->TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height))
     return d.fail("its size is missing");
   if (!d.start(width, height)) return false;
   // Declares alpha as associated, so that libtiff does not multiply colours by it.
   uint16_t extra_count = 0, *extra = nullptr;
-  TIFFGetFieldDefaulted(tiff.get(), TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
+  lib->TIFFGetFieldDefaulted(tiff.get(), TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
   if (extra_count > 0) {
     std::vector<uint16_t> in_colours(extra_count, EXTRASAMPLE_ASSOCALPHA);
-    TIFFSetField(tiff.get(), TIFFTAG_EXTRASAMPLES, extra_count, in_colours.data());
+    lib->TIFFSetField(tiff.get(), TIFFTAG_EXTRASAMPLES, extra_count, in_colours.data());
   }
   std::vector<uint32_t> raster(size_t{width} * height);
-  if (!TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1))
+  if (!lib->TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1))
     return d.fail("it is damaged or cut off");
   uint8_t* out = d.pixels();
   for (const uint32_t pixel : raster) {

@@ -11,7 +11,9 @@ namespace {
 
 // Rejects names that are not UTF-8: artefacts cannot represent them, and lossy names could collide.
 void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
-  for (std::string_view rest = name; !rest.empty();) {
+  for (std::string_view rest = name;;) {
+    rest.remove_prefix(plain_prefix(rest));
+    if (rest.empty()) return;
     const int step = utf8_step(rest);
     if (step < 0) return d.error(Code::BadGraph, "the name " + quote(name) + " is not UTF-8");
     rest.remove_prefix(static_cast<size_t>(step));

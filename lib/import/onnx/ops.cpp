@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <map>
+#include <array>
+#include <cstdint>
 
 #include "import/onnx/handlers.h"
 
@@ -54,6 +55,26 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_REFUSED
 };
 
+constexpr size_t kSlots = 1024;  // a power of two
+static_assert(std::size(kRows) < kSlots * 2 / 3);
+
+constexpr size_t slot_of(std::string_view domain, std::string_view name) {
+  uint32_t hash = static_cast<uint32_t>(domain.size());  // FNV-1a; few names are in several domains
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  return (hash ^ hash >> 16) % kSlots;
+}
+
+// Hash table of indices of rows plus 1, or 0. Of rows of one name, the first is found.
+constexpr auto kTable = [] {
+  std::array<uint16_t, kSlots> table{};
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    size_t slot = slot_of(kRows[i].domain, kRows[i].name);
+    while (table[slot] != 0) slot = (slot + 1) % kSlots;
+    table[slot] = static_cast<uint16_t>(i + 1);
+  }
+  return table;
+}();
+
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 
 }  // namespace
@@ -68,14 +89,10 @@ std::vector<OperatorInfo> imported_operators() {
 }
 
 const OpRow* find_row(std::string_view domain, std::string_view name) {
-  using Key = std::pair<std::string_view, std::string_view>;
-  static const std::map<Key, const OpRow*> index = [] {
-    std::map<Key, const OpRow*> rows;
-    for (const OpRow& r : kRows) rows.emplace(Key{r.domain, r.name}, &r);
-    return rows;
-  }();
-  const auto it = index.find({canonical(domain), name});
-  return it != index.end() ? it->second : nullptr;
+  domain = canonical(domain);
+  for (size_t slot = slot_of(domain, name); kTable[slot] != 0; slot = (slot + 1) % kSlots)
+    if (const OpRow& row = kRows[kTable[slot] - 1]; row.name == name && row.domain == domain) return &row;
+  return nullptr;
 }
 
 }  // namespace rlxc::onnx_import

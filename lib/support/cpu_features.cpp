@@ -1,0 +1,33 @@
+#include "support/cpu_features.h"
+
+#if defined(__x86_64__)
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+
+namespace rlxc {
+
+bool has_avx2() { return CPU_FEATURE_ACTIVE(AVX2); }
+bool has_avx512f() { return CPU_FEATURE_ACTIVE(AVX512F); }
+bool has_avx512_bf16() { return CPU_FEATURE_ACTIVE(AVX512_BF16); }
+bool has_fma() { return CPU_FEATURE_ACTIVE(FMA); }
+bool has_sha() { return CPU_FEATURE_PRESENT(SHA) && CPU_FEATURE_PRESENT(SSE4_1) && CPU_FEATURE_PRESENT(SSSE3); }
+
+}  // namespace rlxc
+#else
+#include <cpuid.h>
+
+namespace rlxc {
+
+bool has_avx2() { return __builtin_cpu_supports("avx2"); }
+bool has_avx512f() { return __builtin_cpu_supports("avx512f"); }
+bool has_avx512_bf16() { return __builtin_cpu_supports("avx512bf16"); }
+bool has_fma() { return __builtin_cpu_supports("fma"); }
+bool has_sha() {
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
+}
+
+}  // namespace rlxc
+#endif
+#endif
