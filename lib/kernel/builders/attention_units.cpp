@@ -98,7 +98,7 @@ class UnitAttention {
     });
   }
 
-  // Calls f(element of the scores, its row slot, column).
+  // Calls f(element, its row and column) for a lane's elements of the unit's result.
   template <class F>
   void each_element(const MatrixUnit& u, const F& f) const {
     for (int e = 0; e < u.c.elements(); ++e) f(e, u.c.of_element(e));
@@ -136,7 +136,7 @@ class UnitAttention {
     else if (!is_multiple(o_.keys, block)) b_.when(key0 + block > o_.keys, all);
   }
 
-  // A maximum to which NaN does not spread: the weight of a NaN is one.
+  // The larger one, and b if one is NaN: the weight of a NaN is NaN anyway.
   static Expr greater(Expr a, Expr b) { return select(a > b, a, b); }
 
   // Turns scores into weights and rescales the sums to the new maxima of the rows.

@@ -42,7 +42,7 @@ __device__ inline vec<float, 2> rlxc_exp_f32x2(vec<float, 2> a) {
   return r;
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) elementwise(const float* __restrict__ x, const __half* __restrict__ s, const float* __restrict__ b, float* __restrict__ y, int32_t n) {
+extern "C" __global__ void __launch_bounds__(256) elementwise(const float* __restrict__ x, const __half* __restrict__ s, const float* __restrict__ b, float* __restrict__ y, int32_t n) {
   const int32_t group_x = blockIdx.x;
   const int32_t thread_id = threadIdx.x;
   const int32_t t0 = n * 3;

@@ -13,18 +13,8 @@ fn rlxc_mod_i32(a: i32, b: i32) -> i32 {
 fn rlxc_load_a4(i: i32) -> vec4<f32> {
   return vec4<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 1)]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 2)]), bitcast<f32>(rlxc_memory[rlxc_arguments.a_at + (i + 3)]));
 }
-fn rlxc_store_next_a4(i: i32, v: vec4<f32>) {
-  next_a[i] = v[0];
-  next_a[i + 1] = v[1];
-  next_a[i + 2] = v[2];
-  next_a[i + 3] = v[3];
-}
 fn rlxc_load_b2(i: i32) -> vec2<f32> {
   return vec2<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + (i + 1)]));
-}
-fn rlxc_store_next_b2(i: i32, v: vec2<f32>) {
-  next_b[i] = v[0];
-  next_b[i + 1] = v[1];
 }
 fn rlxc_store_tile_b2(i: i32, v: vec2<f32>) {
   tile_b[i] = v[0];
@@ -77,7 +67,7 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
       let p: i32 = block % 4 * 4;
       let i: i32 = block / 4;
       let t1: i32 = row0 + i;
-      rlxc_store_next_a4(e * 4, select(vec4<f32>(0.0f), rlxc_load_a4(t1 * 24 + p), (t1 < n)));
+      { let rlxc_stored = select(vec4<f32>(0.0f), rlxc_load_a4(t1 * 24 + p), (t1 < n)); next_a[(e * 4) + 0] = rlxc_stored[0]; next_a[(e * 4) + 1] = rlxc_stored[1]; next_a[(e * 4) + 2] = rlxc_stored[2]; next_a[(e * 4) + 3] = rlxc_stored[3]; }
     }
     for (var e_2: i32 = 0; e_2 < 2; e_2++) {
       let block_2: i32 = e_2 * 64 + thread_id;
@@ -94,7 +84,7 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
       let block_3: i32 = e_3 * 64 + thread_id;
       let p_3: i32 = block_3 / 16;
       let i_3: i32 = block_3 % 16 * 2;
-      rlxc_store_next_b2(e_3 * 2, select(vec2<f32>(0.0f), rlxc_load_b2(p_3 * 10 + i_3), (i_3 < 10)));
+      { let rlxc_stored = select(vec2<f32>(0.0f), rlxc_load_b2(p_3 * 10 + i_3), (i_3 < 10)); next_b[(e_3 * 2) + 0] = rlxc_stored[0]; next_b[(e_3 * 2) + 1] = rlxc_stored[1]; }
     }
     for (var e_4: i32 = 0; e_4 < 4; e_4++) {
       let block_4: i32 = e_4 * 64 + thread_id;
@@ -116,14 +106,14 @@ fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_
         let i_5: i32 = block_5 / 4;
         let t4: i32 = t3 + p_5;
         let t5: i32 = row0 + i_5;
-        rlxc_store_next_a4(e_5 * 4, select(vec4<f32>(0.0f), rlxc_load_a4(t5 * 24 + t4), ((t5 < n) & (t4 < 24))));
+        { let rlxc_stored = select(vec4<f32>(0.0f), rlxc_load_a4(t5 * 24 + t4), ((t5 < n) & (t4 < 24))); next_a[(e_5 * 4) + 0] = rlxc_stored[0]; next_a[(e_5 * 4) + 1] = rlxc_stored[1]; next_a[(e_5 * 4) + 2] = rlxc_stored[2]; next_a[(e_5 * 4) + 3] = rlxc_stored[3]; }
       }
       for (var e_6: i32 = 0; e_6 < 4; e_6++) {
         let block_6: i32 = e_6 * 64 + thread_id;
         let p_6: i32 = block_6 / 16;
         let i_6: i32 = block_6 % 16 * 2;
         let t6: i32 = t3 + p_6;
-        rlxc_store_next_b2(e_6 * 2, select(vec2<f32>(0.0f), rlxc_load_b2(t6 * 10 + i_6), ((i_6 < 10) & (t6 < 24))));
+        { let rlxc_stored = select(vec2<f32>(0.0f), rlxc_load_b2(t6 * 10 + i_6), ((i_6 < 10) & (t6 < 24))); next_b[(e_6 * 2) + 0] = rlxc_stored[0]; next_b[(e_6 * 2) + 1] = rlxc_stored[1]; }
       }
       for (var p_7: i32 = 0; p_7 < 16; p_7++) {
         let tile_a_at: vec4<f32> = rlxc_load_tile_a4(a_base + p_7 * 36 + t7);
