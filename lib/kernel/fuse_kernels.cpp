@@ -17,10 +17,9 @@ int64_t extent_of(const Kernel& k, const Buffer& b) {
   return n;
 }
 
-// Returns the elements that a workgroup's copy of a shared buffer takes, padded to vector alignment.
+// Returns the elements that a workgroup's copy of a shared buffer takes, padded to its alignment.
 int64_t room_of(const Kernel& k, const Buffer& b) {
-  const int64_t elements = 16 / std::max(rlxc::bits(b.type.dtype) / 8, 1);
-  return (extent_of(k, b) + elements - 1) / elements * elements;
+  return static_cast<int64_t>(shared_bytes(k, b)) / std::max(rlxc::bits(b.type.dtype) / 8, 1);
 }
 
 // Returns whether the statements contain barriers or collective operators.
@@ -56,42 +55,46 @@ struct Part {
 class Pool {
  public:
   void reserve(const Part& p) {
-    each(p, [&](size_t buffer, DType t, size_t i) {
-      std::vector<int64_t>& sizes = extents_[t];
-      sizes.resize(std::max(sizes.size(), i + 1));
-      sizes[i] = std::max(sizes[i], room_of(*p.kernel, p.kernel->buffers[buffer]) * p.side);
-    });
+    std::map<DType, int64_t> own;
+    each(p, [&](size_t, DType t, int64_t, int64_t end) { own[t] = end; });
+    for (const auto& [t, n] : own) extents_[t] = std::max(extents_[t], n);
   }
   int64_t bytes() const {
     int64_t sum = 0;
-    for (const auto& [t, sizes] : extents_)
-      for (int64_t n : sizes) sum += n * (rlxc::bits(t) / 8);
+    for (const auto& [t, n] : extents_) sum += n * (rlxc::bits(t) / 8);
     return sum;
   }
   void allocate(Builder& b) {
-    for (const auto& [t, sizes] : extents_)
-      for (int64_t n : sizes) buffers_[t].push_back(b.shared("shared_" + std::string(rlxc::name(t)), t, n));
+    for (const auto& [t, n] : extents_) buffers_[t] = b.shared("shared_" + std::string(rlxc::name(t)), t, n);
   }
-  void give(const Part& p, std::vector<Buf>* buffers) {
-    each(p, [&](size_t buffer, DType t, size_t i) { (*buffers)[buffer] = buffers_[t][i]; });
+  // Sets the buffers of the part, and their first elements.
+  void give(const Part& p, std::vector<Buf>* buffers, std::vector<int64_t>* starts) {
+    each(p, [&](size_t buffer, DType t, int64_t start, int64_t) {
+      (*buffers)[buffer] = buffers_[t];
+      (*starts)[buffer] = start;
+    });
   }
 
  private:
-  // Calls f(buffer of the part, its type, its number among the buffers of the type).
+  // Calls f(buffer of the part, its type, its first element and its end in the memory of the type).
   template <class F>
   static void each(const Part& p, const F& f) {
-    std::map<DType, size_t> next;
-    for (size_t i = 0; i < p.kernel->buffers.size(); ++i)
-      if (const Buffer& b = p.kernel->buffers[i]; b.space == Space::Shared) f(i, b.type.dtype, next[b.type.dtype]++);
+    std::map<DType, int64_t> used;
+    for (size_t i = 0; i < p.kernel->buffers.size(); ++i) {
+      const Buffer& b = p.kernel->buffers[i];
+      if (b.space != Space::Shared) continue;
+      const int64_t start = used[b.type.dtype];
+      f(i, b.type.dtype, start, used[b.type.dtype] = start + room_of(*p.kernel, b) * p.side);
+    }
   }
 
-  std::map<DType, std::vector<int64_t>> extents_;
-  std::map<DType, std::vector<Buf>> buffers_;
+  std::map<DType, int64_t> extents_;
+  std::map<DType, Buf> buffers_;
 };
 
 class PartWriter {
  public:
-  PartWriter(Builder& b, const Part& p) : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), vars_(k_.vars.size()) {
+  PartWriter(Builder& b, const Part& p) : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), starts_(k_.buffers.size()), vars_(k_.vars.size()) {
     for (VarId v : k_.symbols) vars_[v.raw] = b.symbol(k_.var(v).name, k_.var(v).min, k_.var(v).max);
     for (size_t i = 0; i < k_.argument_count(); ++i) {
       const Buffer& from = k_.buffers[i];
@@ -104,6 +107,7 @@ class PartWriter {
   }
 
   std::vector<Buf>& buffers() { return buffers_; }
+  std::vector<int64_t>& starts() { return starts_; }
 
   void write(Expr thread, int64_t threads) {
     Expr groups = b_.i64(1);
@@ -211,7 +215,9 @@ class PartWriter {
   // Concurrent workgroups have separate shared memory.
   Expr shifted(BufferId id, Expr index) {
     const Buffer& b = k_.buffer(id);
-    return b.space == Space::Shared && p_.side > 1 ? index + cast_to(side_, index.dtype()) * room_of(k_, b) : index;
+    if (b.space != Space::Shared) return index;
+    if (starts_[id.raw] > 0) index = index + starts_[id.raw];
+    return p_.side > 1 ? index + cast_to(side_, index.dtype()) * room_of(k_, b) : index;
   }
 
   Expr expr(ExprId root) {
@@ -235,6 +241,7 @@ class PartWriter {
   const Part& p_;
   const Kernel& k_;
   std::vector<Buf> buffers_;
+  std::vector<int64_t> starts_;  // of shared buffers in those of the pool
   std::vector<Expr> vars_;
   Expr side_, active_;  // active_: invalid if all threads have work in all turns
 };
@@ -303,7 +310,7 @@ std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* con
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) b.barrier(true);
     if (!parts[i].kernel->comments.empty()) b.comment(parts[i].kernel->comments[0]);
-    pool.give(parts[i], &writers[i].buffers());
+    pool.give(parts[i], &writers[i].buffers(), &writers[i].starts());
     writers[i].write(thread, threads);
   }
   return b.finish();

@@ -5,7 +5,7 @@ kernels were read and how many are left."""
 import re
 import sys
 
-HEAD = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(')
+HEAD = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(')
 
 
 def blocks(text):
