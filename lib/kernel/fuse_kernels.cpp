@@ -94,7 +94,8 @@ class Pool {
 
 class PartWriter {
  public:
-  PartWriter(Builder& b, const Part& p) : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), starts_(k_.buffers.size()), vars_(k_.vars.size()) {
+  PartWriter(Builder& b, const Part& p)
+      : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), starts_(k_.buffers.size()), vars_(k_.vars.size()) {
     for (VarId v : k_.symbols) vars_[v.raw] = b.symbol(k_.var(v).name, k_.var(v).min, k_.var(v).max);
     for (size_t i = 0; i < k_.argument_count(); ++i) {
       const Buffer& from = k_.buffers[i];
