@@ -1,6 +1,6 @@
-// Memory for objects. A compile allocates and frees some hundred thousand small blocks, and malloc takes a tenth of its time for
-// them: its caches of a thread hold seven blocks of a size. And a plan of millions of buffers or a graph of a million nodes
-// touches gigabytes; with pages of 4 KiB the faults take longer than the work.
+// Memory for objects. A compile allocates and frees some hundred thousand small blocks. malloc would take a tenth of the time for
+// them, because its caches of a thread hold only seven blocks of a size. Large graphs and plans touch gigabytes. With pages of 4
+// KiB the faults would take longer than the work.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>

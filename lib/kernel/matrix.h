@@ -41,7 +41,8 @@ struct FragmentLayout {
   }
 };
 
-// How a unit gets an operand: as vectors of its lanes, or as a tile in shared memory whose rows run along k or across it.
+// Where a unit reads an operand: from registers of its lanes, or from a tile in shared memory. Rows of a tile run along k or
+// across it.
 enum class Source : uint8_t { Lanes, AlongK, AcrossK };
 
 // Sums of integers are exact modulo 2^bits of the accumulator.

@@ -229,7 +229,7 @@ struct MatrixCore {
   static int column(int lane, int) { return lane % 16; }
 };
 
-// PTX ISA, wgmma.m64nNk16, m / 64 times in each of k / 16 steps. Tiles have planes of 128 bytes of each row, whose 16-byte chunks
+// PTX ISA, wgmma.m64nNk16: m / 64 of them in each of k / 16 steps. A tile has planes: 128 bytes of each row. Their 16-byte chunks
 // are swizzled.
 template <class T>
 float of_tile(const void* tile, int rows, int row, int at) {

@@ -97,12 +97,7 @@ class GridAttention {
   }
   Expr own_row(size_t slot) const { return row_ + int64_t{own_rows_[slot]}; }
 
-  // Combines v over the threads that hold the same row.
-  Expr across_row(ExprOp combine, Expr v) {
-    for (int bit = 0; 1 << bit < u_.warp; ++bit)
-      if (u_.c.lane[static_cast<size_t>(bit)].row == 0) v = b_.let("all", make(combine, v, b_.shuffle_xor(v, 1 << bit)));
-    return v;
-  }
+  Expr across_row(ExprOp combine, Expr v) const { return combined_across_row(b_, u_, combine, v); }
 
   // Loads positions first .. end of q, k or v into shared memory, zero-filled. Rows are positions (q, k) or head elements (v).
   void fill(AttentionPart p, const SharedRows& to, Expr first, Expr end) {

@@ -27,7 +27,7 @@ class AttentionOperands {
   DType mask_type() const { return spec.mask->dtype; }
   // Returns the scores of a query and `dot.lanes()` keys from `key` on: scaled, capped and masked.
   Expr score(Expr dot, Expr query, Expr key) const;
-  // The same of a dot product that is not scaled, capped or biased.
+  // The same of dot products that are scaled already.
   Expr visible_score(Expr dot, Expr query, Expr key) const;
   // The same for a key and queries from `query` on, given their scaled dot products and mask.
   Expr score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const;

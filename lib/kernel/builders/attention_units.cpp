@@ -25,7 +25,7 @@ class UnitAttention {
   bool plan() {
     const AttentionSpec& s = o_.spec;
     if (m_.pipeline_bytes == 0 || s.k.dtype != s.q.dtype || s.v.dtype != s.q.dtype || s.scale <= 0) return false;
-    const int chunk = kReadBytes * 8 / static_cast<int>(rlxc::bits(s.q.dtype));
+    const int chunk = lanes_of_read(s.q.dtype);
     for (AttentionPart p : {AttentionPart::Q, AttentionPart::K, AttentionPart::V})
       if (o_.together(p, chunk) < chunk) return false;
     int64_t queries = kLarge, heads = kLarge, batch = 1;
@@ -58,9 +58,6 @@ class UnitAttention {
   }
 
  private:
-  static int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
-  static Expr ceil_div(Expr n, int64_t by) { return kernel::ceil_div(n, by); }
-
   bool choose_units() {
     const AttentionSpec& s = o_.spec;
     in_row_ = kTileBytes * 8 / static_cast<int>(rlxc::bits(s.q.dtype));
@@ -85,7 +82,7 @@ class UnitAttention {
   void load(AttentionPart p, const Buf& to, Expr base, int64_t all, int64_t rows, Expr first, Expr end) {
     const int64_t width = p == AttentionPart::V ? o_.spec.value_width : o_.spec.width,
                   depth = p == AttentionPart::V ? ru_->n : depth_;
-    const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(su_->operand));
+    const int lanes = lanes_of_read(su_->operand);
     const int64_t across = depth / lanes, pieces = all * across;
     b_.unroll("e", ceil_div(pieces, threads_), [&](Expr e) {
       const Expr piece = b_.let("piece", e * threads_ + thread_);
@@ -110,11 +107,7 @@ class UnitAttention {
     return own_rows_.size() - 1;
   }
 
-  Expr across_row(ExprOp combine, Expr v) {
-    for (int bit = 0; 1 << bit < su_->warp; ++bit)
-      if (su_->c.lane[static_cast<size_t>(bit)].row == 0) v = b_.let("all", make(combine, v, b_.shuffle_xor(v, 1 << bit)));
-    return v;
-  }
+  Expr across_row(ExprOp combine, Expr v) const { return combined_across_row(b_, *su_, combine, v); }
 
   // Scores that only need a scale stay products. Others are scaled, capped and biased where they are hidden.
   bool bare() const { return o_.spec.softcap <= 0 && !o_.spec.mask_is_bias && !o_.spec.finite; }
@@ -211,7 +204,7 @@ class UnitAttention {
     load(AttentionPart::Q, q, b_.i64(0), rows, su_->m, first_, o_.queries);
     load_block(b_.i64(0));
     b_.await(0);
-    b_.loop("block", kernel::ceil_div(end, keys) - begin, [&](Expr block) {
+    b_.loop("block", ceil_div(end, keys) - begin, [&](Expr block) {
       b_.barrier();
       load_block(b_.let("next", block + 1));
       const Expr stage = b_.let("stage", block % kBlocks), key0 = b_.let("key0", (begin + block) * keys);

@@ -2,8 +2,8 @@
 // some units of it in registers. Slices of a and b lie in shared memory. Where stores can be deferred, the next slices arrive
 // while one is multiplied.
 //
-// A slice consists of planes: 64 bytes along k for each row of a and column of b. A thread reads 16 bytes of a plane at once,
-// which are elements of several units. Units may take the steps of k of a plane in any order that is the same for a and b.
+// A slice consists of planes: 64 bytes along k for each row of a and column of b. A thread reads 16 bytes of a plane at once.
+// They hold elements of several units. The order of k within a plane is free, if it is the same for a and b.
 //
 // Warps share the tile of a small result and split k. Products of 8-bit integers use words as steps of k.
 #include <algorithm>
@@ -29,7 +29,7 @@ const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
 const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
   if (s.quantized || s.dots || s.b_at || !is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
-  const int lanes = kReadBytes * 8 / static_cast<int>(rlxc::bits(s.a.dtype));
+  const int lanes = lanes_of_read(s.a.dtype);
   const auto whole_reads = [&](const Operand& from, size_t axis, Expr extent) {
     return contiguous_lanes(from, axis, extent, lanes) == lanes;
   };

@@ -1,6 +1,6 @@
-// A matmul of few rows or columns on a grid. A thread for each element would leave most of the device idle. The threads of a
-// workgroup split the steps of k instead. Neighbouring threads read neighbours: along k if b is contiguous there, else along the
-// columns.
+// A matmul of few rows or columns on a grid. One thread per element would leave most of the device idle. Instead, the
+// threads of a workgroup split the steps of k. Neighbouring threads read neighbours: along k if b is contiguous there, else along
+// the columns.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"

@@ -21,6 +21,12 @@ Expr lane_start(Builder& b, const MatrixUnit& u, const FragmentLayout& s, int8_t
   return sum;
 }
 
+Expr combined_across_row(Builder& b, const MatrixUnit& u, ExprOp combine, Expr v) {
+  for (int bit = 0; 1 << bit < u.warp; ++bit)
+    if (u.c.lane[static_cast<size_t>(bit)].row == 0) v = b.let("all", make(combine, v, b.shuffle_xor(v, 1 << bit)));
+  return v;
+}
+
 Expr fragment(Builder& b, const MatrixUnit& u, const FragmentLayout& s, int8_t Step::*inner, const char* name,
               const std::function<Expr(Step, int)>& load) {
   const int elements = s.elements();

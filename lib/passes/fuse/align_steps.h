@@ -1,5 +1,6 @@
 // Aligns the programs of the epilogues of several matmuls, so that one program computes all of them with operands that differ by
-// column. A program that lacks a step of another gets it with a neutral operand, which is exact: v * 1, v / 1, v + -0, v - 0.
+// column. If a program lacks a step of another, the step is added with a neutral operand. That is exact: v * 1,
+// v / 1, v + -0, v - 0.
 #pragma once
 #include <vector>
 
