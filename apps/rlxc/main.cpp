@@ -244,21 +244,25 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
 }
 
 // Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again. Pages
-// of 2 MiB fault less often, but only in memory that is reserved before: here for some million nodes. Small models stay in small
-// pages, because to clear a large one takes time, too.
+// of 2 MiB fault less often, and one takes as long as some thirty small ones, but only in memory that is reserved before and was
+// not touched: here for some million nodes. The heap goes on where the first of them begins.
 void prepare_heap(bool is_limited) {
 #ifdef __GLIBC__
-  constexpr int kReserved = 512 << 20, kSmallPages = 4 << 20;
-  constexpr uintptr_t kHugePage = 2 << 20;
+  constexpr int kReserved = 512 << 20;
+  constexpr size_t kHugePage = 2 << 20, kMoreThanFree = 256 << 10, kHeader = 32;
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   mallopt(M_TRIM_THRESHOLD, 2 * kReserved);
   if (is_limited) return;  // the limit counts reserved memory
   mallopt(M_TOP_PAD, kReserved);
-  void* volatile first = std::malloc(kHugePage);
-  std::free(first);
+  void* volatile block = std::malloc(kMoreThanFree);  // extends the heap, and writes a header behind itself
   mallopt(M_TOP_PAD, kHugePage);
+  const auto begin = reinterpret_cast<uintptr_t>(block);
+  const uintptr_t huge = (begin + kMoreThanFree + 2 * kHeader) / kHugePage * kHugePage + kHugePage;
   const uintptr_t end = reinterpret_cast<uintptr_t>(sbrk(0)) / kHugePage * kHugePage;
-  madvise(reinterpret_cast<void*>(end - kReserved + kSmallPages), kReserved - kSmallPages, MADV_HUGEPAGE);
+  std::free(block);
+  if (huge >= end) return;
+  block = std::malloc(huge - begin - kHeader);
+  madvise(reinterpret_cast<void*>(huge), end - huge, MADV_HUGEPAGE);
 #endif
 }
 

@@ -15,6 +15,7 @@ constexpr uint64_t kWords = 8'000'000;    // limit on copied words of task sets
 constexpr uint64_t kEffects = 1'000'000;  // limit on visited tasks
 constexpr uint64_t kLast = kEffects / 8;  // reserve to complete the best order
 constexpr uint64_t kWidest = 4096;
+constexpr uint64_t kPause = 2;  // visits of the search for each one of an attempt to complete an order early
 constexpr uint32_t kNone = ~uint32_t{0};
 
 // A task that is ready, and its effect on the live bytes (modulo 2^64).
@@ -213,6 +214,19 @@ class Scheduler {
     }
   }
 
+  // Runs the rest of the tasks without raising the peak, each time the one that leaves the fewest bytes. Returns false if that fails.
+  bool complete(State& s) {
+    while (s.count < n_ && effects_ > s.ready.size()) {
+      effects_ -= s.ready.size();
+      auto best = s.ready.end();
+      for (auto r = s.ready.begin(); r != s.ready.end(); ++r)
+        if (s.live + r->most <= s.peak && (best == s.ready.end() || s.live + r->after < s.live + best->after)) best = r;
+      if (best == s.ready.end()) return false;
+      run(s, best);
+    }
+    return s.count == n_;
+  }
+
   uint64_t peak(std::span<const uint32_t> order) {
     State s = start();
     for (uint32_t t : order) run(s, t);
@@ -234,16 +248,14 @@ class Scheduler {
       uint32_t state, task;
     };
     std::vector<Choice> choices;
+    uint64_t at_next_try = effects_;
     for (HashSet seen; count > 0; seen.clear()) {
       choices.clear();
       for (uint32_t i = 0; i < count; ++i) {
         const State& s = states[i];
         if (s.count == n_) {
           if (s.peak >= best.peak) continue;
-          best.peak = s.peak;
-          best.tasks.clear();
-          for (uint32_t h = s.history; h != kNone; h = history_[h].first) best.tasks.push_back(history_[h].second);
-          std::reverse(best.tasks.begin(), best.tasks.end());
+          note_order(s, &best);
           if (best.peak <= least) return best;
         }
         if (s.ready.size() >= effects_) {
@@ -278,6 +290,15 @@ class Scheduler {
       }
       states.swap(next);
       count = made;
+      // The first state has the lowest peak, and none leads to a lower one.
+      if (count < 2 || effects_ > at_next_try) continue;
+      const uint64_t before = effects_;
+      State first = states[0];
+      if (complete(first)) {
+        note_order(first, &best);
+        return best;
+      }
+      at_next_try = effects_ - std::min(effects_, kPause * (before - effects_));
     }
     return best;
   }
@@ -291,6 +312,13 @@ class Scheduler {
   };
 
   size_t words() const { return (n_ + 63) / 64; }
+
+  void note_order(const State& s, Order* order) const {
+    order->peak = s.peak;
+    order->tasks.clear();
+    for (uint32_t h = s.history; h != kNone; h = history_[h].first) order->tasks.push_back(history_[h].second);
+    std::reverse(order->tasks.begin(), order->tasks.end());
+  }
 
   // `readers`: their number, by buffer.
   Known known(const State& nothing, std::span<const uint32_t> readers, uint32_t t) const {
