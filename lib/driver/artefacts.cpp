@@ -88,24 +88,23 @@ class ArtefactWriter {
   enum class Access : uint8_t { Read, Write };
 
   // Standard output gets one form of a report.
-  template <Access access = Access::Read, class Body>
-  void json(const std::string& name, Body body) {
+  template <class Body>
+  void json(const std::string& name, Body body, Access access = Access::Read) {
     if (to_stdout() && options_.text) return;
-    add<access>([=](FileWriter& w) { w.json(name, body); });
+    add([=](FileWriter& w) { w.json(name, body); }, access);
   }
 
-  template <Access access = Access::Read, class Body>
-  void text(const std::string& name, Body body) {
+  template <class Body>
+  void text(const std::string& name, Body body, Access access = Access::Read) {
     if (to_stdout() && !options_.text) return;
-    file<access>(name, body);
+    file(name, body, access);
   }
   // `body` returns the contents.
-  template <Access access = Access::Read, class Body>
-  void file(const std::string& name, Body body) {
-    add<access>([=](FileWriter& w) { w.file(name, [&](OutputFile& f) { f.write(body()); }); });
+  template <class Body>
+  void file(const std::string& name, Body body, Access access = Access::Read) {
+    add([=](FileWriter& w) { w.file(name, [&](OutputFile& f) { f.write(body()); }); }, access);
   }
-  template <Access access>
-  void add(Task t) {
+  void add(Task t, Access access) {
     (access == Access::Read ? readers_ : writers_).push_back(tasks_.size());
     tasks_.push_back(std::move(t));
   }
@@ -314,12 +313,16 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   constexpr auto kWrite = ArtefactWriter::Access::Write;
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
   if (w.wants(Emit::Plan)) {
-    w.json<kWrite>("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
-    w.text<kWrite>("plan.txt", [&] {
+    // Sums of sizes without symbols are no expressions of the module.
+    const auto access = c.lir.module->dims.symbol_names().empty() ? ArtefactWriter::Access::Read : kWrite;
+    const auto plan_text = [&] {
       std::string s;
       report::write_plan_text(c.lir, &s, context);
       return s;
-    });
+    };
+    w.json(
+        "plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); }, access);
+    w.text("plan.txt", plan_text, access);
   }
   if (w.wants(Emit::Fusion)) {
     w.json("fusion.json", [&](JsonWriter& j) { report::write_fusion(fusion_of(c), j, context); });
@@ -338,7 +341,8 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.text("transform.txt", [&] { return ledger_text(c.transforms); });
   }
   if (w.wants(Emit::Training) && forward)
-    w.json<kWrite>("training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); });
+    w.json(
+        "training.json", [&](JsonWriter& j) { write_training(c, forward->lir, j, context); }, kWrite);
   if (mesh_of(*c.lir.module) && w.wants(Emit::Sharding)) {
     const Machine& machine = find_target(c.target)->machine;
     const Link link{o.link_bandwidth};
@@ -346,13 +350,15 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     w.text("sharding.txt", [&, link] { return report::sharding_text(c.lir, machine, link); });
     if (out) w.file("mesh.svg", [&, link] { return report::mesh_svg(c.lir, machine, link); });
   }
-  if (o.emit.contains(Emit::Report)) w.file<kWrite>("report.html", [&] { return report_page(c, input, o); });
+  if (o.emit.contains(Emit::Report))
+    w.file(
+        "report.html", [&] { return report_page(c, input, o); }, kWrite);
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&] { return report::graph_svg(c.lir); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&] { return report::arena_svg(c.lir); });
   if (w.wants(Emit::Kernels) && !w.to_stdout())
-    w.add<kWrite>([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); });
+    w.add([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); }, kWrite);
   if (o.emit.contains(Emit::Onnx))
-    w.add<kWrite>([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); });
+    w.add([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); }, kWrite);
   constexpr size_t kFewNodes = 300;  // their files are written before another thread has begun
   const std::vector<report::ManifestFile> files = w.write(live_nodes(*c.lir.module) >= kFewNodes, d);
   if (!out && files.empty() && d.ok())

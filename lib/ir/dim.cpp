@@ -146,7 +146,10 @@ Dim DimTable::add(Dim a, Dim b) {
   return intern(add_poly(poly(a), poly(b), 1));
 }
 
-Dim DimTable::sub(Dim a, Dim b) { return intern(add_poly(poly(a), poly(b), -1)); }
+Dim DimTable::sub(Dim a, Dim b) {
+  if (a.is_static() && b.is_static()) return constant(a.size() - b.size());
+  return intern(add_poly(poly(a), poly(b), -1));
+}
 
 Dim DimTable::mul(Dim a, Dim b) {
   const auto degree = [](const Poly& p) {
@@ -226,6 +229,7 @@ std::optional<Dim> DimTable::without_mod(Dim a, Dim b) {
 }
 
 Dim DimTable::floor_div(Dim a, Dim b) {
+  if (a.is_static() && b.is_static() && b != 0) return Dim(a.size() / b.size());
   if (auto q = exact_div(poly(a), poly(b))) return intern(std::move(*q));
   if (const auto whole = without_mod(a, b)) return floor_div(*whole, b);
   if (auto c = constant_value(b); c && *c > 0) {  // floor((c*p + r) / c) = p + floor(r / c)
@@ -258,6 +262,7 @@ std::optional<int64_t> DimTable::constant_value(Dim d) const {
 
 bool DimTable::divides(Dim a, Dim b) {
   const Dim divisor = canonical(a), whole = canonical(b);
+  if (divisor.is_static() && whole.is_static()) return divisor != 0 && whole.size() % divisor.size() == 0;
   return exact_div(poly(whole), poly(divisor)).has_value() || without_mod(whole, divisor).has_value();
 }
 

@@ -3,14 +3,17 @@
 // and does not log, read the environment or abort. The runner (runner.h) times, verifies and dumps.
 #pragma once
 #include <bitset>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/cost.h"
+#include "analysis/phases.h"
 #include "ir/builder.h"
 #include "ir/graph.h"
+#include "ir/layout.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
 
@@ -62,6 +65,13 @@ struct RewriteCounter {
   int64_t made = 0;
 };
 
+// Phases and layouts of a graph.
+struct LaunchFacts {
+  GraphId graph;
+  std::vector<Phase> phases;
+  GraphLayouts layouts;
+};
+
 struct PassContext {
   const TargetTraits& target;
   const PassOptions& options;
@@ -71,6 +81,7 @@ struct PassContext {
   RewriteCounter* rewrites = nullptr;           // null: no limit
   codegen::LoweringCache* lowerings = nullptr;  // of the module, if kernels can be fused (codegen/kernel_fusion.h); else null
   uint64_t operations = 0;                      // used by constant folding so far
+  mutable std::shared_ptr<const LaunchFacts> launches = nullptr;  // of the last graph that a pass asked for, until a rewrite
 
   // Calls `attempt` unless the limit is reached. `attempt` makes one rewrite, the least change that preserves the meaning, and
   // returns true, or makes none and returns false.
@@ -79,6 +90,7 @@ struct PassContext {
     if (rewrites && rewrites->limit >= 0 && rewrites->made >= rewrites->limit) return false;
     const bool made = attempt();
     if (rewrites) rewrites->made += made;
+    if (made) launches.reset();
     return made;
   }
 };

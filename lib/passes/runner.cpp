@@ -48,6 +48,7 @@ PassRecord execute(Module& m, const PassInfo& pass, PassContext& context, Runner
   context.rewrites = nullptr;
   record.rewrites = report->rewrites.made - rewrites;
   record.nodes = live_nodes(m);
+  if (record.result.changed) context.launches.reset();
   return record;
 }
 
@@ -85,6 +86,7 @@ bool is_required(const PassInfo& pass) {
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {
   begin_checks(m, context, options, report);
+  context.launches.reset();
   for (const PassInfo* pass : passes) {
     if (report->stopped) return true;
     const bool disabled = std::ranges::find(options.disabled, pass->name) != options.disabled.end();

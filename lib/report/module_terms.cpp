@@ -46,13 +46,16 @@ bool exact_numbers(const TensorData& d, int64_t count) {
 
 std::string base64(std::span<const std::byte> bytes) {
   constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    for (size_t k = 0; k < 3; ++k) word = word << 8 | (i + k < bytes.size() ? std::to_integer<uint32_t>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kDigits[word >> (18 - 6 * k) & 63] : '=';
-  }
+  std::string out((bytes.size() + 2) / 3 * 4, '=');
+  char* to = out.data();
+  const auto digits = [&](uint32_t word, int count) {
+    for (int k = 0; k < count; ++k) *to++ = kDigits[word >> (18 - 6 * k) & 63];
+  };
+  const auto byte = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
+  size_t i = 0;
+  for (; i + 3 <= bytes.size(); i += 3) digits(byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2), 4);
+  const size_t rest = bytes.size() - i;
+  if (rest > 0) digits(byte(i) << 16 | (rest > 1 ? byte(i + 1) << 8 : 0), static_cast<int>(rest) + 1);
   return out;
 }
 

@@ -41,8 +41,10 @@ void JsonWriter::put(std::string_view s) {
 }
 
 void JsonWriter::new_line(size_t indent) {
-  put('\n');
-  for (size_t i = 0; i < indent; ++i) put(' ');
+  char* const out = room(indent + 1);
+  *out = '\n';
+  std::memset(out + 1, ' ', indent);
+  used_ += indent + 1;
 }
 
 void JsonWriter::separate() {
@@ -86,7 +88,26 @@ JsonWriter& JsonWriter::key(std::string_view k) {
   return *this;
 }
 
+JsonWriter& JsonWriter::plain_key(std::string_view k) {
+  assert(!levels_.empty() && !after_key_);
+  separate();
+  char* const out = room(k.size() + 4);
+  *out = '"';
+  std::memcpy(out + 1, k.data(), k.size());
+  std::memcpy(out + 1 + k.size(), "\": ", 3);
+  used_ += k.size() + 4;
+  after_key_ = true;
+  return *this;
+}
+
 void JsonWriter::quoted(std::string_view s) {
+  if (s.size() + 2 <= kBuffer && plain_prefix(s) == s.size()) {
+    char* const out = room(s.size() + 2);
+    *out = out[s.size() + 1] = '"';
+    std::memcpy(out + 1, s.data(), s.size());
+    used_ += s.size() + 2;
+    return;
+  }
   put('"');
   while (!s.empty()) {
     const size_t plain = plain_prefix(s);

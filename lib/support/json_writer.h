@@ -32,6 +32,11 @@ class JsonWriter {
   JsonWriter& end_object() { return end('}'); }
   JsonWriter& end_array() { return end(']'); }
   JsonWriter& key(std::string_view);
+  // A literal needs no escapes.
+  template <size_t size>
+  JsonWriter& key(const char (&literal)[size]) {
+    return plain_key({literal, size - 1});
+  }
 
   JsonWriter& string(std::string_view);
   JsonWriter& string(const ForeignText& s) { return string(s.bytes()); }
@@ -53,6 +58,7 @@ class JsonWriter {
     bool empty;
   };
 
+  JsonWriter& plain_key(std::string_view);
   JsonWriter& begin(char open, JsonLayout);
   JsonWriter& end(char close);
   void separate();  // writes commas and line breaks between values

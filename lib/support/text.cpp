@@ -66,6 +66,14 @@ int utf8_step(std::string_view s) {
 }
 
 size_t plain_prefix(std::string_view s) {
+  using Bytes [[gnu::vector_size(16)]] = uint8_t;
+  using Words [[gnu::vector_size(16)]] = uint64_t;
+  const auto block_plain = [&](size_t i) {
+    Bytes b;
+    std::memcpy(&b, s.data() + i, sizeof b);
+    const auto other = reinterpret_cast<Words>((b < 0x20) | (b > 0x7E) | (b == '"') | (b == '\\'));
+    return (other[0] | other[1]) == 0;
+  };
   // A high bit is set for each other byte, and possibly, harmlessly, for bytes after it.
   const auto all_plain = [&](size_t i) {
     constexpr uint64_t kEach = 0x0101010101010101u;
@@ -75,6 +83,8 @@ size_t plain_prefix(std::string_view s) {
     return (other & kEach * 0x80) == 0;
   };
   size_t i = 0;
+  while (i + 16 <= s.size() && block_plain(i)) i += 16;
+  if (i + 16 > s.size() && s.size() >= 16 && block_plain(s.size() - 16)) return s.size();
   while (i + 8 <= s.size() && all_plain(i)) i += 8;
   if (i + 8 > s.size() && s.size() >= 8 && all_plain(s.size() - 8)) return s.size();
   const auto plain = [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };

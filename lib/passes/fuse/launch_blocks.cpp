@@ -25,14 +25,22 @@ bool has_attention(const Graph& g) {
   return false;
 }
 
+// Both kinds of blocks are looked for in the same graph.
+std::shared_ptr<const LaunchFacts> launch_facts(const Graph& g, const PassContext& context) {
+  if (!context.launches || context.launches->graph != g.id())
+    context.launches = std::make_shared<LaunchFacts>(LaunchFacts{g.id(), derive_phases(g), assign_layouts(g)});
+  return context.launches;
+}
+
 class Blocks {
  public:
   Blocks(Graph& g, PassContext& context, BlockKind kind)
       : g_(g),
         context_(context),
         kind_(kind),
-        phases_(derive_phases(g)),
-        layouts_(assign_layouts(g)),
+        facts_(launch_facts(g, context)),
+        phases_(facts_->phases),
+        layouts_(facts_->layouts),
         position_(g.node_capacity()) {
     for (NodeId n : g.nodes()) {
       position_[n.raw] = order_.size();
@@ -163,8 +171,9 @@ class Blocks {
   Graph& g_;
   PassContext& context_;
   BlockKind kind_;
-  std::vector<Phase> phases_;
-  GraphLayouts layouts_;
+  const std::shared_ptr<const LaunchFacts> facts_;
+  const std::vector<Phase>& phases_;
+  const GraphLayouts& layouts_;
   std::vector<size_t> position_;  // index in `order_`; nodes without a launch have the index of the next launch
   std::vector<NodeId> order_;
 };
