@@ -1,7 +1,5 @@
 // The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/commands.
-#include <malloc.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +16,7 @@
 #include "options/help.h"
 #include "options/option_text.h"
 #include "support/foreign_text.h"
+#include "support/heap.h"
 #include "support/output_file.h"
 #include "support/schemas.h"
 #include "support/temporary_folder.h"
@@ -243,29 +242,6 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   }
 }
 
-// Vectors of large graphs grow by copying. By default glibc maps and unmaps each of them, and all their pages fault again. Pages
-// of 2 MiB fault less often, and one takes as long as some thirty small ones, but only in memory that is reserved before and was
-// not touched: here for some million nodes. The heap goes on where the first of them begins.
-void prepare_heap(bool is_limited) {
-#ifdef __GLIBC__
-  constexpr int kReserved = 512 << 20;
-  constexpr size_t kHugePage = 2 << 20, kMoreThanFree = 256 << 10, kHeader = 32;
-  mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  mallopt(M_TRIM_THRESHOLD, 2 * kReserved);
-  if (is_limited) return;  // the limit counts reserved memory
-  mallopt(M_TOP_PAD, kReserved);
-  void* volatile block = std::malloc(kMoreThanFree);  // extends the heap, and writes a header behind itself
-  mallopt(M_TOP_PAD, kHugePage);
-  const auto begin = reinterpret_cast<uintptr_t>(block);
-  const uintptr_t huge = (begin + kMoreThanFree + 2 * kHeader) / kHugePage * kHugePage + kHugePage;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(sbrk(0)) / kHugePage * kHugePage;
-  std::free(block);
-  if (huge >= end) return;
-  block = std::malloc(huge - begin - kHeader);
-  madvise(reinterpret_cast<void*>(huge), end - huge, MADV_HUGEPAGE);
-#endif
-}
-
 // Output that is lost is an error, whatever else the command found.
 int finish(ExitCode code) {
   std::cout.flush();
@@ -316,7 +292,7 @@ int main(int argc, char** argv) {
   if (line.quiet) terminal.warnings = 0;
   if (line.verbose) terminal.warnings = Diagnostics::kMaxKept;
   if (chosen & kModelCommands) limit_process(line);
-  prepare_heap(line.max_memory.has_value());
+  reserve_heap(line.max_memory.has_value());
   std::optional<ProgressLine> progress;
   constexpr uint32_t kQuietWorkers =
       kCompile | kSpecialize | kRun | kProfile | kBench | kTune | kCalibrate | kCheck | kTransform | kSimplify;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/custom_op.h"
+#include "support/heap.h"
 #include "support/progress.h"
 #include "support/text.h"
 
@@ -21,6 +22,7 @@ void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
 }
 
 constexpr int64_t kNewestOpset = 28;
+constexpr size_t kBytesPerNode = 256;  // that a node takes at least, with its values and names
 
 // Returns whether the domains are equal. "" and "ai.onnx" are the same domain.
 bool same_domain(std::string_view a, std::string_view b) {
@@ -102,6 +104,7 @@ bool Importer::run() {
     for (const std::string& name : c.device_names) refuse_unless_utf8(name, diagnostics_);
   }
   const size_t nodes = std::min(info.nodes, options_.max_nodes);
+  populate_heap(kBytesPerNode * nodes);
   module_.main().reserve(nodes);
   vals_.reserve(vals_.size() + nodes);
   find_plain_dims(info);
