@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "codegen/lowerings.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -100,47 +101,80 @@ class Fft {
     circle_ = b_.input(o.name, o.dtype, o.extent);
     out_ = s_.out_buf();
     const int64_t m = n / lanes;
+    const Expr count = y_[axis_].in(s_.kernel());
+    // Rows of pairs are read and written in vectors.
+    const bool pairs = kernel::same(inner_, b_.i64(1)) && node_.dtype(0) == DType::F32;
+    const bool whole = mirrored() || kernel::same(own_, length_);
+    const bool reads_pairs = pairs && parts_ == 2 && whole && !mirrored();
+    const bool writes_pairs = pairs && out_parts_ == 2 && kernel::same(count, length_) && m >= lanes;
     kernel::for_each(b_, node_.mapping(), "row", outer_ * inner_, n * 32, [&](Expr row) {
       const Expr i = b_.let("outer", row / inner_), k = b_.let("inner", row % inner_);
-      Parts from = parts("from", n), to = parts("to", n), tile = parts("tile", int64_t{lanes} * lanes);
-      const auto read = [&](Expr j) {
-        const auto [xr, xi] = load(i, j, k);
-        from.re.store(j, xr);
-        from.im.store(j, xi);
+      Parts from = parts("from", n), to = parts("to", n);
+      if (!reads_pairs) read_row(from, i, k, n, whole);
+      const auto element = [&](Expr at) {
+        if (!reads_pairs) return part_load(from, at, lanes);
+        const Expr first = b_.let("first", (i * n + at) * 2);
+        const Expr low = b_.let("low", data_.load(first, lanes)), high = b_.let("high", data_.load(first + lanes, lanes));
+        return named(even_lanes(low, high), odd_lanes(low, high));
       };
-      const bool whole = mirrored() || kernel::same(own_, length_);
-      b_.loop("j", whole ? b_.i64(n) : min(own_, n), read);
-      if (!whole)
-        b_.loop("j", n - min(own_, n), [&](Expr j) {
-          for (const Buf& part : {from.re, from.im}) part.store(min(own_, n) + j, b_.value(wide_, 0));
-        });
       int64_t done = 1;
-      for (int64_t p : factors(m)) {
-        vector_pass(from, to, m, done, p, lanes);
+      for (int64_t p : vector_factors(m)) {
+        const auto next = [&](Expr at) { return done == 1 ? element(at) : part_load(from, at, lanes); };
+        vector_pass(next, to, m, done, p, lanes);
         std::swap(from, to);
         done *= p;
       }
       // Element k + m * q of the result is element q of the transform over the lanes of element k, times its angles.
-      const auto across = [&](Expr first, int count) {
-        for (int64_t r = 0; r < count; ++r) {
-          const Expr at = b_.let("at", (first + r) * lanes);
-          const Complex angle = {circle_.load(2 * n + at, lanes), circle_.load(3 * n + at, lanes)};
-          tile.store(b_.i64(r * lanes), times(tile_load(from, at, lanes), angle));
-        }
-        std::vector<Complex> x;
-        for (int64_t l = 0; l < lanes; ++l) {
-          const Expr column = ramp(b_.i64(l), lanes, count);
-          x.push_back(count == 1 ? tile_load(tile, b_.i64(l), 1)
-                                 : Complex{b_.let("re", tile.re.gather(column)), b_.let("im", tile.im.gather(column))});
-        }
-        const std::vector<Complex> y = transform(x);
-        for (int64_t q = 0; q < lanes; ++q) to.store(first + q * m, y[static_cast<size_t>(q)]);
+      const auto turned_row = [&](Expr r) {
+        const Expr at = b_.let("at", r * lanes);
+        return times(part_load(from, at, lanes), {circle_.load(2 * n + at, lanes), circle_.load(3 * n + at, lanes)});
       };
-      b_.loop("k", m / lanes, [&](Expr block) { across(b_.let("first", block * lanes), lanes); });
-      if (m % lanes > 0) b_.loop("k", m % lanes, [&](Expr rest) { across(b_.let("first", rest + m / lanes * lanes), 1); });
-      const Expr count = y_[axis_].in(s_.kernel());
-      b_.loop("j", count, [&](Expr j) { store((i * count + j) * inner_ + k, to.re.load(j), to.im.load(j)); });
+      const auto put = [&](Expr first, const std::vector<Complex>& y) {
+        for (int64_t q = 0; q < lanes; ++q) {
+          const Complex& c = y[static_cast<size_t>(q)];
+          const Expr at = first + q * m;
+          if (!writes_pairs) to.store(at, c);
+          else store_pairs((i * n + at) * 2, c, lanes);
+        }
+      };
+      const auto across = [&](Expr first) {
+        std::vector<Expr> re, im;
+        for (int64_t r = 0; r < lanes; ++r) {
+          const Complex c = turned_row(first + r);
+          re.push_back(c.re);
+          im.push_back(c.im);
+        }
+        re = kernel::turned(b_, std::move(re));
+        im = kernel::turned(b_, std::move(im));
+        std::vector<Complex> x;
+        for (size_t l = 0; l < re.size(); ++l) x.push_back({re[l], im[l]});
+        put(first, transform(x));
+      };
+      b_.loop("k", m / lanes, [&](Expr block) { across(b_.let("first", block * lanes)); });
+      if (m % lanes > 0 && m > lanes) across(b_.i64(m - lanes));  // some elements again
+      if (m < lanes) {
+        Parts tile = parts("tile", lanes);
+        b_.loop("k", m, [&](Expr r) {
+          tile.store(b_.i64(0), turned_row(r));
+          std::vector<Complex> x;
+          for (int64_t l = 0; l < lanes; ++l) x.push_back(part_load(tile, b_.i64(l), 1));
+          put(r, transform(x));
+        });
+      }
+      if (!writes_pairs) b_.loop("j", count, [&](Expr j) { store((i * count + j) * inner_ + k, to.re.load(j), to.im.load(j)); });
     });
+  }
+
+  // Factors of passes in vectors: few, but of elements that fit in registers.
+  static std::vector<int64_t> vector_factors(int64_t n) {
+    std::vector<int64_t> f;
+    int twos = 0;
+    for (; n % 2 == 0; n /= 2) ++twos;
+    if (twos == 1) f.push_back(2);
+    for (; twos % 3 != 0 && twos > 1; twos -= 2) f.push_back(4);
+    for (; twos >= 3; twos -= 3) f.push_back(8);
+    for (int64_t p : factors(n)) f.push_back(p);
+    return f;
   }
 
   static std::vector<int64_t> factors(int64_t n) {
@@ -165,7 +199,7 @@ class Fft {
   Parts parts(const std::string& name, int64_t n) {
     return {b_.registers(name + "_re", wide_, n), b_.registers(name + "_im", wide_, n)};
   }
-  Complex tile_load(const Parts& p, Expr at, int lanes) { return named(p.re.load(at, lanes), p.im.load(at, lanes)); }
+  Complex part_load(const Parts& p, Expr at, int lanes) { return named(p.re.load(at, lanes), p.im.load(at, lanes)); }
   Complex named(Expr re, Expr im) { return {b_.let("re", re), b_.let("im", im)}; }
   Complex sum(const Complex& x, const Complex& y) { return named(x.re + y.re, x.im + y.im); }
   Complex difference(const Complex& x, const Complex& y) { return named(x.re - y.re, x.im - y.im); }
@@ -231,14 +265,15 @@ class Fft {
     return y;
   }
 
-  // A radix-p Stockham pass, as `pass`, of vectors of transforms.
-  void vector_pass(const Parts& from, const Parts& to, int64_t n, int64_t done, int64_t p, int lanes) {
+  // A radix-p Stockham pass, as `pass`, of vectors of transforms. `from`: returns the vector at a place.
+  template <class From>
+  void vector_pass(const From& from, const Parts& to, int64_t n, int64_t done, int64_t p, int lanes) {
     const int64_t rest = n / (done * p);
     b_.loop("j", rest, [&](Expr j) {
       b_.loop("i", done, [&](Expr i) {
         std::vector<Complex> x;
         for (int64_t s = 0; s < p; ++s) {
-          x.push_back(tile_load(from, b_.let("at", ((j + s * rest) * done + i) * lanes), lanes));
+          x.push_back(from(b_.let("at", ((j + s * rest) * done + i) * lanes)));
           if (s == 0 || done == 1) continue;
           const Expr turn = b_.let("turn", i * (2 * s * rest * lanes));
           x.back() = times(x.back(), named(circle_[turn], circle_[turn + 1]));
@@ -246,6 +281,19 @@ class Fft {
         const std::vector<Complex> y = transform(x);
         for (int64_t q = 0; q < p; ++q) to.store((j * (done * p) + i + q * done) * lanes, y[static_cast<size_t>(q)]);
       });
+    });
+  }
+
+  // The row as parts, behind its own elements zeros.
+  void read_row(const Parts& to, Expr outer, Expr inner, int64_t n, bool whole) {
+    b_.loop("j", whole ? b_.i64(n) : min(own_, n), [&](Expr j) {
+      const auto [xr, xi] = load(outer, j, inner);
+      to.re.store(j, xr);
+      to.im.store(j, xi);
+    });
+    if (whole) return;
+    b_.loop("j", n - min(own_, n), [&](Expr j) {
+      for (const Buf& part : {to.re, to.im}) part.store(min(own_, n) + j, b_.value(wide_, 0));
     });
   }
 
@@ -267,10 +315,22 @@ class Fft {
     return {xr, parts_ == 2 ? part("xi", 1) * conjugate : b_.value(wide_, 0)};
   }
 
+  Expr scale() {
+    if (a_.norm == FftNorm::InverseN) return 1.0 / cast_to(length_, wide_);
+    if (a_.norm == FftNorm::Unitary) return 1.0 / sqrt(cast_to(length_, wide_));
+    return b_.value(wide_, 1);
+  }
+
+  // Stores vectors of numbers as pairs from element `at` on.
+  void store_pairs(Expr at, const Complex& x, int lanes) {
+    const Expr by = broadcast(scale(), lanes), re = b_.let("re", x.re * by), im = b_.let("im", x.im * by);
+    const Expr first = b_.let("at", at);
+    out_.store(first, interleave_low(re, im));
+    out_.store(first + lanes, interleave_high(re, im));
+  }
+
   void store(Expr i, Expr re, Expr im) {
-    Expr scale = b_.value(wide_, 1);
-    if (a_.norm == FftNorm::InverseN) scale = 1.0 / cast_to(length_, wide_);
-    if (a_.norm == FftNorm::Unitary) scale = 1.0 / sqrt(cast_to(length_, wide_));
+    const Expr scale = this->scale();
     out_.store(i * out_parts_, cast_to(re * scale, node_.result_dtype()));
     if (out_parts_ == 2) out_.store(i * out_parts_ + 1, cast_to(im * scale, node_.result_dtype()));
   }
@@ -321,7 +381,7 @@ std::optional<int64_t> row_length(const Node& node) {
 int row_lanes(const Node& node, int64_t n) {
   if (kernel::compute_dtype(node.dtype(0)) != DType::F32) return 1;
   int lanes = node.mapping().vector_lanes(4);
-  while (n % lanes != 0) lanes /= 2;
+  while (n % lanes != 0 || (n / lanes < lanes && lanes > kFewestLanes)) lanes /= 2;
   const bool small = std::ranges::all_of(Fft::factors(n / lanes), [](int64_t p) { return p <= kMostRadix; });
   return lanes >= kFewestLanes && small ? lanes : 1;
 }

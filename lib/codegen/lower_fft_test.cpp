@@ -47,8 +47,9 @@ void check_fft(int64_t given, int64_t inner, int64_t parts, int64_t length, FftA
 }  // namespace
 
 TEST_CASE("Fourier transforms of all kinds of lengths") {
-  // Powers of two, one vector, a rest of a vector, odd factors, a factor too large for registers, and odd lengths.
-  for (int64_t n : {16, 512, 48, 400, 16 * 13, 16 * 17, 20, 97}) check_fft(n, 1, 2, n, {});
+  // Powers of two, fewer elements than lanes in a column, a rest of a vector, odd factors, a factor too large for registers, and
+  // odd lengths.
+  for (int64_t n : {8, 16, 32, 128, 512, 2048, 48, 120, 400, 1000, 16 * 13, 16 * 17, 20, 97}) check_fft(n, 1, 2, n, {});
 }
 
 TEST_CASE("Fourier transforms of real rows, inverse ones, padded and cut ones, and columns") {
@@ -63,6 +64,9 @@ TEST_CASE("Fourier transforms of real rows, inverse ones, padded and cut ones, a
     check_fft(n / 2 + 1, 1, 2, n, half);
     check_fft(n - 3, 3, 2, n, unitary);
     check_fft(n + 5, 2, 1, n, {});
+    check_fft(n, 1, 1, n, unitary);
+    check_fft(n - 3, 1, 2, n, back);
+    check_fft(n + 5, 1, 2, n, unitary);
   }
 }
 
@@ -71,6 +75,6 @@ TEST_CASE("vectors of Fourier transforms follow the processor") {
     codegen::CapabilityRow row;
     row.mapping.vector_bytes = row.mapping.load_bytes = bytes;
     row.mapping.vector_registers = registers;
-    check_fft(200, 1, 2, 200, {}, row);
+    for (int64_t n : {200, 256}) check_fft(n, 1, 2, n, {}, row);
   }
 }

@@ -158,6 +158,8 @@ Expr lane(Expr v, int n) { return v.lanes() == 1 ? v : intern(v.kernel, ExprOp::
 
 Expr interleave_low(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveLow, a.type(), {a.id, b.id}); }
 Expr interleave_high(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveHigh, a.type(), {a.id, b.id}); }
+Expr even_lanes(Expr a, Expr b) { return intern(a.kernel, ExprOp::EvenLanes, a.type(), {a.id, b.id}); }
+Expr odd_lanes(Expr a, Expr b) { return intern(a.kernel, ExprOp::OddLanes, a.type(), {a.id, b.id}); }
 
 namespace {
 Expr reduce(ExprOp op, Expr v) { return v.lanes() == 1 ? v : intern(v.kernel, op, v.type().scalar(), {v.id}); }

@@ -343,6 +343,13 @@ class Interpreter {
           out[c] = in(lane % 2)[c - lane + from];
         }
         return;
+      case ExprOp::EvenLanes:
+      case ExprOp::OddLanes:
+        for (size_t c = 0; c < cells; ++c) {
+          const size_t lane = c % n, from = 2 * lane + (e.op == ExprOp::OddLanes);
+          out[c] = in(from / n)[c - lane + from % n];
+        }
+        return;
       case ExprOp::ShuffleXor:
         for (size_t c = 0; c < cells; ++c) {
           size_t w = (c / n) ^ static_cast<size_t>(e.payload);

@@ -91,7 +91,8 @@ class Verifier {
       if (first != e.type) bad("changes the type");
       return;
     }
-    if (e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh) {
+    if (e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh || e.op == ExprOp::EvenLanes ||
+        e.op == ExprOp::OddLanes) {
       if (first != e.type || type(1) != e.type || e.type.lanes % 2 != 0) bad("operands are not two vectors of its type");
       return;
     }

@@ -68,10 +68,11 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
       values);
 }
 
-// The lanes of two vectors in turn: half of all, from number `first` on.
-std::string interleaving(const CLike& target, Type t, int first, const std::string& name, Helpers& h) {
+// Lanes of two vectors: lane i of the result is number `from(i)` of both.
+template <class From>
+std::string chosen_lanes(const CLike& target, Type t, From from, const std::string& name, Helpers& h) {
   std::string lanes;
-  for (int i = first; i < first + t.lanes; ++i) lanes += (i > first ? ", " : "") + std::to_string(i / 2 + i % 2 * t.lanes);
+  for (int i = 0; i < t.lanes; ++i) lanes += (i > 0 ? ", " : "") + std::to_string(from(i));
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"V", target.type(t, h)}, {"I", target.type(Type(mask_dtype(t.dtype), t.lanes), h)}, {"F", name}, {"L", lanes}};
   return expand(
@@ -98,8 +99,21 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::ReduceMul:
     case ExprOp::ReduceMax:
     case ExprOp::ReduceMin: h.add(reduction(target, op, t, name, h)); return name;
-    case ExprOp::InterleaveLow: h.add(interleaving(target, t, 0, name, h)); return name;
-    case ExprOp::InterleaveHigh: h.add(interleaving(target, t, t.lanes, name, h)); return name;
+    case ExprOp::InterleaveLow:
+    case ExprOp::InterleaveHigh: {
+      const int first = op == ExprOp::InterleaveHigh ? t.lanes / 2 : 0;
+      h.add(chosen_lanes(
+          target, t, [&](int i) { return first + i / 2 + i % 2 * t.lanes; }, name, h));
+      return name;
+    }
+    case ExprOp::EvenLanes:
+      h.add(chosen_lanes(
+          target, t, [](int i) { return 2 * i; }, name, h));
+      return name;
+    case ExprOp::OddLanes:
+      h.add(chosen_lanes(
+          target, t, [](int i) { return 2 * i + 1; }, name, h));
+      return name;
     case ExprOp::Lt:
     case ExprOp::Le:
     case ExprOp::Eq:
