@@ -214,7 +214,7 @@ class Scheduler {
     }
   }
 
-  // Runs the rest of the tasks without raising the peak, each time the one that leaves the fewest bytes. Returns false if that fails.
+  // Runs the rest of the tasks, each time the one that leaves the fewest bytes. Returns false if that would raise the peak.
   bool complete(State& s) {
     while (s.count < n_ && effects_ > s.ready.size()) {
       effects_ -= s.ready.size();

@@ -71,6 +71,31 @@ TEST_CASE("two branches run one after the other") {
   CHECK(found.tasks == std::vector<uint32_t>{0, 1, 3, 2, 4, 5});
 }
 
+TEST_CASE("an order whose peak comes early is exact, however many orders the rest has") {
+  constexpr uint32_t kCells = 60, kBranches = 14;
+  TaskGraph g;
+  const auto add = [&](std::vector<uint32_t> reads, uint64_t bytes) {
+    const auto b = static_cast<uint32_t>(g.bytes.size());
+    g.tasks.push_back({std::move(reads), {b}, {}, 0});
+    g.bytes.push_back(bytes);
+    g.kept.push_back(false);
+    return b;
+  };
+  uint32_t last = add({}, 10);
+  for (uint32_t cell = 0; cell < kCells; ++cell) {
+    std::vector<uint32_t> wide, narrow;
+    const uint32_t branches = cell == 0 ? 2 : kBranches;
+    for (uint32_t i = 0; i < branches; ++i) wide.push_back(add({last}, cell == 0 ? 100 : 3 + i % 3));
+    for (uint32_t b : wide) narrow.push_back(add({b}, 2));
+    last = add(narrow, 1);
+  }
+  const Order found = schedule(g);
+  CHECK(keeps_order(g, found.tasks));
+  CHECK(found.peak == 112);
+  CHECK(peak_bytes(g, found.tasks) == found.peak);
+  CHECK(found.exact);
+}
+
 TEST_CASE("large graphs are ordered in bounded work and never worse than given") {
   Random random{5};
   for (uint32_t n : {300u, 3000u, 20000u}) {

@@ -44,12 +44,13 @@ void reserve_heap(bool is_limited) {
 void populate_heap(size_t bytes) {
 #if defined(__GLIBC__) && defined(MADV_POPULATE_WRITE)
   constexpr size_t kLeast = 8 * kHugePage;  // less is cleared before a thread has begun
+  bytes = std::min(bytes, kReserved / 2);
   const uintptr_t end = reserved_end;
   if (end == 0 || bytes < kLeast || std::thread::hardware_concurrency() < 2) return;
-  void* volatile block = std::malloc(std::min(bytes, kReserved / 2));  // where the heap goes on
+  void* volatile block = std::malloc(bytes);  // where the heap goes on
   const uintptr_t begin = (address(block) + kHugePage - 1) / kHugePage * kHugePage;
   std::free(block);
-  const uintptr_t stop = std::min(begin + std::min(bytes, kReserved), end);
+  const uintptr_t stop = std::min(begin + bytes, end);
   try {
     std::thread([begin, stop] {
       for (uintptr_t page = begin; page + kHugePage <= stop; page += kHugePage)
