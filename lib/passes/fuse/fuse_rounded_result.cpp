@@ -2,8 +2,8 @@
 // these are the nodes of a transformer layer whose floats would be written, and read again, to be rounded.
 //   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
 //   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
-// Declines if others read the floats (multi_consumer), and rotations of normalised heads (norm). Runs before Quantize becomes
-// steps. O(nodes).
+// Declines if others read the floats (multi_consumer), and rotations of normalised heads (norm). On targets whose kernels are for
+// threads of a CPU. Runs before Quantize becomes steps. O(nodes).
 #include <optional>
 
 #include "passes/match.h"
@@ -19,7 +19,7 @@ constexpr std::string_view kRoundedResult = "rounded_result";
 bool is_number(const Graph& g, ValueId v, DType t) { return v.valid() && g.dtype(v) == t && num_elements(g.type(v)) == 1; }
 
 // Whether the node rounds f32 to 8 bits by one scale.
-bool rounds_by_one(const Graph& g, NodeId n) {
+bool rounds_to_codes(const Graph& g, NodeId n) {
   const DType to = g.dtype(g.result(n));
   const ValueId zero = g.operand(n, 2);
   return g.op(n) == OpKind::Quantize && g.attrs<QuantAttrs>(n).block == 0 && (to == DType::U8 || to == DType::I8) &&
@@ -28,10 +28,10 @@ bool rounds_by_one(const Graph& g, NodeId n) {
 }
 
 bool take(Graph& g, NodeId n, PassContext& context) {
-  if (!rounds_by_one(g, n)) return false;
+  if (!rounds_to_codes(g, n)) return false;
   ValueId y = g.operand(n, 0), factor;
   std::vector<NodeId> members{n};
-  if (const NodeId mul = defining_op(g, y, OpKind::Mul); mul.valid() && same_dims(g, y, g.operand(n, 0)))
+  if (const NodeId mul = defining_op(g, y, OpKind::Mul); mul.valid())
     for (const size_t i : {size_t{0}, size_t{1}})
       if (is_number(g, g.operand(mul, 1 - i), DType::F32) && defining_op(g, g.operand(mul, i), OpKind::Rope).valid() &&
           same_dims(g, g.operand(mul, i), g.result(mul)) && g.has_one_use(g.result(mul))) {
@@ -42,7 +42,8 @@ bool take(Graph& g, NodeId n, PassContext& context) {
       }
   const NodeId source = g.def(y);
   const bool rope = g.op(source) == OpKind::Rope;
-  if ((!rope && g.op(source) != OpKind::Attention) || !context.target.native.test(static_cast<size_t>(g.op(source)))) return false;
+  if ((!rope && g.op(source) != OpKind::Attention) || !context.target.native.test(static_cast<size_t>(g.op(source))))
+    return false;
   const auto refuse = [&](std::string_view reason, std::string detail) {
     return decline_end(context, g, kRoundedResult, source, reason, std::move(detail));
   };
@@ -70,6 +71,7 @@ bool take(Graph& g, NodeId n, PassContext& context) {
 
 PassResult fuse_rounded_result(Module& m, PassContext& context) {
   int64_t found = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};  // kernels of CPU threads store codes
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) found += context.rewrite([&] { return take(g, n, context); });

@@ -13,6 +13,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -29,21 +30,13 @@ bool is_layout_op(OpKind op) {
   return op == OpKind::Transpose || op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Concat || is_slice(op);
 }
 
-// Whether the node is a Quantize or Dequantize with one scale.
-bool rounds_by_one(const Graph& g, NodeId n) {
-  if (g.op(n) != OpKind::Quantize && g.op(n) != OpKind::Dequantize) return false;
-  const ValueId zero = g.operands(n).size() > 2 ? g.operand(n, 2) : ValueId();
-  return g.attrs<QuantAttrs>(n).block == 0 && is_one(g, g.operand(n, 1)) && (!zero.valid() || is_one(g, zero));
-}
-
 // The way from a Quantize up to the values that it rounds.
 class Lift {
  public:
   Lift(Graph& g, NodeId quantize) : g_(g), builder_(g, nullptr, quantize), quantize_(quantize) {}
 
   ValueId run() {
-    if (!rounds_by_one(g_, quantize_) || survey(g_.operand(quantize_, 0), {}) != Way::Moves || !closed() || !rounds_no_more())
-      return {};
+    if (!rounds_by_one(g_, quantize_) || !(finds_way() || finds_way_for_image()) || !rounds_no_more()) return {};
     return emit(g_.operand(quantize_, 0), {{quantize_, 0}});
   }
   std::span<const NodeId> passed() const { return passed_; }
@@ -66,6 +59,20 @@ class Lift {
     return whole && same_dims(g_, g_.operand(n, *whole), g_.result(n)) ? whole : std::nullopt;
   }
 
+  bool finds_way() {
+    passed_.clear();
+    ends_.clear();
+    slices_ = false;
+    return survey(g_.operand(quantize_, 0), {}) == Way::Moves && closed();
+  }
+  // A convolution reads codes in any order of channels. So they may be those of a value that others read as floats.
+  bool finds_way_for_image() {
+    const NodeId reader = g_.only_user(g_.result(quantize_));
+    if (!reader.valid() || g_.op(reader) != OpKind::QConv) return false;
+    ends_where_shared_ = true;
+    return finds_way();
+  }
+
   bool is_passed(NodeId n) const { return std::ranges::find(passed_, n) != passed_.end(); }
 
   struct Below {  // what is between a value and the Quantize
@@ -77,6 +84,10 @@ class Lift {
     const NodeId n = g_.def(v);
     if (!n.valid() || ++below.nodes > kMostPassed || passed_.size() >= kMostPassed) return Way::None;
     if (is_passed(n)) return Way::Moves;
+    if (ends_where_shared_ && below.nodes > 1 && is_layout_op(g_.op(n)) && g_.op(n) != OpKind::Reshape && g_.use_count(v) > 1) {
+      ends_.push_back(v);
+      return Way::Ends;
+    }
     if (is_layout_op(g_.op(n)) || (!below.mapped && keeps_order(n))) {
       passed_.push_back(n);
       slices_ |= is_slice(g_.op(n));
@@ -125,19 +136,7 @@ class Lift {
     if (g_.op(n) != OpKind::Pool || g_.attrs<PoolAttrs>(n).op != ReduceOp::Max || g_.use_count(g_.result(n)) != 1) return false;
     const DType t = g_.dtype(g_.result(quantize_));
     const auto scale = elements(g_, g_.operand(quantize_, 1), 1);
-    return (t == DType::U8 || t == DType::I8) && scale.size() == 1 && scale[0] > 0 && is_contracted(g_.operand(n, 0));
-  }
-  // Whether a contraction computed the value, before elementwise nodes of the same shape and Q/DQ pairs.
-  bool is_contracted(ValueId v) const {
-    for (size_t steps = 0; steps < kMostPassed && g_.def(v).valid(); ++steps) {
-      const NodeId n = g_.def(v);
-      if (g_.op(n) == OpKind::QMatMul || g_.op(n) == OpKind::QConv || g_.op(n) == OpKind::MatMul) return true;
-      if (!rounds_by_one(g_, n) && !has_trait(g_.op(n), kElementwise)) return false;
-      const auto same = std::ranges::find_if(g_.operands(n), [&](ValueId o) { return o.valid() && same_dims(g_, o, v); });
-      if (same == g_.operands(n).end()) return false;
-      v = *same;
-    }
-    return false;
+    return (t == DType::U8 || t == DType::I8) && scale.size() == 1 && scale[0] > 0 && contraction_of(g_, g_.operand(n, 0)).valid();
   }
 
   // Whether nobody else reads what is between, except through a Reshape, which costs nothing.
@@ -211,7 +210,7 @@ class Lift {
   const NodeId quantize_;
   std::vector<NodeId> passed_;  // layout ops, and elementwise nodes below one
   std::vector<ValueId> ends_;   // the values to round
-  bool slices_ = false;
+  bool slices_ = false, ends_where_shared_ = false;
   std::vector<std::pair<ValueId, ValueId>> made_;  // values, and their codes
 };
 

@@ -7,17 +7,17 @@
 // exact. O(nodes).
 #include <algorithm>
 
-#include "ir/op_rules.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
 
 using namespace match;
 
-constexpr size_t kMostMoves = 8, kMostSlices = 16, kMostSteps = 24;
+constexpr size_t kMostMoves = 8, kMostSlices = 16;
 
 // A slice, the layout ops after it, and how it is quantized.
 struct Slice {
@@ -61,26 +61,13 @@ std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
   return std::nullopt;
 }
 
-// Whether a contraction of integers computed the value, before elementwise nodes.
-bool is_contracted(const Graph& g, ValueId v) {
-  for (size_t steps = 0; steps < kMostSteps && g.def(v).valid(); ++steps) {
-    const NodeId n = g.def(v);
-    if (g.op(n) == OpKind::QMatMul) return true;
-    if (!has_trait(g.op(n), kElementwise)) return false;
-    const auto same = std::ranges::find_if(g.operands(n), [&](ValueId o) { return o.valid() && same_dims(g, o, v); });
-    if (same == g.operands(n).end()) return false;
-    v = *same;
-  }
-  return false;
-}
-
 class SlicedResult {
  public:
   // first: the first slice of a value in execution order.
   SlicedResult(Graph& g, NodeId first) : g_(g), first_(first), whole_(g.operand(first, 0)) {}
 
   bool run() {
-    if (!find_slices() || !find_columns() || !is_contracted(g_, y_)) return false;
+    if (!find_slices() || !find_columns() || !is_product(y_)) return false;
     Builder b(g_, nullptr, first_);
     const size_t before = g_.node_capacity();
     const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
@@ -172,6 +159,11 @@ class SlicedResult {
     if (d.empty() || axis + 1 != d.size() || !d.back().is_static() || d.back().size() == 0) return false;
     if (!split) sliced_ = d.back().size();
     return sliced_ > 0 && inner_ > 0 && (moves_.empty() || g_.has_one_use(y_));
+  }
+
+  bool is_product(ValueId v) const {
+    const NodeId n = contraction_of(g_, v);
+    return n.valid() && g_.op(n) != OpKind::QConv;
   }
 
   ValueId moved(Builder& b, NodeId n, ValueId v) const { return b.create(g_.op(n), {v}, g_.module().attrs[g_.attr_id(n)]); }
