@@ -1,6 +1,8 @@
 #include "backend/c/cpu_math.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <optional>
 
 #include "backend/c/cpu_half.h"
@@ -202,12 +204,33 @@ std::string saturated(const CLike& target, Type to, DType range, Type from, Help
        {"L", number(negative ? -(1 << bits) : 0)}});
 }
 
-// The same to 32 bits. A NaN becomes 0; no lane is converted that the type cannot hold.
-std::string saturated_word(const CLike& target, Type to, Type from, Helpers& h) {
+// The same to other types: a NaN becomes 0, and no lane is converted that the type cannot hold. A loop over lanes would be
+// slower, and gcc 12 fails on it for 64-bit integers (internal error in store_constructor).
+std::string saturated_whole(const CLike& target, Type to, Type from, Helpers& h) {
+  const Type mask(mask_dtype(from.dtype), from.lanes);
+  const bool negative = is_signed(to.dtype);
+  const int bits = rlxc::bits(to.dtype) - (negative ? 1 : 0);
+  const auto number = [&](double v) {
+    ExprNode e{ExprOp::Const, from.dtype, {}, 0};
+    std::memcpy(&e.payload, &v, sizeof v);
+    return target.literal(e);
+  };
+  const auto integer = [&](int64_t v) { return target.literal({ExprOp::Const, to.dtype, {}, v}); };
+  const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1) << 1) - 1);
+  const auto lanes_of = [&](const std::string& m) {
+    return mask.dtype == to.dtype ? m : "__builtin_convertvector(" + m + ", $R)";
+  };
   return expand(
-      "const $I high = a >= 2147483648.0f, low = a < -2147483648.0f, held = (a == a) & ~high & ~low;\n"
-      "  return __builtin_convertvector(($V)(($I)a & held), $I) | (high & INT32_MAX) | (low & INT32_MIN);",
-      {{"V", target.type(from, h)}, {"I", target.type(to, h)}});
+      "const $I high = a >= $U, low = a < $L, held = (a == a) & ~high & ~low;\n  return __builtin_convertvector(($V)(($I)a & "
+      "held), $R) | (" +
+          lanes_of("high") + " & $X)" + (negative ? " | (" + lanes_of("low") + " & $N)" : "") + ";",
+      {{"V", target.type(from, h)},
+       {"I", target.type(mask, h)},
+       {"R", target.type(to, h)},
+       {"U", number(std::ldexp(1.0, bits))},
+       {"L", number(negative ? -std::ldexp(1.0, bits) : 0.0)},
+       {"X", integer(top)},
+       {"N", integer(-top - 1)}});
 }
 
 }  // namespace
@@ -228,20 +251,14 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
     return name;
   }
   std::string r = target.type(to, h), v = target.type(from, h), body;
-  bool loop = is_float(from.dtype) && is_integer(to.dtype);
   if (const auto step = step_between(from.dtype, to.dtype); step) {
     const Type middle{*step, to.lanes};
     body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
   } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
     body = saturated(target, to, to.dtype, from, h);
-  else if (from.dtype == DType::F32 && to.dtype == DType::I32) body = saturated_word(target, to, from, h);
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
-  else if (loop) {
-    std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
-    std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";
-    body = r + " r = {0};\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value +
-           ");\n  return r;";
-  } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
+  else if (is_float(from.dtype) && is_integer(to.dtype)) body = saturated_whole(target, to, from, h);
+  else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
   h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
   return name;
 }

@@ -1,0 +1,97 @@
+// Casts of floats to integers in C, built for each instruction set of this processor, against values computed here.
+#include "backend/c/cpu_math.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernel/builder.h"
+#include "support/native.h"
+
+using namespace rlxc;
+using namespace rlxc::kernel;
+using namespace rlxc::target;
+
+namespace {
+
+constexpr int64_t kCount = 512;
+
+Kernel cast_kernel(DType to, DType from, int lanes) {
+  kernel::Builder b(std::string(name(to)) + "_from_" + std::string(name(from)) + std::to_string(lanes));
+  const Buf x = b.input("x", from, kCount), y = b.output("y", to, kCount);
+  b.loop("i", kCount / lanes, [&](Expr i) { y.store(i * lanes, cast_to(x.load(i * lanes, lanes), to)); });
+  return b.finish();
+}
+
+// Values next to every bound of an integer type, and what no integer type holds.
+std::vector<double> values() {
+  std::vector<double> v = {0.0, -0.0, 0.5, -0.5, 0.99, -0.99, 1e-40, 1e30, -1e30, INFINITY, -INFINITY, NAN, -NAN};
+  for (int bits : {7, 8, 15, 16, 31, 32, 63, 64})
+    for (double sign : {1.0, -1.0}) {
+      const double power = std::ldexp(sign, bits);
+      for (double x : {power, power - 1, power + 1, power - 0.5, power + 0.5, std::nextafter(power, 0.0), power * 0.75})
+        for (double y :
+             {x, static_cast<double>(static_cast<float>(x)), static_cast<double>(std::nextafter(static_cast<float>(x), 0.0F))})
+          v.push_back(y);
+    }
+  while (v.size() < kCount) v.push_back(static_cast<double>(v.size()) * -1.7);
+  return v;
+}
+
+// The low bits of the integer nearest to zero, saturated; 0 for a NaN.
+uint64_t expected(double x, DType to) {
+  const int bits = rlxc::bits(to) - (is_signed(to) ? 1 : 0);
+  const double top = std::ldexp(1.0, bits), bottom = is_signed(to) ? -top : 0.0;
+  if (std::isnan(x)) return 0;
+  const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  if (x >= top) return most;
+  if (x <= bottom) return ~most & (is_signed(to) ? ~uint64_t{0} : 0);
+  return x < 0 ? static_cast<uint64_t>(static_cast<int64_t>(x)) : static_cast<uint64_t>(x);
+}
+
+}  // namespace
+
+TEST_CASE("casts of floats to integers saturate in vectors of every width") {
+  const std::vector<double> doubles = values();
+  REQUIRE(doubles.size() == kCount);
+  const std::vector<float> floats(doubles.begin(), doubles.end());
+  std::vector<Kernel> kernels;
+  std::vector<std::pair<DType, DType>> types;
+  for (DType from : {DType::F32, DType::F64})
+    for (DType to : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
+      for (int lanes : {16, 8, 4, 2, 1}) {
+        kernels.push_back(cast_kernel(to, from, lanes));
+        types.emplace_back(to, from);
+      }
+  std::vector<const Kernel*> all;
+  for (const Kernel& k : kernels) all.push_back(&k);
+  std::vector<const char*> sets = {"-march=native"};
+#if defined(__x86_64__)
+  sets.push_back("-mno-avx");
+  if (__builtin_cpu_supports("avx2") != 0) sets.push_back("-mavx2");
+  if (__builtin_cpu_supports("avx512dq") != 0) sets.push_back("-mavx512dq");
+#endif
+  for (const char* compiler : {"gcc", "clang"})
+    for (const char* set : sets) {
+      std::string error;
+      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O3", "-Wall", "-Wextra", set}}, &error);
+      REQUIRE_MESSAGE(module, error);
+      for (size_t k = 0; k < all.size(); ++k) {
+        const auto [to, from] = types[k];
+        std::vector<std::byte> result(kCount * 8);
+        void* const buffers[] = {from == DType::F32 ? const_cast<void*>(static_cast<const void*>(floats.data()))
+                                                    : const_cast<void*>(static_cast<const void*>(doubles.data())),
+                                 result.data()};
+        module->call(k, buffers, {});
+        const auto size = static_cast<size_t>(rlxc::bits(to)) / 8;
+        int64_t wrong = 0;
+        for (size_t i = 0; i < kCount; ++i) {
+          const uint64_t right = expected(from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i], to);
+          wrong += std::memcmp(result.data() + i * size, &right, size) != 0;
+        }
+        CHECK_MESSAGE(wrong == 0, compiler << " " << set << " " << all[k]->name);
+      }
+    }
+}
