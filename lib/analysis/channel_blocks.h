@@ -24,7 +24,7 @@ struct ConvChannels {
 std::optional<ConvChannels> blocked_conv_channels(const Graph&, NodeId);
 bool is_integer_conv(OpKind);
 const ConvAttrs* conv_attrs(const Graph&, NodeId);  // of such a convolution; null for other nodes
-bool is_blocked_conv(OpKind);  // a kind of convolution that has such kernels
+bool is_blocked_conv(OpKind);                       // a kind of convolution that has such kernels
 // Returns whether the node is a convolution of depthwise windows without a residual that has kernels for images with channels
 // last: its channels are whole vectors of `lanes`.
 bool takes_channels_last(const Graph&, NodeId, int64_t lanes);

@@ -182,9 +182,7 @@ namespace {
 // The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
 bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims) {
   if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
-  const auto is_number = [&](size_t i, auto fits) {
-    return c.has(i) && fits(c.t(i).dtype) && num_elements(c.t(i)) == 1;
-  };
+  const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && num_elements(c.t(i)) == 1; };
   if (t != DType::F32) return c.fail("only f32 is quantized");
   if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
   if (!is_number(scale + 1, [](DType d) { return d == DType::U8 || d == DType::I8; }))
@@ -289,9 +287,7 @@ bool infer_attention(InferContext& c) {
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;
     if (wide.size() != 4) return c.fail("the mask must broadcast to [B,H,Sq,Sk]");
   }
-  const auto result = [&](std::vector<Dim> dims) {
-    return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims));
-  };
+  const auto result = [&](std::vector<Dim> dims) { return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims)); };
   if (a.out_layout == AttentionLayout::Packed) return result({q.b, q.s, t.mul(q.h, v.d)});
   if (a.out_layout == AttentionLayout::BSHD) return result({q.b, q.s, q.h, v.d});
   return result({q.b, q.h, q.s, v.d});

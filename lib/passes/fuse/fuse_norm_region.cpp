@@ -62,8 +62,8 @@ class NormRegions {
     const auto own = rows_from(n);
     return own && own == rows_from(p) && same_type(g_, v, g_.result(n)) && v == g_.result(p) ? p : NodeId();
   }
-  // The elementwise node that reads y. If others read y, too, those that narrow it (a Quantize or a cast), in execution order: y is
-  // then written beside their results.
+  // The elementwise node that reads y. If others read y, too, those that narrow it (a Quantize or a cast), in execution order: y
+  // is then written beside their results.
   std::vector<NodeId> followers(ValueId y) const {
     const auto follows = [&](NodeId n) { return n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y); };
     if (const NodeId n = g_.only_user(y); n.valid()) return follows(n) ? std::vector{n} : std::vector<NodeId>();

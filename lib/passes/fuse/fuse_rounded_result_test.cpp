@@ -17,13 +17,16 @@ ValueId rounded(Builder& b, ValueId v, DType t, double zero, std::vector<int64_t
                   QuantAttrs{0, 0, t, true});
 }
 ValueId attended(Builder& b) {
-  const AttentionAttrs a{.num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
-  return b.create(OpKind::Attention, {f32_input(b, "q", {2, 3, 8}), f32_input(b, "k", {2, 5, 8}), f32_input(b, "v", {2, 5, 8})}, a);
+  const AttentionAttrs a{
+      .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
+  return b.create(OpKind::Attention, {f32_input(b, "q", {2, 3, 8}), f32_input(b, "k", {2, 5, 8}), f32_input(b, "v", {2, 5, 8})},
+                  a);
 }
 ValueId rotated(Builder& b, int64_t n_rot, ValueId gamma = {}) {
   const RopeAttrs a{.n_rot = n_rot, .layout = AttentionLayout::BHSD};
   const int64_t half = (n_rot ? n_rot : 8) / 2;
-  return b.create(OpKind::Rope, {f32_input(b, "x", {2, 2, 3, 8}), f32_input(b, "c", {3, half}), f32_input(b, "s", {3, half}), gamma}, a);
+  return b.create(OpKind::Rope,
+                  {f32_input(b, "x", {2, 2, 3, 8}), f32_input(b, "c", {3, half}), f32_input(b, "s", {3, half}), gamma}, a);
 }
 
 void check(const Rewrite& r, std::string_view left) {

@@ -1,7 +1,8 @@
 // Merges connected elementwise nodes into ElementwiseRegion nodes: one launch with interior values in registers. A node joins the
 // region of its users, visited backwards, so a region has one result and no path leaves and re-enters it. A cheap node is copied
-// into the regions of several users, unless it ends the epilogue of an integer matmul or convolution. Limited by the target's steps and operands, and by the cost of recomputing values smaller
-// than the result. Runs after precision is chosen, since casts are steps. O(nodes + uses).
+// into the regions of several users, unless it ends the epilogue of an integer matmul or convolution. Limited by the target's
+// steps and operands, and by the cost of recomputing values smaller than the result. Runs after precision is chosen, since casts
+// are steps. O(nodes + uses).
 #include <algorithm>
 
 #include "analysis/phases.h"

@@ -23,9 +23,7 @@ ValueId product(Builder& b) {
   const ValueId sums = b.cast(b.create(OpKind::QMatMul, {x, w}), DType::F32);
   return b.add(b.mul(sums, b.scalar(DType::F32, 0.01)), f32_input(b, "bias", {6}));
 }
-ValueId heads(Builder& b, ValueId v) {
-  return b.mul(b.transpose(b.reshape(v, {5, 2, 3}), {1, 0, 2}), b.scalar(DType::F32, 0.5));
-}
+ValueId heads(Builder& b, ValueId v) { return b.mul(b.transpose(b.reshape(v, {5, 2, 3}), {1, 0, 2}), b.scalar(DType::F32, 0.5)); }
 ValueId norm(Builder& b, std::vector<Dim> dims) {
   const int64_t width = dims.back().size();
   const ValueId x = f32_input(b, "x", std::move(dims));
@@ -82,8 +80,8 @@ TEST_CASE("rounding rises above the slices and the concatenation of a rolled win
 TEST_CASE("all parts of a concatenation are rounded, or none") {
   const auto graph = [](bool computed) {
     return [=](Builder& b) -> std::vector<ValueId> {
-      const ValueId x = f32_input(b, "z", {5, 6}), parts[] = {product(b), computed ? b.unary(OpKind::Silu, x) : x,
-                                                              f32_param(b, "token", {1, 6})};
+      const ValueId x = f32_input(b, "z", {5, 6}),
+                    parts[] = {product(b), computed ? b.unary(OpKind::Silu, x) : x, f32_param(b, "token", {1, 6})};
       return {rounded(b, b.concat(parts, 0), {0.125F})};
     };
   };
@@ -122,7 +120,8 @@ TEST_CASE("parts of a concatenation that are quantized alike already stay intege
 TEST_CASE("rounding rises above a max pooling") {
   const auto graph = [&](DType t, float scale, ReduceOp op) {
     return [=](Builder& b) -> std::vector<ValueId> {
-      const ValueId x = b.input("x", tensor_type(DType::I8, {1, 2, 6, 6})), w = b.input("w", tensor_type(DType::I8, {3, 2, 1, 1}));
+      const ValueId x = b.input("x", tensor_type(DType::I8, {1, 2, 6, 6})),
+                    w = b.input("w", tensor_type(DType::I8, {3, 2, 1, 1}));
       const ValueId sums = b.create(OpKind::QConv, {x, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
       PoolAttrs pool;
       pool.op = op;
@@ -131,7 +130,8 @@ TEST_CASE("rounding rises above a max pooling") {
       return {rounded(b, b.create(OpKind::Pool, {y}, pool), {scale}, t)};
     };
   };
-  for (const DType t : {DType::I8, DType::U8}) check(Rewrite(kPass, graph(t, 0.25F, ReduceOp::Max)), "q_conv cast mul quantize pool");
+  for (const DType t : {DType::I8, DType::U8})
+    check(Rewrite(kPass, graph(t, 0.25F, ReduceOp::Max)), "q_conv cast mul quantize pool");
   CHECK_FALSE(Rewrite(kPass, graph(DType::I8, -0.25F, ReduceOp::Max)).result.changed);
   CHECK_FALSE(Rewrite(kPass, graph(DType::I8, 0.25F, ReduceOp::Mean)).result.changed);
 }

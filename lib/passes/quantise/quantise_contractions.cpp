@@ -1,7 +1,7 @@
 // Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
-// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize of
-// the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
+// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize
+// of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,5 @@
-// Quantizes the result of a matmul once where its slices along the last axis have scales of their own, as queries, keys and values
-// that are split from one projection. Each slice would be read and written again by a launch.
+// Quantizes the result of a matmul once where its slices along the last axis have scales of their own, as queries, keys and
+// values that are split from one projection. Each slice would be read and written again by a launch.
 //   quantize(transpose(narrow(y, 0, 8)) * f, s0, z0), quantize(narrow(y, 8, 8), s1, z1)
 //     ->  q = quantize(y * [f.., 1..], [s0.., s1..], [z0.., z1..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
 // The last axis may be reshaped and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]. Between a slice and its Quantize are
@@ -171,9 +171,9 @@ class SlicedResult {
   Graph& g_;
   const NodeId first_;
   const ValueId whole_;
-  ValueId y_;                  // the result of the matmul
-  std::vector<Slice> slices_;  // by start
-  std::vector<NodeId> moves_;  // from the slices up
+  ValueId y_;                       // the result of the matmul
+  std::vector<Slice> slices_;       // by start
+  std::vector<NodeId> moves_;       // from the slices up
   int64_t sliced_ = 1, inner_ = 1;  // column c of y is at c / inner % sliced along the sliced axis
 };
 

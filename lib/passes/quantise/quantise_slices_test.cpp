@@ -52,10 +52,11 @@ TEST_CASE("quantise_slices: the last axis is split and moved before it is cut") 
 
 TEST_CASE("quantise_slices: what stays") {
   const auto changes = [](const std::function<ValueId(Builder&, ValueId)>& second) {
-    return Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> {
-             const ValueId y = product(b, 16);
-             return {rounded(b, b.narrow(y, 2, 0, 8), 0.02, 128), second(b, y)};
-           })
+    return Rewrite(kPass,
+                   [&](Builder& b) -> std::vector<ValueId> {
+                     const ValueId y = product(b, 16);
+                     return {rounded(b, b.narrow(y, 2, 0, 8), 0.02, 128), second(b, y)};
+                   })
         .result.changed;
   };
   CHECK(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 2, 8, 8), 0.01, 3); }));

@@ -20,8 +20,7 @@ NodeId contraction_of(const Graph& g, ValueId v) {
     const NodeId n = g.def(v);
     if (g.op(n) == OpKind::QMatMul || g.op(n) == OpKind::QConv || g.op(n) == OpKind::MatMul) return n;
     if (!rounds_by_one(g, n) && !has_trait(g.op(n), kElementwise)) return {};
-    const auto same =
-        std::ranges::find_if(g.operands(n), [&](ValueId o) { return o.valid() && match::same_dims(g, o, v); });
+    const auto same = std::ranges::find_if(g.operands(n), [&](ValueId o) { return o.valid() && match::same_dims(g, o, v); });
     if (same == g.operands(n).end()) return {};
     v = *same;
   }

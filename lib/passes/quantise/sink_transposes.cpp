@@ -1,7 +1,8 @@
 // Adds before values are transposed. The residual of a ConvNeXt block is added with channels first to a matmul's result with
 // channels last: the sum would be a launch of its own, and the Quantize of each block could not rise to what computes it.
 //   add(transpose(a), transpose(b))  ->  transpose(add(a, b))
-//   add(transpose(a), conv)          ->  transpose(add(a, back)), where back = transpose(conv) and other readers read it turned again
+//   add(transpose(a), conv)          ->  transpose(add(a, back)), where back = transpose(conv) and other readers read it turned
+//   again
 // Requires one permutation, that nobody else reads the transposed a, and that an integer contraction computed a, whose epilogue
 // then adds. An integer convolution writes its result in that order. Transposes back of the result vanish. O(nodes + uses).
 #include <algorithm>

@@ -25,13 +25,13 @@ void check(const Rewrite& r, std::string_view left) {
 
 TEST_CASE("sink_transposes: a residual is added before both are transposed, and back again") {
   for (const bool first : {false, true})
-    check(Rewrite(kPass,
-                  [&](Builder& b) -> std::vector<ValueId> {
-                    const ValueId y = b.transpose(product(b), {0, 3, 1, 2}), r = b.transpose(residual(b), {0, 3, 1, 2});
-                    const ValueId sum = first ? b.add(y, r) : b.add(r, y);
-                    return {b.unary(OpKind::Abs, b.transpose(sum, {0, 2, 3, 1})), b.unary(OpKind::Neg, sum),
-                            b.unary(OpKind::Exp, r)};
-                  }),
+    check(Rewrite(
+              kPass,
+              [&](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = b.transpose(product(b), {0, 3, 1, 2}), r = b.transpose(residual(b), {0, 3, 1, 2});
+                const ValueId sum = first ? b.add(y, r) : b.add(r, y);
+                return {b.unary(OpKind::Abs, b.transpose(sum, {0, 2, 3, 1})), b.unary(OpKind::Neg, sum), b.unary(OpKind::Exp, r)};
+              }),
           "q_matmul cast mul silu transpose add transpose abs neg exp");
 }
 
@@ -50,7 +50,9 @@ TEST_CASE("sink_transposes: the result of a convolution is a residual, and is re
 }
 
 TEST_CASE("sink_transposes: what stays") {
-  const auto changes = [](const std::function<std::vector<ValueId>(Builder&)>& build) { return Rewrite(kPass, build).result.changed; };
+  const auto changes = [](const std::function<std::vector<ValueId>(Builder&)>& build) {
+    return Rewrite(kPass, build).result.changed;
+  };
   // No product, another permutation, and another reader of the transposed product.
   CHECK_FALSE(changes([](Builder& b) -> std::vector<ValueId> {
     const ValueId x = b.unary(OpKind::Abs, f32_input(b, "x", {2, 3, 5, 6}));
