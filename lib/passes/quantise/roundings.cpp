@@ -14,12 +14,12 @@ bool rounds_by_one(const Graph& g, NodeId n) {
   return g.attrs<QuantAttrs>(n).block == 0 && is_one(g.operand(n, 1)) && (!zero.valid() || is_one(zero));
 }
 
-NodeId contraction_of(const Graph& g, ValueId v) {
+NodeId contraction_of(const Graph& g, ValueId v, bool pairs) {
   constexpr size_t kMostSteps = 24;
   for (size_t steps = 0; steps < kMostSteps && g.def(v).valid(); ++steps) {
     const NodeId n = g.def(v);
     if (g.op(n) == OpKind::QMatMul || g.op(n) == OpKind::QConv || g.op(n) == OpKind::MatMul) return n;
-    if (!rounds_by_one(g, n) && !has_trait(g.op(n), kElementwise)) return {};
+    if (!(pairs && rounds_by_one(g, n)) && !has_trait(g.op(n), kElementwise)) return {};
     const auto same = std::ranges::find_if(g.operands(n), [&](ValueId o) { return o.valid() && match::same_dims(g, o, v); });
     if (same == g.operands(n).end()) return {};
     v = *same;

@@ -34,7 +34,7 @@ bool is_product(const Graph& g, NodeId transpose) {
 // Readers of `v`, the result of an integer convolution, read it transposed back and forth by `perm`. False: v is none, or the
 // place of the new nodes is not known.
 bool turn_back(Graph& g, ValueId v, const std::vector<int64_t>& perm, const Order& order) {
-  const NodeId conv = contraction_of(g, v);
+  const NodeId conv = contraction_of(g, v, false);
   if (!conv.valid() || g.op(conv) != OpKind::QConv || g.use_count(v) > kMostReaders || g.is_output(v)) return false;
   NodeId first;
   std::vector<Graph::Use> readers;
