@@ -2,8 +2,8 @@
 """Kernels of the cpu target on one thread: time of a run of a package of one node (processor time, best of several), beside it
 what the machine's multiply-adds or memory allow, measured in the same run. Rows named *cold* have several nodes with weights of
 their own, more than the second cache holds, as in a model: products of one operand, or convolutions of one another.
-ALONE is a command that runs another on one core ("taskset -c 0"); CPU is the value of --cpu (native); FLAGS are further options
-of the compile ("--fast-math").
+ALONE is a command that runs another on one core ("taskset -c 0"); CPU is the value of --cpu (native) and MARCH that of the
+compiler's -march (native), for the kernels and the roof; FLAGS are further options of the compile ("--fast-math").
 Usage: bench/kernels.py [PART OF A NAME ...]"""
 import array
 import json
@@ -19,6 +19,7 @@ root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 cc = os.environ.get("CC", "gcc")
 cpu = os.environ.get("CPU", "native")
+march = "-march=" + os.environ.get("MARCH", "native")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 flags = os.environ.get("FLAGS", "").split()
 COLD_BYTES = 48 << 20  # of weights
@@ -109,7 +110,7 @@ def milliseconds(graph, inputs, folder, repeat):
     run([rlxc, "compile", "m.json", "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", "out",
          "--disable-pass", "fuse_shared_input_matmul", *flags], cwd=folder)
     package = os.path.join(folder, "out/kernels/cpu")
-    run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
+    run(["make", "-s", "-B", "-C", package, f"CC={cc}", f"CFLAGS=-O3 {march}"])
     text = run(alone + ["./run", "--threads", "1", "--repeat", str(repeat)] + files, cwd=package)
     return float(re.search(r"processor min ([\d.]+)", text).group(1))
 
@@ -184,7 +185,7 @@ def line(name, ms, flops, moved):
 
 
 with tempfile.TemporaryDirectory() as tmp:
-    run([cc, "-O2", "-march=native", "-o", os.path.join(tmp, "roof"), os.path.join(root, "bench/roof.c")])
+    run([cc, "-O2", march, "-o", os.path.join(tmp, "roof"), os.path.join(root, "bench/roof.c")])
     peak, memory, *_ = map(float, run(alone + [os.path.join(tmp, "roof")]).split())
     print(f"one thread: {peak:.1f} GFLOP/s, {memory:.1f} GB/s; {run([cc, '--version']).splitlines()[0]}")
     print(f"{'kernel':44} {'ms':>9} {'achieved':>15} {'of roof':>8}")

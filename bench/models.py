@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Full models, compiled to C and in ONNX Runtime, on one and two threads (THREADS), with random weights. Needs RLXC_TEST_MODELS
 (models) and, for the peer, ONNXRUNTIME (see onnxruntime.mjs). ALONE is a command that runs another on one core ("taskset -c 0");
-CPU is the value of --cpu (native); FLAGS are further options of the compile ("--fast-math"). QUANTISED=1, or the operators to
+CPU is the value of --cpu (native); FLAGS are further options of the compile ("--fast-math"), BIND sizes of symbolic dims
+("batch=1,sequence=128"). QUANTISED=1, or the operators to
 quantise, compares Q/DQ models instead (tests/support/python/quantised_model.py), and adds the float model.
 Usage: bench/models.py [MODEL ...]"""
 import array
@@ -23,6 +24,7 @@ cpu = os.environ.get("CPU", "native")
 quantised = os.environ.get("QUANTISED", "").split()  # operators, or 1
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 flags = os.environ.get("FLAGS", "").split()
+bind = ["--bind", os.environ["BIND"]] if os.environ.get("BIND") else []
 thread_counts = os.environ.get("THREADS", "1 2").split()
 names = sys.argv[1:] or ["bert_base_s128", "timm_resnet50", "timm_mobilenetv3_large_100"]
 
@@ -132,11 +134,11 @@ with tempfile.TemporaryDirectory() as tmp:
         os.makedirs(folder, exist_ok=True)
         model, weights = os.path.join(folder, "model.onnx"), os.path.join(folder, "weights.bin")
         subprocess.run(["cp", os.path.join(models, "full", name, "model.onnx"), model], check=True)
-        text = output([rlxc, "inspect", model, "--stage", "hir"]) if os.path.exists(weights) else ""
+        text = output([rlxc, "inspect", model, "--stage", "hir", *bind]) if os.path.exists(weights) else ""
         if not text:
             with open(weights, "wb") as f:
                 f.truncate(int(sizes[name]))
-            text = output([rlxc, "inspect", model, "--stage", "hir"])
+            text = output([rlxc, "inspect", model, "--stage", "hir", *bind])
             write_weights(text, weights)
             for missing, size in re.findall(r'external data "([^"]*)": cannot open.*, (\d+) bytes', text):
                 with open(os.path.join(folder, missing), "wb") as f:
@@ -150,7 +152,7 @@ with tempfile.TemporaryDirectory() as tmp:
         packages = {}
         for form, path in forms.items():
             out = path.removesuffix(".onnx") + ".out"
-            output([rlxc, "compile", path, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", out, *flags])
+            output([rlxc, "compile", path, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", out, *bind, *flags])
             packages[form] = os.path.join(out, "kernels/cpu")
             output(["make", "-s", "-C", packages[form]])
         print(name)

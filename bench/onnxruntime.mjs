@@ -1,5 +1,5 @@
 // Times a model in ONNX Runtime: node onnxruntime.mjs MODEL THREADS REPEAT [INPUT.bin ...] prints the line that the main of a
-// cpu package prints. An output present.X of the shape of an input past_key_values.X is written to its buffer. ONNXRUNTIME names a
+// cpu package prints. BIND gives sizes of symbolic dims ("batch=1,sequence=128"). An output present.X of the shape of an input past_key_values.X is written to its buffer. ONNXRUNTIME names a
 // folder in which `npm install --ignore-scripts onnxruntime-node` was run.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,11 +10,12 @@ const session = await ort.InferenceSession.create(model, {
   intraOpNumThreads: +threads, interOpNumThreads: 1, graphOptimizationLevel: 'all', logSeverityLevel: 3,
 });
 const kinds = { int64: BigInt64Array, uint8: Uint8Array, int8: Int8Array };
+const sizes = Object.fromEntries((process.env.BIND ?? '').split(',').map(pair => pair.split('=')));
 const feeds = {};
 session.inputMetadata.forEach(({ name, type, shape }, i) => {
   const bytes = readFileSync(files[i]);
   const data = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
-  feeds[name] = new ort.Tensor(type, new (kinds[type] ?? Float32Array)(data), shape);
+  feeds[name] = new ort.Tensor(type, new (kinds[type] ?? Float32Array)(data), shape.map(d => +(sizes[d] ?? d)));
 });
 const fetches = Object.fromEntries(session.outputNames.map(name => [name, null]));
 session.outputMetadata.forEach(({ name, shape }) => {

@@ -25,7 +25,7 @@ key=$(sed -n 's/^.*"\(FusedMatMulBiasAct[^"]*\)".*$/\1/p' measured.json | head -
 file() { printf '{"format": "rlxc-tuning", "nodes": {"%s": %s}}\n' "$1" "$2" > tuning.json; }
 compile() { "$RLXC" compile model.rlx -q --emit kernels --tuning tuning.json -o "$1" 2> errors; }
 
-file "$key" '{"gemm_rows": 32, "gemm_depth": 128}'
+file "$key" '{"gemm_rows": 32, "packed_depth": 128}'
 compile tuned || fail "compile: $(cat errors)"
 cmp -s plain/kernels/cpu/kernels_0.c tuned/kernels/cpu/kernels_0.c && fail "the kernels do not change"
 compile again && cmp tuned/kernels/cpu/kernels_0.c again/kernels/cpu/kernels_0.c || fail "two compiles differ"

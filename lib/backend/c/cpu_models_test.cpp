@@ -17,6 +17,13 @@ TEST_CASE("tiles fill the registers of a processor") {
   CHECK(tile("generic") == tile("zen4"));
 }
 
+TEST_CASE("chunks of prepacked panels fit the second cache") {
+  const auto depth = [](const char* name) { return target::cpu_mapping(*target::find_cpu(name)).blocking.packed_depth; };
+  CHECK(depth("zen4") == 768);
+  CHECK(depth("zen3") == 384);
+  CHECK(depth("haswell") == 256);
+}
+
 TEST_CASE("a processor has one of the known names") {
   CHECK(target::find_cpu("native") != nullptr);
   CHECK(target::find_cpu("pentium") == nullptr);

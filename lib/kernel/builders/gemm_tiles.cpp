@@ -160,9 +160,10 @@ class GemmTiles {
   void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
     const GemmSpec& s = o_.spec;
     const int64_t step = quantized_ && s.quantized->block % kChunk != 0 ? s.quantized->block : s.k_step;
-    const int64_t size = std::max<int64_t>((quantized_ ? kChunk : m_.blocking.gemm_depth) / step, 1) * step;
     int64_t k = 0, m = 0;
-    const bool known = constant(o_.k, &k), once = known && k <= size;
+    const bool known = constant(o_.k, &k);
+    const int64_t size = chunk_size(known ? k : 0, step);
+    const bool once = known && k <= size;
     const int64_t depth = once ? std::max<int64_t>(k, 1) : size, rows = constant(o_.m, &m) ? std::min(m, row_block_) : row_block_;
     if (!s.packed || (quantized_ && few_rows() != true)) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
     if (copied_) {
@@ -185,6 +186,17 @@ class GemmTiles {
       each_panel([&](Expr i, Expr panel) { chunk(panel, i * (rows * w_), k0, count, false); });
     });
     each_panel([&](Expr i, Expr) { write_rows(row0_, rows_, sums_, i * (rows * w_)); });
+  }
+
+  // Returns the terms of a chunk, for `k` terms (0: unknown) in steps of `step`. Chunks of prepacked panels are of equal size.
+  int64_t chunk_size(int64_t k, int64_t step) const {
+    int64_t size = quantized_ ? kChunk : m_.blocking.gemm_depth;
+    if (o_.spec.packed && !quantized_ && !copied_) {
+      size = m_.blocking.packed_depth;
+      const int64_t chunks = std::max<int64_t>((k + size - 1) / size, 1);
+      if (k > size) size = (k + chunks * kTermsPerStep - 1) / (chunks * kTermsPerStep) * kTermsPerStep;
+    }
+    return std::max<int64_t>(size / step, 1) * step;
   }
 
   // Whether there are few rows, for which quantized values are decoded as they are read; otherwise a panel is decoded once.

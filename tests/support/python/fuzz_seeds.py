@@ -109,7 +109,7 @@ def tuning():
     first = "fused_matmul_bias_act(f32[batch,4], f32[4,8], f32[8]) -> f32[batch,8]"
     second = "fused_matmul_bias_act(f32[batch,8], f32[8,4], none, f32[batch,4]) -> f32[batch,4]"
     for nodes in ({first: {"gemm_rows": 16, "gemm_depth": 64}, second: {"gemm_rows": 512, "window_bytes": 8192}},
-                  {second: {"gemm_depth": 512, "conv_image_bytes": 16384, "attention_queries": 16, "attention_keys": 256}}, {}):
+                  {second: {"gemm_depth": 512, "packed_depth": 64, "conv_image_bytes": 16384, "attention_queries": 16, "attention_keys": 256}}, {}):
         yield json.dumps({"format": "rlxc-tuning", "format_version": "1.0", "cpu": "generic", "nodes": nodes}).encode()
 
 
