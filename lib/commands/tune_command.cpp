@@ -26,7 +26,7 @@ constexpr double kNegligible = 1e-3;  // share of the run below which an operati
 
 // Factors of the sizes of the model, in the order of kBlockingFields. They are tried together: an operation reads few of them.
 constexpr double kScales[][std::size(kernel::kBlockingFields)] = {
-    {.5, 1, 1, .25, .25, .5, 1}, {2, 1, 1, 4, 2, 2, 1},       {1, .5, .5, .5, .5, 1, .5},   {1, 2, 2, 2, 1, 1, 2},
+    {.5, 1, 1, .25, .25, .5, 1}, {2, 1, 1, 4, 2, 2, 1},       {1, .5, .5, .5, .5, 1, .5},  {1, 2, 2, 2, 1, 1, 2},
     {.5, 2, 2, 8, 1, .5, 2},     {2, .5, .5, .125, 1, 2, .5}, {.25, 1, 1, 1, .125, .25, 4}};
 
 Blocking scaled(const Blocking& base, std::span<const double> factors) {
