@@ -116,6 +116,15 @@ def best(commands, cwd):
     return found
 
 
+def difference(a, b):
+    """Largest difference of two files of f32, as a share of the largest value."""
+    x, y = (array.array("f", open(path, "rb").read()) for path in (a, b))
+    if len(x) != len(y):
+        return math.inf
+    largest = max((abs(v) for v in y), default=0)
+    return max((abs(v - w) for v, w in zip(x, y)), default=0) / (largest or 1)
+
+
 def processor():
     names = re.findall(r"model name\s*: (.*)|cpu family\s*: (.*)|model\s*: (.*)", open("/proc/cpuinfo").read())[:3]
     return ", ".join("".join(n) for n in (names[2], names[0], names[1]))
@@ -162,9 +171,14 @@ with tempfile.TemporaryDirectory() as tmp:
                                                                 "--threads", threads, "--repeat", repeat] + inputs
                         for form, package in packages.items()}
             own, other = list(commands)[-1], f"ONNX Runtime, {list(forms)[-1]}{threads} threads"
+            theirs = os.path.join(folder, "onnxruntime")
+            os.makedirs(theirs, exist_ok=True)
+            os.environ["OUTPUTS"] = theirs
             if peer:
                 commands[other] = pin + ["node", os.path.join(root, "bench/onnxruntime.mjs"), list(forms.values())[-1], threads,
                                          repeat] + inputs
             found = best(commands, folder)
+            if peer:
+                print(f"  {'difference of results':40} {difference(os.path.join(folder, 'output_0.bin'), os.path.join(theirs, 'output_0.bin')):9.1e}")
             for base_name in [c for c in found if c != own]:
                 print(f"  {'ratio of cpu min to':20} {base_name:30} {found[own][2] / found[base_name][2]:5.2f}", flush=True)

@@ -1,7 +1,7 @@
 // Times a model in ONNX Runtime: node onnxruntime.mjs MODEL THREADS REPEAT [INPUT.bin ...] prints the line that the main of a
-// cpu package prints. BIND gives sizes of symbolic dims ("batch=1,sequence=128"). An output present.X of the shape of an input past_key_values.X is written to its buffer. ONNXRUNTIME names a
+// cpu package prints. OUTPUTS names a folder for the results, as those of the package. BIND gives sizes of symbolic dims ("batch=1,sequence=128"). An output present.X of the shape of an input past_key_values.X is written to its buffer. ONNXRUNTIME names a
 // folder in which `npm install --ignore-scripts onnxruntime-node` was run.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const ort = createRequire(process.env.ONNXRUNTIME + '/')('onnxruntime-node');
@@ -28,6 +28,10 @@ for (let i = 0; i <= +repeat; ++i) {
   await session.run(feeds, fetches);
   const used = process.cpuUsage(usage);
   if (i > 0) wall.push(Number(process.hrtime.bigint() - start) / 1e6), busy.push((used.user + used.system) / 1e3);
+}
+if (process.env.OUTPUTS) {
+  const results = await session.run(feeds, fetches);
+  session.outputNames.forEach((name, i) => writeFileSync(`${process.env.OUTPUTS}/output_${i}.bin`, results[name].data));
 }
 wall.sort((a, b) => a - b), busy.sort((a, b) => a - b);
 const middle = wall.length >> 1, f = x => x.toFixed(4);

@@ -62,7 +62,7 @@ Expr tanh_of(Expr x) {
 }
 
 Expr erf_of(Expr x) {
-  Expr c = max(min(x, lit(x, 4.0)), lit(x, -4.0)), x2 = c * c;
+  Expr c = max(lit(x, -4.0), min(lit(x, 4.0), x)), x2 = c * c;
   Expr p = polynomial(x2, {-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
                            -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02});
   Expr q = polynomial(

@@ -82,6 +82,12 @@ std::string interleaving(const CLike& target, Type t, int first, const std::stri
       values);
 }
 
+// The preprocessor's condition for vectors of a type to be registers of x86; null if none are.
+const char* register_condition(Type t) {
+  const int bytes = t.lanes * rlxc::bits(t.dtype) / 8;
+  return bytes == 64 ? "defined(__AVX512F__)" : bytes == 32 || bytes == 16 ? "defined(__AVX__)" : nullptr;
+}
+
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
@@ -115,12 +121,22 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::Not: return define("static inline $R $F($V a) { return ~a; }\n");
     case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
     case ExprOp::Min:
-    case ExprOp::Max:
-      return define(is_float(t.dtype) ? "static inline $V $F($V a, $V b) {\n  const $I m = (a $S b) | (a != a);\n  return "
-                                        "($V)((($I)a & m) | (($I)b & ~m));\n}\n"
-                                      : "static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n  return ($V)((($I)a & "
-                                        "m) | (($I)b & ~m));\n}\n",
-                    {{"S", op == ExprOp::Min ? "<" : ">"}});
+    case ExprOp::Max: {
+      const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n", less = op == ExprOp::Min ? "<" : ">";
+      if (!is_float(t.dtype))
+        return define("static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n" + choice, {{"S", less}});
+      // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values.
+      const char* const condition = register_condition(t);
+      const std::string by_masks = "  const $I m = (a $S b) | (a != a);\n";
+      const std::string by_bound = "  __asm__(\"v$O %0, %1, %0\" : \"+$C\"(b) : \"$C\"(a));\n  const $I m = a != a;\n";
+      return define(
+          "static inline $V $F($V a, $V b) {\n" +
+              (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
+              choice,
+          {{"S", less},
+           {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")},
+           {"C", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"}});
+    }
     case ExprOp::Abs:
       if (!is_float(t.dtype)) break;
       return define("static inline $V $F($V a) { return ($V)(($I)a & $M); }\n",
@@ -189,9 +205,7 @@ std::string saturated(const CLike& target, Type to, DType range, Type from, Help
   const std::string by_bounds =
       "  __asm__(\"vmaxps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(low));\n"
       "  __asm__(\"vminps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(high));\n";
-  const char* const condition = from.lanes == 16                     ? "defined(__AVX512F__)"
-                                : from.lanes == 8 || from.lanes == 4 ? "defined(__AVX__)"
-                                                                     : nullptr;
+  const char* const condition = register_condition(from);
   return expand(
       "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" + std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") +
           (condition ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks) +

@@ -1,10 +1,12 @@
-// Casts of floats to integers in C, built for each instruction set of this processor, against values computed here.
+// Casts of floats to integers, and bounds of floats, in C, built for each instruction set of this processor, against values
+// computed here.
 #include "backend/c/cpu_math.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "kernel/builder.h"
@@ -51,20 +53,9 @@ uint64_t expected(double x, DType to) {
   return x < 0 ? static_cast<uint64_t>(static_cast<int64_t>(x)) : static_cast<uint64_t>(x);
 }
 
-}  // namespace
+using Check = std::function<void(const NativeModule&, const std::string& set)>;
 
-TEST_CASE("casts of floats to integers saturate in vectors of every width") {
-  const std::vector<double> doubles = values();
-  REQUIRE(doubles.size() == kCount);
-  const std::vector<float> floats(doubles.begin(), doubles.end());
-  std::vector<Kernel> kernels;
-  std::vector<std::pair<DType, DType>> types;
-  for (DType from : {DType::F32, DType::F64})
-    for (DType to : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
-      for (int lanes : {16, 8, 4, 2, 1}) {
-        kernels.push_back(cast_kernel(to, from, lanes));
-        types.emplace_back(to, from);
-      }
+void on_each_set(const std::vector<Kernel>& kernels, const Check& check) {
   std::vector<const Kernel*> all;
   for (const Kernel& k : kernels) all.push_back(&k);
   std::vector<const char*> sets = {"-march=native"};
@@ -78,20 +69,84 @@ TEST_CASE("casts of floats to integers saturate in vectors of every width") {
       std::string error;
       const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O3", "-Wall", "-Wextra", set}}, &error);
       REQUIRE_MESSAGE(module, error);
-      for (size_t k = 0; k < all.size(); ++k) {
-        const auto [to, from] = types[k];
-        std::vector<std::byte> result(kCount * 8);
-        void* const buffers[] = {from == DType::F32 ? const_cast<void*>(static_cast<const void*>(floats.data()))
-                                                    : const_cast<void*>(static_cast<const void*>(doubles.data())),
-                                 result.data()};
-        module->call(k, buffers, {});
-        const auto size = static_cast<size_t>(rlxc::bits(to)) / 8;
-        int64_t wrong = 0;
-        for (size_t i = 0; i < kCount; ++i) {
-          const uint64_t right = expected(from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i], to);
-          wrong += std::memcmp(result.data() + i * size, &right, size) != 0;
-        }
-        CHECK_MESSAGE(wrong == 0, compiler << " " << set << " " << all[k]->name);
-      }
+      check(*module, compiler + std::string(" ") + set);
     }
+}
+
+Kernel bound_kernel(ExprOp op, DType t, int lanes) {
+  kernel::Builder b(std::string(kernel::name(op)) + "_" + std::string(rlxc::name(t)) + std::to_string(lanes));
+  const Buf x = b.input("x", t, kCount), y = b.input("y", t, kCount), z = b.output("z", t, kCount);
+  b.loop("i", kCount / lanes, [&](Expr i) {
+    const Expr u = x.load(i * lanes, lanes), v = y.load(i * lanes, lanes);
+    z.store(i * lanes, op == ExprOp::Max ? max(u, v) : min(u, v));
+  });
+  return b.finish();
+}
+
+// Counts the results that are not bit by bit those of the rule: a NaN is a result, and of equal values the second.
+template <typename T>
+int64_t wrong_bounds(ExprOp op, const NativeModule& module, size_t k) {
+  constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
+  const T some[] = {0, -T{0}, 1, -1, kInf, -kInf, kNan, 3};
+  std::vector<T> x(kCount), y(kCount), z(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = some[i % 8], y[i] = some[i / 8 % 8];
+  void* const buffers[] = {x.data(), y.data(), z.data()};
+  module.call(k, buffers, {});
+  int64_t wrong = 0;
+  for (size_t i = 0; i < kCount; ++i) {
+    const bool first = std::isnan(x[i]) || (op == ExprOp::Max ? x[i] > y[i] : x[i] < y[i]);
+    wrong += std::memcmp(&z[i], first ? &x[i] : &y[i], sizeof(T)) != 0;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("bounds of floats keep NaNs and signs of zero in vectors of every width") {
+  std::vector<Kernel> kernels;
+  std::vector<std::pair<ExprOp, DType>> forms;
+  for (DType t : {DType::F32, DType::F64})
+    for (ExprOp op : {ExprOp::Min, ExprOp::Max})
+      for (int lanes : {16, 8, 4, 2, 1}) {
+        kernels.push_back(bound_kernel(op, t, lanes));
+        forms.emplace_back(op, t);
+      }
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const auto [op, t] = forms[k];
+      const int64_t wrong = t == DType::F32 ? wrong_bounds<float>(op, module, k) : wrong_bounds<double>(op, module, k);
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
+}
+
+TEST_CASE("casts of floats to integers saturate in vectors of every width") {
+  const std::vector<double> doubles = values();
+  REQUIRE(doubles.size() == kCount);
+  const std::vector<float> floats(doubles.begin(), doubles.end());
+  std::vector<Kernel> kernels;
+  std::vector<std::pair<DType, DType>> types;
+  for (DType from : {DType::F32, DType::F64})
+    for (DType to : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
+      for (int lanes : {16, 8, 4, 2, 1}) {
+        kernels.push_back(cast_kernel(to, from, lanes));
+        types.emplace_back(to, from);
+      }
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const auto [to, from] = types[k];
+      std::vector<std::byte> result(kCount * 8);
+      void* const buffers[] = {from == DType::F32 ? const_cast<void*>(static_cast<const void*>(floats.data()))
+                                                  : const_cast<void*>(static_cast<const void*>(doubles.data())),
+                               result.data()};
+      module.call(k, buffers, {});
+      const auto size = static_cast<size_t>(rlxc::bits(to)) / 8;
+      int64_t wrong = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const uint64_t right = expected(from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i], to);
+        wrong += std::memcmp(result.data() + i * size, &right, size) != 0;
+      }
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
 }
