@@ -253,6 +253,31 @@ std::vector<Sample> contraction_samples() {
         return o.op(Rope, {o.in({2, 3, 5, 10}), o.in({5, half}), o.in({5, half})},
                     RopeAttrs{10, rotated, style, AttentionLayout::BHSD});
       });
+  for (DType codes : {DType::U8, DType::I8})
+    for (bool factor : {false, true})
+      for (int64_t rotated : {0, 6})
+        add(Rope, std::string(name(codes)) + (factor ? ", times a factor" : "") + (rotated ? ", partial" : ""), 2,
+            [=](Operands& o) {
+              if (o.dtype != DType::F32) return ValueId();
+              const int64_t half = (rotated ? rotated : 10) / 2;
+              return o.op(Rope,
+                          {o.in({2, 3, 5, 10}), o.in({5, half}), o.in({5, half}), ValueId(),
+                           factor ? o.in({}, DType::F32, 0.5, 0.6) : ValueId(), o.in({}, DType::F32, 0.01, 0.02),
+                           o.in({}, codes, 1, 100)},
+                          RopeAttrs{10, rotated, RopeStyle::NeoX, AttentionLayout::BHSD});
+            });
+  for (DType codes : {DType::U8, DType::I8})
+    for (int64_t queries : {1, 5, 33})
+      add(Attention, std::to_string(queries) + " queries, " + std::string(name(codes)), 16, [=](Operands& o) {
+        if (o.dtype != DType::F32) return ValueId();
+        AttentionAttrs a;
+        a.num_heads = a.num_kv_heads = 3;
+        a.layout = a.out_layout = AttentionLayout::Packed;
+        return o.op(Attention,
+                    {o.in({2, queries, 48}), o.in({2, 70, 48}), o.in({2, 70, 48}), ValueId(), o.in({}, DType::F32, 0.05, 0.06),
+                     o.in({}, codes, 1, 100)},
+                    a);
+      });
   add(Rope, "of normalised heads", 10, [](Operands& o) {
     return o.op(Rope, {o.in({2, 5, 30}), o.in({5, 10}), o.in({5, 10}), o.in({3, 10})},
                 RopeAttrs{10, 0, RopeStyle::NeoX, AttentionLayout::Packed, 1e-3});

@@ -21,16 +21,6 @@ bool is_image(const Graph& g, ValueId v) {
   return true;
 }
 
-const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
-  switch (g.op(n)) {
-    case OpKind::Conv:
-    case OpKind::QConv: return &g.attrs<ConvAttrs>(n);
-    case OpKind::FusedConvBiasAct: return &g.attrs<FusedConvAttrs>(n).conv;
-    case OpKind::FusedQConv: return &g.attrs<FusedQConvAttrs>(n).conv;
-    default: return nullptr;
-  }
-}
-
 // Returns whether an operand of a convolution's epilogue is laid out as the result.
 bool is_whole(const Graph& g, NodeId n, ValueId v) { return std::ranges::equal(g.dims(v), g.dims(g.result(n))); }
 
@@ -235,6 +225,16 @@ class ChannelBlocks {
 
 }  // namespace
 
+const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
+  switch (g.op(n)) {
+    case OpKind::Conv:
+    case OpKind::QConv: return &g.attrs<ConvAttrs>(n);
+    case OpKind::FusedConvBiasAct: return &g.attrs<FusedConvAttrs>(n).conv;
+    case OpKind::FusedQConv: return &g.attrs<FusedQConvAttrs>(n).conv;
+    default: return nullptr;
+  }
+}
+
 std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   const ConvAttrs* a = conv_attrs(g, n);
   if (!a) return std::nullopt;
@@ -261,9 +261,11 @@ bool is_integer_conv(OpKind op) { return op == OpKind::QConv || op == OpKind::Fu
 bool is_blocked_conv(OpKind op) { return op == OpKind::Conv || op == OpKind::FusedConvBiasAct || is_integer_conv(op); }
 
 bool takes_channels_last(const Graph& g, NodeId n, int64_t lanes) {
-  if (!is_blocked_conv(g.op(n)) || is_integer_conv(g.op(n))) return false;
+  if (!is_blocked_conv(g.op(n))) return false;
   const auto channels = blocked_conv_channels(g, n);
-  const bool residual = g.operands(n).size() > 3 && g.operand(n, 3).valid();
+  bool residual = false;
+  for (size_t i = is_integer_conv(g.op(n)) ? kQuantOperands : 3; i < g.operands(n).size(); ++i)
+    residual |= g.operand(n, i).valid() && num_elements(g.type(g.operand(n, i))) != 1 && is_whole(g, n, g.operand(n, i));
   return channels && channels->depthwise() && !residual && channels->groups % lanes == 0;
 }
 

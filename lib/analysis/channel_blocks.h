@@ -1,6 +1,7 @@
 // Chooses channels in blocks of a vector (NCHW16c) for the values that pass between convolutions, where kernels read and write
 // them so. Reorders remain at the edges, inside of the convolutions there.
 #pragma once
+#include "ir/attrs.h"
 #include "ir/layout.h"
 
 namespace rlxc {
@@ -22,7 +23,8 @@ struct ConvChannels {
 };
 std::optional<ConvChannels> blocked_conv_channels(const Graph&, NodeId);
 bool is_integer_conv(OpKind);
-bool is_blocked_conv(OpKind);  // a kind of convolution that has such kernels
+const ConvAttrs* conv_attrs(const Graph&, NodeId);  // of such a convolution; null for other nodes
+bool is_blocked_conv(OpKind);                       // a kind of convolution that has such kernels
 // Returns whether the node is a convolution of depthwise windows without a residual that has kernels for images with channels
 // last: its channels are whole vectors of `lanes`.
 bool takes_channels_last(const Graph&, NodeId, int64_t lanes);

@@ -271,8 +271,19 @@ bool transposes_left(const Graph& g, NodeId n) {
 bool concatenates(const Graph& g, NodeId n) { return layout_rule(g.op(n)) == LayoutRule::Concat && g.operands(n).size() > 1; }
 
 bool sums_all_channels(const Graph& g, NodeId n) {
-  if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
-  return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
+  const ConvAttrs* conv = conv_attrs(g, n);
+  return conv && conv->groups == 1;
+}
+
+// Returns whether a convolution reads the image in layout `l`. Integer windows of single channels do so in vectors of channels,
+// if they may write them, too.
+bool reads_image(const Graph& g, NodeId n, const Layout& l) {
+  constexpr int64_t kMostLanes = 16;
+  if (!has_planes(g.module().dims, l)) return false;
+  const ConvAttrs* conv = is_integer_conv(g.op(n)) ? conv_attrs(g, n) : nullptr;
+  if (!conv || conv->groups == 1) return true;
+  const NodeId reader = g.only_user(g.result(n));
+  return is_channels_last(l) && takes_channels_last(g, n, kMostLanes) && reader.valid() && is_layout_op(g.op(reader));
 }
 
 // Returns whether the node computes depthwise windows of an image with channels last in vectors of `lanes` channels. It then
@@ -356,7 +367,7 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
       if (op == OpKind::QAttention && use.index == 2) return rows;
       if (layout_rule(op) != LayoutRule::Matmul || use.index > 1) return false;
       return rows || (use.index == 1 && reads_columns_of_right(op) && has_columns(l));
-    case LayoutRule::Conv: return use.index == 0 && has_planes(g.module().dims, l);
+    case LayoutRule::Conv: return use.index == 0 && reads_image(g, use.user, l);
     case LayoutRule::Attention: return rows && use.index < 3;
     case LayoutRule::Rope: return rows && use.index == 0;
     case LayoutRule::Concat: return concatenates(g, use.user);

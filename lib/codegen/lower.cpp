@@ -34,7 +34,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Tile, lower_tile},
     {OpKind::Concat, lower_concat},
     {OpKind::FusedSwiGLU, lower_swiglu},
-    {OpKind::Rope, lower_rope, {{{0b1}}}},
+    {OpKind::Rope, lower_rope, {{{0b1, keeps_type}}}},
     {OpKind::FusedRopeAppend, lower_rope_append, {{{}, {0b100000}, {0b1000000}}}},
     {OpKind::ElementwiseRegion, lower_region},
     {OpKind::Where, lower_elementwise},

@@ -41,6 +41,7 @@ bool lower_attention(Node& node) {
   if (!heads || !groups || !width || !value_width) return node.fail("heads and head sizes must be constants");
   if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096)
     return node.fail("heads or head sizes do not fit the kernel");
+  if (node.has(kAttentionScale) && node.mapping().workgroups) return node.fail("no kernel for workgroups quantizes the result");
   Scope s(node);
   kernel::AttentionSpec spec;
   spec.batch = s.size(q.batch);
@@ -54,6 +55,10 @@ bool lower_attention(Node& node) {
   spec.k = by_heads(s.in(1), *width, a.layout, transposed);
   spec.v = by_heads(s.in(2), *value_width, a.layout, false);
   if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
+  if (node.has(kAttentionScale)) {
+    spec.scale_of_y = s.in(kAttentionScale);
+    spec.zero_of_y = s.in(kAttentionScale + 1);
+  }
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
   if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;

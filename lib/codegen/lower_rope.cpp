@@ -42,9 +42,35 @@ Operand table_of(Node& node, Scope& s, size_t i, const std::string& name, Dim ha
 
 }  // namespace
 
+namespace {
+
+// The operands that quantize the result, as those of a map.
+struct Rounding {
+  std::vector<Operand> operands;
+  bool factor = false;
+
+  Rounding(Node& node, Scope& s, size_t rank) {
+    if (!node.has(kRopeFactor + 1)) return;
+    factor = node.has(kRopeFactor);
+    for (size_t i = kRopeFactor + !factor; i < kRopeFactor + 3; ++i) {
+      operands.push_back(s.in(i));
+      operands.back().strides.assign(rank, 0);
+    }
+  }
+  // `last`: the loaded values of the operands.
+  Expr apply(Expr v, std::span<const Expr> last) const {
+    if (operands.empty()) return v;
+    if (factor) v = v * last[0];
+    return kernel::quantized(v, last[factor], last[factor + 1]);
+  }
+};
+
+}  // namespace
+
 // Rotates pairs of elements. Elements from n_rot on are copied.
 bool lower_rope(Node& node) {
   const auto& a = node.attrs<RopeAttrs>();
+  if (node.has(kRopeFactor + 1) && node.mapping().workgroups) return node.fail("no kernel for workgroups quantizes the result");
   DimTable& t = node.table();
   // Index space: batch, heads, positions, and within a head.
   const auto x = node.dims(0);
@@ -75,6 +101,7 @@ bool lower_rope(Node& node) {
     Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
             s1 = table(2, "sine_second", true);
     if (node.has(3)) {
+      if (node.has(kRopeFactor + 1)) return node.fail("normalised heads are not quantized");
       if (!t.equal(rotated, head_dim)) return node.fail("only heads that are rotated whole can be normalised");
       auto gamma = [&](const std::string& name, const Index& offset) {
         Operand o = s.in(3);
@@ -102,22 +129,33 @@ bool lower_rope(Node& node) {
       s.finish();
       return true;
     }
+    const Rounding rounding(node, s, space.size());
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", pairs.second);
-    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
-      return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]};
+    std::vector<Operand> inputs{x0, x1, c0, s0, c1, s1};
+    inputs.insert(inputs.end(), rounding.operands.begin(), rounding.operands.end());
+    auto body = [rounding](const std::vector<Expr>& v) -> std::vector<Expr> {
+      const auto last = std::span(v).subspan(6);
+      return {rounding.apply(v[0] * v[2] - v[1] * v[3], last), rounding.apply(v[1] * v[4] + v[0] * v[5], last)};
     };
-    kernel::build_map(s.builder(), {space, {x0, x1, c0, s0, c1, s1}, {y0, y1}, body}, node.mapping());
+    kernel::build_map(s.builder(), {space, std::move(inputs), {y0, y1}, body}, node.mapping());
     s.finish();
   }
   const Dim rest = t.sub(head_dim, rotated);
   if (t.constant_value(rest) == 0) return true;
   Scope s(node, "rest");
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
-  Operand from = s.in(0), to = s.out();
+  Operand from = s.in(0);
+  const Rounding rounding(node, s, space.size());
+  Operand to = s.out();
   from.strides = strides(s, from.strides, 1);
   to.strides = strides(s, to.strides, 1);
   from.offset = to.offset = s.size(rotated);
-  kernel::build_map(s.builder(), {space, {from}, {to}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
+  std::vector<Operand> inputs{from};
+  inputs.insert(inputs.end(), rounding.operands.begin(), rounding.operands.end());
+  const auto body = [rounding](const std::vector<Expr>& v) -> std::vector<Expr> {
+    return {rounding.apply(v[0], std::span(v).subspan(1))};
+  };
+  kernel::build_map(s.builder(), {space, std::move(inputs), {to}, body}, node.mapping());
   s.finish();
   return true;
 }

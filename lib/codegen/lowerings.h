@@ -92,6 +92,7 @@ std::vector<PrepackedBuffer> prepack_conv(Node&, const std::vector<bool>& on_loa
 std::vector<PrepackedBuffer> prepack_fft(Node&, const std::vector<bool>& on_load);
 
 // Table conditions: whether a result may overwrite this operand (overwrite.cpp).
+bool keeps_type(const Graph&, NodeId, size_t operand);
 bool stores_exact_sum(const Graph&, NodeId, size_t operand);
 bool sums_channels(const Graph&, NodeId, size_t operand);
 bool serves_no_later_step(const Graph&, NodeId, size_t operand);

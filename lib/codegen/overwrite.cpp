@@ -7,6 +7,9 @@
 
 namespace rlxc::codegen {
 
+// Elements of the result have the places of those that they replace.
+bool keeps_type(const Graph& g, NodeId n, size_t operand) { return g.dtype(g.result(n)) == g.dtype(g.operand(n, operand)); }
+
 // The sum is read back unrounded instead of being computed again.
 bool stores_exact_sum(const Graph& g, NodeId n, size_t) {
   return g.dtype(g.result(n, 1)) == kernel::compute_dtype(g.dtype(g.operand(n, 0)));

@@ -53,6 +53,21 @@ class Paths {
     output(b_.reshape(b_.transpose(mixed, {0, 2, 1, 3}), {2, 18, 48}));
   }
 
+  // Integer convolutions, of all channels and of single ones, between values with channels last.
+  void convolve_channels_last() {
+    const auto codes = [&](std::vector<Dim> dims) {
+      return b_.cast(b_.mul(input(std::move(dims)), b_.scalar(DType::F32, 90)), DType::I8);
+    };
+    for (const int64_t groups : {1, 32}) {
+      const ValueId image = b_.transpose(codes({2, 7, 5, 32}), {0, 3, 1, 2}), w = codes({32, groups == 1 ? 32 : 1, 3, 3});
+      for (const bool zero : {false, true}) {
+        const ValueId sums = b_.create(OpKind::QConv, {image, w, zero ? b_.scalar(DType::I8, -128) : ValueId()},
+                                       ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups});
+        output(b_.unary(OpKind::Abs, b_.transpose(sums, {0, 2, 3, 1})));
+      }
+    }
+  }
+
   void check() {
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
@@ -236,6 +251,7 @@ TEST_CASE("values that are moved on paper only are read through strides") {
     for (int i = 0; i < 150; ++i) p.add();
     p.join_many();
     p.multiply_heads();
+    p.convolve_channels_last();
     p.check();
   }
 }

@@ -38,12 +38,13 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
     add("shard", {"partition", "common_subexpression_elimination", "dead_code_elimination"});
   // Quantisation and precision run on whole operations, before fusion.
-  std::vector<std::string_view> quantise{"keep_quantized_weights", "quantise_contractions", "constant_folding"};
+  std::vector<std::string_view> quantise{"keep_quantized_weights", "quantise_contractions", "sink_transposes",
+                                         "lift_quantize",          "quantise_slices",       "constant_folding"};
   const bool calibrated = !options.calibration_file.empty();
   if (calibrated) quantise.insert(quantise.begin(), {"migrate_scales", "insert_q_dq"});
   const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
-  if (!options.weights.empty() || scaled || calibrated) quantise.insert(quantise.end() - 2, "quantise_weights");
+  if (!options.weights.empty() || scaled || calibrated) quantise.insert(quantise.end() - 5, "quantise_weights");
   if (options.activations != "model") quantise.emplace_back("round_activations");
   add("quantise", quantise);
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
@@ -52,10 +53,26 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (fuses && options.precision_name != "f32") add("precision", {"split_widened_results", "dead_code_elimination"});
   // Fuses neighbours that share data into one launch. XLA does its own fusion.
   if (fuses)
-    add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_rope_append", "fuse_swiglu",
-                 "fuse_matmul_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act",
-                 "expand_q_dq", "mark_elementwise_regions", "fuse_integer_matmul", "fuse_shared_integer_matmul",
-                 "fuse_norm_region", "fuse_reduce_region", "fuse_integer_attention", "fuse_rounded_image"});
+    add("fuse", {"fuse_norm_rope",
+                 "fuse_shared_input_matmul",
+                 "fuse_shared_rope",
+                 "fuse_rope_append",
+                 "fuse_swiglu",
+                 "fuse_matmul_swiglu",
+                 "fuse_residual_ln",
+                 "fuse_residual_rms_norm",
+                 "fuse_matmul_bias_act",
+                 "fuse_conv_bias_act",
+                 "fuse_rounded_result",
+                 "expand_q_dq",
+                 "mark_elementwise_regions",
+                 "fuse_integer_matmul",
+                 "fuse_shared_integer_matmul",
+                 "fuse_shared_rope",
+                 "fuse_norm_region",
+                 "fuse_reduce_region",
+                 "fuse_integer_attention",
+                 "fuse_rounded_image"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (!options.mesh.empty() && fuses) legalise.push_back("lower_collectives");

@@ -5,6 +5,7 @@
 #include "eval/gemm.h"
 #include "eval/norm.h"
 #include "eval/parallel.h"
+#include "ops/scalar.h"
 
 namespace rlxc::eval {
 
@@ -155,6 +156,18 @@ void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table
 
 namespace {
 
+// Puts the result, quantized if there is a scale.
+bool put_rounded(Context& c, std::vector<double> x, size_t scale) {
+  if (!c.has(scale)) return c.put_result(0, x);
+  const auto s = static_cast<float>(c.doubles(scale)[0]);
+  const double zero = c.doubles(scale + 1)[0];
+  for (double& v : x) v = ops::round_even(static_cast<double>(static_cast<float>(v) / s)) + zero;
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  store(d, 0, d.elements(), x.data(), true);
+  return c.put(std::move(d));
+}
+
 bool eval_attention(Context& c) {
   const auto& a = c.a<AttentionAttrs>();
   AttentionOperands p;
@@ -178,7 +191,7 @@ bool eval_attention(Context& c) {
   p.scale = a.scale;
   p.softcap = a.softcap;
   p.finite_mask = a.finite_mask;
-  return c.put_result(0, attention(p));
+  return put_rounded(c, attention(p), kAttentionScale);
 }
 
 // Operand `x` rotated by the tables `table` and `table` + 1, of heads normalised with operand `gamma` if it is there.
@@ -208,7 +221,12 @@ bool rotated(Context& c, size_t i, size_t table, size_t gamma, std::vector<doubl
 
 bool eval_rope(Context& c) {
   std::vector<double> x;
-  return rotated(c, 0, 1, 3, &x) && c.put_result(0, x);
+  if (!rotated(c, 0, 1, 3, &x)) return false;
+  if (c.has(kRopeFactor)) {
+    const auto factor = static_cast<float>(c.doubles(kRopeFactor)[0]);
+    for (double& v : x) v = static_cast<double>(static_cast<float>(v) * factor);
+  }
+  return put_rounded(c, std::move(x), kRopeFactor + 1);
 }
 
 // Writes rows [B,H,S,D] to the cache of operand `cache` at the rows `at`, which repeat if there is one batch of them.

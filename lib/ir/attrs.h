@@ -230,6 +230,7 @@ struct AttentionAttrs {
                f("softcap", self.softcap); f("k_transposed", self.k_transposed); f("finite_mask", self.finite_mask);)
 };
 inline constexpr size_t kRopeAppendCaches = 5;  // first cache among the operands of FusedRopeAppend: keys, values, rows
+inline constexpr size_t kAttentionScale = 4, kRopeFactor = 4;  // operands that quantize the results
 // x is [B,H,S,D] (bhsd), [B,S,H,D] (bshd) or [B,S,H*D] (packed, head_dim given); tables are [..., S, n_rot/2] or [..., S, n_rot].
 struct RopeAttrs {
   int64_t head_dim = 0, n_rot = 0;

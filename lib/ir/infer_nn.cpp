@@ -177,17 +177,36 @@ bool infer_fused_residual_norm(InferContext& c) {
   return affine(c, 3, tail) && c.result(c.t(0)) && c.result(c.t(0));
 }
 
+namespace {
+
+// The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
+bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims) {
+  if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
+  const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && num_elements(c.t(i)) == 1; };
+  if (t != DType::F32) return c.fail("only f32 is quantized");
+  if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
+  if (!is_number(scale + 1, [](DType d) { return d == DType::U8 || d == DType::I8; }))
+    return c.fail("the zero point must be one u8 or i8 number");
+  return c.result(c.t(scale + 1).dtype, std::move(dims));
+}
+
+}  // namespace
+
 bool infer_rope(InferContext& c) {
   const auto& a = c.a<RopeAttrs>();
   if (!rope_fits(c, 0, 1)) return false;
-  if (!c.has(3)) return c.result(c.t(0));
+  if (c.has(kRopeFactor) &&
+      (!c.has(kRopeFactor + 1) || c.t(kRopeFactor).dtype != DType::F32 || num_elements(c.t(kRopeFactor)) != 1))
+    return c.fail("the factor must be one f32 number before a scale");
+  const auto result = [&] { return rounded_result(c, kRopeFactor + 1, c.t(0).dtype, c.t(0).dims); };
+  if (!c.has(3)) return result();
   const auto &d = c.t(0).dims, &g = c.t(3).dims;
   const bool packed = a.layout == AttentionLayout::Packed;
   if (!is_float(c.t(3).dtype)) return c.fail("the scale of the heads must be of floats: " + c.show(3));
   const Dim width = packed ? Dim(a.head_dim) : d[3];
   const Dim heads = packed ? c.dims().floor_div(d[2], width) : d[a.layout == AttentionLayout::BHSD ? 1 : 2];
   const bool fits = (g.size() == 1 && g[0] == width) || (g.size() == 2 && g[0] == heads && g[1] == width);
-  return fits ? c.result(c.t(0)) : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
+  return fits ? result() : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
 }
 
 bool infer_fused_rope_append(InferContext& c) {
@@ -268,9 +287,10 @@ bool infer_attention(InferContext& c) {
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;
     if (wide.size() != 4) return c.fail("the mask must broadcast to [B,H,Sq,Sk]");
   }
-  if (a.out_layout == AttentionLayout::Packed) return c.result(c.t(0).dtype, {q.b, q.s, t.mul(q.h, v.d)});
-  if (a.out_layout == AttentionLayout::BSHD) return c.result(c.t(0).dtype, {q.b, q.s, q.h, v.d});
-  return c.result(c.t(0).dtype, {q.b, q.h, q.s, v.d});
+  const auto result = [&](std::vector<Dim> dims) { return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims)); };
+  if (a.out_layout == AttentionLayout::Packed) return result({q.b, q.s, t.mul(q.h, v.d)});
+  if (a.out_layout == AttentionLayout::BSHD) return result({q.b, q.s, q.h, v.d});
+  return result({q.b, q.h, q.s, v.d});
 }
 
 bool infer_conv(InferContext& c) {

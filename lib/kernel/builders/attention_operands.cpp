@@ -10,6 +10,10 @@ AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
   k_ = b.input(s.k.name, s.k.dtype, s.k.extent);
   v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
   if (s.mask) mask_ = b.input(s.mask->name, s.mask->dtype, s.mask->extent);
+  if (s.scale_of_y) {
+    scale_of_y_ = b.input(s.scale_of_y->name, s.scale_of_y->dtype, s.scale_of_y->extent);
+    zero_of_y_ = b.input(s.zero_of_y->name, s.zero_of_y->dtype, s.zero_of_y->extent);
+  }
   y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
 }
 
@@ -58,6 +62,7 @@ int AttentionOperands::together(Part p, int most) const {
   return most;
 }
 void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
+  if (spec.scale_of_y) value = quantized(value, scale_of_y_.load(0), zero_of_y_.load(0));
   y_.store(at(spec.y, head_, query, d), cast_to(value, spec.y.dtype));
 }
 

@@ -16,6 +16,7 @@ namespace {
 using namespace match;
 
 constexpr size_t kMostSumReaders = 64;  // limit on visited users of a sum
+constexpr size_t kMostFollowers = 4;    // limit on elementwise nodes after a norm
 
 class NormRegions {
  public:
@@ -61,18 +62,19 @@ class NormRegions {
     const auto own = rows_from(n);
     return own && own == rows_from(p) && same_type(g_, v, g_.result(n)) && v == g_.result(p) ? p : NodeId();
   }
-  // The elementwise node that reads y. If others read y, too, it must be the only one that narrows y (a Quantize or a cast),
-  // since y is then written beside its result.
-  NodeId follower(ValueId y) const {
+  // The elementwise node that reads y. If others read y, too, those that narrow it (a Quantize or a cast), in execution order: y
+  // is then written beside their results.
+  std::vector<NodeId> followers(ValueId y) const {
     const auto follows = [&](NodeId n) { return n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y); };
-    if (const NodeId n = g_.only_user(y); n.valid()) return follows(n) ? n : NodeId();
-    NodeId found;
+    if (const NodeId n = g_.only_user(y); n.valid()) return follows(n) ? std::vector{n} : std::vector<NodeId>();
+    std::vector<NodeId> found;
     if (g_.use_count(y) > kMostSumReaders) return found;
-    for (const auto use : g_.uses(y)) {
-      if (!follows(use.user) || bits(g_.dtype(g_.result(use.user))) >= bits(g_.dtype(y)) || use.user == found) continue;
-      if (found.valid()) return {};
-      found = use.user;
-    }
+    for (const auto use : g_.uses(y))
+      if (follows(use.user) && bits(g_.dtype(g_.result(use.user))) < bits(g_.dtype(y)) &&
+          std::ranges::find(found, use.user) == found.end())
+        found.push_back(use.user);
+    std::ranges::sort(found, {}, [&](NodeId n) { return order_.at(n); });
+    if (found.size() > kMostFollowers) found.resize(kMostFollowers);
     return found;
   }
 
@@ -117,27 +119,28 @@ class NormRegions {
   // `first`: index of the first decision about n.
   bool join(NodeId n, std::vector<NodeId> before, size_t first) {
     const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
-    NodeId after = follower(y);
+    std::vector<NodeId> after = followers(y);
     const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other users
     std::vector<NodeId> members = before;
     members.push_back(n);
-    if (after.valid()) members.push_back(after);
-    if (after.valid() && read_before(y, after, members)) {
-      decline(n, "read_before", "its result is read before " + g_.label(after).line());
+    members.insert(members.end(), after.begin(), after.end());
+    const auto drop = [&](std::string_view what) {
+      decline(n, "read_before", std::string(what) + " is read before " + g_.label(after.back()).line());
       members.pop_back();
-      after = {};
+      after.pop_back();
+    };
+    while (!after.empty()) {
+      const NodeId root = after.back();
+      const auto early = [&](NodeId k) { return k != root && read_before(g_.result(k), root, members); };
+      if (read_before(y, root, members)) drop("its result");
+      else if (std::ranges::any_of(after, early)) drop("what follows it");
+      else if ((shared || is_summed(n)) && read_before(sum, root, members)) drop("what is normalised");
+      else break;
     }
-    if (shared || is_summed(n)) {
-      if (after.valid() && read_before(sum, after, members)) {
-        decline(n, "read_before", "what is normalised is read before " + g_.label(after).line());
-        members.pop_back();
-        after = {};
-      }
-      if (shared && read_before(sum, members.back(), members)) {
-        decline(n, "read_before", "what is normalised is read before it is");
-        members.erase(members.begin());
-        before.clear();
-      }
+    if (shared && read_before(sum, members.back(), members)) {
+      decline(n, "read_before", "what is normalised is read before it is");
+      members.erase(members.begin());
+      before.clear();
     }
     return members.size() > 1 && emit(n, before, after, members, sum, first);
   }
@@ -190,8 +193,8 @@ class NormRegions {
     return at;
   }
 
-  bool emit(NodeId n, const std::vector<NodeId>& before, NodeId after, const std::vector<NodeId>& members, ValueId sum,
-            size_t first) {
+  bool emit(NodeId n, const std::vector<NodeId>& before, const std::vector<NodeId>& after, const std::vector<NodeId>& members,
+            ValueId sum, size_t first) {
     const ValueId y = g_.result(n);
     const NodeId root = members.back();
     if (!std::ranges::all_of(members, [&](NodeId k) { return k == n || rows_from(k) ? has_one_type(k) : true; }))
@@ -206,9 +209,17 @@ class NormRegions {
     attrs.axis = rows_from(n).value_or(is_softmax(n) ? g_.attrs<AxisAttrs>(n).axis : 0);
     const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
     const size_t at = copy_norm(n, p, gamma, beta);
-    const bool also = after.valid() && is_read_outside(y, members);
-    if (also) attrs.also.push_back(static_cast<int64_t>(p.steps.size()) - 1);
-    if (after.valid()) p.copy(after);
+    // The values of `also`: y, and the results of all followers but the last.
+    std::vector<ValueId> also;
+    const auto write = [&](ValueId v) {
+      also.push_back(v);
+      attrs.also.push_back(static_cast<int64_t>(p.steps.size()) - 1);
+    };
+    if (!after.empty() && is_read_outside(y, members)) write(y);
+    for (NodeId k : after) {
+      p.copy(k);
+      if (k != root) write(g_.result(k));
+    }
 
     const bool shared = (is_summed(n) || !before.empty()) && is_read_outside(sum, members);
     const auto give_up = [&](std::string_view reason, std::string detail) {
@@ -218,24 +229,24 @@ class NormRegions {
     };
     attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));
     if (p.steps.size() > ctx_.target.region_max_steps) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
-    if (const size_t all = p.operands.size() + attrs.keep + also; all > ctx_.target.region_max_inputs)
+    if (const size_t all = p.operands.size() + attrs.keep + also.size(); all > ctx_.target.region_max_inputs)
       return give_up("operand_limit", std::to_string(all) + " operands and results");
     const double rows = independent_rows(n, p.steps[at], attrs.axis);
     fuse::CostDecision time;
     for (NodeId k : members)
       time.separate_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
     Cost together = cost(p, at, g_.result(root), attrs.keep, sum);
-    if (also) together.bytes_written += bytes(g_, y);
+    for (ValueId v : also) together.bytes_written += bytes(g_, v);
     time.fused_ns = launch_time_ns(together, ctx_.target.machine, rows);
     if (!time.pays()) return give_up("cost", time.detail());
 
     attrs.steps = std::move(p.steps);
-    const size_t of_y = attrs.keep ? 2 : 1;
+    const size_t of_y = attrs.keep ? 2 : 1;  // its result for also[0]
     const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
     if (!region.valid()) return give_up("types", "the steps do not fit together");
     record_before(ctx_, first, fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     replace_group(g_, members, g_.result(root), g_.result(region, 0));
-    if (also) replace(g_, y, g_.result(region, of_y));
+    for (size_t i = 0; i < also.size(); ++i) replace(g_, also[i], g_.result(region, of_y + i));
     if (shared) replace(g_, sum, g_.result(region, 1));
     return true;
   }

@@ -74,6 +74,27 @@ TEST_CASE("fuse_norm_region: a norm that one reader narrows and others read") {
   }
 }
 
+TEST_CASE("fuse_norm_region: a norm gives the codes of several quantisations, and what others read") {
+  for (const bool floats : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId y = norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}), f32_param(b, "gamma", {8}), {});
+      const auto codes = [&](double scale, DType t) {
+        RegionAttrs a;
+        a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
+                   {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 0, 0},
+                   {OpKind::Clamp, DType::F32, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, 0, 100},
+                   {OpKind::Cast, t, {RegionStep::kStep | 2, RegionStep::kNone, RegionStep::kNone}, 0, 0}};
+        return b.create(OpKind::ElementwiseRegion, {y, num(b, scale)}, a);
+      };
+      std::vector<ValueId> all{codes(0.125, DType::I8), codes(0.02, DType::U8), codes(0.5, DType::I8)};
+      if (floats) all.push_back(b.matmul(y, f32_param(b, "w", {8, 8})));
+      return all;
+    });
+    CHECK(r.left() == (floats ? "norm_region matmul" : "norm_region"));
+    CHECK(attrs(r).also.size() == (floats ? 3 : 2));
+  }
+}
+
 TEST_CASE("fuse_norm_region: GroupNorm and what activates it, also on symbolic sizes") {
   for (const bool symbolic : {false, true}) {
     const Rewrite r(kPass, [&](Builder& b) {

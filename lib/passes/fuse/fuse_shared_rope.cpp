@@ -11,7 +11,8 @@ constexpr int kMaxParts = 16;  // limit on visited users of a packed value
 
 // The Narrow of the last axis that a packed Rope reads; invalid if there is none.
 NodeId slice_of(const Graph& g, NodeId rope) {
-  if (g.op(rope) != OpKind::Rope || g.attrs<RopeAttrs>(rope).layout != AttentionLayout::Packed) return {};
+  const bool rotates = g.op(rope) == OpKind::Rope && g.attrs<RopeAttrs>(rope).layout == AttentionLayout::Packed;
+  if (!rotates || g.operand(rope, kRopeFactor + 1).valid()) return {};  // quantized by scales of their own
   const NodeId narrow = defining_op(g, g.operand(rope, 0), OpKind::Narrow);
   return narrow.valid() && g.attrs<NarrowAttrs>(narrow).axis == g.rank(g.result(narrow)) - 1 ? narrow : NodeId();
 }

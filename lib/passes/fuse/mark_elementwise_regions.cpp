@@ -1,7 +1,8 @@
 // Merges connected elementwise nodes into ElementwiseRegion nodes: one launch with interior values in registers. A node joins the
 // region of its users, visited backwards, so a region has one result and no path leaves and re-enters it. A cheap node is copied
-// into the regions of several users. Limited by the target's steps and operands, and by the cost of recomputing values smaller
-// than the result. Runs after precision is chosen, since casts are steps. O(nodes + uses).
+// into the regions of several users, unless it ends the epilogue of an integer matmul or convolution. Limited by the target's
+// steps and operands, and by the cost of recomputing values smaller than the result. Runs after precision is chosen, since casts
+// are steps. O(nodes + uses).
 #include <algorithm>
 
 #include "analysis/phases.h"
@@ -17,7 +18,8 @@ namespace rlxc {
 namespace {
 
 constexpr uint32_t kNoGroup = 0xFFFFFFFF;
-constexpr size_t kMostCopies = 4;  // limit on copies of a node
+constexpr size_t kMostCopies = 4;    // limit on copies of a node
+constexpr size_t kMostEpilogue = 8;  // elementwise nodes after a contraction that are looked at
 
 struct Group {
   NodeId root;
@@ -72,6 +74,10 @@ class Marker {
       miss(n, "multi_consumer", wanted[0]);
       return start(n);
     }
+    if (wanted.size() > 1 && ends_epilogue(n)) {
+      miss(n, "multi_consumer", wanted[0]);
+      return start(n);
+    }
     for (uint32_t u : wanted)
       if (const char* reason = refusal(n, groups_[u])) {
         miss(n, reason, u);
@@ -86,6 +92,20 @@ class Marker {
     }
     for (size_t i = 1; i < wanted.size(); ++i) join(copy_for(n, wanted[i]), wanted[i]);
     join(n, wanted[0]);
+  }
+
+  // Whether the node ends elementwise work on the sums of an integer contraction, which then computes it.
+  bool ends_epilogue(NodeId n) const {
+    for (size_t steps = 0; steps < kMostEpilogue; ++steps) {
+      const auto whole = std::ranges::find_if(graph_.operands(n), [&](ValueId v) {
+        return v.valid() && match::same_dims(graph_, v, value(n)) && graph_.has_one_use(v) && !load_time_[graph_.def(v).raw];
+      });
+      if (whole == graph_.operands(n).end()) return false;
+      n = graph_.def(*whole);
+      if (graph_.op(n) == OpKind::QMatMul || graph_.op(n) == OpKind::QConv) return true;
+      if (!can_be_step(graph_, n)) return false;
+    }
+    return false;
   }
 
   void start(NodeId n) {

@@ -4,6 +4,7 @@
 #include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
+#include "support/rewrite.h"
 
 using namespace rlxc;
 using namespace rlxc::testing;
@@ -153,4 +154,20 @@ TEST_CASE("a chain of 100,000 nodes is marked in one go") {
   for (int i = 0; i < 100000; ++i) v = f.b.unary(OpKind::Tanh, v);
   f.g.add_output(v, {});
   CHECK(count(f.run(f.m, "mark_elementwise_regions"), "nodes_merged") == 100000);
+}
+
+TEST_CASE("the end of the epilogue of an integer matmul is not copied into the regions of its readers") {
+  const auto graph = [](bool integers) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = b.input("x", tensor_type(DType::I8, {5, 4})), w = b.input("w", tensor_type(DType::I8, {4, 6}));
+      const ValueId sums = integers ? b.create(OpKind::QMatMul, {x, w}) : b.input("s", tensor_type(DType::I32, {5, 6}));
+      const ValueId y = b.mul(b.cast(sums, DType::F32), b.scalar(DType::F32, 0.01));
+      return {b.matmul(b.unary(OpKind::Neg, b.unary(OpKind::Abs, y)), f32_input(b, "a", {6, 6})),
+              b.matmul(b.unary(OpKind::Abs, b.unary(OpKind::Neg, y)), f32_input(b, "b", {6, 6}))};
+    };
+  };
+  const Rewrite r("mark_elementwise_regions", graph(true));
+  CHECK(r.left() == "q_matmul elementwise_region elementwise_region matmul elementwise_region matmul");
+  CHECK(r.first_decline() == "multi_consumer");
+  CHECK(Rewrite("mark_elementwise_regions", graph(false)).left() == "elementwise_region matmul elementwise_region matmul");
 }

@@ -21,6 +21,12 @@ std::string describe(const Graph& g, NodeId n) {
   return g.operands(n).empty() ? s : s + ")";
 }
 
+// Whether an attention or a rotation quantizes its result. Kernels of CPU threads do, those of grids do not.
+bool stores_codes(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Attention) return g.operand(n, kAttentionScale).valid();
+  return g.op(n) == OpKind::Rope && g.operand(n, kRopeFactor + 1).valid();
+}
+
 }  // namespace
 
 PassResult decompose(Module& m, PassContext& context) {
@@ -32,7 +38,9 @@ PassResult decompose(Module& m, PassContext& context) {
   for (size_t i = 0; i < graphs.size(); ++i) {
     Graph& g = m.graph(graphs[i]);
     auto foreign = [&](NodeId n) {
-      return !has_trait(g.op(n), kLeaf | kTerminator) && !target.native[static_cast<size_t>(g.op(n))];
+      const auto native = [&](OpKind op) { return target.native[static_cast<size_t>(op)]; };
+      return !has_trait(g.op(n), kLeaf | kTerminator) &&
+             (!native(g.op(n)) || (stores_codes(g, n) && !native(OpKind::QAttention)));
     };
     for (NodeId n : g.nodes())
       if (foreign(n)) work.push_back(n);

@@ -7,6 +7,13 @@
 namespace rlxc::legalise {
 namespace {
 
+// The result, quantized by the scale of operand `scale` and the zero point after it if they are there.
+ValueId rounded(Expansion& e, ValueId y, size_t scale) {
+  if (!y.valid() || !e.has(scale)) return y;
+  const ValueId zero = e.in(scale + 1);
+  return e.b.create(OpKind::Quantize, {y, e.in(scale), zero}, QuantAttrs{0, 0, e.g.dtype(zero), true});
+}
+
 // Returns q, k or v as [B,H,S,D].
 ValueId heads_first(Expansion& e, ValueId x, AttentionLayout layout, int64_t heads) {
   if (layout == AttentionLayout::BHSD) return x;
@@ -61,9 +68,9 @@ std::vector<ValueId> attention(Expansion& e) {
   if (grouped) p = e.b.reshape(p, {batch, kv_heads, rows, keys});
   ValueId y = e.b.matmul(p, v);
   if (grouped) y = e.b.reshape(y, {batch, heads, queries, value_width});
-  if (a.out_layout == AttentionLayout::BHSD) return {y};
-  y = e.b.transpose(y, {0, 2, 1, 3});
-  return {a.out_layout == AttentionLayout::BSHD ? y : e.b.reshape(y, e.result_dims())};
+  if (a.out_layout != AttentionLayout::BHSD) y = e.b.transpose(y, {0, 2, 1, 3});
+  if (a.out_layout == AttentionLayout::Packed) y = e.b.reshape(y, e.result_dims());
+  return {rounded(e, y, kAttentionScale)};
 }
 
 // Reshapes a table [.., rows, C] of at least S rows to broadcast to x, [B,H,S,D] or [B,S,H,D]. Invalid if the shapes do not
@@ -137,8 +144,10 @@ std::vector<ValueId> rope(Expansion& e) {
     parts = {e.b.reshape(e.b.concat(pair, 4), d)};
   }
   if (rotated < width) parts.push_back(e.b.narrow(x, 3, rotated, width - rotated));
-  const ValueId y = e.b.cast(parts.size() == 1 ? parts[0] : e.b.concat(parts, 3), e.g.dtype(e.in(0)));
-  return {packed ? e.b.reshape(y, e.result_dims()) : y};
+  ValueId y = e.b.cast(parts.size() == 1 ? parts[0] : e.b.concat(parts, 3), e.g.dtype(e.in(0)));
+  y = packed ? e.b.reshape(y, e.result_dims()) : y;
+  if (e.has(kRopeFactor)) y = e.b.mul(y, e.b.reshape(e.in(kRopeFactor), {}));
+  return {rounded(e, y, kRopeFactor + 1)};
 }
 
 std::vector<ValueId> rope_append(Expansion& e) {

@@ -1,8 +1,7 @@
 // Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
-// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, lifts a Quantize above layout ops to the
-// contraction that it rounds, and removes a Quantize after a Dequantize of the same scale and zero point. Declines are Decisions
-// ("quantised_contraction"). O(nodes).
+// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize
+// of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 
@@ -16,7 +15,6 @@ namespace {
 
 using namespace match;
 
-constexpr size_t kChain = 8;  // nodes between a contraction and the Quantize of its result
 constexpr std::string_view kQuantisedContraction = "quantised_contraction";
 
 // A value (q - zero) * scale; zero is invalid if all zero points are 0.
@@ -72,10 +70,7 @@ class Quantiser {
     switch (graph_.op(n)) {
       case OpKind::MatMul: return counted(contraction(n), &contractions);
       case OpKind::Conv: return counted(convolution(n), &contractions);
-      case OpKind::Quantize: {
-        const ValueId v = counted(cancel(n), &cancelled);
-        return v.valid() ? v : counted(lift(n), &moved);
-      }
+      case OpKind::Quantize: return counted(cancel(n), &cancelled);
       case OpKind::Transpose:
       case OpKind::Reshape:
       case OpKind::Narrow:
@@ -106,71 +101,6 @@ class Quantiser {
     QuantAttrs a = graph_.attrs<QuantAttrs>(d->node);
     a.axis = axis;
     return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, a);
-  }
-
-  bool is_layout(NodeId n) const { return graph_.op(n) == OpKind::Transpose || graph_.op(n) == OpKind::Reshape; }
-
-  // The operand along which a chain of layout ops and elementwise nodes with single other operands goes on; nullopt at its end.
-  std::optional<size_t> chained(NodeId n) const {
-    if (is_layout(n)) return 0;
-    if (!has_trait(graph_.op(n), kElementwise) || graph_.result_count(n) != 1) return std::nullopt;
-    std::optional<size_t> whole;
-    for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
-      const ValueId v = graph_.operand(n, i);
-      if (!v.valid() || is_single(graph_, v)) continue;
-      if (whole) return std::nullopt;
-      whole = i;
-    }
-    return whole && same_dims(graph_, graph_.operand(n, *whole), graph_.result(n)) ? whole : std::nullopt;
-  }
-
-  // Rounding to 8 bits by a positive scale keeps the order of its operands, so the largest code is that of the largest value.
-  bool takes_maxima(NodeId n, NodeId quantize) const {
-    const DType t = graph_.dtype(graph_.result(quantize));
-    const auto scale = elements(graph_, graph_.operand(quantize, 1), 1);
-    return graph_.op(n) == OpKind::Pool && graph_.attrs<PoolAttrs>(n).op == ReduceOp::Max && (t == DType::U8 || t == DType::I8) &&
-           scale.size() == 1 && scale[0] > 0;
-  }
-
-  // Computes and rounds before the layout ops, or a max pooling, between a float contraction and a Quantize with one scale: the
-  // sums become integers in the epilogue, and integers are moved.
-  ValueId lift(NodeId n) {
-    if (graph_.attrs<QuantAttrs>(n).block != 0 || !is_single(graph_, graph_.operand(n, 1))) return {};
-    std::vector<std::pair<NodeId, size_t>> chain = {{n, 0}};
-    bool moves = false;
-    ValueId from = graph_.operand(n, 0);
-    for (size_t steps = 0; steps < kChain && graph_.def(from).valid() && graph_.use_count(from) == 1; ++steps) {
-      const NodeId next = graph_.def(from);
-      const bool pools = next == graph_.def(graph_.operand(n, 0)) && takes_maxima(next, n);
-      const auto along = pools ? 0 : chained(next);
-      if (!along) break;
-      moves |= pools || is_layout(next);
-      chain.emplace_back(next, *along);
-      from = graph_.operand(next, *along);
-    }
-    if (!moves || !defining_contraction(from)) return {};
-    std::ranges::reverse(chain);
-    for (const bool layout : {false, true})
-      for (const auto& [node, along] : chain) {
-        if ((is_layout(node) || graph_.op(node) == OpKind::Pool) != layout) continue;
-        std::vector<ValueId> operands(graph_.operands(node).begin(), graph_.operands(node).end());
-        for (size_t i = 0; i < operands.size(); ++i) operands[i] = i == along ? from : single(operands[i]);
-        from = builder_.create(graph_.op(node), operands, graph_.module().attrs[graph_.attr_id(node)]);
-      }
-    return from;
-  }
-  // Whether a contraction computed the value, before elementwise nodes of the same shape and Q/DQ pairs.
-  bool defining_contraction(ValueId v) const {
-    for (size_t steps = 0; steps < kChain && graph_.def(v).valid(); ++steps) {
-      const NodeId n = graph_.def(v);
-      if (graph_.op(n) == OpKind::QMatMul || graph_.op(n) == OpKind::QConv || graph_.op(n) == OpKind::MatMul) return true;
-      const bool rounds = graph_.op(n) == OpKind::Quantize || graph_.op(n) == OpKind::Dequantize;
-      if (!rounds && !has_trait(graph_.op(n), kElementwise)) return false;
-      const auto same = std::ranges::find_if(graph_.operands(n), [&](ValueId o) { return o.valid() && same_dims(graph_, o, v); });
-      if (same == graph_.operands(n).end()) return false;
-      v = *same;
-    }
-    return false;
   }
 
   ValueId cancel(NodeId n) {

@@ -74,65 +74,6 @@ TEST_CASE("dequantising sinks below movement, and the same quantisation again gi
   check(r, "narrow reshape transpose");
 }
 
-TEST_CASE("rounding rises above movement and scalar factors to the matmul that it rounds") {
-  const auto rounded = [](Builder& b, ValueId v, std::vector<float> scale) {
-    const auto n = static_cast<int64_t>(scale.size());
-    const std::vector<int64_t> shape = n == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{n};
-    return b.create(OpKind::Quantize, {v, b.constant(make_data(DType::F32, shape, scale)), {}},
-                    QuantAttrs{1, 0, DType::I8, true});
-  };
-  const auto heads = [](Builder& b, ValueId v) {
-    return b.mul(b.transpose(b.reshape(v, {5, 2, 3}), {1, 0, 2}), b.scalar(DType::F32, 0.5));
-  };
-  const auto product = [](Builder& b) {
-    return b.add(b.matmul(dequantised(b, "x", {5, 4}, true), dequantised(b, "w", {4, 6}, false)), f32_input(b, "bias", {6}));
-  };
-  const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, heads(b, product(b)), {0.25F})}; });
-  check(r, "q_matmul mul cast mul add mul quantize reshape transpose");
-  // One scale for each head, an input instead of a product, and a second reader stay as they are.
-  const Rewrite columns(kPass, [&](Builder& b) -> std::vector<ValueId> {
-    return {rounded(b, heads(b, product(b)), {0.25F, 0.5F, 0.25F, 0.125F, 1})};
-  });
-  check(columns, "q_matmul mul cast mul add reshape transpose mul quantize");
-  const Rewrite given(kPass, [&](Builder& b) -> std::vector<ValueId> {
-    return {rounded(b, heads(b, f32_input(b, "y", {5, 6})), {1})};
-  });
-  CHECK_FALSE(given.result.changed);
-  const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
-    const ValueId v = heads(b, product(b));
-    return {rounded(b, v, {1}), b.unary(OpKind::Abs, v)};
-  });
-  check(shared, "q_matmul mul cast mul add reshape transpose mul quantize abs");
-}
-
-TEST_CASE("rounding rises above a max pooling, and above movement to a Q/DQ pair of a contraction") {
-  const auto quantised = [](Builder& b, ValueId v, DType t, float scale) {
-    return b.create(OpKind::Quantize, {v, b.scalar(DType::F32, scale), {}}, QuantAttrs{1, 0, t, true});
-  };
-  const auto graph = [&](DType t, float scale, ReduceOp op) {
-    return [=](Builder& b) -> std::vector<ValueId> {
-      const ValueId y =
-          b.create(OpKind::Conv, {dequantised(b, "x", {1, 2, 6, 6}, true), dequantised(b, "w", {3, 2, 1, 1}, false)},
-                   ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
-      PoolAttrs pool;
-      pool.op = op;
-      pool.kernel = {3, 3}, pool.strides = {2, 2}, pool.pads_begin = pool.pads_end = {1, 1}, pool.dilations = {1, 1};
-      return {quantised(b, b.create(OpKind::Pool, {y}, pool), t, scale)};
-    };
-  };
-  for (const DType t : {DType::I8, DType::U8})
-    check(Rewrite(kPass, graph(t, 0.25F, ReduceOp::Max)), "q_conv mul cast mul quantize pool");
-  check(Rewrite(kPass, graph(DType::I8, -0.25F, ReduceOp::Max)), "q_conv mul cast mul pool quantize");
-  check(Rewrite(kPass, graph(DType::I8, 0.25F, ReduceOp::Mean)), "q_conv mul cast mul pool quantize");
-  const Rewrite pair(kPass, [&](Builder& b) -> std::vector<ValueId> {
-    const ValueId y = b.matmul(dequantised(b, "x", {5, 4}, true), dequantised(b, "w", {4, 6}, false));
-    const ValueId codes = quantised(b, y, DType::I8, 0.5F);
-    const ValueId v = b.create(OpKind::Dequantize, {codes, b.scalar(DType::F32, 0.5), {}}, QuantAttrs{1, 0, DType::F32, true});
-    return {quantised(b, b.reshape(b.unary(OpKind::Silu, v), {5, 3, 2}), DType::U8, 0.125F)};
-  });
-  check(pair, "q_matmul mul cast mul quantize dequantize silu quantize reshape");
-}
-
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};

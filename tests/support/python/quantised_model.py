@@ -119,7 +119,8 @@ def quantised(n):
 
 # Operators whose results are floats; others may be indices or masks.
 FLOAT_OPS = set(OPS) | {"Relu", "LayerNormalization", "Softmax", "Gelu", "Erf", "Tanh", "Sub", "Div", "Reshape", "Transpose", "HardSigmoid",
-                        "Where", "Clip", "Sigmoid", "BatchNormalization", "Flatten", "Squeeze", "Unsqueeze", "Split"}
+                        "Where", "Clip", "Sigmoid", "BatchNormalization", "Flatten", "Squeeze", "Unsqueeze", "Split", "Slice", "Pad", "Expand", "Gather", "Tile",
+                        "Neg", "Sqrt", "Reciprocal", "Pow", "Exp", "InstanceNormalization", "GroupNormalization", "LeakyRelu", "Resize", "SimplifiedLayerNormalization", "Elu", "Softplus"}
 activations = set()
 for k, v in graph:
     if k == 11 and of(v, 2) and of(of(of(v, 2)[0], 1)[0], 1) == [FLOAT]:

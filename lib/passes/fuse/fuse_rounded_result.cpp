@@ -1,0 +1,82 @@
+// Quantizes the result of an attention or a rotary embedding where it is stored. In a graph with Q/DQ pairs around matmuls alone
+// these are the nodes of a transformer layer whose floats would be written, and read again, to be rounded.
+//   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
+//   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
+// Declines if others read the floats (multi_consumer), and rotations of normalised heads (norm). On targets whose kernels are for
+// threads of a CPU. Runs before Quantize becomes steps. O(nodes).
+#include <optional>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr std::string_view kRoundedResult = "rounded_result";
+
+bool is_number(const Graph& g, ValueId v, DType t) { return v.valid() && g.dtype(v) == t && num_elements(g.type(v)) == 1; }
+
+// Whether the node rounds f32 to 8 bits by one scale.
+bool rounds_to_codes(const Graph& g, NodeId n) {
+  const DType to = g.dtype(g.result(n));
+  const ValueId zero = g.operand(n, 2);
+  return g.op(n) == OpKind::Quantize && g.attrs<QuantAttrs>(n).block == 0 && (to == DType::U8 || to == DType::I8) &&
+         g.dtype(g.operand(n, 0)) == DType::F32 && is_number(g, g.operand(n, 1), DType::F32) &&
+         (!zero.valid() || is_number(g, zero, to));
+}
+
+bool take(Graph& g, NodeId n, PassContext& context) {
+  if (!rounds_to_codes(g, n)) return false;
+  ValueId y = g.operand(n, 0), factor;
+  std::vector<NodeId> members{n};
+  if (const NodeId mul = defining_op(g, y, OpKind::Mul); mul.valid())
+    for (const size_t i : {size_t{0}, size_t{1}})
+      if (is_number(g, g.operand(mul, 1 - i), DType::F32) && defining_op(g, g.operand(mul, i), OpKind::Rope).valid() &&
+          same_dims(g, g.operand(mul, i), g.result(mul)) && g.has_one_use(g.result(mul))) {
+        y = g.operand(mul, i);
+        factor = g.operand(mul, 1 - i);
+        members.push_back(mul);
+        break;
+      }
+  const NodeId source = g.def(y);
+  const bool rope = g.op(source) == OpKind::Rope;
+  if ((!rope && g.op(source) != OpKind::Attention) || !context.target.native.test(static_cast<size_t>(g.op(source))))
+    return false;
+  const auto refuse = [&](std::string_view reason, std::string detail) {
+    return decline_end(context, g, kRoundedResult, source, reason, std::move(detail));
+  };
+  if (!g.has_one_use(y)) return refuse("multi_consumer", std::to_string(g.use_count(y)) + " readers of the result");
+  if (rope && g.operand(source, 3).valid()) return refuse("norm", "the heads are normalised");
+  const size_t first = rope ? kRopeFactor : kAttentionScale;
+  if (g.operand(source, first).valid() || g.operand(source, first + rope).valid()) return false;  // quantized already
+  members.push_back(source);
+  Builder b(g, nullptr, n);
+  std::vector<ValueId> operands(g.operands(source).begin(), g.operands(source).end());
+  operands.resize(first);
+  const auto scalar_of = [&](ValueId v) { return v.valid() ? b.reshape(v, {}) : v; };
+  if (rope) operands.push_back(scalar_of(factor));
+  operands.push_back(scalar_of(g.operand(n, 1)));
+  const ValueId zero = g.operand(n, 2);
+  operands.push_back(zero.valid() ? scalar_of(zero) : b.scalar(g.dtype(g.result(n)), 0));
+  const ValueId codes = b.create(g.op(source), operands, g.module().attrs[g.attr_id(source)]);
+  if (!codes.valid()) return false;
+  context.decisions.push_back(fused(g, kRoundedResult, source, members, 2 * bytes(g, y)));
+  replace_group(g, members, g.result(n), codes);
+  return true;
+}
+
+}  // namespace
+
+PassResult fuse_rounded_result(Module& m, PassContext& context) {
+  int64_t found = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};  // kernels of CPU threads store codes
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Quantize) found += context.rewrite([&] { return take(g, n, context); });
+  });
+  return {found > 0, {{"rounded_result", found}}};
+}
+
+}  // namespace rlxc

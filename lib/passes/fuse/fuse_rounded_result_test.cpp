@@ -1,0 +1,74 @@
+#include "passes/passes.h"
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_rounded_result";
+
+ValueId rounded(Builder& b, ValueId v, DType t, double zero, std::vector<int64_t> shape = {}) {
+  const ValueId z = t == DType::U8 ? b.constant(make_data(t, shape, std::vector<uint8_t>{static_cast<uint8_t>(zero)}))
+                                   : b.constant(make_data(t, shape, std::vector<int8_t>{static_cast<int8_t>(zero)}));
+  // Small steps, so that both ends saturate.
+  return b.create(OpKind::Quantize, {v, b.constant(make_data(DType::F32, shape, std::vector<float>{0.004F})), z},
+                  QuantAttrs{0, 0, t, true});
+}
+ValueId attended(Builder& b) {
+  const AttentionAttrs a{
+      .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
+  return b.create(OpKind::Attention, {f32_input(b, "q", {2, 3, 8}), f32_input(b, "k", {2, 5, 8}), f32_input(b, "v", {2, 5, 8})},
+                  a);
+}
+ValueId rotated(Builder& b, int64_t n_rot, ValueId gamma = {}) {
+  const RopeAttrs a{.n_rot = n_rot, .layout = AttentionLayout::BHSD};
+  const int64_t half = (n_rot ? n_rot : 8) / 2;
+  return b.create(OpKind::Rope,
+                  {f32_input(b, "x", {2, 2, 3, 8}), f32_input(b, "c", {3, half}), f32_input(b, "s", {3, half}), gamma}, a);
+}
+
+void check(const Rewrite& r, std::string_view left) {
+  CHECK(r.left() == left);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
+}  // namespace
+
+TEST_CASE("fuse_rounded_result: attention") {
+  for (const DType t : {DType::U8, DType::I8})
+    for (const double zero : {0, t == DType::U8 ? 255 : -128, 100})
+      check(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, attended(b), t, zero)}; }), "attention");
+  check(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, attended(b), DType::U8, 3, {1})}; }),
+        "reshape reshape attention");
+  const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId y = attended(b);
+    return {rounded(b, y, DType::U8, 3), b.unary(OpKind::Abs, y)};
+  });
+  CHECK_FALSE(shared.result.changed);
+  CHECK(shared.first_decline() == "multi_consumer");
+}
+
+TEST_CASE("fuse_rounded_result: rotations, of part of a head and with a factor") {
+  for (const int64_t n_rot : {0, 4})
+    for (const bool factor : {false, true})
+      check(Rewrite(kPass,
+                    [&](Builder& b) -> std::vector<ValueId> {
+                      const ValueId y = rotated(b, n_rot);
+                      return {rounded(b, factor ? b.mul(b.scalar(DType::F32, 0.3), y) : y, DType::I8, -7)};
+                    }),
+            "rope");
+  const Rewrite normalised(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    return {rounded(b, rotated(b, 0, f32_param(b, "gamma", {8})), DType::I8, 0)};
+  });
+  CHECK_FALSE(normalised.result.changed);
+  CHECK(normalised.first_decline() == "norm");
+}
+
+TEST_CASE("fuse_rounded_result: targets without the kernel keep both") {
+  const Rewrite r(
+      kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, attended(b), DType::U8, 0)}; },
+      [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::Attention)); });
+  CHECK_FALSE(r.result.changed);
+}

@@ -1,0 +1,242 @@
+// Rounds values where they are computed. In a graph with Q/DQ pairs a Quantize often stands behind layout ops: heads are split
+// and turned, windows are rolled, keys are repeated. There it would be a launch of its own, or a copy of floats. Above them it is
+// the end of the matmul, norm or elementwise node that computes the value, and integers are moved.
+//   quantize(mul(transpose(y), c))  ->  transpose(quantize(mul(y, c)))
+// Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
+// Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
+// is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
+// scale keeps the order of its operands. O(nodes).
+#include <algorithm>
+#include <tuple>
+
+#include "ir/op_rules.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr size_t kMostPassed = 24;  // nodes above a Quantize
+constexpr size_t kMostReaders = 16;
+
+bool is_one(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
+
+bool is_slice(OpKind op) { return op == OpKind::Narrow || op == OpKind::Slice; }
+bool is_layout_op(OpKind op) {
+  return op == OpKind::Transpose || op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Concat || is_slice(op);
+}
+
+// The way from a Quantize up to the values that it rounds.
+class Lift {
+ public:
+  Lift(Graph& g, NodeId quantize) : g_(g), builder_(g, nullptr, quantize), quantize_(quantize) {}
+
+  ValueId run() {
+    if (!rounds_by_one(g_, quantize_) || !(finds_way() || finds_way_for_image()) || !rounds_no_more()) return {};
+    return emit(g_.operand(quantize_, 0), {{quantize_, 0}});
+  }
+  std::span<const NodeId> passed() const { return passed_; }
+
+ private:
+  enum class Way : uint8_t { None, Ends, Moves };  // at a value: is not computed; is rounded itself; is moved
+  using Step = std::pair<NodeId, size_t>;          // a node, and the operand along which the way goes on
+
+  // The operand that an elementwise node maps, if all others are single numbers.
+  std::optional<size_t> mapped(NodeId n) const {
+    if (rounds_by_one(g_, n)) return 0;
+    if (!has_trait(g_.op(n), kElementwise) || g_.result_count(n) != 1) return std::nullopt;
+    std::optional<size_t> whole;
+    for (size_t i = 0; i < g_.operands(n).size(); ++i) {
+      const ValueId v = g_.operand(n, i);
+      if (!v.valid() || is_one(g_, v)) continue;
+      if (whole) return std::nullopt;
+      whole = i;
+    }
+    return whole && same_dims(g_, g_.operand(n, *whole), g_.result(n)) ? whole : std::nullopt;
+  }
+
+  bool finds_way() {
+    passed_.clear();
+    ends_.clear();
+    slices_ = false;
+    return survey(g_.operand(quantize_, 0), {}) == Way::Moves && closed();
+  }
+  // A convolution reads codes in any order of channels. So they may be those of a value that others read as floats.
+  bool finds_way_for_image() {
+    const NodeId reader = g_.only_user(g_.result(quantize_));
+    if (!reader.valid() || g_.op(reader) != OpKind::QConv) return false;
+    ends_where_shared_ = true;
+    return finds_way();
+  }
+
+  bool is_passed(NodeId n) const { return std::ranges::find(passed_, n) != passed_.end(); }
+
+  struct Below {  // what is between a value and the Quantize
+    size_t nodes = 0;
+    bool mapped = false, joined = false;  // elementwise nodes, a Concat
+  };
+
+  Way survey(ValueId v, Below below) {
+    const NodeId n = g_.def(v);
+    if (!n.valid() || ++below.nodes > kMostPassed || passed_.size() >= kMostPassed) return Way::None;
+    if (is_passed(n)) return Way::Moves;
+    if (ends_where_shared_ && below.nodes > 1 && is_layout_op(g_.op(n)) && g_.op(n) != OpKind::Reshape && g_.use_count(v) > 1) {
+      ends_.push_back(v);
+      return Way::Ends;
+    }
+    if (is_layout_op(g_.op(n)) || (!below.mapped && keeps_order(n))) {
+      passed_.push_back(n);
+      slices_ |= is_slice(g_.op(n));
+      below.joined |= g_.op(n) == OpKind::Concat;
+      for (size_t i = 0; i < (g_.op(n) == OpKind::Concat ? g_.operands(n).size() : 1); ++i)
+        if (survey(g_.operand(n, i), below) == Way::None) return Way::None;
+      return Way::Moves;
+    }
+    // Above a Concat elementwise nodes are rounded themselves, so all ways from there on are the same.
+    if (const auto along = mapped(n); along && g_.use_count(v) == 1 && !below.joined) {
+      const auto before = std::tuple(passed_.size(), ends_.size(), slices_);
+      below.mapped = true;
+      if (survey(g_.operand(n, *along), below) == Way::Moves) {
+        passed_.push_back(n);
+        return Way::Moves;
+      }
+      passed_.resize(std::get<0>(before));
+      ends_.resize(std::get<1>(before));
+      slices_ = std::get<2>(before);
+    }
+    if (!is_computed(n) && !(below.joined && is_weight(g_, v))) return Way::None;
+    if (std::ranges::find(ends_, v) == ends_.end()) ends_.push_back(v);
+    return Way::Ends;
+  }
+
+  // Whether the node can end in a rounding.
+  bool is_computed(NodeId n) const {
+    switch (g_.op(n)) {
+      case OpKind::QMatMul:
+      case OpKind::QConv:
+      case OpKind::MatMul:
+      case OpKind::Attention:
+      case OpKind::Rope:
+      case OpKind::LayerNorm:
+      case OpKind::RmsNorm:
+      case OpKind::GroupNorm:
+      case OpKind::Reduce: return true;
+      case OpKind::Softmax:
+      case OpKind::LogSoftmax: return g_.attrs<AxisAttrs>(n).axis == g_.rank(g_.result(n)) - 1;
+      default: return rounds_by_one(g_, n) || has_trait(g_.op(n), kElementwise);
+    }
+  }
+
+  // A max pooling of the sums of a contraction, whose rounding keeps their order.
+  bool keeps_order(NodeId n) const {
+    if (g_.op(n) != OpKind::Pool || g_.attrs<PoolAttrs>(n).op != ReduceOp::Max || g_.use_count(g_.result(n)) != 1) return false;
+    const DType t = g_.dtype(g_.result(quantize_));
+    const auto scale = elements(g_, g_.operand(quantize_, 1), 1);
+    return (t == DType::U8 || t == DType::I8) && scale.size() == 1 && scale[0] > 0 &&
+           contraction_of(g_, g_.operand(n, 0)).valid();
+  }
+
+  // Whether nobody else reads what is between, except through a Reshape, which costs nothing.
+  bool closed() const {
+    return std::ranges::all_of(passed_, [&](NodeId n) {
+      const ValueId v = g_.result(n);
+      if (g_.op(n) == OpKind::Reshape) return true;
+      if (g_.use_count(v) > kMostReaders) return false;
+      return std::ranges::all_of(g_.uses(v), [&](const Graph::Use& u) { return u.user == quantize_ || is_passed(u.user); });
+    });
+  }
+
+  bool rounds_no_more() const {
+    if (!slices_) return true;
+    const auto all = num_elements(g_.type(g_.operand(quantize_, 0)));
+    int64_t rounded = 0;
+    for (ValueId v : ends_) {
+      const auto own = num_elements(g_.type(v));
+      if (!own || !all || *own > *all - rounded) return false;
+      rounded += *own;
+    }
+    return true;
+  }
+
+  ValueId scalar_of(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
+
+  // The codes of v after the nodes `below`, last first, at v's place in the graph above the layout ops.
+  ValueId emit(ValueId v, const std::vector<Step>& below) {
+    for (const auto& [from, codes] : made_)
+      if (from == v) return codes;
+    const NodeId n = g_.def(v);
+    ValueId codes;
+    if (std::ranges::find(ends_, v) != ends_.end() || !is_passed(n)) {
+      codes = v;
+      for (auto step = below.rbegin(); step != below.rend() && codes.valid(); ++step) codes = mapped_alike(*step, codes);
+    } else if (const auto along = is_layout_op(g_.op(n)) || g_.op(n) == OpKind::Pool ? std::nullopt : mapped(n)) {
+      std::vector<Step> more = below;
+      more.emplace_back(n, *along);
+      codes = emit(g_.operand(n, *along), more);
+    } else {
+      std::vector<ValueId> operands(g_.operands(n).begin(), g_.operands(n).end());
+      for (size_t i = 0; i < (g_.op(n) == OpKind::Concat ? operands.size() : 1); ++i) operands[i] = emit(operands[i], below);
+      codes = builder_.create(g_.op(n), operands, g_.module().attrs[g_.attr_id(n)]);
+    }
+    made_.emplace_back(v, codes);
+    return codes;
+  }
+
+  ValueId mapped_alike(const Step& step, ValueId v) {
+    const auto& [n, along] = step;
+    if (const ValueId known = undone(n, v); known.valid()) return known;
+    std::vector<ValueId> operands(g_.operands(n).begin(), g_.operands(n).end());
+    for (size_t i = 0; i < operands.size(); ++i) operands[i] = i == along ? v : scalar_of(operands[i]);
+    return builder_.create(g_.op(n), operands, g_.module().attrs[g_.attr_id(n)]);
+  }
+
+  // The codes that v was dequantised from, if the node quantizes them alike.
+  ValueId undone(NodeId n, ValueId v) const {
+    const NodeId d = defining_op(g_, v, OpKind::Dequantize);
+    if (g_.op(n) != OpKind::Quantize || !d.valid() || !rounds_by_one(g_, d)) return {};
+    const auto number = [&](NodeId of, size_t i) {
+      return i < g_.operands(of).size() && g_.operand(of, i).valid() ? scalar(g_, g_.operand(of, i)) : std::optional(0.0);
+    };
+    const bool same = g_.dtype(g_.operand(d, 0)) == g_.dtype(g_.result(n)) && number(d, 1) && number(d, 1) == number(n, 1) &&
+                      number(d, 2) && number(d, 2) == number(n, 2);
+    return same ? g_.operand(d, 0) : ValueId();
+  }
+
+  Graph& g_;
+  Builder builder_;
+  const NodeId quantize_;
+  std::vector<NodeId> passed_;  // layout ops, and elementwise nodes below one
+  std::vector<ValueId> ends_;   // the values to round
+  bool slices_ = false, ends_where_shared_ = false;
+  std::vector<std::pair<ValueId, ValueId>> made_;  // values, and their codes
+};
+
+bool lift(Graph& g, NodeId quantize) {
+  const size_t before = g.node_capacity();
+  Lift way(g, quantize);
+  const ValueId codes = way.run();
+  if (!codes.valid()) return false;
+  std::vector<NodeId> members(way.passed().begin(), way.passed().end());
+  members.push_back(quantize);
+  for (size_t i = before; i < g.node_capacity(); ++i) merge_origins(g, NodeId(i), members);
+  replace(g, g.result(quantize), codes);
+  return true;
+}
+
+}  // namespace
+
+PassResult lift_quantize(Module& m, PassContext& context) {
+  int64_t lifted = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QMatMul))) return {};
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Quantize) lifted += context.rewrite([&] { return lift(g, n); });
+  });
+  return {lifted > 0, {{"quantize_moved", lifted}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,192 @@
+// Quantizes the result of a matmul once where its slices along the last axis have scales of their own, as queries, keys and
+// values that are split from one projection. Each slice would be read and written again by a launch.
+//   quantize(transpose(narrow(y, 0, 8)) * f, s0, z0), quantize(narrow(y, 8, 8), s1, z1)
+//     ->  q = quantize(y * [f.., 1..], [s0.., s1..], [z0.., z1..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
+// The last axis may be reshaped and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]. Between a slice and its Quantize are
+// Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of the result are such slices. x * 1 is
+// exact. O(nodes).
+#include <algorithm>
+
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr size_t kMostMoves = 8, kMostSlices = 16;
+
+// A slice, the layout ops after it, and how it is quantized.
+struct Slice {
+  NodeId narrow, quantize;
+  std::vector<NodeId> moves;
+  int64_t start = 0, count = 0;
+  double scale = 0, zero = 0;
+  std::optional<double> factor;
+};
+
+bool is_move(OpKind op) { return op == OpKind::Reshape || op == OpKind::Transpose; }
+
+std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
+  const auto& a = g.attrs<NarrowAttrs>(narrow);
+  const ValueId x = g.operand(narrow, 0);
+  const Dim count = g.dims(g.result(narrow))[static_cast<size_t>(a.axis)];
+  if (!a.start.is_static() || !count.is_static() || g.dtype(x) != DType::F32) return std::nullopt;
+  Slice s{narrow, {}, {}, a.start.size(), count.size(), 0, 0, {}};
+  ValueId v = g.result(narrow);
+  for (size_t i = 0; i < kMostMoves; ++i) {
+    const NodeId n = g.only_user(v);
+    if (!n.valid() || n == g.terminator()) return std::nullopt;
+    if (is_move(g.op(n))) {
+      s.moves.push_back(n);
+    } else if (const ValueId f = g.op(n) == OpKind::Mul ? other(g, n, v) : ValueId(); f.valid()) {
+      if (s.factor || !same_dims(g, v, g.result(n)) || !(s.factor = scalar(g, f))) return std::nullopt;
+    } else if (g.op(n) == OpKind::Quantize) {
+      const auto scale = scalar(g, g.operand(n, 1));
+      const auto zero = g.operand(n, 2).valid() ? scalar(g, g.operand(n, 2)) : std::optional(0.0);
+      const bool one = num_elements(g.type(g.operand(n, 1))) == 1 && g.dtype(g.operand(n, 1)) == DType::F32;
+      if (g.operand(n, 0) != v || g.attrs<QuantAttrs>(n).block != 0 || !one || !scale || !zero) return std::nullopt;
+      s.quantize = n;
+      s.scale = *scale;
+      s.zero = *zero;
+      return s;
+    } else {
+      return std::nullopt;
+    }
+    v = g.result(n);
+  }
+  return std::nullopt;
+}
+
+class SlicedResult {
+ public:
+  // first: the first slice of a value in execution order.
+  SlicedResult(Graph& g, NodeId first) : g_(g), first_(first), whole_(g.operand(first, 0)) {}
+
+  bool run() {
+    if (!find_slices() || !find_columns() || !is_product(y_)) return false;
+    Builder b(g_, nullptr, first_);
+    const size_t before = g_.node_capacity();
+    const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
+    const auto columns = static_cast<size_t>(g_.dims(y_).back().size());
+    std::vector<float> scales(columns, 1), factors(columns, 1);
+    std::vector<uint8_t> zeros(columns, 0);  // bytes of either type
+    for (size_t c = 0; c < columns; ++c) {
+      const auto i = static_cast<int64_t>(c) / inner_ % sliced_;
+      for (const Slice& s : slices_)
+        if (i >= s.start && i < s.start + s.count) {
+          scales[c] = static_cast<float>(s.scale);
+          zeros[c] = static_cast<uint8_t>(static_cast<int>(s.zero));
+          factors[c] = static_cast<float>(s.factor.value_or(1));
+        }
+    }
+    const auto constant = [&](DType type, const auto& values) {
+      return b.constant(make_data(type, {static_cast<int64_t>(columns)}, std::as_bytes(std::span(values))));
+    };
+    ValueId x = y_;
+    if (std::ranges::any_of(slices_, [](const Slice& s) { return s.factor.has_value(); }))
+      x = b.mul(x, constant(DType::F32, factors));
+    ValueId codes = b.create(OpKind::Quantize, {x, constant(DType::F32, scales), constant(t, zeros)},
+                             QuantAttrs{g_.rank(y_) - 1, 0, t, true});
+    for (auto n = moves_.rbegin(); n != moves_.rend(); ++n) codes = moved(b, *n, codes);
+    std::vector<ValueId> results;
+    for (const Slice& s : slices_) {
+      ValueId v = moved(b, s.narrow, codes);
+      for (NodeId n : s.moves) v = moved(b, n, v);
+      if (!v.valid()) return false;
+      results.push_back(v);
+    }
+    std::vector<NodeId> members;
+    for (const Slice& s : slices_) members.push_back(s.quantize);
+    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    for (size_t i = 0; i < slices_.size(); ++i) replace(g_, g_.result(slices_[i].quantize), results[i]);
+    return true;
+  }
+
+ private:
+  bool find_slices() {
+    if (g_.use_count(whole_) < 2 || g_.use_count(whole_) > kMostSlices || g_.is_output(whole_)) return false;
+    for (const Graph::Use& use : g_.uses(whole_)) {
+      if (g_.op(use.user) != OpKind::Narrow || use.index != 0) return false;
+      const auto s = slice_of(g_, use.user);
+      if (!s) return false;
+      slices_.push_back(*s);
+      if (g_.attrs<NarrowAttrs>(s->narrow).axis != g_.attrs<NarrowAttrs>(slices_[0].narrow).axis ||
+          g_.attrs<QuantAttrs>(s->quantize).to != g_.attrs<QuantAttrs>(slices_[0].quantize).to)
+        return false;
+    }
+    const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
+    std::ranges::sort(slices_, {}, &Slice::start);
+    for (size_t i = 1; i < slices_.size(); ++i)
+      if (slices_[i].start < slices_[i - 1].start + slices_[i - 1].count) return false;
+    return t == DType::U8 || t == DType::I8;
+  }
+
+  // Follows the sliced axis up to the last axis of the result of the matmul.
+  bool find_columns() {
+    auto axis = static_cast<size_t>(g_.attrs<NarrowAttrs>(slices_[0].narrow).axis);
+    y_ = whole_;
+    const auto all_static = [&](std::span<const Dim> d) { return std::ranges::all_of(d, [](Dim s) { return s.is_static(); }); };
+    bool split = false;
+    for (size_t i = 0; i < kMostMoves; ++i) {
+      const NodeId n = g_.def(y_);
+      if (!n.valid() || !is_move(g_.op(n)) || (i > 0 && !g_.has_one_use(y_))) break;
+      if (g_.op(n) == OpKind::Transpose) {
+        axis = static_cast<size_t>(g_.attrs<PermAttrs>(n).perm[axis]);
+      } else if (axis + 1 == g_.dims(y_).size() && !g_.dims(g_.operand(n, 0)).empty() &&
+                 g_.dims(g_.operand(n, 0)).back() == g_.dims(y_).back()) {
+        axis = g_.dims(g_.operand(n, 0)).size() - 1;
+      } else {
+        // Splits the last axis.
+        const auto to = g_.dims(y_), from = g_.dims(g_.operand(n, 0));
+        if (split || from.empty() || to.size() < from.size() || axis + 1 < from.size() ||
+            !std::equal(from.begin(), from.end() - 1, to.begin()) || !all_static(to.subspan(from.size() - 1)) ||
+            !from.back().is_static())
+          return false;
+        sliced_ = to[axis].size();
+        inner_ = 1;
+        for (size_t d = axis + 1; d < to.size(); ++d) inner_ *= to[d].size();
+        split = true;
+        axis = from.size() - 1;
+      }
+      moves_.push_back(n);
+      y_ = g_.operand(n, 0);
+    }
+    const auto d = g_.dims(y_);
+    if (d.empty() || axis + 1 != d.size() || !d.back().is_static() || d.back().size() == 0) return false;
+    if (!split) sliced_ = d.back().size();
+    return sliced_ > 0 && inner_ > 0 && (moves_.empty() || g_.has_one_use(y_));
+  }
+
+  bool is_product(ValueId v) const {
+    const NodeId n = contraction_of(g_, v);
+    return n.valid() && g_.op(n) != OpKind::QConv;
+  }
+
+  ValueId moved(Builder& b, NodeId n, ValueId v) const { return b.create(g_.op(n), {v}, g_.module().attrs[g_.attr_id(n)]); }
+
+  Graph& g_;
+  const NodeId first_;
+  const ValueId whole_;
+  ValueId y_;                       // the result of the matmul
+  std::vector<Slice> slices_;       // by start
+  std::vector<NodeId> moves_;       // from the slices up
+  int64_t sliced_ = 1, inner_ = 1;  // column c of y is at c / inner % sliced along the sliced axis
+};
+
+}  // namespace
+
+PassResult quantise_slices(Module& m, PassContext& context) {
+  int64_t found = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::FusedQMatMul))) return {};
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Narrow) found += context.rewrite([&] { return SlicedResult(g, n).run(); });
+  });
+  return {found > 0, {{"sliced_results", found}}};
+}
+
+}  // namespace rlxc

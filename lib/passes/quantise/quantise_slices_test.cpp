@@ -1,0 +1,74 @@
+#include "passes/passes.h"
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "quantise_slices";
+
+// Integer sums [2,3,columns] as floats.
+ValueId product(Builder& b, int64_t columns) {
+  const ValueId x = b.input("x", tensor_type(DType::I8, {2, 3, 4})), w = b.input("w", tensor_type(DType::I8, {4, columns}));
+  return b.mul(b.cast(b.create(OpKind::QMatMul, {x, w}), DType::F32), b.scalar(DType::F32, 0.003));
+}
+ValueId rounded(Builder& b, ValueId v, double scale, double zero, DType t = DType::U8) {
+  return b.create(OpKind::Quantize, {v, b.scalar(DType::F32, scale), b.scalar(t, zero)}, QuantAttrs{0, 0, t, true});
+}
+ValueId heads(Builder& b, ValueId v) { return b.transpose(b.reshape(v, {2, 3, 2, 4}), {0, 2, 1, 3}); }
+
+void check(const Rewrite& r, std::string_view left) {
+  CHECK(r.left() == left);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
+}  // namespace
+
+TEST_CASE("quantise_slices: queries, keys and values of one projection, with a factor and saturated codes") {
+  check(Rewrite(kPass,
+                [](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = product(b, 24), half = b.scalar(DType::F32, 0.3);
+                  return {rounded(b, b.mul(heads(b, b.narrow(y, 2, 0, 8)), half), 0.02, 128),
+                          rounded(b, b.transpose(b.mul(half, heads(b, b.narrow(y, 2, 8, 8))), {0, 1, 3, 2}), 0.001, 255),
+                          rounded(b, heads(b, b.narrow(y, 2, 16, 8)), 0.05, 0)};
+                }),
+        "q_matmul cast mul mul quantize narrow reshape transpose narrow reshape transpose transpose narrow reshape transpose");
+}
+
+TEST_CASE("quantise_slices: the last axis is split and moved before it is cut") {
+  check(Rewrite(kPass,
+                [](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = b.transpose(b.reshape(product(b, 24), {2, 3, 3, 2, 4}), {2, 0, 3, 1, 4});
+                  std::vector<ValueId> parts;
+                  for (int64_t i = 0; i < 3; ++i)
+                    parts.push_back(rounded(b, b.reshape(b.narrow(y, 0, i, 1), {2, 2, 3, 4}), 0.01 * static_cast<double>(i + 1),
+                                            static_cast<double>(i), DType::I8));
+                  return parts;
+                }),
+        "q_matmul cast mul quantize reshape transpose narrow reshape narrow reshape narrow reshape");
+}
+
+TEST_CASE("quantise_slices: what stays") {
+  const auto changes = [](const std::function<ValueId(Builder&, ValueId)>& second) {
+    return Rewrite(kPass,
+                   [&](Builder& b) -> std::vector<ValueId> {
+                     const ValueId y = product(b, 16);
+                     return {rounded(b, b.narrow(y, 2, 0, 8), 0.02, 128), second(b, y)};
+                   })
+        .result.changed;
+  };
+  CHECK(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 2, 8, 8), 0.01, 3); }));
+  // Columns without a reader, a reader of floats, another type, an overlap, another axis, and a scale of each run.
+  CHECK(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 2, 10, 4), 0.01, 3); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) { return b.unary(OpKind::Abs, b.narrow(y, 2, 8, 8)); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) { return b.unary(OpKind::Abs, y); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 2, 8, 8), 0.01, 3, DType::I8); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 2, 4, 8), 0.01, 3); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) { return rounded(b, b.narrow(y, 1, 0, 1), 0.01, 3); }));
+  CHECK_FALSE(changes([](Builder& b, ValueId y) {
+    const ValueId s = f32_input(b, "s", {});
+    return b.create(OpKind::Quantize, {b.narrow(y, 2, 8, 8), s, b.scalar(DType::U8, 0)}, QuantAttrs{0, 0, DType::U8, true});
+  }));
+}

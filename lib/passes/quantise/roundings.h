@@ -1,0 +1,13 @@
+// What passes that move quantisations know of a graph with Q/DQ pairs.
+#pragma once
+#include "ir/graph.h"
+
+namespace rlxc {
+
+// Whether the node is a Quantize or Dequantize with one scale and one zero point.
+bool rounds_by_one(const Graph&, NodeId);
+// The matmul or convolution that computed the value, before elementwise nodes of the same shape and Q/DQ pairs: a QMatMul, QConv
+// or MatMul. Invalid if there is none nearby. `pairs`: whether Q/DQ pairs may be between.
+NodeId contraction_of(const Graph&, ValueId, bool pairs = true);
+
+}  // namespace rlxc
