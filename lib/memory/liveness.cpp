@@ -86,8 +86,10 @@ std::optional<Bytes> bytes_in_buffer(const Graph& g, const GraphPlan& plan, Valu
 }
 
 // Returns a buffer that a concatenation may take over part by part; invalid if there is none. The first part is made of it. It
-// has the size of the result. Its bytes are not read after a part is written over them.
-ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId concat) {
+// has the size of the result. Its bytes are not read after a part is written over them. No other concatenation took it over (in
+// `taken`).
+ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<uint32_t>& taken,
+                          NodeId concat) {
   struct Part {
     uint32_t step;
     Bytes bytes;
@@ -95,16 +97,18 @@ ValueId replaced_by_parts(const Graph& g, const GraphPlan& plan, const Liveness&
   std::vector<Part> parts;
   uint64_t at = 0;
   for (ValueId v : g.operands(concat)) {
-    if (liveness.sharing[v.raw] != Sharing::ConcatAlias || !plan.slot[v.raw].size.is_static()) return {};
+    const bool part_of_it = liveness.sharing[v.raw] == Sharing::ConcatAlias && liveness.owner[v.raw] == g.result(concat) &&
+                            liveness.offset[v.raw] == Dim(static_cast<int64_t>(at));
+    if (!part_of_it || !plan.slot[v.raw].size.is_static()) return {};
     const auto size = static_cast<uint64_t>(plan.slot[v.raw].size.size());
     parts.push_back({plan.step[g.def(v).raw], {at, at + size}});
     at += size;
   }
   const auto fits = [&](ValueId root) {
     const NodeId maker = g.def(root);
-    if (!is_free(g, plan, root) || plan.slot[root.raw].region != Region::None || liveness.owner[root.raw] != root ||
-        liveness.sharing[root.raw] != Sharing::None || plan.layouts.of(root) || has_trait(g.op(maker), kBody) ||
-        plan.slot[root.raw].size != plan.slot[g.result(concat).raw].size)
+    if (taken[root.raw] != kForever || !is_free(g, plan, root) || plan.slot[root.raw].region != Region::None ||
+        liveness.owner[root.raw] != root || liveness.sharing[root.raw] != Sharing::None || plan.layouts.of(root) ||
+        has_trait(g.op(maker), kBody) || plan.slot[root.raw].size != plan.slot[g.result(concat).raw].size)
       return false;
     for (size_t i = 0; i < g.operands(maker).size(); ++i)
       if (codegen::may_overwrite(g, maker, 0, i)) return false;  // it may itself be in the buffer of another
@@ -322,11 +326,14 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     if (in_place) overwrite_in_place(g, plan, trial);
     return peaks.peak(trial);
   };
+  std::vector<uint32_t> taken(g.value_capacity(), kForever);  // the first step that writes to a buffer that was taken over
   uint64_t peak = peak_with(liveness), work = kConcatWork;
   // Results before their operands, which may be concatenations themselves.
   for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
     const ValueId result = g.result(*n), owner = liveness.owner[result.raw];
     if (plan.layouts.root[result.raw] != result) continue;
+    // Parts of a result that is itself a part would be written before the steps that were looked at.
+    if (owner != result && taken[owner.raw] != kForever) continue;
     Liveness trial = liveness;
     Dim at = liveness.offset[result.raw];
     if (g.op(*n) == OpKind::AllGather)
@@ -334,7 +341,7 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
     bool any = false;
     for (ValueId v : g.operands(*n)) {
       if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next operand begins at a data-dependent offset
-      if (can_alias_concat(g, plan, trial, v)) {
+      if (can_alias_concat(g, plan, trial, v) && taken[v.raw] == kForever && trial.last_use[v.raw] < taken[owner.raw]) {
         trial.owner[v.raw] = owner;
         trial.offset[v.raw] = at;
         trial.sharing[v.raw] = Sharing::ConcatAlias;
@@ -345,17 +352,23 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
       at = dims.add(at, plan.slot[v.raw].size);
     }
     if (!any) continue;
-    if (g.op(*n) == OpKind::Concat && owner == result && plan.slot[result.raw].region == Region::None)
-      if (const ValueId old = replaced_by_parts(g, plan, trial, *n); old.valid()) {
+    ValueId old;
+    if (g.op(*n) == OpKind::Concat && owner == result && taken[result.raw] == kForever &&
+        plan.slot[result.raw].region == Region::None) {
+      old = replaced_by_parts(g, plan, trial, taken, *n);
+      if (old.valid()) {
         trial.owner[result.raw] = old;
         trial.sharing[result.raw] = Sharing::InPlace;
         for (ValueId v : g.operands(*n)) trial.owner[v.raw] = old;
         trial.last_use[old.raw] = std::max(trial.last_use[old.raw], trial.last_use[result.raw]);
       }
+    }
     const uint64_t joined = peak_with(trial);
     if (joined > peak) continue;
     peak = joined;
     liveness = std::move(trial);
+    for (ValueId v : g.operands(*n))
+      if (old.valid()) taken[old.raw] = std::min(taken[old.raw], plan.step[g.def(v).raw]);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "memory/rematerialise.h"
 #include "memory/schedule_for_memory.h"
 #include "memory/states.h"
+#include "memory/verify_contents.h"
 
 namespace rlxc {
 namespace {
@@ -641,7 +642,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   codegen::LoweringCache* lowerings = own_lowerings ? &*own_lowerings : inputs.kernels ? inputs.lowerings : nullptr;
   if (!share_device_memory(*module, lir.plans[0], weights_size, &own, diagnostics)) return std::nullopt;
   if (!plan_packed(*module, lir.plans, extents, lowerings, own, diagnostics)) return std::nullopt;
-  if (options.verify && !verify_states(module->main(), lir.plans[0], lir.states, diagnostics)) return std::nullopt;
+  for (size_t i = 0; options.verify && i < lir.plans.size(); ++i)
+    if (!verify_contents(module->graph(GraphId(i)), lir.plans[i], diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

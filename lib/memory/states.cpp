@@ -68,46 +68,4 @@ void split_states(Module& m, std::vector<State>* states) {
   }
 }
 
-bool verify_states(const Graph& g, const GraphPlan& plan, std::span<const State> states, Diagnostics& d) {
-  struct Content {
-    ValueId value;
-    int64_t written, read;  // steps: made, and read for the last time, by views too
-  };
-  const auto content = [&](ValueId v) {
-    while (plan.slot[v.raw].view) v = g.operand(g.def(v), 0);
-    return v;
-  };
-  std::vector<int64_t> last(g.value_capacity(), -1);
-  for (NodeId n : plan.schedule) {
-    if (g.result_count(n) > 0 && plan.slot[g.result(n).raw].view) continue;
-    for (ValueId v : g.operands(n))
-      if (v.valid()) last[content(v).raw] = std::max<int64_t>(last[content(v).raw], plan.step[n.raw]);
-  }
-  const auto overlap = [&](ValueId a, ValueId b) {
-    const Slot &x = plan.slot[a.raw], &y = plan.slot[b.raw];
-    if (!x.offset.is_static() || !y.offset.is_static() || !x.size.is_static() || !y.size.is_static()) return true;
-    return x.offset.size() < y.offset.size() + y.size.size() && y.offset.size() < x.offset.size() + x.size.size();
-  };
-  for (const State& s : states) {
-    std::vector<Content> in_buffer;
-    for (NodeId n : plan.schedule)
-      for (size_t r = 0; r < g.result_count(n); ++r) {
-        const ValueId v = g.result(n, r);
-        const Slot& slot = plan.slot[v.raw];
-        if (slot.view || slot.region != Region::State || slot.index != s.output) continue;
-        in_buffer.push_back({v, g.op(n) == OpKind::Input ? -1 : int64_t{plan.step[n.raw]}, last[v.raw]});
-      }
-    std::ranges::stable_sort(in_buffer, {}, &Content::written);
-    for (size_t i = 0; i < in_buffer.size(); ++i)
-      for (size_t k = i + 1; k < in_buffer.size(); ++k) {
-        const Content &before = in_buffer[i], &after = in_buffer[k];
-        const bool may_overwrite = plan.slot[after.value.raw].in_place || plan.slot[before.value.raw].part;
-        if (!overlap(before.value, after.value) || before.read < after.written + (may_overwrite ? 1 : 0)) continue;
-        d.error(Code::PlanInvalid, "a state is read after it was overwritten by " + g.label(g.def(after.value)).quoted(),
-                "output " + ForeignText(g.module().text(g.output_name(s.output))).quoted());
-      }
-  }
-  return d.ok();
-}
-
 }  // namespace rlxc

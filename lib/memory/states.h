@@ -19,8 +19,4 @@ std::optional<std::vector<State>> find_states(const Module&, std::span<const std
 // input and output get the types of the part. O(states + uses).
 void split_states(Module&, std::vector<State>*);
 
-// Checks, apart from the planner, that nothing reads what a state held after something else was written there. False with
-// Code::PlanInvalid. O(values + values in states^2).
-bool verify_states(const Graph& main, const GraphPlan&, std::span<const State>, Diagnostics&);
-
 }  // namespace rlxc
