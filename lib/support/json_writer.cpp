@@ -36,7 +36,7 @@ void JsonWriter::finish() {
 
 void JsonWriter::put(std::string_view s) {
   for (; s.size() > kBuffer; s.remove_prefix(kBuffer)) put(s.substr(0, kBuffer));
-  std::memcpy(room(s.size()), s.data(), s.size());
+  s.copy(room(s.size()), s.size());
   used_ += s.size();
 }
 
@@ -104,7 +104,7 @@ void JsonWriter::quoted(std::string_view s) {
   if (s.size() + 2 <= kBuffer && plain_prefix(s) == s.size()) {
     char* const out = room(s.size() + 2);
     *out = out[s.size() + 1] = '"';
-    std::memcpy(out + 1, s.data(), s.size());
+    s.copy(out + 1, s.size());
     used_ += s.size() + 2;
     return;
   }

@@ -49,6 +49,7 @@ TEST_CASE("block and line layouts") {
 
 TEST_CASE("strings are escaped and always valid UTF-8") {
   const auto text = [](std::string_view s) { return written([&](JsonWriter& j) { j.string(s); }); };
+  CHECK(text({}) == "\"\"");
   CHECK(text("a\"b\\c\n\t\r\b\f") == R"("a\"b\\c\n\t\r\b\f")");
   CHECK(text(std::string_view("\0\x1f\x7f", 3)) == "\"\\u0000\\u001f\x7f\"");
   CHECK(text("\xe2\x82\xac") == "\"\xe2\x82\xac\"");

@@ -542,6 +542,16 @@ def possible_activations(g):
                 yield "matmul_bias_act", names(n)
 
 
+def possible_narrowings(g):
+    """A norm whose result others read beside a node that narrows it, or what a region gives of it: the narrow form may be a result."""
+    def narrows(n, value):
+        return steppable(g, n) and g.dims[n.results[0]] == g.dims[value] and n.op in ("Cast", "Quantize")
+
+    for n in g.nodes:
+        if n.op == "NormRegion" and any(narrows(u, v) for v in n.results for u in g.users_of(v)):
+            yield "norm_region", names(n)
+
+
 def activation(step):
     return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
 
@@ -559,7 +569,7 @@ KINDS = {
 }
 
 # What a report may name, but need not: from the result alone it cannot be told whether there was a choice.
-POSSIBLE = (possible_shared_inputs, possible_activations)
+POSSIBLE = (possible_shared_inputs, possible_activations, possible_narrowings)
 
 
 def find(graphs, finders=FINDERS):
