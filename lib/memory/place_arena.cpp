@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/data_dependent_dims.h"
+#include "ir/bind_dims.h"
 #include "memory/place_symbolic.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
@@ -48,16 +49,31 @@ std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uin
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
+// Sizes of all symbols: what equalities with constants determine, others from `least` on, each larger by `step`. Nullopt if they
+// contradict an equality of the module, which runs check.
+std::optional<DimBindings> sample_sizes(const DimTable& dims, int64_t least, int64_t step) {
+  std::vector<KnownSize> known;
+  for (const auto& [a, b] : dims.equalities())
+    for (const auto& [dim, other] : {std::pair(a, b), std::pair(b, a)})
+      if (const auto value = dims.constant_value(other)) known.push_back({dim, *value});
+  DimBindings sizes;
+  solve_dims(dims, known, &sizes);
+  for (const std::string& s : dims.symbol_names()) sizes.try_emplace(s, least + step * static_cast<int64_t>(sizes.size()));
+  for (const auto& [a, b] : dims.equalities())
+    if (dims.evaluate(a, sizes) != dims.evaluate(b, sizes)) return std::nullopt;
+  return sizes;
+}
+
 // Evaluates the placement at several bindings and validates each like a static plan. Skips bindings whose byte counts overflow or
 // are negative, which runs refuse.
 bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
                     Diagnostics& diagnostics) {
-  for (const int64_t least : {1, 2, 7, 64}) {
-    DimBindings sizes;
-    for (const std::string& s : dims.symbol_names()) sizes[s] = least + static_cast<int64_t>(sizes.size());
+  for (const auto& [least, step] : std::initializer_list<std::pair<int, int>>{{1, 1}, {2, 1}, {7, 1}, {64, 1}, {5, 0}, {64, 0}}) {
+    const auto sizes = sample_sizes(dims, least, step);
+    if (!sizes) continue;
     bool misfits = false;
     const auto bytes = [&](Dim d) {
-      const auto value = dims.evaluate(d, sizes);
+      const auto value = dims.evaluate(d, *sizes);
       misfits |= !value || *value < 0;
       return static_cast<uint64_t>(value.value_or(0));
     };

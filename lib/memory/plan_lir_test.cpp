@@ -108,6 +108,22 @@ TEST_CASE("a symbolic plan shares lanes of equal size and holds for every size")
   CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 4}}) == 2 * 64);
 }
 
+TEST_CASE("a symbolic plan is verified for sizes that the equalities of the module allow") {
+  // Only for b <= a: a buffer of a elements follows one of max(a, b).
+  auto m = std::make_unique<Module>();
+  DimTable& dims = m->dims;
+  const Dim a = dims.symbol("a"), b = dims.symbol("b"), both = dims.max(a, b);
+  Builder builder(m->main());
+  const auto with = [&](std::string_view name, Dim d) { return builder.input(name, tensor_type(DType::F32, {d, Dim(4)})); };
+  const ValueId x = with("x", a), y = with("y", both), w = builder.param("w", tensor_type(DType::F32, {4, 4}));
+  REQUIRE(dims.assume_equal(a, both));
+  const ValueId first = builder.matmul(x, w), second = builder.matmul(y, w);
+  m->main().add_output(builder.matmul(builder.matmul(first, w), w), {});
+  m->main().add_output(builder.matmul(builder.matmul(second, w), w), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(lir.plans[0].arena_size != Dim(0));
+}
+
 TEST_CASE("with ranges of the symbols a plan is as tight as that of the largest sizes") {
   const auto chain = [](bool bound) {
     auto m = std::make_unique<Module>();
