@@ -22,7 +22,7 @@ for ((i = 0; i < kills; ++i)); do
   target=cpu
   [ $((i % 2)) -eq 0 ] || target=cuda
   # An interactive shell's background job: SIGINT is not ignored.
-  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=INT "$RLXC" compile examples/bert.onnx --target $target -q \
+  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=HUP,INT "$RLXC" compile examples/bert.onnx --target $target -q \
     -o "$TMPDIR/place/out" >/dev/null 2>&1 &
   pid=$!
   pause=$((RANDOM * took / 32768))
@@ -42,7 +42,7 @@ done
 interrupted() { # signal, longest pause in microseconds, command...
   local signal=$1 pause=$((RANDOM * $2 / 32768))
   shift 2
-  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=INT "$RLXC" "$@" >/dev/null 2>&1 &
+  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=HUP,INT "$RLXC" "$@" >/dev/null 2>&1 &
   pid=$!
   sleep "$(printf '%d.%06d' $((pause / 1000000)) $((pause % 1000000)))"
   kill -"$signal" "$pid" 2>/dev/null
@@ -97,7 +97,7 @@ training=(train examples/mlp.json --data "$TMPDIR/train/x.npy" --labels "$TMPDIR
 for ((i = 0; i < (kills + 11) / 12; ++i)); do
   signal=${signals[$((i % 4))]}
   rm -f "$TMPDIR/train/point"
-  setsid env --default-signal=INT "$RLXC" "${training[@]}" --epochs 1000000 >/dev/null 2>&1 &
+  setsid env --default-signal=HUP,INT "$RLXC" "${training[@]}" --epochs 1000000 >/dev/null 2>&1 &
   pid=$!
   for ((t = 0; t < 12000; ++t)); do
     [ ! -e "$TMPDIR/train/point" ] || break
@@ -117,7 +117,7 @@ done
 # `run` ends its compiler with itself.
 export TMPDIR="$TMPDIR/tmp"
 for signal in TERM INT HUP; do
-  setsid env --default-signal=INT "$RLXC" run examples/bert.onnx --data examples/bert_data >/dev/null 2>&1 &
+  setsid env --default-signal=HUP,INT "$RLXC" run examples/bert.onnx --data examples/bert_data >/dev/null 2>&1 &
   pid=$!
   for ((t = 0; t < 200; ++t)); do
     [ -z "$(find "$TMPDIR" -name '*.c' | head -1)" ] || break
