@@ -68,7 +68,7 @@ class Contents {
     reads_[v.raw].push_back({bytes, step});
   }
 
-  // What the arena and the buffers of states hold, in the order in which it is written.
+  // Values of the arena and of the buffers of states, in the order of their steps.
   std::vector<Content> written() const {
     std::vector<Content> out;
     for (NodeId n : plan_.schedule)

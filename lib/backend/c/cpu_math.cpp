@@ -1,8 +1,6 @@
 #include "backend/c/cpu_math.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "backend/c/cpu_half.h"
@@ -237,14 +235,7 @@ std::string saturated(const CLike& target, Type to, DType range, Type from, Help
 std::string saturated_whole(const CLike& target, Type to, Type from, Helpers& h) {
   const Type mask(mask_dtype(from.dtype), from.lanes);
   const bool negative = is_signed(to.dtype);
-  const int bits = rlxc::bits(to.dtype) - (negative ? 1 : 0);
-  const auto number = [&](double v) {
-    ExprNode e{ExprOp::Const, from.dtype, {}, 0};
-    std::memcpy(&e.payload, &v, sizeof v);
-    return target.literal(e);
-  };
-  const auto integer = [&](int64_t v) { return target.literal({ExprOp::Const, to.dtype, {}, v}); };
-  const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1) << 1) - 1);
+  const CastBounds bounds = cast_bounds(target, to.dtype, from.dtype);
   const auto lanes_of = [&](const std::string& m) {
     return mask.dtype == to.dtype ? m : "__builtin_convertvector(" + m + ", $R)";
   };
@@ -255,10 +246,10 @@ std::string saturated_whole(const CLike& target, Type to, Type from, Helpers& h)
       {{"V", target.type(from, h)},
        {"I", target.type(mask, h)},
        {"R", target.type(to, h)},
-       {"U", number(std::ldexp(1.0, bits))},
-       {"L", number(negative ? -std::ldexp(1.0, bits) : 0.0)},
-       {"X", integer(top)},
-       {"N", integer(-top - 1)}});
+       {"U", bounds.upper},
+       {"L", bounds.lower},
+       {"X", bounds.most},
+       {"N", bounds.least}});
 }
 
 }  // namespace

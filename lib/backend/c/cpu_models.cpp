@@ -16,10 +16,10 @@ constexpr CpuModel kCpus[] = {{kGenericCpu, 64, 32, 1 << 20},      {"zen4", 64, 
                               {"zen3", 32, 16, 512 << 10},         {"haswell", 32, 16, 256 << 10},
                               {"neoverse-n1", 16, 32, 1 << 20},    {"apple-m1", 16, 32, 3 << 20}};  // its cache is shared by four
 
-// A chunk of a prepacked panel is as deep as the second cache allows, because sums are stored between chunks; of more than 768
-// terms the rows of a tile leave the nearest cache. Half of the second cache holds a block of rows, a quarter the image of a
-// convolution, a sixteenth the rows of a window: the panels and results that pass by need the rest. More rows than the default do
-// not pay: a panel is packed for enough of them.
+// Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
+// panels and results that pass by need the rest. More rows than the default do not pay: a panel is packed for enough of them.
+// Sums are stored between chunks of a panel, so chunks of prepacked panels are as deep as the second cache allows. Beyond 768
+// terms the rows of a tile leave the nearest cache.
 kernel::Blocking blocking_for(const CpuModel& c) {
   kernel::Blocking b;
   b.gemm_rows = std::min<int64_t>(b.gemm_rows, c.second_cache / 2 / (b.gemm_depth * static_cast<int64_t>(sizeof(float))));

@@ -91,29 +91,33 @@ std::string add_scalar_function(const CLike& target, std::string_view qualifiers
   return name;
 }
 
-std::string add_saturating_cast(const CLike& target, std::string_view qualifiers, DType to, DType from, Helpers& h) {
-  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
-  if (!h.needs(name)) return name;
-  int bits = rlxc::bits(to);
-  bool is_unsigned = dtype_class(to) == DTypeClass::UInt;
+CastBounds cast_bounds(const CLike& target, DType to, DType from) {
+  const bool is_unsigned = dtype_class(to) == DTypeClass::UInt;
+  const int bits = rlxc::bits(to) - (is_unsigned ? 0 : 1);
   // Both bounds are powers of two (or 0), which floats represent exactly.
-  auto number = [&](double v) {
+  const auto number = [&](double v) {
     ExprNode e{ExprOp::Const, from, {}, 0};
     std::memcpy(&e.payload, &v, sizeof v);
     return target.literal(e);
   };
-  auto integer = [&](int64_t v) { return target.literal({ExprOp::Const, to, {}, v}); };
-  double upper = std::ldexp(1.0, is_unsigned ? bits : bits - 1);
-  int64_t top = is_unsigned ? kernel::wrap_int(to, -1) : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  int64_t bottom = is_unsigned ? 0 : -top - 1;
-  h.add(std::string(qualifiers) + expand("$R $F($T a) { return a != a ? 0 : a >= $U ? $X : a <= $L ? $N : ($R)a; }\n",
-                                         {{"R", target.type(to, h)},
-                                          {"F", name},
-                                          {"T", target.type(from, h)},
-                                          {"U", number(upper)},
-                                          {"L", number(is_unsigned ? 0.0 : -upper)},
-                                          {"X", integer(top)},
-                                          {"N", integer(bottom)}}));
+  const auto integer = [&](int64_t v) { return target.literal({ExprOp::Const, to, {}, v}); };
+  const double upper = std::ldexp(1.0, bits);
+  const auto top = static_cast<int64_t>((uint64_t{1} << (bits - 1) << 1) - 1);
+  return {number(upper), number(is_unsigned ? 0.0 : -upper), integer(top), integer(is_unsigned ? 0 : -top - 1)};
+}
+
+std::string add_saturating_cast(const CLike& target, std::string_view qualifiers, DType to, DType from, Helpers& h) {
+  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
+  if (!h.needs(name)) return name;
+  const CastBounds bounds = cast_bounds(target, to, from);
+  h.add(std::string(qualifiers) +
+        expand("$R $F($T a) { return a != a ? 0 : a >= $U ? $X : a <= $L ? $N : ($R)a; }\n", {{"R", target.type(to, h)},
+                                                                                              {"F", name},
+                                                                                              {"T", target.type(from, h)},
+                                                                                              {"U", bounds.upper},
+                                                                                              {"L", bounds.lower},
+                                                                                              {"X", bounds.most},
+                                                                                              {"N", bounds.least}}));
   return name;
 }
 

@@ -1,4 +1,4 @@
-// What passes that move quantisations know of a graph with Q/DQ pairs.
+// Queries on graphs with Q/DQ pairs for the passes that move Quantize nodes.
 #pragma once
 #include "ir/graph.h"
 
