@@ -75,10 +75,10 @@ GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels)
 
 }  // namespace
 
-bool conv_is_tiled(Kernel* k, const WindowSpec& s, int64_t group_channels) {
+bool conv_is_tiled(Kernel* k, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   GemmSpec g = weights_as_rows(k, s, group_channels);
   g.n = product(k, s.out_size);
-  return gemm_is_tiled(g);
+  return gemm_is_tiled(g, m);
 }
 
 int64_t packed_channels(const WindowSpec& s, int64_t out_channels, const Mapping& m) {
@@ -116,7 +116,10 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
     g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()};
     g.b.extent = s.image->extent;
   }
-  if (taps > 1) {
+  if (s.windows) {
+    const Expr depth = g.k.in(k), pixel = s.in_channels.in(k)*taps;
+    g.b = {"windows", s.input, {plane * pixel, depth, 1, pixel}, s.batch.in(k)*plane * pixel, 0};
+  } else if (taps > 1) {
     g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {
       Expr tap = at % taps, offset = (batch[0] * s.in_channels.in(k) + batch[1] * group_channels + at / taps) * image.plane();
       for (size_t d = s.kernel.size(); d-- > 0; tap = tap / s.kernel[d]) offset = offset + image.tap(d, tap % s.kernel[d]);
