@@ -15,8 +15,8 @@ void build_pack_weights(Builder&, const WindowSpec&, int64_t group_channels, con
 int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&);
 bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels, const Mapping&);  // whether packing pays
 
-// For CPU threads: depthwise convolution, and pooling, whose padding is PoolSpec::start.
-void build_depthwise_rows(Builder&, const WindowSpec&, const Mapping&);
+// For CPU threads: depthwise convolution and convolution to few channels, and pooling, whose padding is PoolSpec::start.
+void build_conv_rows(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, y
 
 }  // namespace rlxc::kernel
