@@ -188,8 +188,9 @@ std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
     GemmSpec g = spec_of(probe, p);
     g.a = left_operand(node, probe, p);
     int64_t m = 0, n = 0, k = 0;
-    if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g, node.mapping()) ||
-        !kernel::gemm_copies_rows(g) || m > kMostPacked / k || n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
+    if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) ||
+        !kernel::gemm_is_tiled(g, node.mapping()) || !kernel::gemm_copies_rows(g) || m > kMostPacked / k ||
+        n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
       return {};
   }
   DimTable& t = node.table();
