@@ -1,5 +1,5 @@
-// Casts of floats to integers, bounds and functions of floats, in C, built for each instruction set of this processor, against values
-// computed here.
+// Casts of floats to integers, bounds and functions of floats, in C, built for each instruction set of this processor, against
+// values computed here.
 #include "backend/c/cpu_math.h"
 
 #include <doctest/doctest.h>
