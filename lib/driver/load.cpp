@@ -52,6 +52,19 @@ bool knows_symbol(const Module& m, const std::string& symbol, const std::string&
   return false;
 }
 
+// Checks that the inputs of --shape are the model's. Only ONNX declares inputs without sizes.
+void check_stated_shapes(const Module& m, const CompileOptions& o, bool onnx, Diagnostics& d) {
+  std::vector<std::string> names;
+  for (NodeId n : m.main().inputs()) names.push_back(m.main().label(n).bytes());
+  for (const auto& [name, shape] : o.shapes) {
+    const auto close = closest(name, std::vector<std::string_view>(names.begin(), names.end()));
+    if (!onnx) d.error(Code::BadBinding, "--shape is for ONNX models, whose inputs may lack sizes");
+    else if (std::ranges::find(names, name) == names.end())
+      d.error(Code::BadBinding, "--shape names " + ForeignText(name).quoted() + ", which is no input of the model", {},
+              close ? "did you mean " + ForeignText(*close).quoted() + "?" : "");
+  }
+}
+
 // Applies --assume to a module read from text or JSON.
 bool assume_equal_sizes(Module& m, const CompileOptions& o, Diagnostics& d) {
   for (const auto& [a, b] : o.assume) {
@@ -251,6 +264,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   }
   if (!out.module) return std::nullopt;
   out.content_hash = hash.get();
+  check_stated_shapes(*out.module, o, out.format == "onnx", d);
   if (out.format == "onnx"
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))

@@ -83,7 +83,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   bool text = false;           // the text form of the artefact on standard output
   DimBindings bind;
   std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
-  std::vector<std::pair<std::string, std::string>> shapes;  // of inputs that are declared without one, as 2x3
+  std::vector<std::pair<std::string, std::string>> shapes;  // of inputs with axes without a size, as 2x3
   std::vector<std::pair<std::string, std::string>> values;  // contents of inputs that shapes depend on, as 1,2
   std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
   std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
@@ -340,7 +340,7 @@ inline constexpr Option kOptions[] = {
      .help = "symbolic dims to treat as equal, e.g. batch=images; every run checks them"},
     {.key = "shape", .flag = "--shape", .field = &CompileOptions::shapes, .group = Group::Model, .commands = kModelCommands,
      .value = "INPUT=DIMS", .comma_separated = true, .in_manifest = true,
-     .help = "shapes of inputs that are declared without one, e.g. x=2x3xseq"},
+     .help = "shapes of inputs that are declared without one, or with axes without a size or name, e.g. x=2x3xseq"},
     {.key = "value", .flag = "--value", .field = &CompileOptions::values, .group = Group::Model, .commands = kModelCommands,
      .value = "INPUT=NUMBERS", .in_manifest = true,
      .help = "contents of a scalar or vector input, e.g. sizes=1,2,7; the program is for these contents only"},

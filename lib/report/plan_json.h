@@ -27,8 +27,8 @@ struct LivePeak {
 };
 LivePeak live_peak(const LirModule&, const DimBindings&);
 
-// Sizes of all symbols of a plan at which reports evaluate its expressions: the ends of their ranges; 1 and 128 for others. Empty
-// without symbols.
+// Sizes of all symbols of a plan at which reports evaluate its expressions: the ends of their ranges; 1 and 128 for others, or
+// more where a buffer would have a negative size. Empty without symbols.
 std::vector<DimBindings> corner_sizes(const LirModule&);
 std::vector<std::string> symbols_of_plan(const LirModule&);  // sorted
 

@@ -37,16 +37,48 @@ std::string step_text(const Graph& g, const GraphPlan& plan, uint32_t step) {
 
 }  // namespace
 
+namespace {
+
+constexpr int64_t kMostSamples = 1 << 20;  // that a size without a range is raised to
+
+// The sizes of buffers that depend on symbols.
+std::vector<Dim> symbolic_sizes(const LirModule& lir) {
+  std::vector<Dim> sizes;
+  for (const Slot& s : lir.plans[0].slot)
+    if (s.region == Region::Activations && !s.size.is_static()) sizes.push_back(s.size);
+  return sizes;
+}
+
+// Raises a symbol without a range until no buffer has a negative size: a signal must be longer than the window that slides over
+// it.
+void raise_to_valid(const LirModule& lir, DimBindings* sizes) {
+  const std::vector<Dim> buffers = symbolic_sizes(lir);
+  const auto valid = [&](const DimBindings& at) {
+    return std::ranges::all_of(buffers, [&](Dim d) { return lir.module->dims.evaluate(d, at).value_or(0) >= 0; });
+  };
+  if (valid(*sizes)) return;
+  for (const auto& [symbol, start] : DimBindings(*sizes)) {
+    if (lir.ranges.contains(symbol)) continue;
+    DimBindings raised = *sizes;
+    while (raised[symbol] < kMostSamples && !valid(raised)) raised[symbol] *= 2;
+    if (valid(raised)) return *sizes = std::move(raised), void();
+  }
+}
+
+}  // namespace
+
 std::vector<DimBindings> corner_sizes(const LirModule& lir) {
   DimBindings low, high;
-  bool ranged = false;
   for (const std::string& s : symbols_of_plan(lir)) {
     const auto range = lir.ranges.find(s);
-    ranged = ranged || range != lir.ranges.end();
     low[s] = range != lir.ranges.end() ? range->second.low->size() : 1;
-    high[s] = range != lir.ranges.end() ? range->second.high->size() : 128;
   }
   if (low.empty()) return {};
+  raise_to_valid(lir, &low);
+  for (const auto& [s, size] : low) {
+    const auto range = lir.ranges.find(s);
+    high[s] = range != lir.ranges.end() ? range->second.high->size() : std::max<int64_t>(128, size > 1 ? 8 * size : 0);
+  }
   return low == high ? std::vector{low} : std::vector{low, high};
 }
 

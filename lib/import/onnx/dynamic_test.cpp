@@ -122,6 +122,29 @@ TEST_CASE("inputs without a shape, and contents of inputs, that options state") 
   refused("without a shape");
 }
 
+TEST_CASE("axes that are declared without a size take the one that --shape states") {
+  const auto load = [](const std::string& words, Diagnostics& d) {
+    OnnxModel m;
+    m.raw_graph(field(11, value_info("x", DType::F32, {-1, 3, -1})));
+    m.add(node("Relu", {"x"}, {"y"}));
+    m.output("y");
+    onnx_import::ImportOptions options;
+    options.shapes = {{"x", words}};
+    return m.load(d, options);
+  };
+  Diagnostics d;
+  const auto m = load("2x3xcolumns", d);
+  REQUIRE_MESSAGE(m, d.text());
+  const auto got = m->main().dims(m->main().outputs()[0]);
+  CHECK(got[0] == 2);
+  CHECK(got[2] == m->dims.symbol("columns"));
+  for (const char* words : {"2x4x5", "2x3", "2xrowsx5", "2x-3x5"}) {
+    Diagnostics refused;
+    CHECK_FALSE(load(words, refused));
+    CHECK_MESSAGE(refused.text().find("does not fit") != std::string::npos, refused.text());
+  }
+}
+
 TEST_CASE("vectors whose length only the run tells: the rank of an operand or of the declared result is their length") {
   OnnxModel m(18);
   m.raw_graph(field(11, value_info("x", DType::F32, {2, 3})));

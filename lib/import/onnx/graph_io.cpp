@@ -249,7 +249,7 @@ void Importer::main_inputs(const GraphInfo& info) {
                          "--shape " + module_.text(s).shell_word() +
                              "=2x3 gives it one (sizes or names); rlxc run --data takes it from the data");
       t.reset();
-    }
+    } else if (t && t->ranked && !complete_shape(view.name, place, &*t)) t.reset();
     if (t && options_.constant_sizes) take_sizes(&*t);
     ValId v;
     if (t) {
@@ -279,21 +279,50 @@ void Importer::take_sizes(Type* t) {
   }
 }
 
+// The words of --shape for an input; null if there are none.
+const std::string* Importer::stated_shape(std::string_view input) const {
+  const auto at = std::ranges::find(options_.shapes, input, &std::pair<std::string, std::string>::first);
+  return at == options_.shapes.end() ? nullptr : &at->second;
+}
+
+// The dims of a shape such as 2x3xseq; nullopt if it is malformed.
+std::optional<std::vector<Dim>> Importer::read_shape(std::string_view words) {
+  std::vector<Dim> shape;
+  for (std::string_view rest = words; !rest.empty();) {
+    const size_t cut = std::min(rest.find('x'), rest.size());
+    const std::string_view word = rest.substr(0, cut);
+    int64_t size = 0;
+    const bool number = parse_number(word, &size);
+    if (word.empty() || (number && (size < 0 || size > Dim::kMax))) return std::nullopt;
+    shape.push_back(number ? Dim(size) : named_dim(word));
+    rest.remove_prefix(std::min(cut + 1, rest.size()));
+  }
+  return shape;
+}
+
+// Gives the unnamed dims of a declared shape the sizes and names of --shape.
+bool Importer::complete_shape(std::string_view name, const std::string& place, Type* t) {
+  const std::string* const words = stated_shape(name);
+  if (!words) return true;
+  const auto stated = read_shape(*words);
+  bool fits = stated && stated->size() == t->dims.size();
+  for (size_t k = 0; fits && k < t->dims.size(); ++k) {
+    const auto own = symbol_name(dims(), t->dims[k]);
+    if (own && !model_dims_.contains(*own)) t->dims[k] = (*stated)[k];
+    else fits = dims().equal(t->dims[k], (*stated)[k]);
+  }
+  if (!fits)
+    diagnostics_.error(Code::BadShape, "it is declared " + text(*t, dims()) + ": " + quote(*words) + " does not fit", place,
+                       "--shape gives the axes without a size or name theirs; --bind NAME=SIZE those with a name");
+  return fits;
+}
+
 // Completes the type of an input by --shape, or by its data.
 bool Importer::find_shape(std::string_view name, Type* t) {
-  for (const auto& [input, words] : options_.shapes) {
-    if (input != name) continue;
-    for (std::string_view rest = words; !rest.empty();) {
-      const size_t cut = std::min(rest.find('x'), rest.size());
-      const std::string_view word = rest.substr(0, cut);
-      int64_t size = 0;
-      const bool number = parse_number(word, &size);
-      if (word.empty() || (number && (size < 0 || size > Dim::kMax))) return false;
-      t->dims.push_back(number ? Dim(size) : named_dim(word));
-      rest.remove_prefix(std::min(cut + 1, rest.size()));
-    }
-    t->ranked = true;
-    return true;
+  if (const std::string* words = stated_shape(name)) {
+    const auto stated = read_shape(*words);
+    if (stated) t->dims = *stated;
+    return t->ranked = stated.has_value();
   }
   const auto data = options_.contents ? options_.contents(frame().graph->inputs().size(), t->kind) : std::nullopt;
   if (!data || data->dtype != t->dtype) return false;

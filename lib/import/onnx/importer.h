@@ -148,6 +148,9 @@ class Importer {
   void find_plain_dims(const GraphInfo&);
   void main_inputs(const GraphInfo&);
   bool find_shape(std::string_view input, Type*);
+  bool complete_shape(std::string_view input, const std::string& place, Type*);
+  const std::string* stated_shape(std::string_view input) const;
+  std::optional<std::vector<Dim>> read_shape(std::string_view words);
   const std::string* stated_value(ValId) const;  // the words of --value for an input
   void main_outputs(const GraphInfo&);
   bool import_nodes(Bytes container, uint32_t node_field);
