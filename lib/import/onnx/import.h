@@ -29,7 +29,8 @@ struct ImportOptions {
   DimBindings bind = {};  // values of symbols of the model
   // Input symbols that equal another symbol or a number.
   std::vector<std::pair<std::string, std::string>> assume = {};
-  std::vector<std::pair<std::string, std::string>> shapes = {};  // of inputs with axes that are declared without a size: "2x3xseq"
+  std::vector<std::pair<std::string, std::string>> shapes =
+      {};  // of inputs with axes that are declared without a size: "2x3xseq"
   std::vector<std::pair<std::string, std::string>> values = {};  // contents of scalar and vector inputs: "1,2"
   size_t max_nodes = 20'000'000;                                 // ONNX nodes; nodes of bodies count each time they are imported
   uint64_t max_operations = uint64_t{1} << 33;                   // for values computed from constants
