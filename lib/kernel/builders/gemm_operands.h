@@ -64,7 +64,7 @@ class GemmOperands {
   Expr biased(Expr sum, Expr column, bool down) const;
 
   Buf a_zero_, b_zero_, b_row_, bias_;
-  std::vector<Buf> extras_;
+  std::vector<Buf> extras_, to_also_;
 };
 
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
