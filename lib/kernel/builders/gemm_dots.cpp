@@ -320,7 +320,8 @@ class DotTiles {
 
   // Writes the sums of rows from r on. With two sums, those of vector v are v and vectors + v.
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
-    const int direct = !o_.c_vectors() || !count ? 0 : static_cast<int>(*count / t_.lanes);
+    // Values are computed in vectors even if a result is written by columns.
+    const int direct = (o_.spec.bias && !o_.c_vectors()) || !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
     const bool two = o_.spec.pairs();
     if (direct < vectors) line = b_.registers("line", words_.unit.accumulator, int64_t{rows} * w_);

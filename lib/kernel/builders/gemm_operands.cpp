@@ -165,8 +165,13 @@ void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> se
   std::vector<Expr> sums{biased(sum, column, down)}, of_extras;
   if (second) sums.push_back(biased(*second, column + n, down));
   for (size_t i = 0; i < extras_.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
+  const int lanes = sum.lanes();
   const auto put = [&](const Buf& to, const Operand& o, Expr v) {
-    to.store(at(o, row, column), broadcast(cast_to(v, o.dtype), sum.lanes()));
+    const Expr first = at(o, row, column), all = broadcast(cast_to(v, o.dtype), lanes);
+    if (lanes == 1 || is_constant(o.strides.end()[down ? -2 : -1], 1)) return to.store(first, all);
+    const Buf part = b.registers("part", o.dtype, lanes);
+    part.store(b.i64(0), all);
+    b.loop("l", lanes, [&](Expr l) { to.store(first + l * o.strides.back().in(b.kernel()), part.load(l)); });
   };
   if (spec.results) {
     std::vector<Expr> values = spec.results(sums, of_extras);
