@@ -263,12 +263,12 @@ bool lower_cumulative(Node& node) {
   const auto axis = static_cast<size_t>(a.axis);
   const DType t = kernel::compute_dtype(node.dtype(0));
   Buf data = s.in_buf(0), y = s.out_buf();
-  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 4096, [&](Expr, Expr base, Expr stride) {
+  kernel::for_each_row_vector(s.builder(), node.mapping(), x, axis, t, 4096, [&](Expr base, Expr stride, int lanes) {
     auto& b = s.builder();
     const Expr n = x[axis].in(s.kernel());
-    Buf sum = b.variable("sum", cast_to(b.i64(product ? 1 : 0), t));
+    Buf sum = b.variable("sum", broadcast(cast_to(b.i64(product ? 1 : 0), t), lanes));
     b.loop("i", n, [&](Expr i) {
-      const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data[at], t);
+      const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data.load(at, lanes), t);
       const Expr next = b.let("next", product ? sum.get() * v : sum.get() + v);
       y.store(at, cast_to(a.exclusive ? sum.get() : next, node.result_dtype()));
       sum.set(next);
