@@ -163,7 +163,8 @@ class ChannelBlocks {
     const auto c = blocked_conv_channels(g_, n);
     if (!c) {
       refuse_all(n);
-      return refuse(y);
+      for (size_t i = 0; i < g_.result_count(n); ++i) refuse(g_.result(n, i));
+      return;
     }
     for (size_t i = 1; i < g_.operands(n).size(); ++i) {
       const ValueId v = g_.operand(n, i);
@@ -173,6 +174,7 @@ class ChannelBlocks {
       else refuse(v);
     }
     state_[find(y)].convolved = true;
+    for (size_t i = 1; i < g_.result_count(n); ++i) join(y, g_.result(n, i));
     if (c->groups == 1) return;
     if (!c->depthwise()) {  // a block of channels belongs to one group
       divide(x, c->in);

@@ -349,6 +349,19 @@ std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t 
                                                                   : std::nullopt;
 }
 
+// The same, or the layout of another result of a convolution if the readers of v accept it.
+std::optional<WrittenLayout> written_layout(const Graph& g, ValueId v, int64_t lanes) {
+  auto own = written_as_read(g, v, lanes);
+  const NodeId maker = g.def(v);
+  if (own || !is_integer_conv(g.op(maker))) return own;
+  for (size_t i = 0; i < g.result_count(maker); ++i) {
+    if (g.result(maker, i) == v) continue;
+    if (auto other = written_as_read(g, g.result(maker, i), lanes); other && all_accept_layout(g, v, other->layout))
+      return WrittenLayout{std::move(other->layout), {}};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
@@ -426,7 +439,7 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v, int64_t lanes)
   size_t moves = 0;
   for (NodeId n = g.def(v); moves < std::size(path) && is_layout_op(g.op(n)); v = g.operand(n, 0), n = g.def(v))
     path[moves++] = n;
-  const auto made = written_as_read(g, v, lanes);
+  const auto made = written_layout(g, v, lanes);
   std::optional<Layout> l;
   if (made) l = made->layout;
   while (moves > 0) {
@@ -482,7 +495,7 @@ class LayoutPaths {
   std::optional<Layout> next(NodeId n, ValueId v, const Layout* of_operand) {
     Path& path = paths_[v.raw];
     if (!is_layout_op(g_.op(n))) {
-      auto made = written_as_read(g_, v, lanes_);
+      auto made = written_layout(g_, v, lanes_);
       if (!made) return std::nullopt;
       path.row_major = made->row_major;
       return std::move(made->layout);

@@ -43,8 +43,10 @@ struct Net {
   uint32_t seed = 1;
   std::string cpu = "generic";
 
-  ValueId value(TensorData d, bool weight) {
-    const Type type = tensor_type(d.dtype, {d.dims.begin(), d.dims.end()});
+  // `dims`: those of the declaration, if some are symbols.
+  ValueId value(TensorData d, bool weight, std::vector<Dim> dims = {}) {
+    if (dims.empty()) dims.assign(d.dims.begin(), d.dims.end());
+    const Type type = tensor_type(d.dtype, std::move(dims));
     if (weight) return b.param("w" + std::to_string(seed++), type, m->data.add(std::move(d)));
     const ValueId x = b.input("x" + std::to_string(inputs.size()), type);
     inputs.push_back({TypeKind::Tensor, std::move(d), {}});
@@ -57,12 +59,16 @@ struct Net {
     return value(make_data(t, dims, bytes), true);
   }
   ValueId of(DType t, const std::vector<int64_t>& dims, bool weight = false) { return value(codes(t, dims, seed++), weight); }
-  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true, DType t = DType::F32) {
+  ValueId of(DType t, const std::vector<int64_t>& dims, std::vector<Dim> declared) {
+    return value(codes(t, dims, seed++), false, std::move(declared));
+  }
+  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true, DType t = DType::F32,
+                 std::vector<Dim> declared = {}) {
     size_t count = 1;
     for (int64_t d : dims) count *= static_cast<size_t>(d);
     std::vector<double> v(count);
     for (size_t i = 0; i < count; ++i) v[i] = static_cast<float>(low + (high - low) * static_cast<double>(i * 7 % 13) / 13);
-    return value(eval::tensor_of(t, dims, v).tensor, weight);
+    return value(eval::tensor_of(t, dims, v).tensor, weight, std::move(declared));
   }
 
   // Compares kernels, as C and interpreted, with the evaluator.
@@ -424,23 +430,38 @@ struct Attended {
   int64_t queries, keys, width, values;
   DType codes = DType::U8, probabilities = DType::U8, to = DType::F32;
   bool heads_inside = false;  // heads are parts of rows, as projections write them
+  bool shared = false;        // two heads of queries read one of keys and values
+  bool symbolic = false;      // the numbers of queries and keys are symbols
 };
 
-// softmax(q * k * scale + mask), rounded, times v, for 2 heads.
+// softmax(q * k * scale + mask), rounded, times v, for 2 heads, or for 4 of queries.
 ValueId attended(Net& n, const Attended& a) {
-  const auto heads = [&](int64_t rows, int64_t width) {
-    if (!a.heads_inside) return n.of(a.codes, {1, 2, rows, width});
-    const ValueId x = n.b.reshape(n.of(a.codes, {1, rows, 2 * width}), {Dim(1), Dim(rows), Dim(2), Dim(width)});
+  const auto size = [&](int64_t rows) {
+    if (!a.symbolic) return Dim(rows);
+    return n.m->dims.symbol(rows == a.queries ? "queries" : "keys");
+  };
+  const auto heads = [&](int64_t rows, int64_t width, int64_t count = 2) {
+    if (!a.heads_inside) return n.of(a.codes, {1, count, rows, width}, {Dim(1), Dim(count), size(rows), Dim(width)});
+    const ValueId x = n.b.reshape(n.of(a.codes, {1, rows, count * width}, {Dim(1), size(rows), Dim(count * width)}),
+                                  {Dim(1), size(rows), Dim(count), Dim(width)});
     return n.b.transpose(x, {0, 2, 1, 3});
+  };
+  const auto of_keys = [&](int64_t width) {
+    const ValueId x = heads(a.keys, width);
+    if (!a.shared) return x;
+    const ValueId wide = n.b.expand(n.b.reshape(x, {Dim(1), Dim(2), Dim(1), size(a.keys), Dim(width)}),
+                                    {Dim(1), Dim(2), Dim(2), size(a.keys), Dim(width)});
+    return n.b.reshape(wide, {Dim(1), Dim(4), size(a.keys), Dim(width)});
   };
   const auto zero = [&](DType t) { return n.of(t, {}, true); };
   const auto scaled = [&](ValueId sums, double scale) {
     return n.b.mul(n.b.cast(sums, DType::F32), n.b.scalar(DType::F32, scale));
   };
-  const ValueId q = heads(a.queries, a.width), k = n.b.transpose(heads(a.keys, a.width), {0, 1, 3, 2}),
-                v = heads(a.keys, a.values);
+  const ValueId q = heads(a.queries, a.width, a.shared ? 4 : 2), k = n.b.transpose(of_keys(a.width), {0, 1, 3, 2}),
+                v = of_keys(a.values);
   const ValueId products = n.b.create(QMatMul, {q, k, zero(a.codes), zero(a.codes)});
-  const ValueId scores = n.b.add(scaled(products, 0x1p-16), n.floats({1, 1, 1, a.keys}, -2, 0, false));
+  const ValueId mask = n.floats({1, 1, 1, a.keys}, -2, 0, false, DType::F32, {Dim(1), Dim(1), Dim(1), size(a.keys)});
+  const ValueId scores = n.b.add(scaled(products, 0x1p-16), mask);
   const ValueId p = n.b.create(Quantize, {n.b.create(Softmax, {scores}, AxisAttrs{3}), n.b.scalar(DType::F32, 0x1p-7)},
                                QuantAttrs{.to = a.probabilities});
   const ValueId y = scaled(n.b.create(QMatMul, {p, v, ValueId(), zero(a.codes)}), 0x1p-8);
@@ -455,9 +476,104 @@ TEST_CASE("integer products of an attention run in one kernel") {
                             {1, 40, 16, 33},
                             {70, 100, 64, 64, DType::U8, DType::U8, DType::U8, true},
                             {50, 64, 32, 64, DType::I8, DType::I8, DType::I8, true},
-                            {33, 21, 8, 16, DType::I8}}) {
+                            {33, 21, 8, 16, DType::I8},
+                            {9, 20, 16, 16, DType::U8, DType::U8, DType::U8, true, true},
+                            {70, 33, 24, 40, DType::I8, DType::U8, DType::F32, false, true},
+                            {1, 40, 16, 33, DType::U8, DType::U8, DType::F32, false, false, true},
+                            {61, 75, 16, 32, DType::I8, DType::I8, DType::I8, true, false, true},
+                            {50, 7, 16, 32, DType::U8, DType::U8, DType::U8, true, true, true}}) {
     Net n;
     const ValueId y = attended(n, a);
     n.check(y, QAttention, std::to_string(a.queries) + " queries", 0, 1);
   }
+}
+
+namespace {
+
+struct TwoSums {
+  int64_t m, k, n;
+  DType left = DType::U8, right = DType::I8;
+  std::vector<int64_t> b_zero = {0};  // {0}: none
+};
+
+// Codes and floats of relu(first sum * scales) * second sum * scale.
+std::vector<ValueId> gated(Net& n, const TwoSums& p) {
+  constexpr uint16_t kAbsent = RegionStep::kNone, kStep = RegionStep::kStep;
+  const ValueId zero = p.b_zero == std::vector<int64_t>{0} ? ValueId() : n.of(p.right, p.b_zero, true);
+  const ValueId operands[] = {n.of(p.left, {p.m, p.k}),        n.of(p.right, {p.k, 2 * p.n}, true), n.of(p.left, {}, true), zero,
+                              n.floats({p.n}, 0x1p-9, 0x1p-8), n.b.scalar(DType::F32, 0x1p-10)};
+  const RegionStep sums{QMatMul, DType::I32, {kAbsent, kAbsent, kAbsent}};
+  const std::vector<RegionStep> steps = {sums,
+                                         sums,
+                                         {Cast, DType::F32, {kStep, kAbsent, kAbsent}},
+                                         {Mul, DType::F32, {kStep | 2, 4, kAbsent}},
+                                         {Relu, DType::F32, {kStep | 3, kAbsent, kAbsent}},
+                                         {Cast, DType::F32, {kStep | 1, kAbsent, kAbsent}},
+                                         {Mul, DType::F32, {kStep | 5, 5, kAbsent}},
+                                         {Mul, DType::F32, {kStep | 4, kStep | 6, kAbsent}},
+                                         {Round, DType::F32, {kStep | 7, kAbsent, kAbsent}},
+                                         {Clamp, DType::F32, {kStep | 8, kAbsent, kAbsent}, -128, 127},
+                                         {Cast, DType::I8, {kStep | 9, kAbsent, kAbsent}}};
+  const NodeId y = n.b.create_node(FusedQMatMul, operands, RegionAttrs{steps, {7}});
+  REQUIRE(y.valid());
+  return {n.m->main().result(y, 0), n.m->main().result(y, 1)};
+}
+
+}  // namespace
+
+TEST_CASE("two sums of an integer product, and two results") {
+  for (const TwoSums& p : {TwoSums{1, 16, 16},
+                           {5, 67, 37},
+                           {13, 64, 64, DType::I8, DType::I8, {}},
+                           {50, 36, 81, DType::U8, DType::U8, {162}},
+                           {130, 64, 70, DType::I8, DType::U8, {140}},
+                           {33, 9, 3, DType::U8, DType::I8, {}},
+                           {400, 32, 48}}) {
+    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+      Net n;
+      n.cpu = cpu;
+      const std::vector<ValueId> y = gated(n, p);
+      n.m->main().add_output(y[1], {});
+      n.check(y[0], FusedQMatMul, std::string(cpu) + ", " + std::to_string(p.n) + " columns");
+    }
+  }
+}
+
+namespace {
+
+// The sum of a product or convolution is added to that of a second one, which reads it as codes.
+ValueId residual(Net& n, const Window* w, const Product* p) {
+  const auto block = [&](ValueId x, ValueId weight, std::vector<int64_t> columns, double low) {
+    const ValueId operands[] = {x, weight, n.b.scalar(DType::U8, 3)};
+    const ValueId sums = w ? n.b.create(QConv, operands, w->attrs) : n.b.create(QMatMul, operands, NoAttrs{});
+    return n.b.mul(n.b.cast(sums, DType::F32), n.floats(columns, low, 2 * low));
+  };
+  const auto dims = w ? w->w : p->b;
+  const std::vector<int64_t> columns = w ? std::vector<int64_t>{dims[0], 1, 1} : std::vector<int64_t>{dims[1]};
+  const ValueId y = block(n.of(DType::U8, w ? w->x : p->a), n.of(DType::I8, dims, true), columns, 0x1p-9);
+  const ValueId codes =
+      n.b.create(Quantize, {y, n.b.scalar(DType::F32, 2), n.b.scalar(DType::U8, 3)}, QuantAttrs{.to = DType::U8});
+  std::vector<int64_t> square_dims = dims;
+  square_dims[w ? 1 : 0] = dims[w ? 0 : 1];
+  return n.b.unary(Relu, n.b.add(y, block(codes, n.of(DType::I8, square_dims, true), columns, 0x1p-10)));
+}
+
+}  // namespace
+
+TEST_CASE("results of integer products and convolutions that are read as floats and as codes") {
+  const Product products[] = {{{5, 67}, {67, 37}}, {{128, 64}, {64, 70}}, {{3, 9, 21}, {21, 33}}};
+  for (const Product& p : products) {
+    Net n;
+    n.check(residual(n, nullptr, &p), FusedQMatMul, std::to_string(p.a.back()) + " terms");
+  }
+  const Window windows[] = {{{1, 8, 9, 9}, {20, 8, 3, 3}, square(1, 1)},
+                            {{1, 16, 10, 10}, {32, 16, 1, 1}, square(1, 0)},
+                            {{2, 16, 12, 12}, {64, 16, 3, 3}, square(1, 1)},
+                            {{1, 5, 30}, {6, 5, 3}, {{1}, {1}, {1}, {1}, {}, 1}}};
+  for (const Window& w : windows)
+    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+      Net n;
+      n.cpu = cpu;
+      n.check(residual(n, &w, nullptr), FusedQConv, std::string(cpu) + ", " + std::to_string(w.w[0]) + " channels");
+    }
 }

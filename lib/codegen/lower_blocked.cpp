@@ -15,12 +15,16 @@ struct ConvParts {
   Epilogue act = {};
   bool integers = false;
   std::span<const RegionStep> steps = {};  // epilogue of integers
+  std::span<const int64_t> also = {};      // steps whose values are further results
 };
 ConvParts parts_of(const Node& node) {
   switch (node.op()) {
     case OpKind::FusedConvBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
     case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
-    case OpKind::FusedQConv: return {node.attrs<FusedQConvAttrs>().conv, {}, true, node.attrs<FusedQConvAttrs>().steps};
+    case OpKind::FusedQConv: {
+      const auto& a = node.attrs<FusedQConvAttrs>();
+      return {a.conv, {}, true, a.steps, a.also};
+    }
     default: return {node.attrs<ConvAttrs>()};
   }
 }
@@ -64,7 +68,11 @@ void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e, bool row_ma
     else if (bias) o.strides = {0, 1, 0, 0};
     e->extras.push_back(std::move(o));
   }
-  if (!parts.steps.empty())
+  if (!parts.also.empty())
+    e->apply_all = [all = values_of_results(parts.steps, parts.also)](Expr sum, const std::vector<Expr>& extras) {
+      return all({&sum, 1}, extras);
+    };
+  else if (!parts.steps.empty())
     e->apply = [steps = RegionSteps(parts.steps)](Expr sum, const std::vector<Expr>& extras) {
       return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
     };
@@ -89,8 +97,9 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   bind_epilogue(node, s, &e, true);
   spec.inputs = {std::move(from)};
   spec.inputs.insert(spec.inputs.end(), e.extras.begin(), e.extras.end());
-  spec.outputs = {s.out()};
-  spec.body = [apply = e.apply](const std::vector<Expr>& v) -> std::vector<Expr> {
+  for (size_t i = 0; i < node.graph.result_count(node.id); ++i) spec.outputs.push_back(s.out(i));
+  spec.body = [apply = e.apply, apply_all = e.apply_all](const std::vector<Expr>& v) -> std::vector<Expr> {
+    if (apply_all) return apply_all(v[0], {v.begin() + 1, v.end()});
     return {apply ? apply(v[0], {v.begin() + 1, v.end()}) : v[0]};
   };
   if (c.group_outputs % c.lanes == 0) {  // [N, C / lanes, lanes, H, W]: the map turns squares of channels and positions
@@ -103,7 +112,7 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
       o.factors.clear();
     };
     for (Operand& o : spec.inputs) split(o);
-    split(spec.outputs[0]);
+    for (Operand& o : spec.outputs) split(o);
     spec.shape[1] = blocks;
     spec.shape.insert(spec.shape.begin() + 2, c.lanes);
   }
@@ -333,7 +342,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   };
   std::optional<uint32_t> image;
   if (w.block == 1 || w.planes > 0) image = row_major_scratch(node, node.in(0));
-  if (image) copy_image(node, *image, false);
+  if (image) copy_image(node, *image);
   const auto bind_image = [&](Scope& s) {
     if (image) s.bind({Binding::Kind::Scratch, *image});
     else if (n.channels_last) conv.windows.image = s.in(0);
@@ -359,6 +368,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   if (sums) s.bind({Binding::Kind::Scratch, *sums});
   else if (n.channels_last) conv.windows.result = s.out();
   else s.out();
+  for (size_t i = 1; !sums && i < node.graph.result_count(node.id); ++i) conv.epilogue.also.push_back(s.out(i));
   const Index in = blocks(s);
   if (n.depthwise) {
     kernel::build_depthwise_blocked(s.builder(), conv, in, node.mapping());

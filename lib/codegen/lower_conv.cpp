@@ -52,6 +52,7 @@ struct Conv {
   Epilogue act = {};
   bool zero_points = false;                // operands 2 and 3 are zero points of x and w; else bias and residual
   std::span<const RegionStep> steps = {};  // epilogue; its operands follow the zero points
+  std::span<const int64_t> also = {};      // steps whose values are further results
 };
 
 bool is_same_at_all_positions(const Node& node, size_t operand) {
@@ -70,11 +71,17 @@ WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
 }
 
 // Binds the operands of the epilogue steps. Along the positions they have the dims of the result or are constant.
-void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps) {
+void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps, std::span<const int64_t> also) {
   for (size_t i = kQuantOperands; i < node.graph.operands(node.id).size(); ++i) {
     Operand o = s.in(i, node.result_dims());
     o.strides = {o.strides[0], o.strides[1], is_same_at_all_positions(node, i) ? Index(0) : Index(1)};
     w->extras.push_back(std::move(o));
+  }
+  if (!also.empty()) {
+    w->results = [all = values_of_results(steps, also)](Expr sum, const std::vector<Expr>& extras) {
+      return all({&sum, 1}, extras);
+    };
+    return;
   }
   w->epilogue = [steps = RegionSteps(steps)](Expr sum, const std::vector<Expr>& extras) {
     return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
@@ -83,7 +90,7 @@ void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep>
 
 // Binds bias and residual, or epilogue operands, and sets the epilogue.
 void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
-  if (!c.steps.empty()) return bind_steps(node, s, w, c.steps);
+  if (!c.steps.empty()) return bind_steps(node, s, w, c.steps, c.also);
   if (c.zero_points) return;
   if (node.has(2)) {
     Operand bias = s.in(2);
@@ -126,6 +133,7 @@ void bind_image(Node& node, Scope& s, WindowSpec* w) {
 void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
   if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
+  for (size_t i = 1; i < node.graph.result_count(node.id); ++i) w->also.push_back(as_planes(s.out(i), w->out_size));
 }
 
 // Whether to use a phase-split image, whether it is a copy, and its elements. For few pixels the copy has their windows instead.
@@ -287,7 +295,7 @@ Conv conv_of(const Node& node) {
     case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
     case OpKind::FusedQConv: {
       const auto& a = node.attrs<FusedQConvAttrs>();
-      return {a.conv, {}, true, a.steps};
+      return {a.conv, {}, true, a.steps, a.also};
     }
     default: return {node.attrs<ConvAttrs>()};
   }
@@ -321,10 +329,10 @@ std::optional<uint32_t> row_major_scratch(Node& node, ValueId v) {
   return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
 }
 
-void copy_image(Node& node, uint32_t image, bool result) {
+void copy_image(Node& node, uint32_t image, std::optional<size_t> result) {
   Scope s(node, "image");
   const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
-  Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out() : s.scratch(image);
+  Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out(*result) : s.scratch(image);
   Operand& dense = result ? from : to;
   dense.strides = kernel::dense(s.kernel(), dense.name, dense.dtype, shape).strides;
   kernel::build_map(s.builder(), {shape, {std::move(from)}, {std::move(to)}, [](const std::vector<Expr>& v) { return v; }},
@@ -338,9 +346,10 @@ bool lower_conv(Node& node) {
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
   const bool rounds = rounds_image(node.graph, node.id);
-  const auto image = rounds ? rounded_image(node) : row_major_scratch(node, node.in(0)),
-             result = row_major_scratch(node, node.result());
-  if (image && !rounds) copy_image(node, *image, false);
+  const auto image = rounds ? rounded_image(node) : row_major_scratch(node, node.in(0));
+  std::vector<std::optional<uint32_t>> results;
+  for (size_t i = 0; i < node.graph.result_count(node.id); ++i) results.push_back(row_major_scratch(node, node.result(i)));
+  if (image && !rounds) copy_image(node, *image);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   if (image) s.bind({Binding::Kind::Scratch, *image});
@@ -351,11 +360,15 @@ bool lower_conv(Node& node) {
     bind_zero(node, s, 3, &w.w_zero);
   }
   bind_extras(node, s, &w, c);
-  if (result) s.bind({Binding::Kind::Scratch, *result});
-  else s.out();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) s.bind({Binding::Kind::Scratch, *results[i]});
+    else s.out(i);
+    if (i > 0) w.also.push_back({"y" + std::to_string(i), node.result_dtype(i), {}});
+  }
   (transposed ? kernel::build_window_conv_transpose : kernel::build_window_conv)(s.builder(), w, node.mapping());
   s.finish();
-  if (result) copy_image(node, *result, true);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i]) copy_image(node, *results[i], i);
   return true;
 }
 

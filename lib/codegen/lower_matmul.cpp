@@ -35,6 +35,8 @@ struct Contraction {
   bool zero_points = false;                    // operands 2 and 3 are zero points
   const kernel::DotUnit* dots = nullptr;       // computed on a dot unit
   std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
+  std::span<const int64_t> also;               // steps whose values are further results
+  bool two_sums = false;                       // b has 2n columns, see GemmSpec
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
   bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
@@ -64,7 +66,7 @@ size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
       first = std::max(first, innermost_contiguous_dims(node.table(), *layout, rows).begin);
   };
   follow(node.in(0));
-  follow(node.result());
+  for (size_t i = 0; i <= p.also.size(); ++i) follow(node.result(i));
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
   if (has_zero(node, p, 0) && num_elements(node.graph.type(node.in(2))) != 1) first = rows - 1;
   // Epilogue operands must have the result's dims along all of these axes, or be constant along all of them.
@@ -159,6 +161,7 @@ GemmSpec spec_of(Scope& s, const Contraction& p) {
   g.k = s.size(p.k);
   g.accumulate = p.accumulate;
   g.pair = p.pair;
+  g.two_sums = p.two_sums;
   return g;
 }
 
@@ -226,7 +229,7 @@ Contraction of_weight(Contraction p, Dim k) {
 // Returns the elements of the right operand in panels.
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
-  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair || p.two_sums ? t.floor_div(w, Dim(2)) : w;
   const Dim words = t.ceil_div(p.k, Dim(kernel::dot_group(p.accumulate)));
   const Dim rows = !p.dots ? p.k : p.zero_points ? t.add(words, Dim(1)) : words;
   return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
@@ -435,9 +438,13 @@ Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::
 void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
     g->extras.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
-  g->epilogue = [steps = RegionSteps(p.steps)](Expr sum, const std::vector<Expr>& extras) {
-    return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
-  };
+  if (p.also.empty() && !p.two_sums) {
+    g->epilogue = [steps = RegionSteps(p.steps)](Expr sum, const std::vector<Expr>& extras) {
+      return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
+    };
+    return;
+  }
+  g->results = values_of_results(p.steps, p.also);
 }
 
 // Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block.
@@ -523,6 +530,7 @@ bool emit(Node& node, Contraction p) {
     };
   if (!p.steps.empty()) add_steps(node, s, p, &g);
   g.c = by_rows(s.out(), p, node.result_dims());
+  for (size_t i = 1; i <= p.also.size(); ++i) g.also.push_back(by_rows(s.out(i), p, node.result_dims()));
   kernel::build_gemm(s.builder(), g, node.mapping());
   s.finish();
   return true;
@@ -580,8 +588,13 @@ Contraction contraction_of(const Node& node) {
     case OpKind::FusedQMatMul: {
       Contraction p;
       p.zero_points = true;
-      if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
+      if (node.op() == OpKind::FusedQMatMul) {
+        p.steps = node.attrs<RegionAttrs>().steps;
+        p.also = node.attrs<RegionAttrs>().also;
+        p.two_sums = has_two_sums(p.steps);
+      }
       p = contraction_of(node, false, false, {}, {}, std::move(p));
+      if (p.two_sums) p.b.free = node.table().mul(p.n, Dim(2));
       p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping(), fills_matrix_unit(node, p));
       return p;
     }

@@ -26,7 +26,7 @@ struct Product {
   size_t place(size_t operand) const { return static_cast<size_t>(std::ranges::find(operands, operand) - operands.begin()); }
 };
 
-std::span<const Dim> batch_of(const Node& node) { return node.dims(0).first(node.dims(0).size() - 2); }
+std::span<const Dim> batch_of(const Node& node, size_t i) { return node.dims(i).first(node.dims(i).size() - 2); }
 
 const kernel::DotUnit* unit_of(const Node& node, const Product& p) {
   return kernel::gemm_dot_unit(p.left, node.dtype(p.right), node.mapping());
@@ -34,7 +34,7 @@ const kernel::DotUnit* unit_of(const Node& node, const Product& p) {
 
 GemmSpec spec_of(Node& node, Scope& s, const Product& p) {
   GemmSpec g;
-  g.batch = s.shape(batch_of(node));
+  g.batch = s.shape(batch_of(node, 0));
   g.m = s.size(node.dims(0).end()[-2]);
   g.n = s.size(p.n);
   g.k = s.size(p.k);
@@ -48,9 +48,11 @@ GemmSpec spec_of(Node& node, Scope& s, const Product& p) {
 uint32_t pack(Node& node, const Product& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), DType::I32)), rows = t.add(t.ceil_div(p.k, Dim(kernel::kWordCodes)), Dim(1));
-  const uint32_t panels = node.scratch(DType::I32, t.mul(t.product(batch_of(node)), t.mul(t.ceil_div(p.n, w), t.mul(w, rows))));
+  const uint32_t panels =
+      node.scratch(DType::I32, t.mul(t.product(batch_of(node, p.right)), t.mul(t.ceil_div(p.n, w), t.mul(w, rows))));
   Scope s(node, "pack");
   GemmSpec g = spec_of(node, s, p);
+  g.batch = s.shape(batch_of(node, p.right));
   g.m = 1;
   g.b = s.in(p.right, node.dims(p.right));
   s.bind({Binding::Kind::Scratch, panels});
@@ -62,7 +64,7 @@ uint32_t pack(Node& node, const Product& p) {
 // Adds the right operand, zero points and operands of the steps.
 void bind_product(Node& node, Scope& s, const Product& p, uint32_t panels, std::span<const Dim> result, GemmSpec* g) {
   g->b = s.scratch(panels);
-  g->b.strides = kernel::dense(s.kernel(), "", DType::I8, g->batch).strides;
+  g->b.strides = kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(batch_of(node, p.right)), g->batch).strides;
   g->packed = true;
   const auto zero = [&](size_t i, std::optional<Operand>* to) {
     if (i >= node.graph.operands(node.id).size() || !node.has(i)) return;
@@ -74,6 +76,16 @@ void bind_product(Node& node, Scope& s, const Product& p, uint32_t panels, std::
   for (const size_t i : p.operands) g->extras.push_back(s.in(i, result));
 }
 
+// Scratch buffers of all scores, and of the probabilities as integers.
+struct ScoreBuffers {
+  uint32_t scores, probabilities;
+};
+
+ScoreBuffers score_buffers(Node& node, std::span<const Dim> dims, const Product& values) {
+  const Dim all = node.table().product(dims);
+  return {node.scratch(DType::F32, all), node.scratch(values.left, node.table().add(all, Dim(kernel::attention_slack())))};
+}
+
 }  // namespace
 
 bool lower_q_attention(Node& node) {
@@ -83,10 +95,6 @@ bool lower_q_attention(Node& node) {
   const auto softmax = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
   std::vector<Dim> scores_dims(node.dims(0).begin(), node.dims(0).end());
   scores_dims.back() = node.dims(1).back();
-  for (Dim d : node.dims(0))
-    if (!d.is_static()) return node.fail("sizes must be constants");
-  for (Dim d : {node.dims(1).back(), node.dims(2).back()})
-    if (!d.is_static()) return node.fail("sizes must be constants");
   Product of_scores{1, 3, 4, node.dtype(0), scores_dims.back(), node.dims(0).back(), {steps.begin(), steps.end()}, {}};
   Product of_values{2, 5, 6, steps[second - 1].dtype, node.dims(2).back(), scores_dims.back(), steps_from(steps, second), {}};
   of_scores.steps.resize(second);
@@ -95,6 +103,9 @@ bool lower_q_attention(Node& node) {
     if (!unit_of(node, *p)) return node.fail("no dot unit for these types");
   }
   const uint32_t keys = pack(node, of_scores), values = pack(node, of_values);
+  std::optional<ScoreBuffers> buffers;
+  if (!scores_dims.end()[-2].is_static() || !scores_dims.back().is_static())
+    buffers = score_buffers(node, scores_dims, of_values);
   Scope s(node);
   kernel::IntegerAttentionSpec spec;
   spec.scores = spec_of(node, s, of_scores);
@@ -104,6 +115,15 @@ bool lower_q_attention(Node& node) {
   bind_product(node, s, of_values, values, node.result_dims(), &spec.values);
   spec.values.c = s.out();
   spec.values.a.dtype = of_values.left;
+  if (buffers) {
+    const auto bind = [&](uint32_t buffer) {
+      Operand o = s.scratch(buffer);
+      o.strides = kernel::dense(s.kernel(), o.name, o.dtype, s.shape(scores_dims)).strides;
+      return o;
+    };
+    spec.scores.c = bind(buffers->scores);
+    spec.values.a = bind(buffers->probabilities);
+  }
   const RegionSteps before(of_scores.steps), after(of_values.steps);
   spec.scores.epilogue = [&, from = steps[softmax].args[0]](Expr sum, const std::vector<Expr>& extras) {
     RegionSteps::Known known(of_scores.steps.size());

@@ -49,12 +49,14 @@ struct Rounding {
   std::vector<Operand> operands;
   bool factor = false;
 
-  Rounding(Node& node, Scope& s, size_t rank) {
+  // The axes are batch, heads, positions, and within a head.
+  Rounding(Node& node, Scope& s) {
     if (!node.has(kRopeFactor + 1)) return;
     factor = node.has(kRopeFactor);
     for (size_t i = kRopeFactor + !factor; i < kRopeFactor + 3; ++i) {
       operands.push_back(s.in(i));
-      operands.back().strides.assign(rank, 0);
+      const Index by_head = num_elements(node.graph.type(node.in(i))) == 1 ? 0 : 1;
+      operands.back().strides = {0, by_head, 0, 0};
     }
   }
   // `last`: the loaded values of the operands.
@@ -101,7 +103,6 @@ bool lower_rope(Node& node) {
     Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
             s1 = table(2, "sine_second", true);
     if (node.has(3)) {
-      if (node.has(kRopeFactor + 1)) return node.fail("normalised heads are not quantized");
       if (!t.equal(rotated, head_dim)) return node.fail("only heads that are rotated whole can be normalised");
       auto gamma = [&](const std::string& name, const Index& offset) {
         Operand o = s.in(3);
@@ -123,13 +124,16 @@ bool lower_rope(Node& node) {
       spec.sine[1] = s1;
       spec.gamma[0] = gamma("gamma_first", 0);
       spec.gamma[1] = gamma("gamma_second", pairs.second);
+      const Rounding rounding(node, s);
+      spec.ends = rounding.operands;
+      if (!spec.ends.empty()) spec.end = [rounding](Expr v, std::span<const Expr> ends) { return rounding.apply(v, ends); };
       spec.y[0] = part(s.out(), "y_first", 0);
       spec.y[1] = part(s.out(), "y_second", pairs.second);
       kernel::build_rotate_norm(s.builder(), spec, node.mapping());
       s.finish();
       return true;
     }
-    const Rounding rounding(node, s, space.size());
+    const Rounding rounding(node, s);
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", pairs.second);
     std::vector<Operand> inputs{x0, x1, c0, s0, c1, s1};
     inputs.insert(inputs.end(), rounding.operands.begin(), rounding.operands.end());
@@ -145,7 +149,7 @@ bool lower_rope(Node& node) {
   Scope s(node, "rest");
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
   Operand from = s.in(0);
-  const Rounding rounding(node, s, space.size());
+  const Rounding rounding(node, s);
   Operand to = s.out();
   from.strides = strides(s, from.strides, 1);
   to.strides = strides(s, to.strides, 1);

@@ -84,7 +84,7 @@ bool lower_pool(Node&);
 // A scratch buffer for a row-major copy of a value that is not row-major; nullopt if it is.
 std::optional<uint32_t> row_major_scratch(Node&, ValueId);
 // Copies operand 0 to the scratch image, or the scratch image to the result.
-void copy_image(Node&, uint32_t image, bool result);
+void copy_image(Node&, uint32_t image, std::optional<size_t> result = {});
 
 // The prepacked buffers of an op, ordered by their first operand (LoweringInfo::prepacked).
 std::vector<PrepackedBuffer> prepack_matmul(Node&, const std::vector<bool>& on_load);

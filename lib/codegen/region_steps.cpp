@@ -1,5 +1,7 @@
 #include "codegen/region_steps.h"
 
+#include "ir/region.h"
+
 namespace rlxc::codegen {
 
 std::vector<Expr> RegionSteps::values(std::span<const uint16_t> args, Known known, const kernel::LoadInput& load) const {
@@ -27,6 +29,14 @@ Expr RegionSteps::last(size_t core, Expr value, const kernel::LoadInput& load) c
   Known known(steps_.size());
   known[core] = value;
   return this->value(static_cast<uint16_t>(RegionStep::kStep | (steps_.size() - 1)), std::move(known), load);
+}
+
+StepResults values_of_results(std::span<const RegionStep> steps, std::span<const int64_t> also) {
+  std::vector<uint16_t> wanted{static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1))};
+  for (const int64_t step : also) wanted.push_back(static_cast<uint16_t>(RegionStep::kStep | step));
+  return [steps = RegionSteps(steps), wanted](std::span<const Expr> sums, const std::vector<Expr>& extras) {
+    return steps.values(wanted, {sums.begin(), sums.end()}, [&](size_t i) { return extras[i - kQuantOperands]; });
+  };
 }
 
 }  // namespace rlxc::codegen

@@ -1,5 +1,7 @@
 // Evaluates the steps of a region inside a kernel builder.
 #pragma once
+#include <functional>
+
 #include "codegen/lowerings.h"
 
 namespace rlxc::codegen {
@@ -19,5 +21,9 @@ class RegionSteps {
  private:
   std::span<const RegionStep> steps_;
 };
+
+// The values of the last step and of the steps `also` of an integer matmul or convolution, whose operands are `extras`.
+using StepResults = std::function<std::vector<Expr>(std::span<const Expr> sums, const std::vector<Expr>& extras)>;
+StepResults values_of_results(std::span<const RegionStep>, std::span<const int64_t> also);
 
 }  // namespace rlxc::codegen

@@ -156,12 +156,23 @@ void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table
 
 namespace {
 
-// Puts the result, quantized if there is a scale.
-bool put_rounded(Context& c, std::vector<double> x, size_t scale) {
+// A number for each run of `width` elements in turn, or one for all.
+class ByHead {
+ public:
+  ByHead(std::vector<double> numbers, size_t width) : numbers_(std::move(numbers)), width_(width) {}
+  double at(size_t element) const { return numbers_[numbers_.size() == 1 ? 0 : element / width_ % numbers_.size()]; }
+
+ private:
+  std::vector<double> numbers_;
+  size_t width_;
+};
+
+// Puts the result, quantized if there is a scale. `width`: elements of a head that has numbers of its own.
+bool put_rounded(Context& c, std::vector<double> x, size_t scale, size_t width = 1) {
   if (!c.has(scale)) return c.put_result(0, x);
-  const auto s = static_cast<float>(c.doubles(scale)[0]);
-  const double zero = c.doubles(scale + 1)[0];
-  for (double& v : x) v = ops::round_even(static_cast<double>(static_cast<float>(v) / s)) + zero;
+  const ByHead scales(c.doubles(scale), width), zeros(c.doubles(scale + 1), width);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / static_cast<float>(scales.at(i)))) + zeros.at(i);
   TensorData d;
   if (!c.make_result(0, &d)) return false;
   store(d, 0, d.elements(), x.data(), true);
@@ -222,11 +233,13 @@ bool rotated(Context& c, size_t i, size_t table, size_t gamma, std::vector<doubl
 bool eval_rope(Context& c) {
   std::vector<double> x;
   if (!rotated(c, 0, 1, 3, &x)) return false;
+  const auto width = static_cast<size_t>(std::max<int64_t>(1, c.a<RopeAttrs>().head_dim));
   if (c.has(kRopeFactor)) {
-    const auto factor = static_cast<float>(c.doubles(kRopeFactor)[0]);
-    for (double& v : x) v = static_cast<double>(static_cast<float>(v) * factor);
+    const ByHead factors(c.doubles(kRopeFactor), width);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(factors.at(i)));
   }
-  return put_rounded(c, std::move(x), kRopeFactor + 1);
+  return put_rounded(c, std::move(x), kRopeFactor + 1, width);
 }
 
 // Writes rows [B,H,S,D] to the cache of operand `cache` at the rows `at`, which repeat if there is one batch of them.

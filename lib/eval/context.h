@@ -132,7 +132,8 @@ bool eval_where(Context&);
 bool eval_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
-bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // puts the result; `core`: value of step 0
+// Puts the value of the last step and of those of `also`; `cores`: values of the first steps.
+bool put_steps_after(Context&, std::span<const RegionStep>, std::span<const int64_t> also, std::vector<TensorData> cores);
 // Puts the result of a q_attention: `sums` of q and k, and product() of the probabilities and v.
 bool put_attention(Context&, TensorData sums, const std::function<bool(const TensorData& left, TensorData* sums)>& product);
 

@@ -352,13 +352,15 @@ bool eval_region(Context& c) {
   return c.make_result(0, &d) && run_steps(c, steps, steps.size() - 1, {}, d) && c.put(std::move(d));
 }
 
-bool put_steps_after(Context& c, std::span<const RegionStep> steps, TensorData core) {
-  const std::vector<int64_t> dims = c.result_dims();
-  std::vector<TensorData> cores(steps.size());
-  cores[0] = std::move(core);
-  TensorData result;
-  return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1)), cores, dims, &result) &&
-         c.put(std::move(result));
+bool put_steps_after(Context& c, std::span<const RegionStep> steps, std::span<const int64_t> also,
+                     std::vector<TensorData> cores) {
+  cores.resize(steps.size());
+  const auto put = [&](size_t step) {
+    TensorData result;
+    return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | step), cores, c.result_dims(), &result) &&
+           c.put(std::move(result));
+  };
+  return put(steps.size() - 1) && std::ranges::all_of(also, [&](int64_t step) { return put(static_cast<size_t>(step)); });
 }
 
 bool put_attention(Context& c, TensorData sums, const std::function<bool(const TensorData&, TensorData*)>& product) {

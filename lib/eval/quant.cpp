@@ -1,5 +1,6 @@
 // Quantisation, and integer contractions with zero points.
 #include <algorithm>
+#include <utility>
 
 #include "eval/conv.h"
 #include "eval/gemm.h"
@@ -216,9 +217,31 @@ bool eval_q_conv(Context& c) {
   return integer_convolution(c, c.a<ConvAttrs>(), &d) && c.put(std::move(d));
 }
 
+// Columns first .. first + count of a matrix of integers.
+bool columns_of(Context& c, const TensorData& x, int64_t first, int64_t count, TensorData* d) {
+  std::vector<int64_t> dims = x.dims;
+  const int64_t all = std::exchange(dims.back(), count);
+  if (!c.make(x.dtype, dims, d)) return false;
+  const auto values = load_all<Int>(x);
+  std::vector<Int> part;
+  for (int64_t row = 0; count > 0 && row < static_cast<int64_t>(values.size()) / all; ++row)
+    part.insert(part.end(), values.begin() + row * all + first, values.begin() + row * all + first + count);
+  store(*d, 0, d->elements(), part.data());
+  return true;
+}
+
 bool eval_fused_q_matmul(Context& c) {
+  const auto& a = c.a<RegionAttrs>();
+  std::vector<int64_t> dims = c.result_dims();
+  const int64_t n = dims.back();
+  const bool two = has_two_sums(a.steps);
+  if (two) dims.back() *= 2;
   TensorData d;
-  return integer_matmul(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
+  if (!integer_matmul(c, c.t(0), c.t(1), 2, 3, dims, &d)) return false;
+  std::vector<TensorData> cores(two ? 2 : 1);
+  if (two && (!columns_of(c, d, 0, n, &cores[0]) || !columns_of(c, d, n, n, &cores[1]))) return false;
+  if (!two) cores[0] = std::move(d);
+  return put_steps_after(c, a.steps, a.also, std::move(cores));
 }
 
 bool eval_q_attention(Context& c) {
@@ -234,7 +257,10 @@ bool eval_q_attention(Context& c) {
 bool eval_fused_q_conv(Context& c) {
   const auto& a = c.a<FusedQConvAttrs>();
   TensorData d;
-  return integer_convolution(c, a.conv, &d) && put_steps_after(c, a.steps, std::move(d));
+  if (!integer_convolution(c, a.conv, &d)) return false;
+  std::vector<TensorData> cores(1);
+  cores[0] = std::move(d);
+  return put_steps_after(c, a.steps, a.also, std::move(cores));
 }
 
 // The dequantised weight of a matmul, in its stored axis order.

@@ -463,15 +463,18 @@ struct RegionStep {
   ReduceOp reduce{};           // for op Reduce
   bool operator==(const RegionStep&) const = default;
 };
+// The values of the steps `also`, in a FusedQMatMul only, are further results.
 struct RegionAttrs {
   std::vector<RegionStep> steps;
-  RLXC_REFLECT(f("steps", self.steps);)
+  std::vector<int64_t> also = {};
+  RLXC_REFLECT(f("steps", self.steps); f("also", self.also);)
 };
-// The first step is a QConv, the others are elementwise.
+// The first step is a QConv, the others are elementwise. The values of the steps `also` are further results.
 struct FusedQConvAttrs {
   ConvAttrs conv;
   std::vector<RegionStep> steps;
-  RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("steps", self.steps);)
+  std::vector<int64_t> also = {};
+  RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("steps", self.steps); f("also", self.also);)
 };
 // Elementwise steps around one LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm step (alpha: eps,
 // beta: number of groups), or around several LayerNorm and RmsNorm steps over the same axes. With `keep`, the operand of the last

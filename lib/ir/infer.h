@@ -51,7 +51,8 @@ bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality if it is undecided
 // Types of the elementwise steps after an integer matmul or convolution `core` with these dims (kQuantOperands of region.h).
 bool infer_attention_steps(InferContext&, const std::vector<Dim>& scores, const std::vector<Dim>& result);
-bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims);
+bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims,
+                       std::span<const int64_t> also);
 // The common type of the elements of two sequences or optionals. An unranked operand contributes no shape.
 Type join_elements(DimTable&, const Type&, const Type&);
 Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation,

@@ -89,6 +89,7 @@ constexpr auto kAll = [](size_t) { return true; };
 bool infer_region(InferContext& c) {
   const auto& steps = c.a<RegionAttrs>().steps;
   std::vector<Dim> dims;
+  if (!c.a<RegionAttrs>().also.empty()) return c.fail("has one result");
   return steps_fit(c, steps) && broadcast_operands(c, kAll, &dims) && c.result(steps.back().dtype, std::move(dims));
 }
 
@@ -112,11 +113,14 @@ bool goes_along_rows(const RegionStep& s) { return s.op == OpKind::LayerNorm || 
 
 }  // namespace
 
-bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep> steps, const std::vector<Dim>& dims) {
+bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep> steps, const std::vector<Dim>& dims,
+                       std::span<const int64_t> also) {
   if (!steps_fit(c, steps)) return false;
-  if (steps[0].op != core || steps[0].dtype != DType::I32 || steps[0].args[0] != RegionStep::kNone)
-    return c.fail("step 0 must be " + std::string(name(core)) + " of i32, without arguments");
-  for (size_t i = 1; i < steps.size(); ++i) {
+  const size_t cores = core == OpKind::QMatMul && has_two_sums(steps) ? 2 : 1;
+  for (const RegionStep& s : steps.first(cores))
+    if (s.op != core || s.dtype != DType::I32 || s.args[0] != RegionStep::kNone)
+      return c.fail("step 0 must be " + std::string(name(core)) + " of i32, without arguments");
+  for (size_t i = cores; i < steps.size(); ++i) {
     if (is_core(steps[i])) return c.fail("step " + std::to_string(i) + " is not elementwise");
     for (uint16_t a : steps[i].args)
       if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the matmul");
@@ -126,11 +130,18 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
           c, [](size_t i) { return i >= kQuantOperands; }, &whole))
     return false;
   if (whole != dims) return c.fail("the operands of the steps must broadcast to the matmul");
-  return c.result(steps.back().dtype, dims);
+  c.result(steps.back().dtype, dims);
+  for (const int64_t step : also) {
+    if (step < 0 || step >= static_cast<int64_t>(steps.size()))
+      return c.fail("also names step " + std::to_string(step) + " of " + std::to_string(steps.size()));
+    c.result(steps[static_cast<size_t>(step)].dtype, dims);
+  }
+  return true;
 }
 
 bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, const std::vector<Dim>& result) {
   const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
+  if (!c.a<RegionAttrs>().also.empty()) return c.fail("has one result");
   if (!steps_fit(c, steps)) return false;
   const size_t values = last_matmul_step(steps);
   size_t softmax = 0;

@@ -89,9 +89,14 @@ bool infer_q_matmul(InferContext& c) {
 }
 
 bool infer_fused_q_matmul(InferContext& c) {
+  const auto& a = c.a<RegionAttrs>();
   std::vector<Dim> out;
-  return matmul_dims(c, false, false, &out) && fits_zero_points(c, out) &&
-         infer_steps_after(c, OpKind::QMatMul, c.a<RegionAttrs>().steps, out);
+  if (!matmul_dims(c, false, false, &out) || !fits_zero_points(c, out)) return false;
+  if (has_two_sums(a.steps)) {
+    if (!c.dims().divides(Dim(2), out.back())) return c.fail("two sums need an even number of columns: " + c.show(1));
+    out.back() = c.dims().floor_div(out.back(), Dim(2));
+  }
+  return infer_steps_after(c, OpKind::QMatMul, a.steps, out, a.also);
 }
 
 bool infer_q_attention(InferContext& c) {
@@ -101,7 +106,8 @@ bool infer_q_attention(InferContext& c) {
   if (q.size() != k.size() || q.size() != v.size())
     return c.fail("q, k and v need equal numbers of axes: " + c.show(0) + ", " + c.show(1) + ", " + c.show(2));
   for (size_t i = 0; i + 2 < q.size(); ++i)
-    if (!require_equal(c, q[i], k[i], "batch sizes") || !require_equal(c, q[i], v[i], "batch sizes")) return false;
+    for (const Dim d : {k[i], v[i]})
+      if (d != Dim(1) && !require_equal(c, q[i], d, "batch sizes")) return false;
   if (!require_equal(c, scores.back(), v[v.size() - 2], "numbers of keys")) return false;
   for (size_t i = 0; i < kAttentionOperands; ++i)
     if (c.has(i) && c.t(i).dtype != DType::U8 && c.t(i).dtype != DType::I8) return c.fail("needs u8 or i8, gets " + c.show(i));

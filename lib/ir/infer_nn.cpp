@@ -180,9 +180,10 @@ bool infer_fused_residual_norm(InferContext& c) {
 namespace {
 
 // The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
-bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims) {
+template <class Fits>
+bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims, const Fits& fits_result) {
   if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
-  const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && num_elements(c.t(i)) == 1; };
+  const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && fits_result(c.t(i)); };
   if (t != DType::F32) return c.fail("only f32 is quantized");
   if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
   if (!is_number(scale + 1, [](DType d) { return d == DType::U8 || d == DType::I8; }))
@@ -195,16 +196,19 @@ bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dim
 bool infer_rope(InferContext& c) {
   const auto& a = c.a<RopeAttrs>();
   if (!rope_fits(c, 0, 1)) return false;
-  if (c.has(kRopeFactor) &&
-      (!c.has(kRopeFactor + 1) || c.t(kRopeFactor).dtype != DType::F32 || num_elements(c.t(kRopeFactor)) != 1))
-    return c.fail("the factor must be one f32 number before a scale");
-  const auto result = [&] { return rounded_result(c, kRopeFactor + 1, c.t(0).dtype, c.t(0).dims); };
-  if (!c.has(3)) return result();
-  const auto &d = c.t(0).dims, &g = c.t(3).dims;
+  const auto& d = c.t(0).dims;
   const bool packed = a.layout == AttentionLayout::Packed;
-  if (!is_float(c.t(3).dtype)) return c.fail("the scale of the heads must be of floats: " + c.show(3));
   const Dim width = packed ? Dim(a.head_dim) : d[3];
   const Dim heads = packed ? c.dims().floor_div(d[2], width) : d[a.layout == AttentionLayout::BHSD ? 1 : 2];
+  const auto fits_heads = [&](const Type& t) {
+    return num_elements(t) == 1 || (packed && t.rank() == 1 && c.dims().need_equal(t.dims[0], heads));
+  };
+  if (c.has(kRopeFactor) && (!c.has(kRopeFactor + 1) || c.t(kRopeFactor).dtype != DType::F32 || !fits_heads(c.t(kRopeFactor))))
+    return c.fail("the factor must be one f32 number, or one for each head, before a scale");
+  const auto result = [&] { return rounded_result(c, kRopeFactor + 1, c.t(0).dtype, d, fits_heads); };
+  if (!c.has(3)) return result();
+  const auto& g = c.t(3).dims;
+  if (!is_float(c.t(3).dtype)) return c.fail("the scale of the heads must be of floats: " + c.show(3));
   const bool fits = (g.size() == 1 && g[0] == width) || (g.size() == 2 && g[0] == heads && g[1] == width);
   return fits ? result() : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
 }
@@ -287,7 +291,9 @@ bool infer_attention(InferContext& c) {
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;
     if (wide.size() != 4) return c.fail("the mask must broadcast to [B,H,Sq,Sk]");
   }
-  const auto result = [&](std::vector<Dim> dims) { return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims)); };
+  const auto result = [&](std::vector<Dim> dims) {
+    return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims), [](const Type& t) { return num_elements(t) == 1; });
+  };
   if (a.out_layout == AttentionLayout::Packed) return result({q.b, q.s, t.mul(q.h, v.d)});
   if (a.out_layout == AttentionLayout::BSHD) return result({q.b, q.s, q.h, v.d});
   return result({q.b, q.h, q.s, v.d});
@@ -330,7 +336,7 @@ bool infer_fused_q_conv(InferContext& c) {
                     c.show(0));
     if (c.t(2).dtype != DType::U8 && c.t(2).dtype != DType::I8) return c.fail("the zero point must be u8 or i8: " + c.show(2));
   }
-  return q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out);
+  return q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out, a.also);
 }
 
 bool infer_conv_transpose(InferContext& c) {

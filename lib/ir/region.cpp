@@ -36,6 +36,8 @@ bool rounds_image(const Graph& g, NodeId n) { return g.op(n) == OpKind::FusedQCo
 
 DType image_type(const Graph& g, NodeId n) { return g.dtype(g.operand(n, rounds_image(g, n) ? 2 : 0)); }
 
+bool has_two_sums(std::span<const RegionStep> steps) { return steps.size() > 1 && steps[1].op == OpKind::QMatMul; }
+
 bool is_core(const RegionStep& s) { return !has_trait(s.op, kElementwise); }
 
 std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted) {

@@ -7,6 +7,7 @@ namespace rlxc {
 
 bool is_core(const RegionStep&);
 inline constexpr size_t kQuantOperands = 4;            // of q_matmul and q_conv; operands of the steps follow
+bool has_two_sums(std::span<const RegionStep>);        // of fused_q_matmul: steps 0 and 1 are products with halves of b
 inline constexpr size_t kAttentionOperands = 7;        // of q_attention; operands of the steps follow
 size_t last_matmul_step(std::span<const RegionStep>);  // of q_attention
 std::vector<RegionStep> steps_from(std::span<const RegionStep>, size_t first);  // renumbered; they read none before

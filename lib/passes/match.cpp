@@ -55,6 +55,13 @@ std::optional<double> scalar(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
+bool same_number(const Graph& g, ValueId a, ValueId b) {
+  if (a == b) return true;
+  if (!a.valid() || !b.valid() || !same_type(g, a, b)) return false;
+  const auto x = scalar(g, a), y = scalar(g, b);
+  return x && x == y;
+}
+
 bool is_scalar(const Graph& g, ValueId v, double want) {
   const auto c = scalar(g, v);
   return c && near(g, v, *c, want);

@@ -17,6 +17,7 @@ std::optional<double> scalar(const Graph&, ValueId v);
 const TensorData* data_of(const Graph&, ValueId v);
 // Returns whether `v` is a scalar that rounds to `want` in its type (exact for small integers).
 bool is_scalar(const Graph&, ValueId v, double want);
+bool same_number(const Graph&, ValueId a, ValueId b);  // one value, equal constants of one element, or both absent
 // The elements of a Constant or Param with data as numbers; empty if there are more than `limit` or they are unknown.
 std::vector<double> elements(const Graph&, ValueId v, int64_t limit);
 

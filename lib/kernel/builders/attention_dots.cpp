@@ -10,19 +10,21 @@ namespace {
 
 constexpr int64_t kMostScores = 1 << 16;  // of a task, f32 on the stack
 constexpr int64_t kMostQueries = 48;      // of a task
+constexpr int64_t kGuessedKeys = 256;     // if their number is symbolic
 constexpr int64_t kSlack = 64;            // bytes that vectors of probabilities may reach beyond the last
 
 // Replaces the scores of each row by their softmax, rounded.
 class RoundedSoftmax {
  public:
-  RoundedSoftmax(GemmOperands& o, const IntegerAttentionSpec& s, Buf codes, const Mapping& m)
-      : o_(o), b_(o.b), s_(s), codes_(codes), m_(m), lanes_(m.vector_lanes(sizeof(float))) {}
+  // at: where the scores and codes of the first row are.
+  RoundedSoftmax(GemmOperands& o, const IntegerAttentionSpec& s, Buf codes, Expr at, const Mapping& m)
+      : o_(o), b_(o.b), s_(s), codes_(codes), at_(at), m_(m), lanes_(m.vector_lanes(sizeof(float))) {}
 
   // The steps of a row depend on one another, so each is done for all rows in turn.
   void run(Expr row0, Expr rows, int64_t most_rows) {
     Buf tops = b_.registers("tops", DType::F32, most_rows), scales = b_.registers("scales", DType::F32, most_rows);
     const auto each = [&](const std::function<void(Expr r, Expr first)>& body) {
-      b_.loop("r", rows, [&](Expr r) { body(r, b_.let("first", r * o_.n)); });
+      b_.loop("r", rows, [&](Expr r) { body(r, b_.let("first", at_ + r * o_.n)); });
     };
     each([&](Expr r, Expr first) {
       tops.store(r, finite_or_zero(gathered(ExprOp::Max, [&](Expr j, int lanes) { return score(first + j, lanes); })));
@@ -59,26 +61,37 @@ class RoundedSoftmax {
   Builder& b_;
   const IntegerAttentionSpec& s_;
   Buf codes_;
+  Expr at_;
   const Mapping& m_;
   const int lanes_;
 };
 
 }  // namespace
 
+int64_t attention_slack() { return kSlack; }
+
 void build_integer_attention(Builder& b, IntegerAttentionSpec s, const Mapping& m) {
-  const int64_t queries = constant_value(s.scores.m), keys = constant_value(s.scores.n);
-  const int64_t most = std::clamp<int64_t>(kMostScores / std::max<int64_t>(keys, 1), 1, kMostQueries);
-  const int64_t blocks = std::max<int64_t>((queries + most - 1) / most, 1),
-                even = std::max<int64_t>((queries + blocks - 1) / blocks, 1);
-  const int64_t high = register_tile(m, DType::I32).rows, whole = (even + high - 1) / high * high;
-  const int64_t size = queries > even && whole <= most ? whole : even;  // queries of a task
-  const auto in_task = [&](Operand* o, DType t) {
-    o->dtype = t;
-    o->strides.assign(s.scores.batch.size(), 0);
-    o->strides.insert(o->strides.end(), {keys, 1});
-  };
-  in_task(&s.scores.c, DType::F32);
-  in_task(&s.values.a, s.values.a.dtype);
+  int64_t queries = 0, keys = 0, k = 64, columns = 64;
+  const bool known = constant(s.scores.m, &queries) && constant(s.scores.n, &keys);
+  const int64_t high = register_tile(m, DType::I32).rows;
+  constant(s.scores.k, &k);
+  constant(s.values.n, &columns);
+  if (!known) keys = kGuessedKeys;
+  int64_t size = std::max<int64_t>(kMostQueries / high, 1) * high;  // queries of a task
+  if (known) {
+    const int64_t most = std::clamp<int64_t>(kMostScores / std::max<int64_t>(keys, 1), 1, kMostQueries);
+    const int64_t blocks = std::max<int64_t>((queries + most - 1) / most, 1),
+                  even = std::max<int64_t>((queries + blocks - 1) / blocks, 1);
+    const int64_t whole = (even + high - 1) / high * high;
+    size = queries > even && whole <= most ? whole : even;
+    const auto in_task = [&](Operand* o, DType t) {
+      o->dtype = t;
+      o->strides.assign(s.scores.batch.size(), 0);
+      o->strides.insert(o->strides.end(), {keys, 1});
+    };
+    in_task(&s.scores.c, DType::F32);
+    in_task(&s.values.a, s.values.a.dtype);
+  }
   GemmOperands scores(b, s.scores), values(b, s.values);
   scores.add_a();
   scores.add_b();
@@ -87,15 +100,26 @@ void build_integer_attention(Builder& b, IntegerAttentionSpec s, const Mapping& 
   values.add_b();
   values.add_zeros();
   values.add_extras_and_c();
-  const int64_t work = size * keys * (constant_value(s.scores.k) + constant_value(s.values.n)) / 16 + size * keys * 8;
+  if (!known) {
+    scores.to_c = b.output(s.scores.c.name, DType::F32, s.scores.c.extent);
+    values.from_a = b.output(s.values.a.name, s.values.a.dtype, s.values.a.extent);
+  }
+  const Expr blocks = ceil_div(scores.m, size);
+  const int64_t work = size * keys * (k + columns) / 16 + size * keys * 8;
   for_each(b, m, "work", scores.batches() * blocks, work, [&](Expr i) {
-    const Expr row0 = b.let("query0", i % blocks * size), rows = b.let("queries", min(b.i64(queries) - row0, size));
-    scores.batch = values.batch = split_index(b.let("batch", i / blocks), s.scores.batch);
-    scores.to_c = b.registers("scores", DType::F32, size * keys);
-    values.from_a = b.registers("probabilities", s.values.a.dtype, size * keys + kSlack);
-    s.scores.c.offset = s.values.a.offset = 0 - row0 * keys;
+    const Expr row0 = b.let("query0", i % blocks * size), rows = b.let("queries", min(scores.m - row0, size));
+    const Expr batch = b.let("batch", i / blocks);
+    scores.batch = values.batch = split_index(batch, s.scores.batch);
+    Expr at = b.i64(0);
+    if (known) {
+      scores.to_c = b.registers("scores", DType::F32, size * keys);
+      values.from_a = b.registers("probabilities", s.values.a.dtype, size * keys + kSlack);
+      s.scores.c.offset = s.values.a.offset = 0 - row0 * keys;
+    } else {
+      at = b.let("first_score", (batch * scores.m + row0) * scores.n);
+    }
     gemm_rows_on_dots(scores, m, row0, rows, size);
-    RoundedSoftmax(scores, s, values.from_a, m).run(row0, rows, size);
+    RoundedSoftmax(scores, s, values.from_a, at, m).run(row0, rows, size);
     gemm_rows_on_dots(values, m, row0, rows, size);
   });
 }

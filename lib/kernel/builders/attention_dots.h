@@ -1,5 +1,5 @@
 // Attention of 8-bit integers on CPU threads with a dot unit: the scores of a block of queries stay in a thread's memory, where
-// their softmax is rounded to the integers that multiply the values.
+// their softmax is rounded to the integers that multiply the values. Scores of a symbolic number are in buffers.
 #pragma once
 #include "kernel/builders/gemm_spec.h"
 
@@ -7,13 +7,17 @@ namespace rlxc::kernel {
 
 struct IntegerAttentionSpec {
   // The matmuls q * k and probabilities * v, with packed right operands (build_pack_dots) and one batch. The epilogue of the
-  // first gives f32 scores. Its c, and a of the second but the type, are set by the builder. m, n and k are constants.
+  // first gives f32 scores. Its c, and a of the second but the type, are set by the builder if m and n of the first are
+  // constants. Else they are buffers, a with attention_slack() further bytes.
   GemmSpec scores, values;
   // Returns the probability, rounded to values.a.dtype; `load` returns an extra of `scores`.
   std::function<Expr(Expr probability, const LoadInput& load)> round;
 };
 
-// Adds q, k panels, zero points of q and k, extras of scores, v panels, zero points of probabilities and v, extras of values, c.
+int64_t attention_slack();
+
+// Adds q, k panels, zero points of q and k, extras of scores, v panels, zero points of probabilities and v, extras of values, c,
+// and the buffers of scores and probabilities, if any.
 void build_integer_attention(Builder&, IntegerAttentionSpec, const Mapping&);
 
 }  // namespace rlxc::kernel

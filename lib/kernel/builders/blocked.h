@@ -37,6 +37,9 @@ struct BlockedWindows {
 struct BlockedEpilogue {
   std::vector<Operand> extras;
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> apply;  // may be null
+  // Further results of build_conv_blocked, laid out as the first one, and their values.
+  std::vector<Operand> also;
+  std::function<std::vector<Expr>(Expr sum, const std::vector<Expr>& extras)> apply_all;  // of all results, instead of `apply`
 };
 
 // The operands of an epilogue in a kernel.
@@ -45,8 +48,11 @@ class BlockedExtras {
   BlockedExtras(Builder&, const BlockedEpilogue&);  // adds them
   void begin(Expr channel, int lanes);              // for the vector of channels from this one on
   Expr apply(Expr sum, Expr at) const;              // to sums of the elements of the result from `at` on
+  std::vector<Expr> apply_all(Expr sum, Expr at) const;
 
  private:
+  std::vector<Expr> loaded(Expr sum, Expr at) const;
+
   Builder& b_;
   const BlockedEpilogue& e_;
   std::vector<Buf> buffers_;
@@ -96,8 +102,8 @@ struct PanelPlace {
   Expr first, step;
 };
 PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows);
-// Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y. `band`: tiles_per_task() or an
-// argument of that value.
+// Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y, also. `band`: tiles_per_task() or
+// an argument of that value.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);
 int64_t tiles_per_task(const BlockedConv&, const Mapping&);
 

@@ -79,7 +79,9 @@ class BlockedTiles {
     image_ = b_.input("image", s_.image(), blocks_ * (w_.batch * s_.groups * t_.plane));
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
     extras_.emplace(b_, s_.epilogue);
-    y_ = b_.output("y", s_.result, w_.batch * s_.groups * s_.stored_blocks() * s_.stored_block() * positions);
+    const int64_t results = w_.batch * s_.groups * s_.stored_blocks() * s_.stored_block() * positions;
+    y_ = b_.output("y", s_.result, results);
+    for (const Operand& o : s_.epilogue.also) also_.push_back(b_.output(o.name, o.dtype, results));
     const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
     // A product takes less time than moving a byte.
     const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
@@ -210,7 +212,9 @@ class BlockedTiles {
           for (int64_t r = 0; r < rows; ++r)
             for (int64_t q = 0; q < columns; ++q) {
               const Expr to = at + (r * t_.out[1] + q) * block;
-              y_.store(to, cast_to(extras_->apply(sum_of((r * columns + q) * vectors + v, part), to), s_.result));
+              const auto values = extras_->apply_all(sum_of((r * columns + q) * vectors + v, part), to);
+              y_.store(to, cast_to(values[0], s_.result));
+              for (size_t i = 0; i < also_.size(); ++i) also_[i].store(to, cast_to(values[i + 1], s_.epilogue.also[i].dtype));
             }
         };
         if (s_.stored_blocks() % parts == 0) store();
@@ -228,6 +232,7 @@ class BlockedTiles {
   const Expr depth_, rows_;      // products of a sum; rows of a panel
   int64_t fetched_ = 0;          // lines per step
   Buf weights_, image_, zero_, y_;
+  std::vector<Buf> also_;
   std::optional<BlockedExtras> extras_;
   Expr block0_, from_, in_, to_, next_;
 };
@@ -254,11 +259,23 @@ void BlockedExtras::begin(Expr channel, int lanes) {
   }
 }
 
-Expr BlockedExtras::apply(Expr sum, Expr at) const {
+std::vector<Expr> BlockedExtras::loaded(Expr sum, Expr at) const {
   std::vector<Expr> all = own_;
   for (size_t i = 0; i < all.size(); ++i)
     if (!all[i].kernel) all[i] = cast_to(buffers_[i].load(at, sum.lanes()), compute_dtype(buffers_[i].type().dtype));
+  return all;
+}
+
+Expr BlockedExtras::apply(Expr sum, Expr at) const {
+  const std::vector<Expr> all = loaded(sum, at);
   return e_.apply ? e_.apply(sum, all) : sum;
+}
+
+std::vector<Expr> BlockedExtras::apply_all(Expr sum, Expr at) const {
+  if (!e_.apply_all) return {apply(sum, at)};
+  std::vector<Expr> values = e_.apply_all(sum, loaded(sum, at));
+  for (Expr& v : values) v = b_.let("value", v);
+  return values;
 }
 
 void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {

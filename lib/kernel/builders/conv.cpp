@@ -75,9 +75,9 @@ GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels)
   return g;
 }
 
-// Whether to sum shifted rows: for single channels, and for results with too few channels for a tile.
+// Whether to sum shifted rows: for single channels, and for one result with too few channels for a tile.
 bool is_by_rows(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  if (m.workgroups || s.dots || s.windows) return false;
+  if (m.workgroups || s.dots || s.windows || s.results) return false;
   int64_t out = 0;
   return (group_channels == 1 && s.groups > 1) ||
          (!s.result && taps_of(s) > 1 && constant(s.out_channels, &out) && out / s.groups < kLeastRows);
@@ -140,10 +140,15 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
     g.k_step = taps;
   }
   for (const Operand& o : s.extras) g.extras.push_back(grouped(k, o, rows));
-  Operand y = s.result ? *s.result : Operand{"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0};
-  y.strides = {y.strides[0], y.strides[1], y.strides.back()};
-  g.c = grouped(k, y, rows);
+  const auto as_rows = [&](Operand y) {
+    y.strides = {y.strides[0], y.strides[1], y.strides.back()};
+    return grouped(k, y, rows);
+  };
+  g.c = as_rows(s.result ? *s.result : Operand{"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0});
+  for (const Operand& y : s.also) g.also.push_back(as_rows(y));
   g.epilogue = s.epilogue;
+  if (s.results)
+    g.results = [&s](std::span<const Expr> sums, const std::vector<Expr>& extras) { return s.results(sums[0], extras); };
   build_gemm(b, g, m);
 }
 

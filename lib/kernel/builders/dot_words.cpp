@@ -85,8 +85,8 @@ Expr DotWords::in_panel(Expr p, Expr column) const {
 // Returns a word of the result of build_pack_codes: a field of `bits` bits in each byte.
 Expr DotWords::quantized_word(Expr p, Expr column) const {
   const int bits = o_.spec.quantized->bits, fields = 8 / bits;
-  const int64_t own = o_.spec.pair ? columns / 2 : columns;
-  const Expr half = o_.spec.pair ? column / o_.n : o_.b.i64(0), in_half = o_.spec.pair ? column % o_.n : column;
+  const int64_t own = o_.spec.pairs() ? columns / 2 : columns;
+  const Expr half = o_.spec.pairs() ? column / o_.n : o_.b.i64(0), in_half = o_.spec.pairs() ? column % o_.n : column;
   const Expr at = in_half / own * (o_.k / (unit.group * fields) * columns) + p / fields * columns + half * own + in_half % own;
   const Expr word = o_.from_b.load(at);
   if (fields == 1) return word ^ kSignBits;

@@ -12,7 +12,7 @@ constexpr int64_t kLongColumn = 64;  // from this length on it pays to sum a few
 
 // Whether rows of a and columns of b are contiguous.
 bool runs_along_k(const GemmSpec& s) {
-  return !s.b_at && !s.pair && s.a.strides.size() > 1 && s.b.strides.size() > 1 && is_constant(s.a.strides.back(), 1) &&
+  return !s.b_at && !s.pairs() && s.a.strides.size() > 1 && s.b.strides.size() > 1 && is_constant(s.a.strides.back(), 1) &&
          is_constant(s.b.strides.end()[-2], 1);
 }
 
@@ -68,7 +68,7 @@ class RowByRow {
   // Computes `count` vectors of a result row, whose loads from a row of b are contiguous.
   void elements(Expr row, Expr column, int lanes, int count) {
     if (words_) return by_words(row, column);
-    const int halves = o_.spec.pair ? 2 : 1;
+    const int halves = o_.spec.pairs() ? 2 : 1;
     std::vector<Buf> sums;
     for (int i = 0; i < count * halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
     b_.loop("p", o_.k, [&](Expr p) {
@@ -81,7 +81,7 @@ class RowByRow {
     });
     for (int i = 0; i < count; ++i)
       o_.write(row, column + int64_t{i} * lanes, sums[static_cast<size_t>(i)].get(),
-               o_.spec.pair ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
+               o_.spec.pairs() ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
   }
 
   // Computes an element on a dot unit.
@@ -109,7 +109,7 @@ class RowByRow {
   void by_blocks(Expr row, Expr column) {
     const DotWords& w = *words_;
     std::vector<Buf> totals;
-    for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
     b_.loop("block", w.steps / w.steps_of_block(), [&](Expr block) { w.multiply_block(row, column, block, totals); });
     o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }

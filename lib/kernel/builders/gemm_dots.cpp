@@ -24,44 +24,53 @@ class DotTiles {
         words_(o, m),
         t_(register_tile(m, words_.unit.accumulator)),
         w_(words_.columns),
+        own_(o.spec.pairs() ? w_ / 2 : w_),
         steps_(words_.steps),
         left_(o.spec.rows_packed) {}
 
   void pack(const std::string& out) {
-    const Expr panels = ceil_div(o_.n, w_), words = words_.in_rows * w_;
+    const Expr panels = ceil_div(o_.n, own_), words = words_.in_rows * w_;
     Buf to = b_.output(out, DType::I32, o_.batches() * panels * words);
     if (m_.workgroups)
       return for_each(b_, m_, "place", o_.batches() * panels * w_, 1 << 10, [&](Expr i) {
-        const Expr panel = b_.let("panel", i / w_), j = b_.let("j", i % w_), first = b_.let("first", panel % panels * w_);
+        const Expr panel = b_.let("panel", i / w_), j = b_.let("j", i % w_), first = b_.let("first", panel % panels * own_);
         o_.batch = split_index(panel / panels, o_.spec.batch);
-        const Expr base = b_.let("base", panel * words);
+        const Expr base = b_.let("base", panel * words), column = b_.let("column", first + j % own_);
         b_.when(
-            first + j < o_.n, [&] { pack_column(to, base, first, j, 1); },
+            column < o_.n, [&] { pack_column(to, base, column + j / own_ * o_.n, j, 1); },
             [&] { b_.loop("p", words_.in_rows, [&](Expr p) { to.store(base + p * w_ + j, words_.none()); }); });
       });
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
-      const Expr first = b_.let("column", i % panels * w_), base = b_.let("base", i * words);
-      const auto column = [&](Expr j, int lanes) { pack_column(to, base, first, j, lanes); };
-      const auto whole = [&] {
-        if (turns_columns()) return b_.loop("v", t_.vectors, [&](Expr v) { pack_turned(to, base, first, v * t_.lanes); });
-        o_.b_vectors() ? b_.loop("v", t_.vectors, [&](Expr v) { column(v * t_.lanes, t_.lanes); })
-                       : b_.loop("j", w_, [&](Expr j) { column(j, 1); });
+      const Expr column0 = b_.let("column", i % panels * own_), words_of_panel = b_.let("base", i * words);
+      // The columns from `first` on to those of the panel from `base` on.
+      const auto whole = [&](Expr base, Expr first) {
+        if (turns_columns())
+          return b_.loop("v", own_ / t_.lanes, [&](Expr v) { pack_turned(to, base, first + v * t_.lanes, v * t_.lanes); });
+        o_.b_vectors()
+            ? b_.loop("v", own_ / t_.lanes, [&](Expr v) { pack_column(to, base, first + v * t_.lanes, v * t_.lanes, t_.lanes); })
+            : b_.loop("j", own_, [&](Expr j) { pack_column(to, base, first + j, j, 1); });
       };
-      const auto part = [&] {
-        const Expr count = b_.let("count", o_.n - first);
-        b_.loop("j", count, [&](Expr j) { column(j, 1); });
+      const auto part = [&](Expr base, Expr first) {
+        const Expr count = b_.let("count", o_.n - column0);
+        b_.loop("j", count, [&](Expr j) { pack_column(to, base, first + j, j, 1); });
         b_.loop("p", words_.in_rows,
-                [&](Expr p) { b_.loop("j", w_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, words_.none()); }); });
+                [&](Expr p) { b_.loop("j", own_ - count, [&](Expr j) { to.store(base + p * w_ + count + j, words_.none()); }); });
       };
-      if (is_constant(o_.n % w_, 0)) whole();
-      else b_.when(first + w_ <= o_.n, whole, part);
+      const auto halves = [&](const std::function<void(Expr base, Expr first)>& pack_columns) {
+        pack_columns(words_of_panel, column0);
+        if (o_.spec.pairs()) pack_columns(b_.let("base", words_of_panel + own_), b_.let("first", column0 + o_.n));
+      };
+      if (is_constant(o_.n % own_, 0)) halves(whole);
+      else
+        b_.when(
+            column0 + own_ <= o_.n, [&] { halves(whole); }, [&] { halves(part); });
     });
   }
 
   // A task is a block of rows and a panel of columns.
   void run() {
-    const Expr panels = ceil_div(o_.n, w_);
+    const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0, k = 256, count = 0;
     constant(o_.k, &k);
     const bool known = constant(o_.m, &m);
@@ -78,7 +87,7 @@ class DotTiles {
       o_.batch = split_index(b_.let("batch", work / (blocks * panels)), o_.spec.batch);
       row0_ = b_.let("row0", block * row_block_);
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
-      column0_ = b_.let("column0", panel * w_);
+      column0_ = b_.let("column0", panel * own_);
       if (left_) return by_filled_panel();
       panel_ = o_.from_b;
       at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
@@ -93,9 +102,9 @@ class DotTiles {
     rows_ = rows_of_block;
     panel_ = o_.from_b;
     if (sums_rows()) add_rows();
-    const Expr panels = ceil_div(o_.n, w_);
+    const Expr panels = ceil_div(o_.n, own_);
     b_.loop("panel", panels, [&](Expr panel) {
-      column0_ = b_.let("column0", panel * w_);
+      column0_ = b_.let("column0", panel * own_);
       at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
@@ -110,20 +119,20 @@ class DotTiles {
   bool sums_columns() const { return left_ && words_.needs_columns(); }
   Type quantized(DType t, int lanes) const { return {t, lanes * words_.unit.group}; }
 
-  // Writes the words of columns first + j .. of a panel, and their sums.
-  void pack_column(const Buf& to, Expr base, Expr first, Expr j, int lanes) {
+  // Writes the words of columns from `column` on to those of a panel from j on, and their sums.
+  void pack_column(const Buf& to, Expr base, Expr column, Expr j, int lanes) {
     Buf sum;
     if (!words_.floats) sum = b_.variable("sum", words_.none(lanes));
     b_.loop("p", steps_, [&](Expr p) {
       if (lanes == 1 && words_.reads_words_of_b()) {
-        const Expr word = b_.let("word", words_.word_of_b(p, first + j, true));
+        const Expr word = b_.let("word", words_.word_of_b(p, column, true));
         to.store(base + p * w_ + j, word);
         if (!words_.floats) sum.set(words_.add_b(word, sum.get()));
         return;
       }
       Expr all = words_.floats ? words_.none(lanes) : sum.get();
       const Expr word = words_.word([&](int q) {
-        const Expr code = b_.let("code", words_.code_of_b(p * words_.unit.group + q, first + j, lanes));
+        const Expr code = b_.let("code", words_.code_of_b(p * words_.unit.group + q, column, lanes));
         all = all + code;
         return code;
       });
@@ -135,13 +144,13 @@ class DotTiles {
 
   // Packs a vector of columns that are contiguous in memory: squares of words are turned.
   bool turns_columns() const { return t_.lanes > 1 && words_.reads_words_of_b() && is_multiple(steps_, t_.lanes); }
-  void pack_turned(const Buf& to, Expr base, Expr first, Expr j) {
+  void pack_turned(const Buf& to, Expr base, Expr column, Expr j) {
     Buf sum;
     if (!words_.floats) sum = b_.variable("sum", words_.none(t_.lanes));
     b_.loop("square", steps_ / t_.lanes, [&](Expr square) {
       const Expr p = b_.let("p", square * t_.lanes);
       std::vector<Expr> words;
-      for (int l = 0; l < t_.lanes; ++l) words.push_back(b_.let("column", words_.words_of_b(p, first + j + l, t_.lanes)));
+      for (int l = 0; l < t_.lanes; ++l) words.push_back(b_.let("line", words_.words_of_b(p, column + l, t_.lanes)));
       words = turned(b_, std::move(words));
       for (int l = 0; l < t_.lanes; ++l) {
         const Expr word = words[static_cast<size_t>(l)];
@@ -237,12 +246,13 @@ class DotTiles {
 
   void columns(const std::function<void(int vectors, Count)>& body) {
     int64_t n = 0;
-    const auto whole = [&] { body(t_.vectors, w_); };
-    if (is_constant(o_.n % w_, 0)) return whole();
-    if (!constant(o_.n, &n)) return b_.when(column0_ + w_ <= o_.n, whole, [&] { body(t_.vectors, {}); });
-    const auto last = [&] { body(static_cast<int>((n % w_ + t_.lanes - 1) / t_.lanes), n % w_); };
-    if (n < w_) return last();
-    b_.when(column0_ + w_ <= o_.n, whole, last);
+    const int vectors = static_cast<int>(own_ / t_.lanes);
+    const auto whole = [&] { body(vectors, own_); };
+    if (is_constant(o_.n % own_, 0)) return whole();
+    if (!constant(o_.n, &n)) return b_.when(column0_ + own_ <= o_.n, whole, [&] { body(vectors, {}); });
+    const auto last = [&] { body(static_cast<int>((n % own_ + t_.lanes - 1) / t_.lanes), n % own_); };
+    if (n < own_) return last();
+    b_.when(column0_ + own_ <= o_.n, whole, last);
   }
 
   // Processes all rows of the task, in tiles of nearly equal height if their number is known.
@@ -275,12 +285,15 @@ class DotTiles {
       });
   }
 
-  // Computes rows r .. of the task over all of k, with sums in registers.
-  void tile(Expr r, int rows, int vectors, Count count) {
+  // Computes rows r .. of the task over all of k, with sums in registers. `own`: vectors of the result. With two sums, those of
+  // the second half of the columns follow.
+  void tile(Expr r, int rows, int own, Count count) {
+    const int vectors = o_.spec.pairs() ? 2 * own : own;
+    const auto place = [&](int v) { return v < own ? int64_t{v} * t_.lanes : own_ + int64_t{v - own} * t_.lanes; };
     std::vector<Buf> sums;
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
-        const Expr before = sums_.builder() ? sums_.load((r + i) * w_ + int64_t{v} * t_.lanes, t_.lanes) : o_.zero(t_.lanes);
+        const Expr before = sums_.builder() ? sums_.load((r + i) * w_ + place(v), t_.lanes) : o_.zero(t_.lanes);
         sums.push_back(b_.variable("sum", before));
       }
     const DotUnit& u = words_.unit;
@@ -288,8 +301,7 @@ class DotTiles {
     each_word([&](Expr p, bool whole) {
       std::vector<Expr> columns;
       for (int v = 0; v < vectors; ++v)
-        columns.push_back(
-            b_.let("b", bitcast_to(panel_.load(at_ + p * w_ + int64_t{v} * t_.lanes, t_.lanes), quantized(of_b, t_.lanes))));
+        columns.push_back(b_.let("b", bitcast_to(panel_.load(at_ + p * w_ + place(v), t_.lanes), quantized(of_b, t_.lanes))));
       for (int i = 0; i < rows; ++i) {
         const Expr word = word_of_a(row0_ + r + i, p, whole);
         const Expr a = b_.let("a", bitcast_to(broadcast(word, t_.lanes), quantized(of_a, t_.lanes)));
@@ -301,38 +313,50 @@ class DotTiles {
       }
     });
     const auto sum_of = [&](int i, int v) { return sums[static_cast<size_t>(i * vectors + v)].get(); };
-    if (!sums_.builder()) return put(r, rows, vectors, count, sum_of);
+    if (!sums_.builder()) return put(r, rows, own, count, sum_of);
     for (int i = 0; i < rows; ++i)
-      for (int v = 0; v < vectors; ++v) sums_.store((r + i) * w_ + int64_t{v} * t_.lanes, sum_of(i, v));
+      for (int v = 0; v < vectors; ++v) sums_.store((r + i) * w_ + place(v), sum_of(i, v));
   }
 
-  // Writes the sums of rows from r on.
+  // Writes the sums of rows from r on. With two sums, those of vector v are v and vectors + v.
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
-    const int direct = !o_.c_vectors() || !count ? 0 : static_cast<int>(*count / t_.lanes);
+    // Values are computed in vectors even if a result is written by columns.
+    const int direct = (o_.spec.bias && !o_.c_vectors()) || !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
+    const bool two = o_.spec.pairs();
     if (direct < vectors) line = b_.registers("line", words_.unit.accumulator, int64_t{rows} * w_);
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
         const int64_t j = int64_t{v} * t_.lanes;
-        if (v < direct) write(r + i, j, sum_of(i, v));
-        else line.store(b_.i64(i * w_ + j), sum_of(i, v));
+        if (v < direct) {
+          write(r + i, j, sum_of(i, v), two ? std::optional(sum_of(i, vectors + v)) : std::nullopt);
+          continue;
+        }
+        line.store(b_.i64(i * w_ + j), sum_of(i, v));
+        if (two) line.store(b_.i64(i * w_ + own_ + j), sum_of(i, vectors + v));
       }
     if (direct == vectors) return;
     const int64_t first = int64_t{direct} * t_.lanes;
-    const Expr rest = count ? b_.i64(*count - first) : b_.let("rest", min(o_.n - column0_, w_) - first);
-    b_.loop("i", b_.i64(rows),
-            [&](Expr i) { b_.loop("j", rest, [&](Expr j) { write(r + i, first + j, line.load(i * w_ + first + j)); }); });
+    const Expr rest = count ? b_.i64(*count - first) : b_.let("rest", min(o_.n - column0_, own_) - first);
+    b_.loop("i", b_.i64(rows), [&](Expr i) {
+      b_.loop("j", rest, [&](Expr j) {
+        const Expr from = i * w_ + first + j;
+        write(r + i, first + j, line.load(from), two ? std::optional(line.load(from + own_)) : std::nullopt);
+      });
+    });
   }
 
   // Applies zero points to the sums of columns j .. and writes them.
-  void write(Expr r, Index j, Expr sum) {
+  void write(Expr r, Index j, Expr sum, std::optional<Expr> second) {
     const int lanes = sum.lanes();
     const Expr row = row0_ + r, in_panel = j.in(b_.kernel()), column = column0_ + in_panel;
     const auto of_row = [&] { return left_ ? words_.sum_of_row(row) : row_sums_.load(r); };
-    const auto of_column = [&] {
-      return left_ ? column_sums_.load(in_panel, lanes) : panel_.load(at_ + steps_ * w_ + in_panel, lanes);
+    const auto whole = [&](Expr part, Expr at, Expr of) {
+      const auto of_column = [&] { return left_ ? column_sums_.load(at, lanes) : panel_.load(at_ + steps_ * w_ + at, lanes); };
+      return b_.let("whole", words_.without_zeros(part, row, of, of_row, of_column));
     };
-    o_.write(row, column, b_.let("whole", words_.without_zeros(sum, row, column, of_row, of_column)));
+    const Expr first = whole(sum, in_panel, column);
+    o_.write(row, column, first, second ? std::optional(whole(*second, in_panel + own_, column + o_.n)) : std::nullopt);
   }
 
   GemmOperands& o_;
@@ -340,9 +364,9 @@ class DotTiles {
   const Mapping& m_;
   const DotWords words_;
   const RegisterTile t_;
-  const int64_t w_;   // columns per panel
-  const Expr steps_;  // words per column
-  const bool left_;   // a is the packed operand, and words of b are copied to a panel
+  const int64_t w_, own_;  // columns per panel, and result columns per panel
+  const Expr steps_;       // words per column
+  const bool left_;        // a is the packed operand, and words of b are copied to a panel
   int64_t row_block_ = 0;
   Expr row0_, rows_, column0_, at_;
   Expr first_, count_;  // words of the chunk in the panel

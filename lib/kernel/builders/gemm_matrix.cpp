@@ -46,7 +46,7 @@ const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
   constant(o.m, &rows);
   constant(o.n, &columns);
   constant(o.batches(), &batches);
-  const int64_t own = s.pair ? u->n / 2 : u->n;
+  const int64_t own = s.pairs() ? u->n / 2 : u->n;
   const bool fills = batches * ((rows + u->m - 1) / u->m) * ((columns + own - 1) / own) >= m.busy_workgroups;
   return fills && rows >= u->m * 3 / 4 && columns >= own * 3 / 4 ? &*u : nullptr;
 }
@@ -107,7 +107,7 @@ class MatrixTiles {
         plane_(int64_t{u_.k} * (u.reads_tiles() ? 1 : units_)),
         steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
-    halves_ = o.spec.pair ? 2 : 1;
+    halves_ = o.spec.pairs() ? 2 : 1;
     int64_t rows = kLarge, columns = kLarge, k = 0, batches = 1;
     constant(o.m, &rows);
     constant(o.n, &columns);
@@ -443,7 +443,7 @@ class MatrixTiles {
               return words_ ? without_zeros(all, row, column) : all;
             };
             b_.when(column < o_.n,
-                    [&] { o_.write(row, column, sum(v), o_.spec.pair ? std::optional(sum(v + each_half_)) : std::nullopt); });
+                    [&] { o_.write(row, column, sum(v), o_.spec.pairs() ? std::optional(sum(v + each_half_)) : std::nullopt); });
           }
         });
       }

@@ -34,6 +34,7 @@ void GemmOperands::add_extras() {
 void GemmOperands::add_extras_and_c() {
   add_extras();
   to_c = b.output(spec.c.name, spec.c.dtype, spec.c.extent);
+  for (const Operand& o : spec.also) to_also_.push_back(b.output(o.name, o.dtype, o.extent));
 }
 
 Expr GemmOperands::base(const Operand& o) const {
@@ -161,19 +162,34 @@ Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) 
 }
 
 void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second, bool down) const {
-  sum = biased(sum, column, down);
-  if (second) sum = spec.pair(sum, biased(*second, column + n, down));
-  std::vector<Expr> of_extras;
+  std::vector<Expr> sums{biased(sum, column, down)}, of_extras;
+  if (second) sums.push_back(biased(*second, column + n, down));
   for (size_t i = 0; i < extras_.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
-  const Expr v = cast_to(spec.epilogue ? spec.epilogue(sum, of_extras) : sum, spec.c.dtype);
-  to_c.store(at(spec.c, row, column), broadcast(v, sum.lanes()));
+  const int lanes = sum.lanes();
+  const auto put = [&](const Buf& to, const Operand& o, Expr v) {
+    const Expr first = at(o, row, column), all = broadcast(cast_to(v, o.dtype), lanes);
+    if (lanes == 1 || is_constant(o.strides.end()[down ? -2 : -1], 1)) return to.store(first, all);
+    const Buf part = b.registers("part", o.dtype, lanes);
+    part.store(b.i64(0), all);
+    b.loop("l", lanes, [&](Expr l) { to.store(first + l * o.strides.back().in(b.kernel()), part.load(l)); });
+  };
+  if (spec.results) {
+    std::vector<Expr> values = spec.results(sums, of_extras);
+    if (!spec.also.empty())
+      for (Expr& v : values) v = b.let("value", v);
+    put(to_c, spec.c, values[0]);
+    for (size_t i = 0; i < spec.also.size(); ++i) put(to_also_[i], spec.also[i], values[i + 1]);
+    return;
+  }
+  const Expr whole = second ? spec.pair(sums[0], sums[1]) : sums[0];
+  put(to_c, spec.c, spec.epilogue ? spec.epilogue(whole, of_extras) : whole);
 }
 
 void GemmOperands::write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr place, int lanes) const {
   const bool wide = c_vectors() && lanes > 1;
   const auto put = [&](Expr i, int count) {
     const Expr sum = from.load(place + i, count);
-    write(row, column0 + i, sum, spec.pair ? std::optional(from.load(place + width + i, count)) : std::nullopt);
+    write(row, column0 + i, sum, spec.pairs() ? std::optional(from.load(place + width + i, count)) : std::nullopt);
   };
   if (wide && is_constant(n % width, 0)) {
     for (int64_t v = 0; v < width; v += lanes) put(b.i64(v), lanes);
@@ -193,7 +209,8 @@ bool GemmOperands::b_vectors() const {
 
 bool GemmOperands::c_vectors() const {
   const bool bias = !spec.bias || is_constant(spec.bias->strides.back(), 1) || is_constant(spec.bias->strides.back(), 0);
-  return bias && is_constant(spec.c.strides.back(), 1);
+  return bias && is_constant(spec.c.strides.back(), 1) &&
+         std::ranges::all_of(spec.also, [](const Operand& o) { return is_constant(o.strides.back(), 1); });
 }
 
 int64_t GemmOperands::lanes_of_writes(int64_t most) const {
@@ -201,10 +218,14 @@ int64_t GemmOperands::lanes_of_writes(int64_t most) const {
     return is_constant(o.strides.back(), 0) ? most : contiguous_lanes(o, o.strides.size() - 1, n, most);
   };
   most = std::min(lanes(spec.c), spec.bias ? lanes(*spec.bias) : most);
-  for (const Operand& o : spec.extras) most = std::min(most, lanes(o));
+  for (const auto* all : {&spec.extras, &spec.also})
+    for (const Operand& o : *all) most = std::min(most, lanes(o));
   return most;
 }
 
-bool GemmOperands::c_down() const { return !is_constant(spec.c.strides.back(), 1) && is_constant(spec.c.strides.end()[-2], 1); }
+bool GemmOperands::c_down() const {
+  const auto down = [](const Operand& o) { return !is_constant(o.strides.back(), 1) && is_constant(o.strides.end()[-2], 1); };
+  return down(spec.c) && std::ranges::all_of(spec.also, down);
+}
 
 }  // namespace rlxc::kernel

@@ -30,7 +30,7 @@ class GemmOperands {
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
   // Applies bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The vector is
-  // along a row, or along a column if `down`.
+  // along a row, or along a column if `down`. Along a row, results may have any stride if there is no bias.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
   // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
   // distance `width`.
@@ -64,7 +64,7 @@ class GemmOperands {
   Expr biased(Expr sum, Expr column, bool down) const;
 
   Buf a_zero_, b_zero_, b_row_, bias_;
-  std::vector<Buf> extras_;
+  std::vector<Buf> extras_, to_also_;
 };
 
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows

@@ -26,7 +26,7 @@ class QuantizedDots {
         quantized_(*o.spec.quantized),
         t_(register_tile(m, DType::I32)),
         w_(gemm_panel(m, DType::I32)),
-        own_(o.spec.pair ? w_ / 2 : w_),
+        own_(o.spec.pairs() ? w_ / 2 : w_),
         bits_(quantized_.bits),
         fields_(8 / bits_),
         step_(codes_of_word(bits_)) {
@@ -198,10 +198,10 @@ class QuantizedDots {
     });
     if (!c.all) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
-      const int halves = o_.spec.pair ? t_.vectors / 2 : t_.vectors;
+      const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
       return each([&](int i, int v, size_t at) {
         if (v >= halves) return;
-        const auto second = o_.spec.pair ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
+        const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
         o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
       });
     }
@@ -234,7 +234,7 @@ const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64
 }
 
 int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
-  const int64_t w = gemm_panel(m, DType::I32), own = s.pair ? w / 2 : w;
+  const int64_t w = gemm_panel(m, DType::I32), own = s.pairs() ? w / 2 : w;
   int64_t n = 0, k = 0;
   constant(s.n, &n);
   constant(s.k, &k);

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernel/builders/common.h"
@@ -68,6 +69,12 @@ struct GemmSpec {
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
   // b has 2n columns. An element of c combines the sums of columns j and n + j, after the bias and before the epilogue.
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
+  // The same, but `results` combines the sums.
+  bool two_sums = false;
+  bool pairs() const { return pair || two_sums; }
+  // Instead of pair and epilogue: the values of c and of `also` from a sum, or from two.
+  std::function<std::vector<Expr>(std::span<const Expr> sums, const std::vector<Expr>& extras)> results;
+  std::vector<Operand> also;  // further results, as c
 };
 
 int64_t gemm_panel(const Mapping&, DType accumulate);  // columns of a panel of b

@@ -70,7 +70,7 @@ class SplitSums {
   }
 
   std::vector<Expr> of_elements(Expr row, Expr column) {
-    const int halves = o_.spec.pair ? 2 : 1;
+    const int halves = o_.spec.pairs() ? 2 : 1;
     std::vector<Buf> sums;
     for (int i = 0; i < halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
     each_step(along_k_ ? o_.k / int64_t{lanes_} : o_.k, [&](Expr step) {
@@ -110,7 +110,7 @@ class SplitSums {
   // The sums for rounded rows and a quantized b. Threads split the blocks.
   std::vector<Expr> in_blocks(Expr row, Expr column) {
     std::vector<Buf> totals;
-    for (int i = 0; i < (o_.spec.pair ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
     each_step(steps_, [&](Expr block) { words_->multiply_block(row, column, block, totals); });
     std::vector<Expr> values;
     for (const Buf& t : totals) values.push_back(t.get());

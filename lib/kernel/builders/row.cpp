@@ -262,6 +262,8 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
     half[i].sine = in(s.sine[i]);
   }
   for (int i : {0, 1}) half[i].gamma = in(s.gamma[i]);
+  std::vector<Buf> end_operands;
+  for (const Operand& o : s.ends) end_operands.push_back(b.input(o.name, o.dtype, o.extent));
   for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
   vectors = vectors && same(s.y[0].strides.back(), 1);
   const int lanes = vectors ? vector_for(m, pairs, t) : 1;
@@ -280,6 +282,10 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       const Expr first = b.let("v", load(half[0].x, s.x[0], i, w)), second = b.let("v", load(half[1].x, s.x[1], i, w));
       squares.add(first * first + second * second, slot);
     });
+    std::vector<Expr> ends;
+    for (size_t e = 0; e < end_operands.size(); ++e)
+      ends.push_back(b.let("end", end_operands[e].load(place(s.ends[e], b.i64(0)))));
+    const auto ended = [&](Expr v) { return s.end ? s.end(v, ends) : v; };
     const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, thread, m.workgroup_size) / cast_to(pairs * 2, t) + s.eps));
     across(b, pairs, lanes, thread, m.workgroup_size, 1, [&](Expr i, int w, int) {
       Expr v[2], c[2], sine[2];
@@ -289,8 +295,8 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
         c[h] = load(half[h].cosine, s.cosine[h], i, w);
         sine[h] = load(half[h].sine, s.sine[h], i, w);
       }
-      half[0].y.store(place(s.y[0], i), broadcast(cast_to(v[0] * c[0] - v[1] * sine[0], s.y[0].dtype), w));
-      half[1].y.store(place(s.y[1], i), broadcast(cast_to(v[1] * c[1] + v[0] * sine[1], s.y[1].dtype), w));
+      half[0].y.store(place(s.y[0], i), broadcast(cast_to(ended(v[0] * c[0] - v[1] * sine[0]), s.y[0].dtype), w));
+      half[1].y.store(place(s.y[1], i), broadcast(cast_to(ended(v[1] * c[1] + v[0] * sine[1]), s.y[1].dtype), w));
     });
   });
 }

@@ -1,6 +1,7 @@
 // Kernels that need statistics of a row before they write it: softmax and norms.
 #pragma once
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernel/builders/row_walk.h"
@@ -36,14 +37,16 @@ struct NormSpec : RowSpec {
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 
 // Rotates pairs (a, b) of the two halves of a row: (a*cos - b*sin, b*cos + a*sin). Each element is first divided by
-// sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].
+// sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair], those of `ends` one number for each row.
 struct RotateNormSpec {
   Dims rows;
   Index pairs = 1;
   Operand x[2], cosine[2], sine[2], gamma[2], y[2];
   double eps = 1e-5;
+  std::vector<Operand> ends;                                    // of `end`
+  std::function<Expr(Expr v, std::span<const Expr> ends)> end;  // computes an element of the result; may be null
 };
-void build_rotate_norm(Builder&, const RotateNormSpec&,
-                       const Mapping&);  // adds x, x, cosine, sine, cosine, sine, gamma, gamma, y, y
+// Adds x, x, cosine, sine, cosine, sine, gamma, gamma, ends, y, y.
+void build_rotate_norm(Builder&, const RotateNormSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

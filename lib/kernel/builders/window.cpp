@@ -91,7 +91,9 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
   if (s.w_zero) w_zero = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
   std::vector<Buf> extras;
   for (const Operand& o : s.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
-  build_generate(b, result_shape(s), {{"y", s.output}}, taps * 64, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+  std::vector<std::pair<std::string, DType>> results{{"y", s.output}};
+  for (const Operand& o : s.also) results.emplace_back(o.name, o.dtype);
+  build_generate(b, result_shape(s), results, taps * 64, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
     const Expr channel = at[1], group = s.groups == 1 ? b.i64(0) : channel / out_group;
     const std::vector<Expr> position(at.begin() + 2, at.end());
     Buf sum = b.variable("sum", constant_int(k, s.accumulate, 0));
@@ -111,7 +113,7 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
       });
     });
     Expr result = sum.get();
-    if (!s.epilogue) return {result};
+    if (!s.epilogue && !s.results) return {result};
     const Expr where = linear_index(k, position, s.out_size);
     std::vector<Expr> extra;
     for (size_t i = 0; i < extras.size(); ++i) {
@@ -119,7 +121,7 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
       extra.push_back(cast_to(extras[i][at[0] * stride[0].in(k) + channel * stride[1].in(k) + where * stride[2].in(k)],
                               compute_dtype(s.extras[i].dtype)));
     }
-    return {s.epilogue(result, extra)};
+    return s.results ? s.results(result, extra) : std::vector<Expr>{s.epilogue(result, extra)};
   });
 }
 

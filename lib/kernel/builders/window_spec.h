@@ -25,6 +25,9 @@ struct WindowSpec {
   std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is split (with x_zero)
   std::vector<Operand> extras;            // of the epilogue; strides [batch, channel, position]
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
+  // Further results of a convolution of whole groups, with strides as `result`, and the values of all, instead of `epilogue`.
+  std::vector<Operand> also;
+  std::function<std::vector<Expr>(Expr sum, const std::vector<Expr>& extras)> results;
 };
 
 // Combines a window: start, then step(accumulated, value) per element inside of the image, then finish(accumulated, count). The

@@ -2,6 +2,7 @@
 // integer matmul with the values. A graph with Q/DQ pairs has these as three nodes, whose scores are as large as all heads'
 // queries times keys.
 //   fused_q_matmul(norm_region(fused_q_matmul(q, k)), v)  ->  q_attention(q, k, v)
+// Keys and values that several heads read are not repeated for them: the heads of the queries get an axis for each group.
 // Runs after the steps between are fused. O(nodes).
 #include <algorithm>
 #include <array>
@@ -10,8 +11,10 @@
 #include "ir/op_rules.h"
 #include "ir/region.h"
 #include "passes/fuse/region_program.h"
+#include "passes/fuse/repeated_heads.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
@@ -41,8 +44,9 @@ class IntegerAttention {
     if (g_.use_count(scores) != 1 || g_.use_count(probabilities) != 1)
       return refuse("multi_consumer", "scores or probabilities have other readers");
     if (!same_dims(g_, scores, probabilities) || !fits(first, n)) return refuse("shape", "batches or zero points differ");
-    if (!is_static(first, n)) return refuse("dynamic_shape", "a number of queries, keys or elements is symbolic or 0");
-    if (g_.dims(scores).back().size() > kMostKeys) return refuse("kernel_limit", "too many keys");
+    if (is_empty(scores) || is_empty(g_.result(n))) return refuse("shape", "no queries, keys or elements");
+    const Dim keys = g_.dims(scores).back();
+    if (keys.is_static() && keys.size() > kMostKeys) return refuse("kernel_limit", "too many keys");
     return fuse(first, region, n, refuse);
   }
 
@@ -170,14 +174,43 @@ class IntegerAttention {
       for (size_t i : {size_t{2}, size_t{3}})
         if (const ValueId zero = operand(n, i); zero.valid() && (num_elements(g_.type(zero)) != 1 || !codes(zero))) return false;
     const size_t batch = a.size() - 2;
-    return std::ranges::equal(a.first(batch), b.first(batch)) && std::ranges::equal(a.first(batch), c.first(batch));
+    for (size_t i = 0; i < batch; ++i)
+      if ((b[i] != a[i] && b[i] != Dim(1)) || (c[i] != a[i] && c[i] != Dim(1))) return false;
+    return true;
   }
 
-  bool is_static(NodeId first, NodeId last) const {
-    const auto all = [](std::span<const Dim> d) {
-      return std::ranges::all_of(d, [](Dim s) { return s.is_static() && s.size() > 0; });
-    };
-    return all(g_.dims(g_.operand(first, 0))) && all(g_.dims(g_.operand(first, 1))) && all(g_.dims(g_.operand(last, 1)));
+  bool is_empty(ValueId v) const {
+    return std::ranges::any_of(g_.dims(v), [](Dim s) { return s == Dim(0); });
+  }
+
+  // The dims with the axis before the last two, that of the heads, split into groups of `times`. Broadcast heads stay so.
+  std::vector<Dim> in_groups(std::span<const Dim> dims, Dim times) const {
+    std::vector<Dim> grouped(dims.begin(), dims.end());
+    if (dims.size() < 3) return grouped;
+    const auto heads = grouped.end() - 3;
+    const bool one = *heads == Dim(1);
+    if (!one) *heads = g_.module().dims.floor_div(*heads, times);
+    grouped.insert(heads + 1, one ? Dim(1) : times);
+    return grouped;
+  }
+
+  // Reads repeated keys and values once. Returns whether any are repeated.
+  bool group_heads(Builder& b, std::vector<ValueId>& operands) const {
+    const std::optional<fuse::RepeatedHeads> repeated[] = {fuse::repeated_heads(g_, operands[1]),
+                                                           fuse::repeated_heads(g_, operands[2])};
+    if (!repeated[0] && !repeated[1]) return false;
+    const Dim times = repeated[repeated[0] ? 0 : 1]->times;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      ValueId& v = operands[i];
+      if (!v.valid() || g_.rank(v) < 3) continue;
+      std::vector<Dim> dims = in_groups(g_.dims(v), times);
+      if ((i == 1 || i == 2) && repeated[i - 1] && repeated[i - 1]->times == times) {
+        v = fuse::distinct_heads(b, *repeated[i - 1]);
+        dims.end()[-3] = Dim(1);
+      }
+      v = b.reshape(v, dims);
+    }
+    return true;
   }
 
   template <class Refuse>
@@ -192,11 +225,15 @@ class IntegerAttention {
     if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
     if (!fits(p.operands)) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
     Builder b(g_, nullptr, last);
-    const ValueId y = b.create(OpKind::QAttention, p.operands, RegionAttrs{p.steps});
+    const size_t before = g_.node_capacity();
+    const bool grouped = group_heads(b, p.operands);
+    ValueId y = b.create(OpKind::QAttention, p.operands, RegionAttrs{p.steps});
     if (!y.valid()) return false;
+    if (grouped) y = b.reshape(y, {g_.dims(g_.result(last)).begin(), g_.dims(g_.result(last)).end()});
     const NodeId members[] = {first, region, last};
     context_.decisions.push_back(
         fused(g_, kIntegerAttention, last, members, 2 * (bytes(g_, g_.result(first)) + bytes(g_, g_.result(region)))));
+    for (size_t i = before; grouped && i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
     replace_group(g_, members, g_.result(last), y);
     return true;
   }

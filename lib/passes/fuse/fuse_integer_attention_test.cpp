@@ -1,4 +1,5 @@
 #include "support/rewrite.h"
+#include "support/same_results.h"
 
 using namespace rlxc;
 using namespace rlxc::testing;
@@ -15,6 +16,7 @@ struct Case {
   int64_t zeros = 1;
   bool scaled = true, scores_read = false, again = false, keep = false, mask = false, mask_after = false;
   int heads = 1;
+  int64_t groups = 1;  // queries' heads of each head of keys and values
 
   std::vector<Dim> dims(Dim rows, Dim columns) const {
     std::vector<Dim> d = batch;
@@ -23,6 +25,13 @@ struct Case {
   }
   ValueId input(Builder& b, const std::string& name, std::vector<Dim> d) const {
     return b.input(name, tensor_type(codes, std::move(d)));
+  }
+
+  // Keys or values [2,6,7,width] of fewer heads, each repeated as exporters do: a new axis is expanded and folded.
+  ValueId repeated(Builder& b, const std::string& name, Dim width) const {
+    const ValueId few = b.transpose(input(b, name, {2, 7, Dim(6 / groups), width}), {0, 2, 1, 3});
+    const ValueId wide = b.expand(b.reshape(few, {2, Dim(6 / groups), 1, 7, width}), {2, Dim(6 / groups), Dim(groups), 7, width});
+    return b.reshape(wide, {2, 6, 7, width});
   }
 
   // A mask of two steps: where(x and y, 0, -5).
@@ -38,7 +47,10 @@ struct Case {
   // softmax(q k s + m), rounded, times v.
   void attention(Builder& b, int number, ValueId add, std::vector<ValueId>* results) const {
     const std::string n = std::to_string(number);
-    const ValueId q = input(b, "q" + n, dims(queries, 8)), k = input(b, "k" + n, dims(8, 7)), v = input(b, "v" + n, dims(7, 4));
+    const ValueId q = input(b, "q" + n, dims(queries, 8));
+    const ValueId k = groups > 1 ? b.reshape(b.transpose(b.reshape(repeated(b, "k" + n, 8), {12, 7, 8}), {0, 2, 1}), dims(8, 7))
+                                 : input(b, "k" + n, dims(8, 7));
+    const ValueId v = groups > 1 ? repeated(b, "v" + n, 4) : input(b, "v" + n, dims(7, 4));
     const ValueId zero = b.input("z" + n, tensor_type(codes, zeros == 1 ? std::vector<Dim>{} : std::vector<Dim>{Dim(zeros)}));
     const std::vector<RegionStep> scale = {{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
                                            {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
@@ -102,14 +114,30 @@ TEST_CASE("fuse_integer_attention: values that are read elsewhere stay") {
   CHECK(Rewrite(kPass, Case{.again = true}).left() == "fused_q_matmul norm_region fused_q_matmul");
 }
 
-TEST_CASE("fuse_integer_attention: zero points of rows and symbolic sizes stay") {
+TEST_CASE("fuse_integer_attention: zero points of rows and empty values stay") {
   Rewrite rows(kPass, Case{.zeros = 5});
   CHECK(rows.left() == "fused_q_matmul norm_region fused_q_matmul");
   CHECK(rows.first_decline() == "shape");
+  CHECK(Rewrite(kPass, Case{.queries = 0}).first_decline() == "shape");
+}
+
+TEST_CASE("fuse_integer_attention: a symbolic number of queries") {
   Rewrite symbolic(kPass, [](Builder& b) { return Case{.queries = b.module().dims.symbol("rows")}(b); });
-  CHECK(symbolic.left() == "fused_q_matmul norm_region fused_q_matmul");
-  CHECK(symbolic.first_decline() == "dynamic_shape");
-  CHECK(Rewrite(kPass, Case{.queries = 0}).first_decline() == "dynamic_shape");
+  CHECK(symbolic.left() == "q_attention");
+}
+
+TEST_CASE("fuse_integer_attention: keys and values that several heads read are not repeated") {
+  for (bool again : {false, true}) {
+    Rewrite r(kPass, Case{.batch = {2, 6}, .codes = DType::I8, .groups = again ? 6 : 3});
+    CHECK(r.left().find("expand") == std::string::npos);
+    const NodeId n = r.find(OpKind::QAttention);
+    REQUIRE(n.valid());
+    const Graph& g = r.after->main();
+    CHECK(g.rank(g.operand(n, 1)) == 5);
+    CHECK(g.dims(g.operand(n, 1))[1] == Dim(again ? 1 : 2));
+    CHECK(g.dims(g.operand(n, 2))[2] == Dim(1));
+    for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+  }
 }
 
 TEST_CASE("fuse_integer_attention: not beyond the steps or operands of the target") {

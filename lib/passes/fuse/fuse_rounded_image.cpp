@@ -79,7 +79,11 @@ bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   const auto dims = g.dims(g.operand(n, 1));
   if (conv.groups > 1 && dims[1] == Dim(1)) return refuse("groups", "convolutions of single channels copy no image");
   std::vector<RegionStep> steps{{OpKind::QConv, DType::I32, {kAbsent, kAbsent, kAbsent}}};
-  if (fused_steps) steps = g.attrs<FusedQConvAttrs>(n).steps;
+  std::vector<int64_t> also;
+  if (fused_steps) {
+    steps = g.attrs<FusedQConvAttrs>(n).steps;
+    also = g.attrs<FusedQConvAttrs>(n).also;
+  }
   for (RegionStep& s : steps)
     for (uint16_t& a : s.args)
       if (a != kAbsent && !(a & RegionStep::kStep)) ++a;
@@ -91,11 +95,12 @@ bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   Builder b(g, nullptr, n);
   operands[0] = r->x;
   if (!zero.valid()) operands[2] = b.scalar(g.dtype(codes), 0);
-  const ValueId y = b.create(OpKind::FusedQConv, operands, FusedQConvAttrs{conv, std::move(steps)});
-  if (!y.valid()) return false;
+  const NodeId whole = b.create_node(OpKind::FusedQConv, operands, FusedQConvAttrs{conv, std::move(steps), std::move(also)});
+  if (!whole.valid()) return false;
   const NodeId members[] = {n, source};
   context.decisions.push_back(fused(g, kRoundedImage, n, members, 2 * bytes(g, codes)));
-  replace_group(g, members, g.result(n), y);
+  for (size_t i = g.result_count(n); i-- > 1;) g.replace_all_uses(g.result(n, i), g.result(whole, i));
+  replace_group(g, members, g.result(n), g.result(whole));
   return true;
 }
 

@@ -2,8 +2,8 @@
 // these are the nodes of a transformer layer whose floats would be written, and read again, to be rounded.
 //   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
 //   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
-// Declines if others read the floats (multi_consumer), and rotations of normalised heads (norm). On targets whose kernels are for
-// threads of a CPU. Runs before Quantize becomes steps. O(nodes).
+// Declines if others read the floats (multi_consumer). On targets whose kernels are for threads of a CPU. Runs before Quantize
+// becomes steps. O(nodes).
 #include <optional>
 
 #include "passes/match.h"
@@ -48,7 +48,6 @@ bool take(Graph& g, NodeId n, PassContext& context) {
     return decline_end(context, g, kRoundedResult, source, reason, std::move(detail));
   };
   if (!g.has_one_use(y)) return refuse("multi_consumer", std::to_string(g.use_count(y)) + " readers of the result");
-  if (rope && g.operand(source, 3).valid()) return refuse("norm", "the heads are normalised");
   const size_t first = rope ? kRopeFactor : kAttentionScale;
   if (g.operand(source, first).valid() || g.operand(source, first + rope).valid()) return false;  // quantized already
   members.push_back(source);

@@ -6,6 +6,7 @@
 #include "ir/region.h"
 #include "passes/fuse/align_steps.h"
 #include "passes/fuse/shared_input.h"
+#include "passes/fuse/split_rounding.h"
 #include "passes/passes.h"
 
 namespace rlxc {
@@ -33,18 +34,10 @@ class SharedIntegers final : public fuse::SharedInput {
     return is_weight(g_, g_.operand(n, 1)) && (!operand(n, kZeroB).valid() || is_weight(g_, operand(n, kZeroB)));
   }
 
-  // Whether both values are the same, or equal constants.
-  bool equal(ValueId a, ValueId b) const {
-    if (a == b) return true;
-    if (!a.valid() || !b.valid() || !same_type(g_, a, b)) return false;
-    const auto x = scalar(g_, a), y = scalar(g_, b);
-    return x && x == y;
-  }
-
   const char* conflict(NodeId a, NodeId b) override {
     if (a == b) return nullptr;
     const auto dtype = [&](NodeId n, size_t i) { return g_.dtype(g_.operand(n, i)); };
-    if (dtype(a, 1) != dtype(b, 1) || !equal(operand(a, kZeroA), operand(b, kZeroA))) return "quantization_differs";
+    if (dtype(a, 1) != dtype(b, 1) || !same_number(g_, operand(a, kZeroA), operand(b, kZeroA))) return "quantization_differs";
     if (operand(a, kZeroB).valid() && operand(b, kZeroB).valid() && dtype(a, kZeroB) != dtype(b, kZeroB))
       return "quantization_differs";
     const NodeId both[] = {a, b};
@@ -77,7 +70,7 @@ class SharedIntegers final : public fuse::SharedInput {
   // Whether all members read one value that is the same for all columns.
   bool is_common(const fuse::AlignedSteps::Operand& o) const {
     const auto d = o.values[0].valid() ? g_.dims(o.values[0]) : std::span<const Dim>();
-    return std::ranges::all_of(o.values, [&](ValueId v) { return v.valid() && equal(v, o.values[0]); }) &&
+    return std::ranges::all_of(o.values, [&](ValueId v) { return v.valid() && same_number(g_, v, o.values[0]); }) &&
            (d.empty() || d.back() == Dim(1));
   }
 
@@ -147,7 +140,12 @@ class SharedIntegers final : public fuse::SharedInput {
 
 PassResult fuse_shared_integer_matmul(Module& m, PassContext& ctx) {
   int64_t merged = 0;
-  each_graph(m, [&](Graph& g) { merged += SharedIntegers(g, ctx).run(); });
+  // Kernels of CPU threads alone have several results.
+  const bool several = ctx.target.native.test(static_cast<size_t>(OpKind::QAttention));
+  each_graph(m, [&](Graph& g) {
+    if (several) fuse::split_roundings(g);
+    merged += SharedIntegers(g, ctx).run();
+  });
   return {merged > 0, {{"matmul", merged}}};
 }
 

@@ -184,3 +184,22 @@ TEST_CASE("align_steps: a value that several steps read stays the same value") {
   CHECK(fuse::aligned_steps(m.main(), unlike).steps.empty());
   CHECK(fuse::aligned_steps(m.main(), either).steps.size() == 5);
 }
+
+TEST_CASE("fuse_shared_integer_matmul: a result of floats and one of codes share sums in f32") {
+  const auto build = [](Builder& b) -> std::vector<ValueId> {
+    const ValueId x = b.input("x", tensor_type(DType::U8, {2, 3, 8}));
+    const ValueId codes = product(b, x, "0", {.bias = false, .factor = false});
+    const std::vector<RegionStep> steps = {{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
+                                           {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+                                           {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
+    const ValueId floats =
+        b.create(OpKind::FusedQMatMul,
+                 {x, codes_param(b, "wf", DType::I8, {8, 6}), b.scalar(DType::U8, 3), ValueId(), f32_param(b, "scale", {6})},
+                 RegionAttrs{steps});
+    return {b.cast(codes, DType::F32), b.unary(OpKind::Tanh, floats)};
+  };
+  const Rewrite r(kPass, build);
+  CHECK(r.left() == "concat concat fused_q_matmul narrow narrow elementwise_region cast tanh");
+  const Graph& g = r.after->main();
+  CHECK(g.dtype(g.result(r.find(OpKind::FusedQMatMul))) == DType::F32);
+}

@@ -30,6 +30,8 @@ void RegionProgram::copy(NodeId n) {
   std::vector<RegionStep> body;
   if (g_.op(n) == OpKind::ElementwiseRegion || g_.op(n) == OpKind::FusedQMatMul) {
     body = g_.attrs<RegionAttrs>(n).steps;
+  } else if (g_.op(n) == OpKind::FusedQConv) {
+    body = g_.attrs<FusedQConvAttrs>(n).steps;
   } else if (g_.op(n) == OpKind::NormRegion) {
     body = g_.attrs<NormRegionAttrs>(n).steps;
   } else {

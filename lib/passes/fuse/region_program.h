@@ -16,7 +16,7 @@ class RegionProgram {
   uint16_t add(RegionStep, ValueId given = {});  // appends a step that computes `given`
   uint16_t add(OpKind, DType, uint16_t a, uint16_t b = RegionStep::kNone, ValueId given = {});
   void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // makes v an alias of a known code
-  void copy(NodeId);  // appends the steps of an elementwise node, a NormRegion or a FusedQMatMul
+  void copy(NodeId);  // appends the steps of an elementwise node, a NormRegion, a FusedQMatMul or a FusedQConv
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

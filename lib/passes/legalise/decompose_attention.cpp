@@ -14,6 +14,9 @@ ValueId rounded(Expansion& e, ValueId y, size_t scale) {
   return e.b.create(OpKind::Quantize, {y, e.in(scale), zero}, QuantAttrs{0, 0, e.g.dtype(zero), true});
 }
 
+// Whether an operand that quantizes a rotation has a number for each head.
+bool by_head(const Expansion& e, size_t i) { return e.has(i) && num_elements(e.g.type(e.in(i))) != 1; }
+
 // Returns q, k or v as [B,H,S,D].
 ValueId heads_first(Expansion& e, ValueId x, AttentionLayout layout, int64_t heads) {
   if (layout == AttentionLayout::BHSD) return x;
@@ -146,8 +149,20 @@ std::vector<ValueId> rope(Expansion& e) {
   if (rotated < width) parts.push_back(e.b.narrow(x, 3, rotated, width - rotated));
   ValueId y = e.b.cast(parts.size() == 1 ? parts[0] : e.b.concat(parts, 3), e.g.dtype(e.in(0)));
   y = packed ? e.b.reshape(y, e.result_dims()) : y;
-  if (e.has(kRopeFactor)) y = e.b.mul(y, e.b.reshape(e.in(kRopeFactor), {}));
-  return {rounded(e, y, kRopeFactor + 1)};
+  if (e.has(kRopeFactor) && !by_head(e, kRopeFactor)) y = e.b.mul(y, e.b.reshape(e.in(kRopeFactor), {}));
+  if (!by_head(e, kRopeFactor) && !by_head(e, kRopeFactor + 1) && !by_head(e, kRopeFactor + 2))
+    return {rounded(e, y, kRopeFactor + 1)};
+  // Numbers of each head.
+  const Dim heads = e.b.dims().floor_div(e.result_dims()[2], Dim(a.head_dim));
+  const auto of_heads = [&](size_t i) {
+    const ValueId v = e.in(i);
+    return by_head(e, i) ? v : e.b.expand(e.b.reshape(v, {1}), {heads});
+  };
+  y = e.b.reshape(y, {e.result_dims()[0], e.result_dims()[1], heads, Dim(a.head_dim)});
+  if (by_head(e, kRopeFactor)) y = e.b.mul(y, e.b.reshape(e.in(kRopeFactor), {heads, 1}));
+  const ValueId zero = of_heads(kRopeFactor + 2);
+  y = e.b.create(OpKind::Quantize, {y, of_heads(kRopeFactor + 1), zero}, QuantAttrs{2, 0, e.g.dtype(zero), true});
+  return {e.b.reshape(y, e.result_dims())};
 }
 
 std::vector<ValueId> rope_append(Expansion& e) {

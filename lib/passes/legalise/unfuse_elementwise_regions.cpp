@@ -19,6 +19,13 @@ std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
   return g.attrs<RegionAttrs>(n).steps;
 }
 
+// The steps whose values are results after the first ones.
+std::vector<int64_t> further_results(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).also;
+  if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).also;
+  return g.op(n) == OpKind::FusedQMatMul ? g.attrs<RegionAttrs>(n).also : std::vector<int64_t>();
+}
+
 Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
   if (s.op == OpKind::QMatMul) return NoAttrs{};
   if (s.op == OpKind::QConv) return g.attrs<FusedQConvAttrs>(n).conv;
@@ -36,11 +43,14 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
   const auto view = steps_of(g, n);
   const std::vector<RegionStep> steps(view.begin(), view.end());  // a copy, because attributes move when nodes are created
+  const std::vector<int64_t> also = further_results(g, n);
   const bool attention = g.op(n) == OpKind::QAttention;
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
   const std::vector<Dim> whole = attention ? dims : whole_dims(g, n);
   std::vector<ValueId> values, operands;
-  ValueId kept;
+  ValueId kept, sums;
+  const bool two = g.op(n) == OpKind::FusedQMatMul && has_two_sums(steps);
+  const auto half = [&](Dim first) { return b.narrow(sums, g.rank(sums) - 1, first, dims.back()); };
   for (const RegionStep& s : steps) {
     operands.clear();
     for (size_t i = 0; i < argument_count(s); ++i) {
@@ -53,6 +63,9 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
       const auto operand = [&](size_t i) { return i < g.operands(n).size() ? g.operand(n, i) : ValueId(); };
       operands = {first ? g.operand(n, 0) : values.back(), operand(first ? 1 : 2), operand(first ? 3 : 5),
                   operand(first ? 4 : 6)};
+    } else if (s.op == OpKind::QMatMul && !values.empty()) {
+      values.push_back(half(dims.back()));
+      continue;
     } else if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
       const auto all = g.operands(n);
       operands.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kQuantOperands)));
@@ -66,14 +79,12 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     const ValueId v = b.create(s.op, operands, core ? core_attrs(g, n, s) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));
-    values.push_back(v);
+    if (two && values.empty()) sums = v;
+    values.push_back(two && values.empty() ? half(Dim(0)) : v);
   }
   std::vector<ValueId> results{b.expand(values.back(), dims)};
-  if (g.op(n) == OpKind::NormRegion) {
-    const auto& a = g.attrs<NormRegionAttrs>(n);
-    if (a.keep) results.push_back(kept);
-    for (const int64_t step : a.also) results.push_back(values[static_cast<size_t>(step)]);
-  }
+  if (g.op(n) == OpKind::NormRegion && g.attrs<NormRegionAttrs>(n).keep) results.push_back(kept);
+  for (const int64_t step : also) results.push_back(values[static_cast<size_t>(step)]);
   return results;
 }
 

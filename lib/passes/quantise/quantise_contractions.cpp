@@ -132,10 +132,34 @@ class Quantiser {
     return std::array{*a, *b};
   }
 
+  // Bound of the sum of |q - zero| of a row of rounded probabilities. A probability below half the scale s becomes 0, and others
+  // p at most 2 p / s. They sum to 1, however many there are.
+  std::optional<double> sum_of_codes(const Dequantised& d) const {
+    const NodeId quantize = defining_op(graph_, d.q, OpKind::Quantize);
+    if (!quantize.valid() || graph_.attrs<QuantAttrs>(quantize).block != 0) return std::nullopt;
+    const auto s = scalar(graph_, graph_.operand(quantize, 1)), own = scalar(graph_, d.scale);
+    const ValueId zero = graph_.operand(quantize, 2);
+    const bool same_zero = zero == d.zero || equal(unless_zero(graph_, zero), d.zero);
+    ValueId v = graph_.operand(quantize, 0);
+    // NaN replaced by 0, as in rows without keys.
+    if (const NodeId where = defining_op(graph_, v, OpKind::Where); where.valid())
+      for (const size_t i : {size_t{1}, size_t{2}})
+        if (scalar(graph_, graph_.operand(where, 3 - i)) == 0.0 && same_dims(graph_, graph_.operand(where, i), v))
+          v = graph_.operand(where, i);
+    const NodeId softmax = defining_op(graph_, v, OpKind::Softmax);
+    if (!s || s != own || !same_zero || !(*s > 0) || !softmax.valid() ||
+        graph_.attrs<AxisAttrs>(softmax).axis != graph_.rank(v) - 1)
+      return std::nullopt;
+    constexpr double kRounding = 1.01;  // of f32
+    return 2 * kRounding / *s + 1;
+  }
+
   // Bound of |q - zero|.
   int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
+    const auto sum = graph_.op(n) == OpKind::MatMul && !graph_.attrs<MatMulAttrs>(n).trans_a ? sum_of_codes(ab[0]) : std::nullopt;
+    if (sum && *sum <= static_cast<double>(INT32_MAX / reach(ab[1]))) return true;
     decisions_.push_back(
         declined(graph_, kQuantisedContraction, n, "accumulator_may_overflow",
                  terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));

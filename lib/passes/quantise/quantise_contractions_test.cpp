@@ -111,3 +111,25 @@ TEST_CASE("what is declined, and why") {
             [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QMatMul)); })
             .empty());
 }
+
+TEST_CASE("a row of rounded probabilities has a bounded sum, whatever its length") {
+  const auto quantised = [](double scale, bool softmax, bool guarded) {
+    return Rewrite(kPass,
+                   [&](Builder& b) -> std::vector<ValueId> {
+                     const Dim n = b.module().dims.symbol("keys");
+                     const ValueId x = f32_input(b, "x", {3, n});
+                     ValueId p = softmax ? b.create(OpKind::Softmax, {x}, AxisAttrs{1}) : x;
+                     if (guarded) p = b.create(OpKind::Where, {b.unary(OpKind::IsNan, p), b.scalar(DType::F32, 0), p});
+                     const ValueId s = b.scalar(DType::F32, scale), z = b.scalar(DType::U8, 3);
+                     const ValueId q = b.create(OpKind::Quantize, {p, s, z}, QuantAttrs{0, 0, DType::U8, true});
+                     return {b.matmul(b.create(OpKind::Dequantize, {q, s, z}, QuantAttrs{0, 0, DType::F32, true}),
+                                      dequantised(b, "v", {n, 5}, true))};
+                   })
+        .find(OpKind::QMatMul)
+        .valid();
+  };
+  CHECK(quantised(0.004, true, false));
+  CHECK(quantised(0.004, true, true));
+  CHECK_FALSE(quantised(0.004, false, false));
+  CHECK_FALSE(quantised(1e-9, true, false));
+}

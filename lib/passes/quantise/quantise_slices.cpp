@@ -2,9 +2,9 @@
 // values that are split from one projection. Each slice would be read and written again by a launch.
 //   quantize(transpose(narrow(y, 0, 8)) * f, s0, z0), quantize(narrow(y, 8, 8), s1, z1)
 //     ->  q = quantize(y * [f.., 1..], [s0.., s1..], [z0.., z1..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
-// The last axis may be reshaped and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]. Between a slice and its Quantize are
-// Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of the result are such slices. x * 1 is
-// exact. O(nodes).
+// The last axis may be split and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]; the axes before it may be reshaped. Between
+// a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of the
+// result are such slices. x * 1 is exact. O(nodes).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -129,7 +129,6 @@ class SlicedResult {
   bool find_columns() {
     auto axis = static_cast<size_t>(g_.attrs<NarrowAttrs>(slices_[0].narrow).axis);
     y_ = whole_;
-    const auto all_static = [&](std::span<const Dim> d) { return std::ranges::all_of(d, [](Dim s) { return s.is_static(); }); };
     bool split = false;
     for (size_t i = 0; i < kMostMoves; ++i) {
       const NodeId n = g_.def(y_);
@@ -140,12 +139,14 @@ class SlicedResult {
                  g_.dims(g_.operand(n, 0)).back() == g_.dims(y_).back()) {
         axis = g_.dims(g_.operand(n, 0)).size() - 1;
       } else {
-        // Splits the last axis.
+        // Splits the last axis. The axes before it may be split or merged in any way.
         const auto to = g_.dims(y_), from = g_.dims(g_.operand(n, 0));
-        if (split || from.empty() || to.size() < from.size() || axis + 1 < from.size() ||
-            !std::equal(from.begin(), from.end() - 1, to.begin()) || !all_static(to.subspan(from.size() - 1)) ||
-            !from.back().is_static())
-          return false;
+        if (split || from.empty() || !from.back().is_static()) return false;
+        size_t first = to.size();
+        for (int64_t whole = 1; first > 0 && to[first - 1].is_static() && whole < from.back().size();)
+          whole *= to[--first].size();
+        const std::vector<Dim> columns(to.begin() + static_cast<std::ptrdiff_t>(first), to.end());
+        if (axis < first || g_.module().dims.product(columns) != from.back()) return false;
         sliced_ = to[axis].size();
         inner_ = 1;
         for (size_t d = axis + 1; d < to.size(); ++d) inner_ *= to[d].size();

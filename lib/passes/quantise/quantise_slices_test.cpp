@@ -50,6 +50,15 @@ TEST_CASE("quantise_slices: the last axis is split and moved before it is cut") 
         "q_matmul cast mul quantize reshape transpose narrow reshape narrow reshape narrow reshape");
 }
 
+TEST_CASE("quantise_slices: the rows are merged where the last axis is split") {
+  check(Rewrite(kPass,
+                [](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = b.transpose(b.reshape(product(b, 24), {6, 2, 12}), {1, 0, 2});
+                  return {rounded(b, b.narrow(y, 2, 0, 4), 0.02, 128), rounded(b, b.narrow(y, 2, 4, 8), 0.003, 7)};
+                }),
+        "q_matmul cast mul quantize reshape transpose narrow narrow");
+}
+
 TEST_CASE("quantise_slices: what stays") {
   const auto changes = [](const std::function<ValueId(Builder&, ValueId)>& second) {
     return Rewrite(kPass,

@@ -3,6 +3,7 @@
 //   add(transpose(a), transpose(b))  ->  transpose(add(a, b))
 //   add(transpose(a), conv)          ->  transpose(add(a, back)), where back = transpose(conv) and other readers read it turned
 //   again
+//   add(transpose(a), dequantize(transpose(q)))  ->  transpose(add(a, dequantize(q)))
 // Requires one permutation, that nobody else reads the transposed a, and that an integer contraction computed a, whose epilogue
 // then adds. An integer convolution writes its result in that order. Transposes back of the result vanish. O(nodes + uses).
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace match;
 
-constexpr size_t kMostReaders = 16;
+constexpr size_t kMostTurnedReaders = 16;
 
 bool are_inverse(std::span<const int64_t> p, std::span<const int64_t> q) {
   for (size_t i = 0; i < p.size(); ++i)
@@ -35,7 +36,7 @@ bool is_product(const Graph& g, NodeId transpose) {
 // place of the new nodes is not known.
 bool turn_back(Graph& g, ValueId v, const std::vector<int64_t>& perm, const Order& order) {
   const NodeId conv = contraction_of(g, v, false);
-  if (!conv.valid() || g.op(conv) != OpKind::QConv || g.use_count(v) > kMostReaders || g.is_output(v)) return false;
+  if (!conv.valid() || g.op(conv) != OpKind::QConv || g.use_count(v) > kMostTurnedReaders || g.is_output(v)) return false;
   NodeId first;
   std::vector<Graph::Use> readers;
   for (const Graph::Use& use : g.uses(v)) {
@@ -54,12 +55,35 @@ bool turn_back(Graph& g, ValueId v, const std::vector<int64_t>& perm, const Orde
   return true;
 }
 
+// Rounds before the transpose what Q/DQ nodes round after it: elements have one scale. `v` is then a transpose.
+void round_first(Graph& g, ValueId v, const std::vector<int64_t>& perm) {
+  constexpr size_t kMostRoundings = 4;
+  std::vector<NodeId> rounds;  // upwards
+  for (NodeId n = g.def(v); n.valid() && rounds_by_one(g, n) && rounds.size() < kMostRoundings; n = g.def(v)) {
+    rounds.push_back(n);
+    v = g.operand(n, 0);
+  }
+  const NodeId turn = defining_op(g, v, OpKind::Transpose);
+  if (rounds.empty() || !turn.valid() || g.attrs<PermAttrs>(turn).perm != perm) return;
+  v = g.operand(turn, 0);
+  for (auto n = rounds.rbegin(); n != rounds.rend(); ++n) {
+    Builder b(g, nullptr, *n);
+    v = b.create(g.op(*n), {v, g.operand(*n, 1), g.operand(*n, 2)}, g.module().attrs[g.attr_id(*n)]);
+    const ValueId turned = b.transpose(v, perm);
+    const NodeId members[] = {*n};
+    for (ValueId made : {v, turned}) merge_origins(g, g.def(made), members);
+    replace(g, g.result(*n), turned);
+  }
+}
+
 bool sink(Graph& g, NodeId n, const Order& order) {
   const auto transposed = [&](size_t i) { return defining_op(g, g.operand(n, i), OpKind::Transpose); };
   if (!same_dims(g, g.operand(n, 0), g.operand(n, 1))) return false;
   for (const size_t i : {size_t{0}, size_t{1}})
-    if (transposed(i).valid() && !transposed(1 - i).valid() && is_product(g, transposed(i)))
-      turn_back(g, g.operand(n, 1 - i), std::vector(g.attrs<PermAttrs>(transposed(i)).perm), order);
+    if (transposed(i).valid() && !transposed(1 - i).valid() && is_product(g, transposed(i))) {
+      const std::vector<int64_t> perm = g.attrs<PermAttrs>(transposed(i)).perm;
+      if (!turn_back(g, g.operand(n, 1 - i), perm, order)) round_first(g, g.operand(n, 1 - i), perm);
+    }
   const NodeId both[] = {transposed(0), transposed(1)};
   if (!both[0].valid() || !both[1].valid()) return false;
   const std::vector<int64_t> perm = g.attrs<PermAttrs>(both[0]).perm;

@@ -49,6 +49,17 @@ TEST_CASE("sink_transposes: the result of a convolution is a residual, and is re
         "q_conv cast mul transpose transpose quantize q_matmul cast mul add transpose neg");
 }
 
+TEST_CASE("sink_transposes: a residual of codes that are transposed is dequantised before") {
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId codes = b.transpose(b.input("codes", tensor_type(DType::I8, {2, 3, 5, 6})), {0, 3, 1, 2});
+                  const ValueId r = b.create(OpKind::Dequantize, {codes, b.scalar(DType::F32, 0.1), b.scalar(DType::I8, 5)},
+                                             QuantAttrs{0, 0, DType::F32, true});
+                  return {b.add(r, b.transpose(product(b), {0, 3, 1, 2})), codes};
+                }),
+        "transpose dequantize q_matmul cast mul add transpose");
+}
+
 TEST_CASE("sink_transposes: what stays") {
   const auto changes = [](const std::function<std::vector<ValueId>(Builder&)>& build) {
     return Rewrite(kPass, build).result.changed;

@@ -133,7 +133,8 @@ for k, v in graph:
         nodes.append(quantised(v))
 codes.close()
 rest = [field(k, v) for k, v in graph if k not in (1, 5)]
-kept = [field(5, t) for k, t in graph if k == 5 and of(t, 8)[0] + b".codes" not in {of(a, 8)[0] for a in added}]
+replaced, read = {of(t, 8)[0] for t in added}, {v for n in nodes for v in of(n, 1)}
+kept = [field(5, t) for k, t in graph if k == 5 and (of(t, 8)[0] in read or of(t, 8)[0] + b".codes" not in replaced)]
 body = b"".join([field(1, n) for n in nodes] + kept + [field(5, t) for t in added] + rest)
 with open(out, "wb") as f:
     f.write(b"".join(field(7, body) if k == 7 else field(k, v) for k, v in parts))

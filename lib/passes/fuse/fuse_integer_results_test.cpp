@@ -1,0 +1,103 @@
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_integer_results";
+constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+
+ValueId codes(Builder& b, std::string_view name, std::vector<Dim> dims) {
+  return b.input(name, tensor_type(DType::U8, std::move(dims)));
+}
+
+// The sums in f32, times a number.
+ValueId floats(Builder& b, int64_t groups = 0) {
+  const auto steps = [&](OpKind op) -> std::vector<RegionStep> {
+    return {{op, DType::I32, {kNone, kNone, kNone}},
+            {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+            {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
+  };
+  const ValueId s = b.scalar(DType::F32, 0.01);
+  if (groups == 0)
+    return b.create(OpKind::FusedQMatMul, {codes(b, "x", {2, 3, 8}), codes(b, "w", {8, 6}), ValueId(), ValueId(), s},
+                    RegionAttrs{steps(OpKind::QMatMul)});
+  return b.create(OpKind::FusedQConv,
+                  {codes(b, "x", {1, 4, 6, 6}), codes(b, "w", {4, Dim(4 / groups), 3, 3}), ValueId(), ValueId(), s},
+                  FusedQConvAttrs{ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups}, steps(OpKind::QConv)});
+}
+
+// Steps that divide by a number, or by `by`, round and clamp to 8 bits.
+ValueId rounded(Builder& b, ValueId v, double scale, ValueId by = {}) {
+  RegionAttrs a;
+  a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+             {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, 0, 255},
+             {OpKind::Cast, DType::U8, {kStep | 2, kNone, kNone}}};
+  return b.create(OpKind::ElementwiseRegion, {v, by.valid() ? by : b.scalar(DType::F32, scale)}, a);
+}
+
+void check(const Rewrite& r, std::string_view left, size_t results) {
+  CHECK(r.left() == left);
+  const Graph& g = r.after->main();
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv) CHECK(g.result_count(n) == results);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
+}  // namespace
+
+TEST_CASE("fuse_integer_results: floats and codes, of matmuls and convolutions") {
+  for (const int64_t groups : {0, 1})
+    check(Rewrite(kPass,
+                  [&](Builder& b) -> std::vector<ValueId> {
+                    const ValueId y = floats(b, groups);
+                    return {b.unary(OpKind::Abs, y), rounded(b, y, 0.5), rounded(b, y, 0.03)};
+                  }),
+          groups ? "fused_q_conv abs" : "fused_q_matmul abs", 3);
+}
+
+TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats") {
+  check(Rewrite(kPass,
+                [](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = floats(b), turned = b.transpose(b.reshape(y, {2, 3, 2, 3}), {0, 2, 1, 3});
+                  return {rounded(b, turned, 0.5), b.unary(OpKind::Abs, turned), rounded(b, b.narrow(y, 2, 1, 4), 0.2)};
+                }),
+        "fused_q_matmul reshape transpose narrow reshape transpose abs", 3);
+  check(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> { return {rounded(b, b.narrow(floats(b), 2, 1, 4), 0.2)}; }),
+        "fused_q_matmul narrow", 1);
+}
+
+TEST_CASE("fuse_integer_results: what stays") {
+  const auto changes = [](const Rewrite::Build& build, const std::function<void(PassRun&)>& configure = {}) {
+    return Rewrite(kPass, build, configure).result.changed;
+  };
+  const auto both = [](Builder& b, ValueId y, ValueId by) -> std::vector<ValueId> {
+    return {b.unary(OpKind::Abs, y), rounded(b, y, 0.5, by)};
+  };
+  CHECK(changes([&](Builder& b) { return both(b, floats(b), f32_param(b, "s", {6})); }));
+  // Single channels, a divisor computed later, and a target without the kernels.
+  CHECK_FALSE(changes([&](Builder& b) { return both(b, floats(b, 4), {}); }));
+  CHECK_FALSE(changes([&](Builder& b) {
+    const ValueId y = floats(b);
+    return both(b, y, b.unary(OpKind::Abs, f32_input(b, "s", {6})));
+  }));
+  CHECK_FALSE(changes([&](Builder& b) { return both(b, floats(b), {}); },
+                      [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QAttention)); }));
+}
+
+TEST_CASE("fuse_integer_results: not beyond the steps or operands of the target") {
+  for (bool steps : {false, true}) {
+    const Rewrite r(
+        kPass,
+        [&](Builder& b) -> std::vector<ValueId> {
+          const ValueId y = floats(b);
+          return {b.unary(OpKind::Abs, y), rounded(b, y, 0.5)};
+        },
+        [&](PassRun& run) { (steps ? run.target.region_max_steps : run.target.region_max_inputs) = 5; });
+    CHECK_FALSE(r.result.changed);
+    CHECK(r.first_decline() == (steps ? "step_limit" : "operand_limit"));
+  }
+}
