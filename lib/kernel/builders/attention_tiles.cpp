@@ -35,7 +35,9 @@ class AttentionTiles {
       known_ = true;
       vectors_ = ceil_div(needed, ceil_div(needed, most));
     }
-    wide_ = static_cast<int>(std::min<int64_t>(vectors_, t_.vectors));
+    // All queries of a piece take the keys that the last of them sees: pieces of a causal mask are narrower.
+    const int most_wide = o.spec.causal && !o.spec.finite ? std::min(t_.vectors, 2) : t_.vectors;
+    wide_ = static_cast<int>(std::min<int64_t>(vectors_, most_wide));
     columns_ = vectors_ * t_.lanes;
     count_of_task_ = known_ && queries <= columns_ ? queries : columns_;
     keys_ = m.blocking.attention_keys;
@@ -147,9 +149,7 @@ class AttentionTiles {
   // fewer.
   void add_keys_to(Expr column, Expr q_at, int vectors, int64_t most) {
     const Expr here = b_.let("here", min(count_ - column, vectors * t_.lanes));
-    Expr seen = some_;
-    if (o_.spec.causal && !o_.spec.finite)
-      seen = b_.let("seen", max(min(some_, o_.end(first_ + column, vectors * t_.lanes) - key0_), 0));
+    const Expr seen = seen_by(column, vectors * t_.lanes, some_);
     std::vector<Buf> tops;
     for (int v = 0; v < vectors; ++v)
       tops.push_back(
@@ -159,6 +159,12 @@ class AttentionTiles {
     b_.loop("tile", ceil_div(seen, rows), [&](Expr i) { scores(column, q_at, vectors, i * rows, seen, tops); });
     exponentials(column, vectors, seen, tops);
     add_values(column, vectors, here, most, seen);
+  }
+
+  // Those of `keys` keys of the block that one of `count` queries from `column` on may see.
+  Expr seen_by(Expr column, int64_t count, Expr keys) {
+    if (!o_.spec.causal || o_.spec.finite) return keys;
+    return b_.let("seen", max(min(keys, o_.end(first_ + column, count) - key0_), 0));
   }
 
   // Whether the mask must be transposed, which a mask that is the same for all queries need not.
@@ -269,6 +275,7 @@ class AttentionTiles {
 
   void add_values_to(Expr column, int vectors, const SumTile& tile, Expr r, Expr d, Expr here, Expr seen) {
     const int64_t n = o_.spec.value_width, row = vectors * t_.lanes;
+    seen = seen_by(column + r, tile.rows, seen);
     std::vector<Expr> rows, scales;
     for (int i = 0; i < tile.rows; ++i) {
       rows.push_back(b_.let("row", min(r + i, here - 1)));
