@@ -180,6 +180,15 @@ class Cpu : public CLike {
     return name + "(&" + b.name + "[" + index + "], " + value + ");";
   }
 
+  // Vectors of arrays do not cross lines of the cache.
+  std::string registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const override {
+    constexpr int64_t kLine = 64;
+    std::string s = CLike::registers(b, extent, value, h);
+    if (extent * b.type.lanes * rlxc::bits(b.type.dtype) / 8 < kLine || extent == 1) return s;
+    s.insert(s.size() - 1, " __attribute__((aligned(" + std::to_string(kLine) + ")))");
+    return s;
+  }
+
   std::string open(const Kernel& k, const Launch&, Helpers& h) const override {
     std::string s = "void " + k.name + "(";
     for (size_t i = 0; i < k.argument_count(); ++i) {
