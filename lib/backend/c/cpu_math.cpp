@@ -119,20 +119,20 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
     case ExprOp::Min:
     case ExprOp::Max: {
-      const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n", less = op == ExprOp::Min ? "<" : ">";
-      if (!is_float(t.dtype))
-        return define("static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n" + choice, {{"S", less}});
-      // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values.
+      const std::string head = "static inline $V $F($V a, $V b) {\n", less = op == ExprOp::Min ? "<" : ">";
+      const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n";
+      if (!is_float(t.dtype)) return define(head + "  const $I m = ($I)(a $S b);\n" + choice + "}\n", {{"S", less}});
+      // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values. Where
+      // masks are vectors, all bits are a NaN.
       const char* const condition = register_condition(t);
-      const std::string by_masks = "  const $I m = (a $S b) | (a != a);\n";
-      const std::string by_bound = "  __asm__(\"v$O %0, %1, %0\" : \"+$C\"(b) : \"$C\"(a));\n  const $I m = a != a;\n";
+      const bool wide = t.lanes * rlxc::bits(t.dtype) == 512;
+      const std::string by_masks = "  const $I m = (a $S b) | (a != a);\n" + choice;
+      const std::string by_bound = "  __asm__(\"v$O %0, %1, %0\" : \"+$C\"(b) : \"$C\"(a));\n" +
+                                   (wide ? "  const $I m = a != a;\n" + choice : "  return ($V)(($I)b | (a != a));\n");
       return define(
-          "static inline $V $F($V a, $V b) {\n" +
-              (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
-              choice,
-          {{"S", less},
-           {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")},
-           {"C", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"}});
+          head + (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
+              "}\n",
+          {{"S", less}, {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")}, {"C", wide ? "v" : "x"}});
     }
     case ExprOp::Abs:
       if (!is_float(t.dtype)) break;

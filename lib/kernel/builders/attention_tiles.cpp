@@ -23,8 +23,7 @@ class AttentionTiles {
         m_(m),
         t_(register_tile(m, o.type)),
         sums_(t_.rows * t_.vectors),
-        by_two_(o.type == DType::F32),
-        scaled_(by_two_ && o.spec.softcap == 0 && !(o.spec.mask && o.spec.mask_is_bias)) {
+        scaled_(o.type == DType::F32 && o.spec.softcap == 0 && !(o.spec.mask && o.spec.mask_is_bias)) {
     const int64_t widest = std::max(o.spec.width, o.spec.value_width);
     const int64_t most =
         std::clamp<int64_t>(kResults / widest, t_.lanes, std::max<int64_t>(m.blocking.attention_queries, t_.lanes)) / t_.lanes;
@@ -59,11 +58,8 @@ class AttentionTiles {
  private:
   // Keys of a tile of `vectors` vectors of queries.
   int rows_of(int vectors) const { return tile_rows(keys_, vectors, sums_, o_.spec.width); }
-  // The exponential of scores, to a power of two where that is cheaper.
-  Expr power(Expr score, Expr base) const {
-    const Expr x = score - base;
-    return !by_two_ ? exp(x) : exp2(scaled_ ? x : x * std::numbers::log2e);
-  }
+  // The exponential of scores.
+  Expr power(Expr score, Expr base) const { return scaled_ ? exp2(score - base) : exp_of_softmax(score - base, m_); }
 
   void queries_of_task() {
     const AttentionSpec& s = o_.spec;
@@ -303,7 +299,7 @@ class AttentionTiles {
   const Mapping& m_;
   const RegisterTile t_;
   const int sums_;                  // vectors of sums of a tile
-  const bool by_two_, scaled_;      // powers of two for exponentials, of scores that are logarithms to the base of two already
+  const bool scaled_;               // whether scores are logarithms to the base of two
   bool known_ = false;              // the number of queries
   int64_t vectors_ = 1;             // of queries of a task
   int wide_ = 1;                    // vectors of a piece of them
