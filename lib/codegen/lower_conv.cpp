@@ -7,6 +7,7 @@
 #include "ir/region.h"
 #include "kernel/builders/conv.h"
 #include "kernel/builders/conv_dots.h"
+#include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
 
 namespace rlxc::codegen {
@@ -127,11 +128,22 @@ void bind_result(Node& node, Scope& s, WindowSpec* w) {
   if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
 }
 
-// Whether to use a phase-split image, whether it is a copy, and its elements.
+// Whether to use a phase-split image, whether it is a copy, and its elements. For few pixels the copy has their windows instead.
 struct PhaseSplit {
-  bool used = false, copied = false;
+  bool used = false, copied = false, windows = false;
   Dim elements;
 };
+
+// Whether the result has so few pixels that sums along the windows are faster than tiles.
+bool has_few_pixels(const Node& node, const WindowSpec& w) {
+  if (kernel::taps_of(w) == 1 || node.mapping().workgroups || !is_float(w.accumulate)) return false;
+  int64_t pixels = 1;
+  for (const Index& n : w.out_size) {
+    int64_t size = 0;
+    if (!kernel::constant(n, &size) || !kernel::gemm_has_few_columns(pixels *= size, w.accumulate, node.mapping())) return false;
+  }
+  return true;
+}
 
 PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
   DimTable& t = node.table();
@@ -167,6 +179,11 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  if (!depthwise && has_few_pixels(node, w)) {
+    DimTable& t = node.table();
+    const Dim pixels = t.product(node.result_dims().subspan(2));
+    return {true, true, true, t.mul(t.mul(t.mul(node.dims(0)[0], node.dims(0)[1]), pixels), Dim(kernel::taps_of(w)))};
+  }
   if (!dots_of(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
   w.x_zero.reset();
   // A grid makes words of what it reads.
@@ -182,9 +199,11 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
   if (!out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
   const WindowSpec all = spec_of(node, probe, c);
+  if (has_few_pixels(node, all)) return std::nullopt;
   WindowSpec w;
   w.dots = dots_of(node, all, c);
-  if (!w.dots && (node.mapping().workgroups || !kernel::conv_is_tiled(probe.kernel(), all, channels))) return std::nullopt;
+  if (!w.dots && (node.mapping().workgroups || !kernel::conv_is_tiled(probe.kernel(), all, channels, node.mapping())))
+    return std::nullopt;
   w.out_channels = *out;
   w.kernel = all.kernel;
   w.groups = all.groups;
@@ -232,7 +251,8 @@ bool emit_phase_split(Node& node, const Conv& c) {
     w.dots = dots_of(node, w, c);
     image = node.scratch(w.x_zero || w.dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
-    if (w.dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
+    if (split.windows) kernel::build_windows(s.builder(), w, node.mapping());
+    else if (w.dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
@@ -245,6 +265,7 @@ bool emit_phase_split(Node& node, const Conv& c) {
   } else s.in(1);
   if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
+  w.windows = split.windows;
   w.dots = dots_of(node, w, c);
   if (w.dots) {
     w.bytes = !split.copied;

@@ -188,8 +188,9 @@ std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
     GemmSpec g = spec_of(probe, p);
     g.a = left_operand(node, probe, p);
     int64_t m = 0, n = 0, k = 0;
-    if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g) ||
-        !kernel::gemm_copies_rows(g) || m > kMostPacked / k || n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
+    if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) ||
+        !kernel::gemm_is_tiled(g, node.mapping()) || !kernel::gemm_copies_rows(g) || m > kMostPacked / k ||
+        n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
       return {};
   }
   DimTable& t = node.table();
@@ -247,7 +248,7 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, co
   if (!on_load[1] || (zero && !on_load[3])) return {};
   Scope probe(node);
   const GemmSpec g = spec_of(probe, p);
-  const bool tiled = kernel::gemm_is_tiled(g);
+  const bool tiled = kernel::gemm_is_tiled(g, node.mapping());
   if (!tiled && !is_large(g)) return {};
   if (p.dots) {
     const Dim words = panel_elements(node, p);

@@ -1,4 +1,4 @@
-// Reductions, and ops that scan rows: arg-reductions, cumulative sums, top-k, determinants, state-space scans.
+// Reductions, and ops that scan rows: arg-reductions, cumulative sums, determinants, state-space scans.
 #include <algorithm>
 #include <cmath>
 
@@ -263,12 +263,12 @@ bool lower_cumulative(Node& node) {
   const auto axis = static_cast<size_t>(a.axis);
   const DType t = kernel::compute_dtype(node.dtype(0));
   Buf data = s.in_buf(0), y = s.out_buf();
-  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 4096, [&](Expr, Expr base, Expr stride) {
+  kernel::for_each_row_vector(s.builder(), node.mapping(), x, axis, t, 4096, [&](Expr base, Expr stride, int lanes) {
     auto& b = s.builder();
     const Expr n = x[axis].in(s.kernel());
-    Buf sum = b.variable("sum", cast_to(b.i64(product ? 1 : 0), t));
+    Buf sum = b.variable("sum", broadcast(cast_to(b.i64(product ? 1 : 0), t), lanes));
     b.loop("i", n, [&](Expr i) {
-      const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data[at], t);
+      const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data.load(at, lanes), t);
       const Expr next = b.let("next", product ? sum.get() * v : sum.get() + v);
       y.store(at, cast_to(a.exclusive ? sum.get() : next, node.result_dtype()));
       sum.set(next);
@@ -321,43 +321,6 @@ bool lower_det(Node& node) {
       });
     });
     y.store(matrix, cast_to(det.get(), node.result_dtype()));
-  });
-  s.finish();
-  return true;
-}
-
-// Per row: computes the rank of every element (number of better, or equal and earlier ones) and writes those of rank < k to their
-// rank.
-bool lower_topk(Node& node) {
-  const auto& a = node.attrs<TopKAttrs>();
-  Scope s(node);
-  const Dims x = s.shape(node.dims(0));
-  const auto axis = static_cast<size_t>(a.axis);
-  const Expr count = s.size(a.k).in(s.kernel());
-  const DType t = kernel::compute_dtype(node.dtype(0));
-  Buf data = s.in_buf(0), values = s.out_buf(0), indices = s.out_buf(1);
-  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 1 << 16, [&](Expr row, Expr base, Expr stride) {
-    auto& b = s.builder();
-    const Expr n = x[axis].in(s.kernel()), to = b.let("to", row / stride * (count * stride) + row % stride);
-    // NaN is the largest value.
-    auto better = [&](Expr v, Expr w) {
-      if (!is_float(t)) return a.largest ? v > w : v < w;
-      return a.largest ? v > w || (isnan(v) && !isnan(w)) : v < w || (!isnan(v) && isnan(w));
-    };
-    b.loop("i", n, [&](Expr i) {
-      const Expr v = b.let("v", cast_to(data[base + i * stride], t));
-      Buf rank = b.variable("rank", b.i64(0));
-      b.loop("j", n, [&](Expr j) {
-        const Expr w = b.let("w", cast_to(data[base + j * stride], t));
-        const Expr before = better(w, v) || (!better(v, w) && j < i);
-        rank.set(rank.get() + cast_to(before, DType::I64));
-      });
-      const Expr r = rank.get();
-      b.when(r < count, [&] {
-        values.store(to + r * stride, data[base + i * stride]);
-        indices.store(to + r * stride, i);
-      });
-    });
   });
   s.finish();
   return true;

@@ -8,6 +8,8 @@
 namespace rlxc::kernel {
 namespace {
 
+constexpr int64_t kLeastRows = 3;  // of a tile
+
 // Fills a panel: rows are (channel, tap), columns are consecutive result elements, copied by runs within one result row.
 void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   Builder& b = *p.builder;
@@ -73,12 +75,20 @@ GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels)
   return g;
 }
 
+// Whether to sum shifted rows: for single channels, and for results with too few channels for a tile.
+bool is_by_rows(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  if (m.workgroups || s.dots || s.windows) return false;
+  int64_t out = 0;
+  return (group_channels == 1 && s.groups > 1) ||
+         (!s.result && taps_of(s) > 1 && constant(s.out_channels, &out) && out / s.groups < kLeastRows);
+}
+
 }  // namespace
 
-bool conv_is_tiled(Kernel* k, const WindowSpec& s, int64_t group_channels) {
+bool conv_is_tiled(Kernel* k, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   GemmSpec g = weights_as_rows(k, s, group_channels);
   g.n = product(k, s.out_size);
-  return gemm_is_tiled(g);
+  return gemm_is_tiled(g, m);
 }
 
 int64_t packed_channels(const WindowSpec& s, int64_t out_channels, const Mapping& m) {
@@ -93,7 +103,7 @@ void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels,
 }
 
 void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, const Mapping& m) {
-  if (given_channels == 1 && given.groups > 1 && !m.workgroups) return build_depthwise_rows(b, given, m);
+  if (is_by_rows(given, given_channels, m)) return build_conv_rows(b, given, given_channels, m);
   Kernel* k = b.kernel();
   const bool words = given.dots && !given.bytes;
   WindowSpec s = words ? window_of_words(given, given_channels) : given;
@@ -116,7 +126,10 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
     g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()};
     g.b.extent = s.image->extent;
   }
-  if (taps > 1) {
+  if (s.windows) {
+    const Expr depth = g.k.in(k), pixel = s.in_channels.in(k)*taps;
+    g.b = {"windows", s.input, {plane * pixel, depth, 1, pixel}, s.batch.in(k)*plane * pixel, 0};
+  } else if (taps > 1) {
     g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {
       Expr tap = at % taps, offset = (batch[0] * s.in_channels.in(k) + batch[1] * group_channels + at / taps) * image.plane();
       for (size_t d = s.kernel.size(); d-- > 0; tap = tap / s.kernel[d]) offset = offset + image.tap(d, tap % s.kernel[d]);

@@ -5,18 +5,18 @@
 
 namespace rlxc::kernel {
 
-// Adds w, image (phase-split), [w_zero] (with dots: both zero points), extras, y. The group's channels and the window are
-// constants.
+// Adds w, image (phase-split, or the windows), [w_zero] (with dots: both zero points), extras, y. The group's channels and the
+// window are constants.
 void build_conv(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 
 // For CPU threads: packs weights in the order in which build_conv reads them (GemmSpec::rows_packed), in the accumulator type,
 // with w_zero subtracted. Adds w, [w_zero], rows. packed_channels: the output channels of `rows`, with padding.
 void build_pack_weights(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&);
-bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels);  // whether packing pays
+bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels, const Mapping&);  // whether packing pays
 
-// For CPU threads: depthwise convolution, and pooling, whose padding is PoolSpec::start.
-void build_depthwise_rows(Builder&, const WindowSpec&, const Mapping&);
+// For CPU threads: depthwise convolution and convolution to few channels, and pooling, whose padding is PoolSpec::start.
+void build_conv_rows(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, y
 
 }  // namespace rlxc::kernel

@@ -8,12 +8,19 @@
 namespace rlxc::kernel {
 namespace {
 
+constexpr int64_t kLongColumn = 64;  // from this length on it pays to sum a few columns along k
+
+// Whether rows of a and columns of b are contiguous.
+bool runs_along_k(const GemmSpec& s) {
+  return !s.b_at && !s.pair && s.a.strides.size() > 1 && s.b.strides.size() > 1 && is_constant(s.a.strides.back(), 1) &&
+         is_constant(s.b.strides.end()[-2], 1);
+}
+
 // Computes the result by elements or vectors, for few rows or columns, which would underfill tiles.
 class RowByRow {
  public:
   RowByRow(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), lanes_(m.vector_lanes(rlxc::bits(o.spec.accumulate) / 8)) {
-    const bool k_fits = !m.workgroups && !o.spec.b_at && !o.spec.pair && is_constant(o.spec.a.strides.back(), 1) &&
-                        is_constant(o.spec.b.strides.end()[-2], 1);
+    const bool k_fits = !m.workgroups && runs_along_k(o.spec);
     along_n_ = !m.workgroups && !o.spec.b_at && o.b_vectors() && o.c_vectors() && !(k_fits && is_constant(o.n, 1));
     along_k_ = !along_n_ && k_fits;
     if (!along_n_ && !along_k_) lanes_ = 1;
@@ -22,13 +29,15 @@ class RowByRow {
     // Lanes along k share a scale.
     while (along_k_ && o.spec.quantized && o.spec.quantized->block % lanes_ != 0) lanes_ /= 2;
     if (o.spec.dots) words_.emplace(o, m);
+    if (int64_t n = 0; along_k_ && lanes_ > 1 && constant(o.n, &n) && n < kMostAcross)
+      across_ = static_cast<int>(std::max<int64_t>(n, 1));
     if (along_n_ && known_ && lanes_ > 1)
       across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
   }
 
   void run() {
     const int64_t width = int64_t{lanes_} * across_;
-    const Expr groups = along_n_ ? ceil_div(o_.n, width) : o_.n;
+    const Expr groups = along_n_ ? ceil_div(o_.n, width) : o_.n / across_;
     int64_t k = 64;
     constant(o_.k, &k);
     for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * width, [&](Expr work) {
@@ -37,7 +46,7 @@ class RowByRow {
       const Expr batch = by_rows ? work % o_.batches() : work / (groups * o_.m);
       const Expr group = by_rows ? work / o_.batches() % groups : work % groups;
       const Expr row = b_.let("row", by_rows ? work / (o_.batches() * groups) : work / groups % o_.m);
-      const Expr column = b_.let("column", along_n_ ? group * width : group);
+      const Expr column = b_.let("column", along_n_ ? group * width : group * across_);
       o_.batch = split_index(b_.let("batch", batch), o_.spec.batch);
       if (along_k_ && lanes_ > 1) return dot(row, column);
       if (!along_n_ || lanes_ == 1) return elements(row, column, 1, 1);
@@ -105,32 +114,41 @@ class RowByRow {
     o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }
 
-  // Several accumulators hide the latency of an addition.
+  // Computes `across` columns. Several accumulators for each hide the latency of an addition.
   void dot(Expr row, Expr column) {
-    const int sums = known_ && length_ < 4 * lanes_ ? 1 : 4;
+    const int sums = known_ && length_ < 4 * lanes_ ? 1 : (3 + across_) / across_;
     const int64_t step = int64_t{sums} * lanes_;
-    std::vector<Buf> sum;
-    for (int i = 0; i < sums; ++i) sum.push_back(b_.variable("sum", o_.zero(lanes_)));
-    auto add = [&](Buf& to, Expr p) {
-      to.set(o_.multiply_add(o_.load_a(row, p, lanes_), o_.load_b_along_k(p, column, lanes_), to.get()));
+    std::vector<std::vector<Buf>> sum(static_cast<size_t>(across_));
+    for (auto& s : sum)
+      for (int i = 0; i < sums; ++i) s.push_back(b_.variable("sum", o_.zero(lanes_)));
+    auto add = [&](int i, Expr p) {
+      const Expr a = across_ > 1 ? b_.let("a", o_.load_a(row, p, lanes_)) : o_.load_a(row, p, lanes_);
+      for (int c = 0; c < across_; ++c) {
+        Buf& to = sum[static_cast<size_t>(c)][static_cast<size_t>(i)];
+        to.set(o_.multiply_add(a, o_.load_b_along_k(p, column + c, lanes_), to.get()));
+      }
     };
     const Expr done = o_.k / step * step, vectors = o_.k / lanes_ * lanes_;
     b_.loop("p", o_.k / step, [&](Expr p) {
-      for (int i = 0; i < sums; ++i) add(sum[static_cast<size_t>(i)], p * step + i * lanes_);
+      for (int i = 0; i < sums; ++i) add(i, p * step + i * lanes_);
     });
-    if (sums > 1) b_.loop("p", (vectors - done) / lanes_, [&](Expr p) { add(sum[0], done + p * lanes_); });
-    Expr all = sum[0].get();
-    for (int i = 1; i < sums; ++i) all = all + sum[static_cast<size_t>(i)].get();
-    Buf rest = b_.variable("rest", reduce_add(all));
-    b_.loop("p", o_.k - vectors,
-            [&](Expr p) { rest.set(o_.multiply_add(o_.load_a(row, vectors + p), o_.load_b(vectors + p, column), rest.get())); });
-    o_.write(row, column, rest.get());
+    if (sums > 1) b_.loop("p", (vectors - done) / lanes_, [&](Expr p) { add(0, done + p * lanes_); });
+    for (int c = 0; c < across_; ++c) {
+      const auto& own = sum[static_cast<size_t>(c)];
+      Expr all = own[0].get();
+      for (size_t i = 1; i < own.size(); ++i) all = all + own[i].get();
+      Buf rest = b_.variable("rest", reduce_add(all));
+      b_.loop("p", o_.k - vectors, [&](Expr p) {
+        rest.set(o_.multiply_add(o_.load_a(row, vectors + p), o_.load_b(vectors + p, column + c), rest.get()));
+      });
+      o_.write(row, column + c, rest.get());
+    }
   }
 
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  int lanes_, across_ = 1;                                  // elements of a vector; vectors of a row computed together
+  int lanes_, across_ = 1;  // elements of a vector; vectors of a row, or columns, computed together
   bool along_n_ = false, along_k_ = false, known_ = false;  // axis of the vectors; whether its length is constant
   int64_t length_ = 0;
   std::optional<DotWords> words_;
@@ -138,10 +156,15 @@ class RowByRow {
 
 }  // namespace
 
-bool gemm_is_tiled(const GemmSpec& s) {
+bool gemm_has_few_columns(int64_t n, DType accumulate, const Mapping& m) {
+  return !m.workgroups && n * 2 < m.vector_lanes(rlxc::bits(accumulate) / 8);
+}
+
+bool gemm_is_tiled(const GemmSpec& s, const Mapping& mapping) {
   int64_t m = 0, n = 0, k = 0;
   const bool known_m = constant(s.m, &m), known_n = constant(s.n, &n), known_k = constant(s.k, &k);
   if ((known_m && m == 0) || (known_n && n == 0) || (known_k && k == 0)) return false;
+  if (known_n && known_k && k >= kLongColumn && runs_along_k(s) && gemm_has_few_columns(n, s.accumulate, mapping)) return false;
   return !(known_m && m < 3) && !(known_n && n < 4) && !(known_k && k < 4);
 }
 
@@ -152,7 +175,7 @@ void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   o.add_zeros();
   o.add_extras_and_c();
   if (s.dots && !m.workgroups) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
-  if ((!s.packed || m.workgroups) && !gemm_is_tiled(s)) {
+  if ((!s.packed || m.workgroups) && !gemm_is_tiled(s, m)) {
     if (!m.workgroups || !gemm_by_split_sums(o, m)) RowByRow(o, m).run();
     return;
   }

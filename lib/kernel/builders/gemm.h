@@ -35,6 +35,9 @@ void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, con
 void build_pack_rows(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_rows(const Mapping&, DType accumulate);
 bool gemm_copies_rows(const GemmSpec&);  // whether build_gemm copies rows on CPU threads, once for several panels
-bool gemm_is_tiled(const GemmSpec&);     // whether build_gemm uses tiles, for which packing pays on CPU threads
+// Whether build_gemm uses tiles, for which packing pays on CPU threads.
+bool gemm_is_tiled(const GemmSpec&, const Mapping&);
+// Whether so few columns fill less than half of a vector, but can be summed along k (CPU threads).
+bool gemm_has_few_columns(int64_t n, DType accumulate, const Mapping&);
 
 }  // namespace rlxc::kernel

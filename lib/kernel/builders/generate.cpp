@@ -54,4 +54,22 @@ void for_each_row(Builder& b, const Mapping& m, const Dims& shape, size_t axis, 
   });
 }
 
+void for_each_row_vector(Builder& b, const Mapping& m, const Dims& shape, size_t axis, DType t, int64_t bytes,
+                         const std::function<void(Expr, Expr, int)>& body) {
+  Kernel* k = b.kernel();
+  const Expr outer = product(k, shape, 0, axis), n = shape[axis].in(k), inner = product(k, shape, axis + 1);
+  int lanes = m.workgroups ? 1 : m.vector_lanes(rlxc::bits(t) / 8);
+  if (int64_t known = 0; constant(inner, &known))
+    while (lanes > 1 && lanes > known) lanes /= 2;
+  if (lanes == 1) return for_each_row(b, m, shape, axis, bytes, [&](Expr, Expr base, Expr stride) { body(base, stride, 1); });
+  const Expr vectors = b.let("vectors", ceil_div(inner, int64_t{lanes}));
+  for_each(b, m, "rows", outer * vectors, bytes * lanes, [&](Expr i) {
+    const Expr first = b.let("first", i % vectors * lanes), base = b.let("base", i / vectors * (n * inner) + first);
+    if (is_constant(inner % int64_t{lanes}, 0)) return body(base, inner, lanes);
+    b.when(
+        first + lanes <= inner, [&] { body(base, inner, lanes); },
+        [&] { b.loop("row", inner - first, [&](Expr row) { body(b.let("single", base + row), inner, 1); }); });
+  });
+}
+
 }  // namespace rlxc::kernel

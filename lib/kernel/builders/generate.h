@@ -21,6 +21,11 @@ void build_generate(Builder&, const Dims& shape, const std::vector<std::pair<std
 void for_each_row(Builder&, const Mapping&, const Dims& shape, size_t axis, int64_t bytes,
                   const std::function<void(Expr row, Expr base, Expr stride)>& body);
 
+// The same on CPU threads by vectors of rows that are adjacent along the inner axis: element i of `lanes` rows is at base + i *
+// stride. Type t has the lanes.
+void for_each_row_vector(Builder&, const Mapping&, const Dims& shape, size_t axis, DType t, int64_t bytes,
+                         const std::function<void(Expr base, Expr stride, int lanes)>& body);
+
 // Returns the row-major linear index.
 Expr linear_index(Kernel*, const std::vector<Expr>& index, const Dims& shape);
 // Normalizes an index from data: adds n to negative ones, then clamps to [0, n).

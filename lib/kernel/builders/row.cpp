@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kRowsBeside = 8;
 
-// Avoids NaN for rows of -inf: their exponentials are 0.
-
 }  // namespace
 
 void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
@@ -79,16 +77,23 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     });
     return;
   }
-  for_each_row(b, machine, s.shape, s.axis, 4096, [&](Expr, Expr base, Expr stride) {
-    auto value = [&](Expr i) { return cast_to(x.load(base + i * stride), t); };
-    Buf top = b.variable("top", identity_of(k, ExprOp::Max, t)), sum = b.variable("sum", constant(k, t, 0));
+  for_each_row_vector(b, machine, s.shape, s.axis, t, 4096, [&](Expr base, Expr stride, int lanes) {
+    const bool keep = !machine.workgroups && !s.log && s.dtype == t;  // y buffers the exponentials
+    auto value = [&](Expr i) { return cast_to(x.load(base + i * stride, lanes), t); };
+    Buf top = b.variable("top", broadcast(identity_of(k, ExprOp::Max, t), lanes)),
+        sum = b.variable("sum", broadcast(constant(k, t, 0), lanes));
     b.loop("i", n, [&](Expr i) { top.set(max(top.get(), value(i))); });
     const Expr most = b.let("most", finite_or_zero(top.get()));
-    b.loop("i", n, [&](Expr i) { sum.set(sum.get() + exp(value(i) - most)); });
+    b.loop("i", n, [&](Expr i) {
+      const Expr e = b.let("e", exp(value(i) - most));
+      if (keep) y.store(base + i * stride, e);
+      sum.set(sum.get() + e);
+    });
     const Expr all = b.let("all", sum.get());
     const Expr total = s.log ? b.let("shift", most + log(all)) : b.let("scale", select(all == 0.0, all, 1.0 / all));
     b.loop("i", n, [&](Expr i) {
-      y.store(base + i * stride, cast_to(s.log ? value(i) - total : exp(value(i) - most) * total, s.dtype));
+      const Expr v = s.log ? value(i) - total : keep ? y.load(base + i * stride, lanes) * total : exp(value(i) - most) * total;
+      y.store(base + i * stride, cast_to(v, s.dtype));
     });
   });
 }

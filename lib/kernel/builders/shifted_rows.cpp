@@ -1,5 +1,5 @@
-// Windows of single channels on CPU threads: computes a vector of a result row at a time. Each element of the window is a vector
-// of the phase-split image.
+// Windows of single channels, and of all channels for few results, on CPU threads: computes vectors of a result row at a time.
+// Each element of the window is a vector of the phase-split image.
 #include <algorithm>
 
 #include "kernel/builders/conv.h"
@@ -8,13 +8,16 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kMostTaps = 32;  // largest window that is unrolled with its weights in registers
+constexpr int kMostVectors = 4;    // of a row that are summed together
 
 class ShiftedRows {
  public:
-  ShiftedRows(Builder& b, const WindowSpec& s, const Mapping& m)
+  // `vectors`: whether to compute vectors, if they fit.
+  ShiftedRows(Builder& b, const WindowSpec& s, const Mapping& m, bool vectors = true)
       : b_(b), s_(s), m_(m), image_(b.kernel(), s), unrolled_(taps_of(s) <= kMostTaps), width_(s.out_size.back().in(b.kernel())) {
-    lanes_ = constant(width_, &columns_) ? m.vector_lanes(rlxc::bits(s.accumulate) / 8) : 1;
-    while (lanes_ > 1 && lanes_ > columns_) lanes_ /= 2;
+    if (vectors) lanes_ = m.vector_lanes(rlxc::bits(s.accumulate) / 8);
+    if (constant(width_, &columns_))
+      while (lanes_ > 1 && lanes_ > columns_) lanes_ /= 2;
   }
 
   void add_image() {
@@ -35,22 +38,58 @@ class ShiftedRows {
              [&](Expr i) { plane(b_.let("batch", i / channels), b_.let("channel", i % channels)); });
   }
 
-  // Calls body(row, column, window) for every vector of the plane. The last vector of a row overlaps the previous one.
-  void rows(Expr batch, Expr in_channel, const std::function<void(Expr row, Expr column, Expr window)>& body) {
-    const Expr base = b_.let("base", (batch * s_.in_channels.in(b_.kernel()) + in_channel) * image_.plane());
-    b_.loop("row", product(b_.kernel(), s_.out_size, 0, s_.out_size.size() - 1), [&](Expr row) {
-      const Expr window = b_.let("window", base + image_.row(row));
+  // Calls line(batch, channel, row) for every row of the result. `line` must call columns() once.
+  void lines(int64_t depth, const std::function<void(Expr batch, Expr channel, Expr row)>& line) {
+    const Expr channels = s_.out_channels.in(b_.kernel()), all = rows();
+    int64_t n = 256;
+    constant(width_, &n);
+    for_each(b_, m_, "line", s_.batch.in(b_.kernel()) * channels * all, n * taps_of(s_) * depth, [&](Expr i) {
+      line(b_.let("batch", i / (channels * all)), b_.let("channel", i / all % channels), b_.let("row", i % all));
+    });
+  }
+
+  // Calls body(row, column, window, lanes) for every vector of the plane. If the width is known, the last vector of a row
+  // overlaps the previous one.
+  void rows(Expr batch, Expr in_channel, const std::function<void(Expr row, Expr column, Expr window, int lanes)>& body) {
+    b_.loop("row", rows(), [&](Expr row) {
+      if (columns_ == 0)
+        return columns(batch, in_channel, row, 1,
+                       [&](Expr column, Expr window, int lanes, int) { body(row, column, window, lanes); });
+      const Expr first = window_of(batch, in_channel, row);
       b_.loop("v", ceil_div(width_, int64_t{lanes_}), [&](Expr v) {
         const Expr column = b_.let("column", lanes_ == 1 ? v : min(v * lanes_, width_ - lanes_));
-        body(row, column, window + column);
+        body(row, column, first + column, lanes_);
       });
     });
   }
 
+  // Calls body(column, window, lanes, count) for all columns of a row: by `most` vectors, by vectors, and one by one.
+  void columns(Expr batch, Expr in_channel, Expr row, int most, const std::function<void(Expr, Expr, int, int)>& body) {
+    const Expr window = window_of(batch, in_channel, row);
+    Expr done = b_.i64(0);
+    std::vector<std::pair<int, int>> blocks{{lanes_, 1}, {1, 1}};
+    if (most > 1) blocks.insert(blocks.begin(), {lanes_, most});
+    for (const auto& [lanes, count] : blocks) {
+      const int64_t step = int64_t{lanes} * count;
+      const Expr steps = (width_ - done) / step;
+      b_.loop("v", steps, [&](Expr v) {
+        const Expr column = b_.let("column", done + v * step);
+        body(column, window + column, lanes, count);
+      });
+      if (step == 1) break;
+      done = done + steps * step;
+    }
+  }
+  Expr load(Expr at, int lanes) const { return cast_to(x_.load(at, lanes), s_.accumulate); }
+  Expr plane() const { return image_.plane(); }
+
   // Calls body(tap, value) for every element of the window.
-  void taps(Expr window, const std::function<void(Expr, Expr)>& body) {
+  void taps(Expr window, int lanes, const std::function<void(Expr, Expr)>& body) {
+    each_tap([&](Expr tap, Expr offset) { body(tap, load(window + offset, lanes)); });
+  }
+  void each_tap(const std::function<void(Expr tap, Expr offset)>& body) {
     std::function<void(size_t, Expr, Expr)> axis = [&](size_t d, Expr tap, Expr offset) {
-      if (d == s_.kernel.size()) return body(tap, cast_to(x_.load(window + offset, lanes_), s_.accumulate));
+      if (d == s_.kernel.size()) return body(tap, offset);
       auto step = [&](Expr t) { axis(d + 1, tap * s_.kernel[d] + t, offset + image_.tap(d, t)); };
       if (!unrolled_) return b_.loop("t", s_.kernel[d], step);
       for (int64_t t = 0; t < s_.kernel[d]; ++t) step(b_.i64(t));
@@ -58,70 +97,123 @@ class ShiftedRows {
     axis(0, b_.i64(0), b_.i64(0));
   }
 
-  int lanes() const { return lanes_; }
   bool unrolled() const { return unrolled_; }
   Expr width() const { return width_; }
 
  private:
+  Expr rows() const { return product(b_.kernel(), s_.out_size, 0, s_.out_size.size() - 1); }
+  Expr window_of(Expr batch, Expr channel, Expr row) {
+    return b_.let("window", (batch * s_.in_channels.in(b_.kernel()) + channel) * image_.plane() + image_.row(row));
+  }
+
   Builder& b_;
   const WindowSpec& s_;
   const Mapping& m_;
   const PhaseSplitImage image_;
   const bool unrolled_;
   const Expr width_;
-  int64_t columns_ = 0;
+  int64_t columns_ = 0;  // of a known width
   int lanes_ = 1;
   Buf x_;
 };
 
+// A convolution of shifted rows.
+class ConvRows {
+ public:
+  ConvRows(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m)
+      : b_(b), k_(b.kernel()), s_(s), depth_(group_channels), taps_(taps_of(s)), shifted_(b, s, m) {
+    const Expr channels = s.out_channels.in(k_);
+    w_ = b.input("w", s.weight, channels * (depth_ * taps_));
+    shifted_.add_image();
+    if (s.w_zero) w_zero_ = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
+    for (const Operand& o : s.extras) extras_.push_back(b.input(o.name, o.dtype, o.extent));
+    y_ = shifted_.add_result();
+    per_group_ = channels / s.groups;
+  }
+
+  void single_channels() {
+    shifted_.planes([&](Expr batch, Expr channel) {
+      std::vector<Expr> weights;
+      for (int64_t t = 0; t < taps_ && shifted_.unrolled(); ++t) weights.push_back(b_.let("f", weight(channel, b_.i64(t))));
+      shifted_.rows(batch, channel / per_group_, [&](Expr row, Expr column, Expr window, int lanes) {
+        Buf sum = zero(lanes);
+        shifted_.taps(window, lanes, [&](Expr tap, Expr value) {
+          int64_t number = 0;
+          const bool known = shifted_.unrolled() && constant(tap, &number);
+          add(sum, value, known ? weights[static_cast<size_t>(number)] : weight(channel, tap));
+        });
+        write(batch, channel, row, column, sum.get(), lanes);
+      });
+    });
+  }
+
+  void all_channels() {
+    shifted_.lines(depth_, [&](Expr batch, Expr channel, Expr row) {
+      const Expr first = b_.let("first", channel / per_group_ * depth_);
+      shifted_.columns(batch, first, row, kMostVectors, [&](Expr column, Expr window, int lanes, int count) {
+        std::vector<Buf> sums;
+        for (int v = 0; v < count; ++v) sums.push_back(zero(lanes));
+        b_.loop("c", depth_, [&](Expr c) {
+          const Expr from = b_.let("from", window + c * shifted_.plane());
+          shifted_.each_tap([&](Expr tap, Expr offset) {
+            const Expr f = b_.let("f", weight(channel, c * taps_ + tap));
+            for (int v = 0; v < count; ++v) add(sums[static_cast<size_t>(v)], shifted_.load(from + offset + v * lanes, lanes), f);
+          });
+        });
+        for (int v = 0; v < count; ++v) write(batch, channel, row, column + v * lanes, sums[static_cast<size_t>(v)].get(), lanes);
+      });
+    });
+  }
+
+ private:
+  Expr weight(Expr channel, Expr tap) const {
+    const Expr v = cast_to(w_[channel * (depth_ * taps_) + tap], s_.accumulate);
+    return s_.w_zero ? v - cast_to(w_zero_[channel * s_.w_zero->strides[0].in(k_)], s_.accumulate) : v;
+  }
+  Buf zero(int lanes) { return b_.variable("sum", broadcast(constant_int(k_, s_.accumulate, 0), lanes)); }
+  void add(Buf& sum, Expr value, Expr weight) {
+    const Expr f = broadcast(weight, value.type().lanes);
+    sum.set(is_float(s_.accumulate) ? fma(value, f, sum.get()) : value * f + sum.get());
+  }
+
+  void write(Expr batch, Expr channel, Expr row, Expr column, Expr sum, int lanes) {
+    const Expr position = row * shifted_.width() + column;
+    std::vector<Expr> extra;
+    for (size_t i = 0; i < extras_.size(); ++i) {
+      const Operand& o = s_.extras[i];
+      int64_t stride = 0;
+      const bool repeated = constant(o.strides[2], &stride) && stride == 0;
+      const Expr at = batch * o.strides[0].in(k_) + channel * o.strides[1].in(k_) + position * o.strides[2].in(k_);
+      extra.push_back(cast_to(extras_[i].load(at, repeated ? 1 : lanes), compute_dtype(o.dtype)));
+    }
+    const Expr all = s_.epilogue ? s_.epilogue(sum, extra) : sum;
+    y_.store((batch * s_.out_channels.in(k_) + channel) * product(k_, s_.out_size) + position,
+             broadcast(cast_to(all, s_.output), lanes));
+  }
+
+  Builder& b_;
+  Kernel* k_;
+  const WindowSpec& s_;
+  const int64_t depth_, taps_;
+  ShiftedRows shifted_;
+  Expr per_group_;  // result channels
+  Buf w_, w_zero_, y_;
+  std::vector<Buf> extras_;
+};
+
 }  // namespace
 
-void build_depthwise_rows(Builder& b, const WindowSpec& s, const Mapping& m) {
-  Kernel* k = b.kernel();
-  ShiftedRows shifted(b, s, m);
-  const int64_t taps = taps_of(s);
-  const int lanes = shifted.lanes();
-  const Expr channels = s.out_channels.in(k), multiplier = channels / s.groups, plane = product(k, s.out_size);
-  Buf w = b.input("w", s.weight, channels * taps), w_zero;
-  shifted.add_image();
-  if (s.w_zero) w_zero = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
-  std::vector<Buf> extras;
-  for (const Operand& o : s.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
-  Buf y = shifted.add_result();
-  shifted.planes([&](Expr batch, Expr channel) {
-    auto weight = [&](Expr t) {
-      const Expr v = cast_to(w[channel * taps + t], s.accumulate);
-      return s.w_zero ? v - cast_to(w_zero[channel * s.w_zero->strides[0].in(k)], s.accumulate) : v;
-    };
-    std::vector<Expr> weights;
-    for (int64_t t = 0; t < taps && shifted.unrolled(); ++t) weights.push_back(b.let("f", weight(b.i64(t))));
-    shifted.rows(batch, channel / multiplier, [&](Expr row, Expr column, Expr window) {
-      Buf sum = b.variable("sum", broadcast(constant_int(k, s.accumulate, 0), lanes));
-      shifted.taps(window, [&](Expr tap, Expr value) {
-        int64_t number = 0;
-        const bool known = shifted.unrolled() && constant(tap, &number);
-        const Expr f = broadcast(known ? weights[static_cast<size_t>(number)] : weight(tap), lanes);
-        sum.set(is_float(s.accumulate) ? fma(value, f, sum.get()) : value * f + sum.get());
-      });
-      const Expr position = row * shifted.width() + column;
-      std::vector<Expr> extra;
-      for (size_t i = 0; i < extras.size(); ++i) {
-        const Operand& o = s.extras[i];
-        int64_t stride = 0;
-        const bool repeated = constant(o.strides[2], &stride) && stride == 0;
-        const Expr at = batch * o.strides[0].in(k) + channel * o.strides[1].in(k) + position * o.strides[2].in(k);
-        extra.push_back(cast_to(extras[i].load(at, repeated ? 1 : lanes), compute_dtype(o.dtype)));
-      }
-      const Expr all = s.epilogue ? s.epilogue(sum.get(), extra) : sum.get();
-      y.store((batch * channels + channel) * plane + position, broadcast(cast_to(all, s.output), lanes));
-    });
-  });
+void build_conv_rows(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  ConvRows rows(b, s, group_channels, m);
+  group_channels == 1 ? rows.single_channels() : rows.all_channels();
 }
 
 void build_pool_rows(Builder& b, const PoolSpec& p, const Mapping& m) {
   const WindowSpec& s = p.window;
   Kernel* k = b.kernel();
-  ShiftedRows shifted(b, s, m);
+  int64_t columns = 0;
+  constant(s.out_size.back(), &columns);
+  ShiftedRows shifted(b, s, m, !p.counts || columns > 0);
   shifted.add_image();
   Buf y = shifted.add_result();
   const size_t last = s.kernel.size() - 1;
@@ -134,22 +226,21 @@ void build_pool_rows(Builder& b, const PoolSpec& p, const Mapping& m) {
   };
   shifted.planes([&](Expr batch, Expr channel) {
     const Expr plane = b.let("plane", (batch * s.out_channels.in(k) + channel) * product(k, s.out_size));
-    int64_t columns = 0;
     Buf counts;
-    if (p.counts && constant(shifted.width(), &columns)) {
+    if (p.counts && columns > 0) {
       counts = b.registers("counts", s.accumulate, columns);
       b.loop("o", columns, [&](Expr o) { counts.store(o, cast_to(count(last, o), s.accumulate)); });
     }
-    shifted.rows(batch, channel, [&](Expr row, Expr column, Expr window) {
-      Buf acc = b.variable("acc", broadcast(p.start(k), shifted.lanes()));
-      shifted.taps(window, [&](Expr, Expr value) { acc.set(p.step(acc.get(), value)); });
+    shifted.rows(batch, channel, [&](Expr row, Expr column, Expr window, int lanes) {
+      Buf acc = b.variable("acc", broadcast(p.start(k), lanes));
+      shifted.taps(window, lanes, [&](Expr, Expr value) { acc.set(p.step(acc.get(), value)); });
       Expr n = b.i64(1);
       if (p.counts) {
         const std::vector<Expr> at = split_index(row, Dims(s.out_size.begin(), s.out_size.end() - 1));
         for (size_t d = 0; d < last; ++d) n = n * count(d, at[d]);
-        n = columns ? cast_to(n, s.accumulate) * counts.load(column, shifted.lanes()) : n * count(last, column);
+        n = columns ? cast_to(n, s.accumulate) * counts.load(column, lanes) : n * count(last, column);
       }
-      y.store(plane + row * shifted.width() + column, broadcast(cast_to(p.finish(acc.get(), n), s.output), shifted.lanes()));
+      y.store(plane + row * shifted.width() + column, broadcast(cast_to(p.finish(acc.get(), n), s.output), lanes));
     });
   });
 }

@@ -9,6 +9,13 @@
 namespace rlxc::kernel {
 namespace {
 
+// Whether all windows are inside of the image along an axis.
+bool never_leaves(const WindowSpec& s, size_t d) {
+  int64_t in = 0, out = 0;
+  return s.pads_begin[d] == 0 && constant(s.in_size[d], &in) && constant(s.out_size[d], &out) &&
+         (out - 1) * s.strides[d] + (s.kernel[d] - 1) * s.dilations[d] < in;
+}
+
 // Called for every tap: tap index, element offset in the plane, whether it is inside of the image, and of image and padding.
 using TapBody = std::function<void(Expr tap, Expr offset, Expr inside, Expr padded)>;
 
@@ -25,7 +32,7 @@ class Window {
   std::optional<Expr> first(const std::vector<Expr>& at) {
     Expr offset = b_.i64(0);
     for (size_t d = 0; d < s_.kernel.size(); ++d) {
-      if (!never_leaves(d)) return std::nullopt;
+      if (!never_leaves(s_, d)) return std::nullopt;
       offset = offset * s_.in_size[d].in(b_.kernel()) + at[d] * s_.strides[d];
     }
     return offset;
@@ -39,12 +46,6 @@ class Window {
   }
 
  private:
-  // Whether all windows are inside of the image along an axis.
-  bool never_leaves(size_t d) const {
-    int64_t in = 0, out = 0;
-    return s_.pads_begin[d] == 0 && constant(s_.in_size[d], &in) && constant(s_.out_size[d], &out) &&
-           (out - 1) * s_.strides[d] + (s_.kernel[d] - 1) * s_.dilations[d] < in;
-  }
   Expr truth() { return constant_int(b_.kernel(), DType::Bool, 1); }
 
   void walk(const std::vector<Expr>& at, bool transposed, size_t d, Expr tap, Expr offset, Expr inside, Expr padded,
@@ -60,7 +61,7 @@ class Window {
         in = in && i >= 0;
         i = i / s_.strides[d];
       }
-      if (transposed || !never_leaves(d)) in = in && i >= 0 && i < n;
+      if (transposed || !never_leaves(s_, d)) in = in && i >= 0 && i < n;
       walk(at, transposed, d + 1, tap * s_.kernel[d] + t, offset * n + i, in, padded && i < n + s_.pads_end[d], body);
     };
     if (s_.kernel[d] == 1) return step(b_.i64(0));
@@ -126,6 +127,29 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
 
 void build_window_conv(Builder& b, const WindowSpec& s, const Mapping& m) { convolve(b, s, false, m); }
 void build_window_conv_transpose(Builder& b, const WindowSpec& s, const Mapping& m) { convolve(b, s, true, m); }
+
+void build_windows(Builder& b, const WindowSpec& s, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const size_t axes = s.kernel.size();
+  const Expr plane = product(k, s.in_size), channels = s.in_channels.in(k);
+  const Dims strides = s.image ? s.image->strides : Dims{channels * plane, plane, 1};
+  Buf x =
+      s.image ? b.input(s.image->name, s.image->dtype, s.image->extent) : b.input("x", s.input, s.batch.in(k)*channels * plane);
+  Dims shape{s.batch};
+  shape.insert(shape.end(), s.out_size.begin(), s.out_size.end());
+  shape.push_back(s.in_channels);
+  shape.insert(shape.end(), s.kernel.begin(), s.kernel.end());
+  build_generate(b, shape, {{"windows", s.input}}, 16, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+    Expr place = b.i64(0), inside = constant_int(k, DType::Bool, 1);
+    for (size_t d = 0; d < axes; ++d) {
+      const Expr size = s.in_size[d].in(k), i = at[1 + d] * s.strides[d] - s.pads_begin[d] + at[2 + axes + d] * s.dilations[d];
+      if (!never_leaves(s, d)) inside = inside && i >= 0 && i < size;
+      place = place * size + i;
+    }
+    const Expr from = at[0] * strides[0].in(k) + at[1 + axes] * strides[1].in(k) + place * strides.back().in(k);
+    return {x.load_if(inside, from, constant_int(k, s.input, 0))};
+  });
+}
 
 void build_pool(Builder& b, const PoolSpec& p, const Mapping& m) {
   const WindowSpec& s = p.window;

@@ -10,6 +10,10 @@ void build_window_conv(Builder&, const WindowSpec&, const Mapping&);
 // The same with w [in, out / groups, kernel...]: the adjoint of the convolution.
 void build_window_conv_transpose(Builder&, const WindowSpec&, const Mapping&);
 
+// The windows of all result elements, of all input channels: [batch][position][channel][tap], with zeros outside of the image. x
+// may have strides (WindowSpec::image). Adds x, windows.
+void build_windows(Builder&, const WindowSpec&, const Mapping&);
+
 // Adds x, y.
 void build_pool(Builder&, const PoolSpec&, const Mapping&);
 

@@ -15,6 +15,7 @@ struct WindowSpec {
   int64_t groups = 1;
   DType input = DType::F32, weight = DType::F32, output = DType::F32, accumulate = DType::F32;
   std::optional<Operand> image, result;  // x and y with strides if they are not row-major (conv.h)
+  bool windows = false;                  // conv.h: the image is the result of build_windows
   bool weights_packed = false;           // conv.h: w is the result of build_pack_weights, without zero points
   // conv.h: the dot unit, if any; w is the result of build_pack_weight_words, the image that of build_phase_split_words or
   // (`bytes`, on a grid, if it is its own phase-split image) x.

@@ -1,0 +1,123 @@
+// TopK by a heap: the best elements so far of a row lie in its results, the worst of them first. Each further element that is
+// better replaces that one. The heap is then sorted in place. O(n + r log k) for r replacements: few, unless the row is sorted.
+#include "codegen/lowerings.h"
+#include "kernel/builders/generate.h"
+
+namespace rlxc::codegen {
+namespace {
+
+constexpr int64_t kMostLevels = 40;  // of a heap; more elements exceed any memory
+
+class TopRows {
+ public:
+  explicit TopRows(Node& node)
+      : s_(node),
+        largest_(node.attrs<TopKAttrs>().largest),
+        t_(kernel::compute_dtype(node.dtype(0))),
+        count_(s_.size(node.attrs<TopKAttrs>().k)) {
+    const Dims x = s_.shape(node.dims(0));
+    const auto axis = static_cast<size_t>(node.attrs<TopKAttrs>().axis);
+    const Index kept = kernel::product(s_.kernel(), s_.shape(node.result_dims()));
+    data_ = s_.in_buf(0);
+    for (uint32_t r = 0; r < 2; ++r) s_.bind({Binding::Kind::Result, r});
+    values_ = b_.inout("values", node.dtype(0), kept);
+    indices_ = b_.inout("indices", DType::I64, kept);
+    kernel::for_each_row(b_, node.mapping(), x, axis, 1 << 16,
+                         [&](Expr row, Expr base, Expr stride) { select(row, base, stride, x[axis].in(s_.kernel())); });
+    s_.finish();
+  }
+
+ private:
+  struct Element {
+    Expr value, index;
+  };
+
+  // NaN is the largest value.
+  Expr better(Expr v, Expr w) const {
+    if (!is_float(t_)) return largest_ ? v > w : v < w;
+    return largest_ ? v > w || (isnan(v) && !isnan(w)) : v < w || (!isnan(v) && isnan(w));
+  }
+  Expr comes_after(const Element& a, const Element& b) const {
+    return better(b.value, a.value) || (!better(a.value, b.value) && a.index > b.index);
+  }
+  Expr wide(Expr v) const { return cast_to(v, t_); }
+  Element kept(Expr i) {
+    const Expr at = b_.let("at", to_ + i * stride_);
+    return {b_.let("kept", wide(values_[at])), b_.let("index", indices_[at])};
+  }
+  void store(Expr i, const Element& e) {
+    const Expr at = b_.let("at", to_ + i * stride_);
+    values_.store(at, cast_to(e.value, values_.type().dtype));
+    indices_.store(at, e.index);
+  }
+
+  // Places `e` in the heap of `size` elements: at `first`, or below it.
+  void sift(const Element& e, Expr first, Expr size) {
+    Buf hole = b_.variable("hole", first), open = b_.variable("open", b_.i64(1));
+    b_.loop("level", levels_, [&](Expr) {
+      const Expr left = b_.let("left", hole.get() * 2 + 1);
+      b_.when(open.get() == 1 && left < size, [&] {
+        const Element l = kept(left), r = kept(min(left + 1, size - 1));
+        const Expr take_right = b_.let("take_right", left + 1 < size && comes_after(r, l));
+        const Element worse{b_.let("v", kernel::select(take_right, r.value, l.value)),
+                            b_.let("i", kernel::select(take_right, r.index, l.index))};
+        b_.when(
+            comes_after(worse, e),
+            [&] {
+              store(hole.get(), worse);
+              hole.set(left + cast_to(take_right, DType::I64));
+            },
+            [&] { open.set(b_.i64(0)); });
+      });
+    });
+    store(hole.get(), e);
+  }
+
+  void select(Expr row, Expr base, Expr stride, Expr n) {
+    const Expr count = count_.in(s_.kernel());
+    stride_ = stride;
+    to_ = b_.let("to", row / stride * (count * stride) + row % stride);
+    Buf levels = b_.variable("levels", b_.i64(0));
+    b_.loop("level", kMostLevels, [&](Expr i) { levels.set(levels.get() + cast_to((count >> (i + 1)) > 0, DType::I64)); });
+    levels_ = b_.let("depth", levels.get());
+    const auto element = [&](Expr i) { return Element{b_.let("element", wide(data_[base + i * stride])), i}; };
+    b_.loop("i", count, [&](Expr i) { store(i, element(i)); });
+    b_.loop("i", count / 2, [&](Expr i) {
+      const Expr at = b_.let("first", count / 2 - 1 - i);
+      sift(kept(at), at, count);
+    });
+    b_.when(count > 0, [&] {
+      Buf worst = b_.variable("worst", kept(b_.i64(0)).value);
+      b_.loop("i", n - count, [&](Expr i) {
+        const Element e = element(count + i);
+        b_.when(better(e.value, worst.get()), [&] {
+          sift(e, b_.i64(0), count);
+          worst.set(kept(b_.i64(0)).value);
+        });
+      });
+      b_.loop("i", count - 1, [&](Expr i) {
+        const Expr last = b_.let("last", count - 1 - i);
+        const Element moved = kept(last);
+        store(last, kept(b_.i64(0)));
+        sift(moved, b_.i64(0), last);
+      });
+    });
+  }
+
+  Scope s_;
+  kernel::Builder& b_ = s_.builder();
+  const bool largest_;
+  const DType t_;
+  const Index count_;
+  Buf data_, values_, indices_;
+  Expr to_, stride_, levels_;  // of the row
+};
+
+}  // namespace
+
+bool lower_topk(Node& node) {
+  TopRows rows(node);
+  return true;
+}
+
+}  // namespace rlxc::codegen
