@@ -143,9 +143,16 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
   int operands = kernel::operand_count(op);
   std::string scalar = scalar_function(target, op, t.scalar(), h);
   bool tests = result.dtype == DType::Bool;
+  const std::string by_lanes = "  $R r;\n  for (int i = 0; i < $N; ++i) r[i] = $C;\n  return r;\n";
+  std::string body = by_lanes;
+  if (op == ExprOp::Sqrt && register_condition(t))  // compilers call sqrt for each lane, which may set errno
+    body = "#if " + std::string(register_condition(t)) + "\n  __asm__(\"vsqrt$O %0, %0\" : \"+$X\"(a));\n  return a;\n#else\n" +
+           by_lanes + "#endif\n";
   std::string call = scalar + (operands == 1 ? "(a[i])" : operands == 2 ? "(a[i], b[i])" : "(a[i], b[i], c[i])");
-  return define("static inline $R $F($P) {\n  $R r;\n  for (int i = 0; i < $N; ++i) r[i] = $C;\n  return r;\n}\n",
-                {{"P", v + " a" + (operands > 1 ? ", " + v + " b" : "") + (operands > 2 ? ", " + v + " c" : "")},
+  return define("static inline $R $F($P) {\n" + body + "}\n",
+                {{"O", t.dtype == DType::F32 ? "ps" : "pd"},
+                 {"X", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"},
+                 {"P", v + " a" + (operands > 1 ? ", " + v + " b" : "") + (operands > 2 ? ", " + v + " c" : "")},
                  {"C", tests || bools ? "-(int32_t)" + call : call}});
 }
 
@@ -165,6 +172,23 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
   if (to == DType::Bool) return "(bool)";
   if (!is_float(from) || is_float(to)) return "(" + r + ")";
   return add_saturating_cast(target, "static inline ", to, from, h);
+}
+
+// Sine or cosine by the polynomial, which loses digits of large arguments, or for these by the library.
+std::string periodic_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  const std::string name = "rlxc_any_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!h.needs(name)) return name;
+  const std::string near = defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  h.add(
+      expand("static inline $V $F($V a) {\n  int near = 1;\n  for (int i = 0; i < $N; ++i) near &= a[i] >= -8192.0f && a[i] <= "
+             "8192.0f;\n"
+             "  if (near) return $P(a);\n  for (int i = 0; i < $N; ++i) a[i] = $S(a[i]);\n  return a;\n}\n",
+             {{"V", target.type(t, h)},
+              {"F", name},
+              {"N", std::to_string(t.lanes)},
+              {"P", near},
+              {"S", scalar_function(target, op, t.scalar(), h)}}));
+  return name;
 }
 
 }  // namespace
@@ -207,11 +231,13 @@ std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
 }
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
-  // Other functions of kernel/math.h are more precise (pow, sin of large arguments) or faster per lane.
+  // Other functions of kernel/math.h are more precise (pow) or faster per lane.
   constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Exp2,  ExprOp::Log,  ExprOp::Tanh,
                                      ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
+    return periodic_function(target, op, t, h);
   if (polynomial) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }

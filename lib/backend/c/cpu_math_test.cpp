@@ -1,9 +1,10 @@
-// Casts of floats to integers, and bounds of floats, in C, built for each instruction set of this processor, against values
-// computed here.
+// Casts of floats to integers, bounds and functions of floats, in C, built for each instruction set of this processor, against
+// values computed here.
 #include "backend/c/cpu_math.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -146,6 +147,39 @@ TEST_CASE("casts of floats to integers saturate in vectors of every width") {
       for (size_t i = 0; i < kCount; ++i) {
         const uint64_t right = expected(from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i], to);
         wrong += std::memcmp(result.data() + i * size, &right, size) != 0;
+      }
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
+}
+
+TEST_CASE("square roots, sines and cosines of vectors are those of the library, of large arguments too") {
+  std::vector<Kernel> kernels;
+  std::vector<ExprOp> ops;
+  for (ExprOp op : {ExprOp::Sqrt, ExprOp::Sin, ExprOp::Cos})
+    for (int lanes : {16, 8, 4, 2}) {
+      kernel::Builder b(std::string(kernel::name(op)) + std::to_string(lanes));
+      const Buf x = b.input("x", DType::F32, kCount), y = b.output("y", DType::F32, kCount);
+      b.loop("i", kCount / lanes, [&](Expr i) {
+        const Expr v = x.load(i * lanes, lanes);
+        y.store(i * lanes, op == ExprOp::Sqrt ? sqrt(v) : op == ExprOp::Sin ? sin(v) : cos(v));
+      });
+      kernels.push_back(b.finish());
+      ops.push_back(op);
+    }
+  std::vector<float> x(kCount), y(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = (static_cast<float>(i) - 100) * 0.37F * (i < 300 ? 1.0F : 1000.0F);
+  x[20] = NAN, x[50] = INFINITY, x[77] = 1e30F;
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      void* const buffers[] = {x.data(), y.data()};
+      module.call(k, buffers, {});
+      int64_t wrong = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const double v = x[i], want = ops[k] == ExprOp::Sqrt  ? std::sqrt(x[i])
+                                      : ops[k] == ExprOp::Sin ? std::sin(v)
+                                                              : std::cos(v);
+        wrong += std::isnan(want) != std::isnan(y[i]) || std::abs(want - y[i]) > 2e-7 * std::max(std::abs(want), 1.0);
       }
       CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
     }
