@@ -149,16 +149,21 @@ def fourier(length):
     return f"Fft 64x{length}", flops, 0, ("Fft", [([64, length, 2], "input")], 1, {"axis": 1})
 
 
-def attention(heads, length, width):
-    operands = [([1, heads, length, width], "input")] * 3
-    return (f"Attention {heads} heads, {length}x{width}", 4 * heads * length * length * width, 0,
-            ("Attention", operands, 1, {}))
+def attention(heads, length, width, mask=None):
+    """Of the products of a causal mask only those of visible keys count."""
+    operands = [([1, heads, length, width], "input")] * 3 + [([1, heads, length, length], "input")] * (mask == "bias")
+    keys = (length + 1) / 2 if mask == "causal" else length
+    return (f"Attention {heads} heads, {length}x{width}" + (f", {mask}" if mask else ""), 4 * heads * length * keys * width, 0,
+            ("Attention", operands, 1, {"mask": mask} if mask else {}))
 
 
 CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
     product(128, 768, 768, True), product(128, 3072, 768, True), product(128, 768, 3072, True), product(197, 2304, 768, True),
     conv(64, 56, 64, 3, 1), conv(256, 14, 256, 3, 1), conv(3, 224, 64, 7, 2), conv(256, 56, 64, 1, 1), conv(512, 7, 2048, 1, 1),
-    attention(12, 128, 64), attention(12, 1024, 64),
+    attention(192, 16, 64), *(attention(12, n, 64) for n in (64, 128, 197, 1024)),
+    *(attention(12, n, 64, "causal") for n in (128, 1024)), attention(12, 4096, 64),
+    *(attention(heads, n, 32) for heads, n in ((192, 16), (256, 49), (12, 512))), attention(256, 49, 32, "bias"),
+    attention(192, 16, 128), attention(12, 512, 128),
     ("gemv 4096x4096, packed weights", 0, 4 * 4096 * 4096,
      ("MatMul", [([1, 4096], "input"), ([4096, 4096], "weight")], 1, {})),
     *(quantized_weights(m, n, k, t) for m, n, k in ((1, 4096, 4096), (128, 3072, 768)) for t in ("i8", "i4")),

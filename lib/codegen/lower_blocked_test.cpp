@@ -283,6 +283,18 @@ TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks")
       net.output(net.conv(net.conv(x, alone, true), {8}));
       net.check(2, "depthwise");
     }
+  for (const int64_t dilation : {2, 6})
+    for (const int64_t columns : {4, 19, 40}) {
+      BlockedNet net;
+      const ValueId x = net.conv(net.image({1, 3, 7, columns}), {16}, true);
+      const ConvCase alone{.channels = 16,
+                           .begin = {dilation, dilation},
+                           .end = {dilation, dilation},
+                           .dilations = {dilation, dilation},
+                           .groups = 16};
+      net.output(net.conv(net.conv(x, alone, true), {8}));
+      net.check(2, "depthwise, dilated");
+    }
   {
     BlockedNet net;
     const ValueId x = net.conv(net.image({1, 3, 3, 700}), {16}, true);

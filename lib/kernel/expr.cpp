@@ -156,10 +156,10 @@ Expr ramp(Expr base, int64_t stride, int lanes) {
 
 Expr lane(Expr v, int n) { return v.lanes() == 1 ? v : intern(v.kernel, ExprOp::Lane, v.type().scalar(), {v.id}, n); }
 
-Expr interleave_low(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveLow, a.type(), {a.id, b.id}); }
-Expr interleave_high(Expr a, Expr b) { return intern(a.kernel, ExprOp::InterleaveHigh, a.type(), {a.id, b.id}); }
-Expr even_lanes(Expr a, Expr b) { return intern(a.kernel, ExprOp::EvenLanes, a.type(), {a.id, b.id}); }
-Expr odd_lanes(Expr a, Expr b) { return intern(a.kernel, ExprOp::OddLanes, a.type(), {a.id, b.id}); }
+Expr interleave_low(Expr a, Expr b, int n) { return intern(a.kernel, ExprOp::InterleaveLow, a.type(), {a.id, b.id}, n); }
+Expr interleave_high(Expr a, Expr b, int n) { return intern(a.kernel, ExprOp::InterleaveHigh, a.type(), {a.id, b.id}, n); }
+Expr even_lanes(Expr a, Expr b, int n) { return intern(a.kernel, ExprOp::EvenLanes, a.type(), {a.id, b.id}, n); }
+Expr odd_lanes(Expr a, Expr b, int n) { return intern(a.kernel, ExprOp::OddLanes, a.type(), {a.id, b.id}, n); }
 
 namespace {
 Expr reduce(ExprOp op, Expr v) { return v.lanes() == 1 ? v : intern(v.kernel, op, v.type().scalar(), {v.id}); }

@@ -128,10 +128,12 @@ Expr dot(Expr a, Expr b, Expr c);
 Expr broadcast(Expr scalar, int lanes);           // `scalar` itself if it has `lanes` lanes already
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);
-Expr interleave_low(Expr a, Expr b);   // a0, b0, a1, b1, ...: the first half, which has the lanes of an operand
-Expr interleave_high(Expr a, Expr b);  // the second half
-Expr even_lanes(Expr a, Expr b);       // a0, a2, ..., b0, b2, ...
-Expr odd_lanes(Expr a, Expr b);        // a1, a3, ..., b1, b3, ...
+// a0, b0, a1, b1, ... of the first half of the lanes, or of each `group` lanes; and of the second half.
+Expr interleave_low(Expr a, Expr b, int group = 0);
+Expr interleave_high(Expr a, Expr b, int group = 0);
+// a0, a2, ..., b0, b2, ... of lanes or of units of `unit` lanes; and those between them.
+Expr even_lanes(Expr a, Expr b, int unit = 0);
+Expr odd_lanes(Expr a, Expr b, int unit = 0);
 Expr reduce_add(Expr vector);
 Expr reduce_max(Expr vector);
 Expr reduce_min(Expr vector);

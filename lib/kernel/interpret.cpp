@@ -339,14 +339,15 @@ class Interpreter {
       case ExprOp::InterleaveLow:
       case ExprOp::InterleaveHigh:
         for (size_t c = 0; c < cells; ++c) {
-          const size_t lane = c % n, from = (e.op == ExprOp::InterleaveLow ? lane : n + lane) / 2;
-          out[c] = in(lane % 2)[c - lane + from];
+          const size_t group = e.payload > 0 ? static_cast<size_t>(e.payload) : n, lane = c % group;
+          out[c] = in(lane % 2)[c - lane + (e.op == ExprOp::InterleaveLow ? lane : group + lane) / 2];
         }
         return;
       case ExprOp::EvenLanes:
       case ExprOp::OddLanes:
         for (size_t c = 0; c < cells; ++c) {
-          const size_t lane = c % n, from = 2 * lane + (e.op == ExprOp::OddLanes);
+          const size_t unit = e.payload > 0 ? static_cast<size_t>(e.payload) : 1, lane = c % n;
+          const size_t from = (lane / unit * 2 + (e.op == ExprOp::OddLanes)) * unit + lane % unit;
           out[c] = in(from / n)[c - lane + from % n];
         }
         return;

@@ -49,6 +49,11 @@ TypeRule type_rule(ExprOp);
 // Returns whether the threads of a warp compute the operator together. All of them must reach it.
 inline bool is_collective(ExprOp op) { return op == ExprOp::ShuffleXor || op == ExprOp::MatrixMultiply; }
 
+// Returns whether the operator takes lanes of two vectors, groups of which the payload counts.
+inline bool moves_lanes(ExprOp op) {
+  return op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh || op == ExprOp::EvenLanes || op == ExprOp::OddLanes;
+}
+
 using ExprId = Id<struct ExprTag>;
 using VarId = Id<struct VarTag>;
 using BufferId = Id<struct BufferTag>;

@@ -91,9 +91,12 @@ class Verifier {
       if (first != e.type) bad("changes the type");
       return;
     }
-    if (e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh || e.op == ExprOp::EvenLanes ||
-        e.op == ExprOp::OddLanes) {
+    if (moves_lanes(e.op)) {
       if (first != e.type || type(1) != e.type || e.type.lanes % 2 != 0) bad("operands are not two vectors of its type");
+      const bool groups = e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh;
+      if (e.payload != 0 &&
+          (e.payload < 0 || (groups && e.payload % 2 != 0) || e.type.lanes % (groups ? e.payload : 2 * e.payload) != 0))
+        bad("the lanes are no groups of its size");
       return;
     }
     if (e.op == ExprOp::MatrixMultiply) {

@@ -53,6 +53,8 @@ TEST_CASE("types of expressions") {
   CHECK(finds("not defined on i64", [](kernel::Builder& b, Buf, Buf) { b.let("v", exp(b.symbol("n"))); }));
   CHECK(finds("condition is not bool", [](kernel::Builder& b, Buf x, Buf y) { y.store(0, select(b.symbol("n"), x[0], x[1])); }));
   CHECK(finds("changes the width", [](kernel::Builder& b, Buf x, Buf) { b.let("v", bitcast_to(x[0], DType::I64)); }));
+  CHECK(finds("the lanes are no groups of its size",
+              [](kernel::Builder& b, Buf x, Buf) { b.let("v", even_lanes(x.load(0, 4), x.load(4, 4), 4)); }));
   CHECK(finds("no such lane", [](kernel::Builder& b, Buf x, Buf) { b.let("v", lane(x.load(0, 4), 4)); }));
   CHECK(finds("index is no integer", [](kernel::Builder& b, Buf x, Buf) { b.let("v", x[x[0]]); }));
   CHECK(finds("lanes are not a power of two", [](kernel::Builder& b, Buf x, Buf) { b.let("v", x.load(0, 3)); }));

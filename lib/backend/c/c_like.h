@@ -47,6 +47,8 @@ class CLike {
   virtual bool infix(ExprOp, Type operand) const;
   virtual bool scalar_operand(ExprOp, Type) const { return false; }  // vector + constant needs no broadcast
   virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
+  // The function of an operator of moves_lanes() and its payload.
+  virtual std::string move_lanes(ExprOp op, Type t, int /*group*/, Helpers& h) const { return function(op, t, h); }
   virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   // A cast to `middle` and then to `to`, as one; empty if there is no shorter form.
   virtual std::string cast_through(Type /*to*/, Type /*middle*/, Type /*from*/, const std::string& /*value*/, Helpers&) const {
@@ -55,6 +57,8 @@ class CLike {
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,
                              Helpers&) const;
+  // The function of a and b for select(a < b, b, a); empty if there is none.
+  virtual std::string larger(Type, Helpers&) const { return {}; }
   virtual std::string load_if(const std::string& load, const std::string& condition, const std::string& otherwise,
                               Helpers&) const;
   virtual std::string broadcast(Type, const std::string& scalar, Helpers&) const = 0;

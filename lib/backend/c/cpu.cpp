@@ -18,8 +18,8 @@ constexpr std::string_view kPrelude = R"(#include <math.h>
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__) && !defined(__AVX512F__)
-#pragma GCC target("tune=generic")  // tunings for Zen read memory in every multiply-add of a tile
+#if defined(__FMA__)
+#pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
 #endif
 #endif
 
@@ -73,6 +73,10 @@ class Cpu : public CLike {
 
   std::string function(ExprOp op, Type t, Helpers& h) const override { return cpu_function(*this, op, t, h); }
 
+  std::string move_lanes(ExprOp op, Type t, int group, Helpers& h) const override {
+    return cpu_move_lanes(*this, op, t, group, h);
+  }
+
   std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
     return cpu_cast(*this, to, from, h) + "(" + value + ")";
   }
@@ -109,6 +113,8 @@ class Cpu : public CLike {
     }
     return name + "(" + c + ", " + a + ", " + b + ")";
   }
+
+  std::string larger(Type t, Helpers& h) const override { return cpu_larger(*this, t, h); }
 
   std::string broadcast(Type t, const std::string& scalar, Helpers& h) const override {
     std::string name = "rlxc_splat_" + suffix(t), v = type(t, h);
@@ -172,6 +178,15 @@ class Cpu : public CLike {
                  "__ATOMIC_RELAXED));\n}\n",
                  {{"F", name}, {"T", scalar_type(t.dtype)}}));
     return name + "(&" + b.name + "[" + index + "], " + value + ");";
+  }
+
+  // Vectors of arrays do not cross lines of the cache.
+  std::string registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const override {
+    constexpr int64_t kLine = 64;
+    std::string s = CLike::registers(b, extent, value, h);
+    if (extent * b.type.lanes * rlxc::bits(b.type.dtype) / 8 < kLine || extent == 1) return s;
+    s.insert(s.size() - 1, " __attribute__((aligned(" + std::to_string(kLine) + ")))");
+    return s;
   }
 
   std::string open(const Kernel& k, const Launch&, Helpers& h) const override {

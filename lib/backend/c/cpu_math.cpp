@@ -105,21 +105,6 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::ReduceMul:
     case ExprOp::ReduceMax:
     case ExprOp::ReduceMin: h.add(reduction(target, op, t, name, h)); return name;
-    case ExprOp::InterleaveLow:
-    case ExprOp::InterleaveHigh: {
-      const int first = op == ExprOp::InterleaveHigh ? t.lanes / 2 : 0;
-      h.add(chosen_lanes(
-          target, t, [&](int i) { return first + i / 2 + i % 2 * t.lanes; }, name, h));
-      return name;
-    }
-    case ExprOp::EvenLanes:
-      h.add(chosen_lanes(
-          target, t, [](int i) { return 2 * i; }, name, h));
-      return name;
-    case ExprOp::OddLanes:
-      h.add(chosen_lanes(
-          target, t, [](int i) { return 2 * i + 1; }, name, h));
-      return name;
     case ExprOp::Lt:
     case ExprOp::Le:
     case ExprOp::Eq:
@@ -134,20 +119,20 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
     case ExprOp::Min:
     case ExprOp::Max: {
-      const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n", less = op == ExprOp::Min ? "<" : ">";
-      if (!is_float(t.dtype))
-        return define("static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n" + choice, {{"S", less}});
-      // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values.
+      const std::string head = "static inline $V $F($V a, $V b) {\n", less = op == ExprOp::Min ? "<" : ">";
+      const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n";
+      if (!is_float(t.dtype)) return define(head + "  const $I m = ($I)(a $S b);\n" + choice + "}\n", {{"S", less}});
+      // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values. Where
+      // masks are vectors, all bits are a NaN.
       const char* const condition = register_condition(t);
-      const std::string by_masks = "  const $I m = (a $S b) | (a != a);\n";
-      const std::string by_bound = "  __asm__(\"v$O %0, %1, %0\" : \"+$C\"(b) : \"$C\"(a));\n  const $I m = a != a;\n";
+      const bool wide = t.lanes * rlxc::bits(t.dtype) == 512;
+      const std::string by_masks = "  const $I m = (a $S b) | (a != a);\n" + choice;
+      const std::string by_bound = "  __asm__(\"v$O %0, %1, %0\" : \"+$C\"(b) : \"$C\"(a));\n" +
+                                   (wide ? "  const $I m = a != a;\n" + choice : "  return ($V)(($I)b | (a != a));\n");
       return define(
-          "static inline $V $F($V a, $V b) {\n" +
-              (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
-              choice,
-          {{"S", less},
-           {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")},
-           {"C", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"}});
+          head + (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
+              "}\n",
+          {{"S", less}, {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")}, {"C", wide ? "v" : "x"}});
     }
     case ExprOp::Abs:
       if (!is_float(t.dtype)) break;
@@ -208,9 +193,47 @@ std::string periodic_function(const CLike& target, ExprOp op, Type t, Helpers& h
 
 }  // namespace
 
+std::string cpu_move_lanes(const CLike& target, ExprOp op, Type t, int group, Helpers& h) {
+  const std::string name = "rlxc_" + std::string(kernel::name(op)) + (group > 0 ? std::to_string(group) : "") + "_" + suffix(t);
+  if (!h.needs(name)) return name;
+  const bool second = op == ExprOp::InterleaveHigh || op == ExprOp::OddLanes;
+  const auto interleaved = [&](int i) {
+    const int n = group > 0 ? group : t.lanes, lane = i % n;
+    return i - lane + (second ? n / 2 : 0) + lane / 2 + lane % 2 * t.lanes;
+  };
+  const auto alternate = [&](int i) {
+    const int n = std::max(group, 1);
+    return (i / n * 2 + (second ? 1 : 0)) * n + i % n;
+  };
+  const bool interleaves = op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh;
+  h.add(chosen_lanes(
+      target, t, [&](int i) { return interleaves ? interleaved(i) : alternate(i); }, name, h));
+  return name;
+}
+
+std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
+  const char* const condition = t.lanes > 1 && is_float(t.dtype) ? register_condition(t) : nullptr;
+  if (!condition) return {};
+  const std::string name = "rlxc_larger_" + suffix(t), v = target.type(t, h),
+                    mask = target.type({mask_dtype(t.dtype), t.lanes}, h);
+  if (h.needs(name))
+    h.add(
+        expand("static inline $V $F($V a, $V b) {\n#if $W\n  __asm__(\"vmax$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return "
+               "b;\n#else\n"
+               "  const $I m = a < b;\n  return ($V)((($I)b & m) | (($I)a & ~m));\n#endif\n}\n",
+               {{"V", v},
+                {"F", name},
+                {"W", condition},
+                {"I", mask},
+                {"O", t.dtype == DType::F32 ? "ps" : "pd"},
+                {"C", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"}}));
+  return name;
+}
+
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   // Other functions of kernel/math.h are more precise (pow) or faster per lane.
-  constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Log, ExprOp::Tanh, ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
+  constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Exp2,  ExprOp::Log,  ExprOp::Tanh,
+                                     ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))

@@ -7,6 +7,10 @@ namespace rlxc::target {
 
 // Each adds the C function of an operator or cast to the helpers and returns its name.
 std::string cpu_function(const CLike&, ExprOp, Type operand, Helpers&);
+// Adds the function of an operator of moves_lanes() and its payload.
+std::string cpu_move_lanes(const CLike&, ExprOp, Type, int group, Helpers&);
+// Adds the function of a and b that returns b where a < b, else a; empty if the vectors have no instruction for it.
+std::string cpu_larger(const CLike&, Type, Helpers&);
 std::string cpu_cast(const CLike&, Type to, Type from, Helpers&);
 // Casts the value to `middle` and the result to `to` without forming the narrow integers; empty if that is not possible.
 std::string cpu_cast_through(const CLike&, Type to, Type middle, Type from, const std::string& value, Helpers&);

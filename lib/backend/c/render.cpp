@@ -314,6 +314,11 @@ class Printer {
         return {target_.bitcast(e.type, arg_type(0), arg(0), helpers_)};
       }
       case ExprOp::Select: {
+        if (const ExprNode& c = k_->expr(e.args[0]); c.op == ExprOp::Lt && c.args[0] == e.args[2] && c.args[1] == e.args[1])
+          if (const std::string function = target_.larger(e.type, helpers_); !function.empty()) {
+            const std::string a = arg(2), b = arg(1);
+            return {function + "(" + a + ", " + b + ")"};
+          }
         std::string c = operand(e.args[0], 0, false), a = operand(e.args[1], 0, false), b = operand(e.args[2], 0, false);
         return {target_.select(e.type, arg_type(0), c, a, b, helpers_)};
       }
@@ -341,6 +346,7 @@ class Printer {
         break;
       default: break;
     }
+    if (kernel::moves_lanes(e.op)) return call(target_.move_lanes(e.op, e.type, static_cast<int>(e.payload), helpers_), e);
     if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e))) {
       ExprId left = bare_scalar(e, 0), right = left == e.args[0] ? bare_scalar(e, 1) : e.args[1];
       const std::string a = operand(left, i->precedence, false), b = operand(right, i->precedence, true);

@@ -140,7 +140,8 @@ class AttentionRows {
     });
     tops.store(r, largest);
     for (int v = 0; v < t_.vectors; ++v) {
-      const Expr at = row + v * t_.lanes, e = b_.let("e", exp(scores_.load(at, t_.lanes) - broadcast(base, t_.lanes)));
+      const Expr at = row + v * t_.lanes,
+                 e = b_.let("e", exp_of_softmax(scores_.load(at, t_.lanes) - broadcast(base, t_.lanes), m_));
       scores_.store(at, e);
       wide.set(wide.get() + e);
     }

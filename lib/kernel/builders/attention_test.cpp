@@ -103,7 +103,8 @@ TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
           Form{1, 300, 48, 32, false, {}, true, false, false, 0, 70}, Form{3, 150, 64, 16, true, {}, true},
           Form{20, 200, 16, 16, false, {}, true, false, false, 0, 100}, Form{2, 9, 6, 8, false, {}, true, false, false, 0, 0},
           Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true}, Form{12, 40, 24, 16, false, {}, true},
-          Form{12, 40, 24, 16, false, {}, true, true, false, 5}})
+          Form{12, 40, 24, 16, false, {}, true, true, false, 5}, Form{49, 49, 32, 40},
+          Form{49, 49, 16, 16, false, {}, true, true}})
       cases.push_back(attention_case(f, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

@@ -3,6 +3,7 @@
 // the scores; their softmax, online, needs no sum or maximum across lanes; and register tiles of queries by the head's elements
 // add the values.
 #include <algorithm>
+#include <numbers>
 
 #include "kernel/builders/attention_operands.h"
 #include "kernel/builders/gemm_operands.h"
@@ -17,7 +18,12 @@ constexpr int64_t kResults = 1 << 15;  // elements of the task's results on the 
 class AttentionTiles {
  public:
   AttentionTiles(AttentionOperands& o, const Mapping& m)
-      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), sums_(t_.rows * t_.vectors) {
+      : o_(o),
+        b_(o.b),
+        m_(m),
+        t_(register_tile(m, o.type)),
+        sums_(t_.rows * t_.vectors),
+        scaled_(o.type == DType::F32 && o.spec.softcap == 0 && !(o.spec.mask && o.spec.mask_is_bias)) {
     const int64_t widest = std::max(o.spec.width, o.spec.value_width);
     const int64_t most =
         std::clamp<int64_t>(kResults / widest, t_.lanes, std::max<int64_t>(m.blocking.attention_queries, t_.lanes)) / t_.lanes;
@@ -28,12 +34,15 @@ class AttentionTiles {
       known_ = true;
       vectors_ = ceil_div(needed, ceil_div(needed, most));
     }
-    wide_ = static_cast<int>(std::min<int64_t>(vectors_, t_.vectors));
+    // All queries of a piece take the keys that the last of them sees: pieces of a causal mask are narrower.
+    const int most_wide = o.spec.causal && !o.spec.finite ? std::min(t_.vectors, 2) : t_.vectors;
+    wide_ = static_cast<int>(std::min<int64_t>(vectors_, most_wide));
     columns_ = vectors_ * t_.lanes;
+    count_of_task_ = known_ && queries <= columns_ ? queries : columns_;
     keys_ = m.blocking.attention_keys;
-    if (constant(o.keys, &keys)) keys_ = std::min(keys_, std::max<int64_t>(keys, 1));
-    keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
+    if (constant(o.keys, &keys)) keys_ = ceil_div(std::max<int64_t>(keys, 1), ceil_div(std::max<int64_t>(keys, 1), keys_));
     one_block_ = constant(o.keys, &keys) && keys <= keys_ && !o.hides_keys();
+    if (!one_block_) keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
   }
 
   void run() {
@@ -48,7 +57,9 @@ class AttentionTiles {
 
  private:
   // Keys of a tile of `vectors` vectors of queries.
-  int rows_of(int vectors) const { return sums_ / vectors; }
+  int rows_of(int vectors) const { return tile_rows(keys_, vectors, sums_, o_.spec.width); }
+  // The exponential of scores.
+  Expr power(Expr score, Expr base) const { return scaled_ ? exp2(score - base) : exp_of_softmax(score - base, m_); }
 
   void queries_of_task() {
     const AttentionSpec& s = o_.spec;
@@ -64,15 +75,25 @@ class AttentionTiles {
     // Columns after the last query repeat it. Each piece has its elements along the head in turn.
     const int64_t piece = wide_ * t_.lanes;
     used_ = known_ ? b_.i64(vectors_) : b_.let("vectors", ceil_div(count_, t_.lanes));
-    b_.loop("v", used_, [&](Expr v) {
+    const auto turn_queries = [&](Expr v, bool whole) {
       const Expr column = v * t_.lanes, at = b_.let("at", column / piece * (piece * s.width) + column % piece);
       turn(
           s.width, is_constant(s.q.strides[3], 1),
-          [&](Expr lane, Expr d, int lanes) { return o_.load_q(min(first_ + column + lane, o_.queries - 1), d, lanes); },
-          [&](Expr lane, Expr d, Expr q) { q_.store(at + d * piece + lane, q * s.scale); });
+          [&](Expr lane, Expr d, int lanes) {
+            const Expr query = first_ + column + lane;
+            return o_.load_q(whole ? query : min(query, o_.queries - 1), d, lanes);
+          },
+          [&](Expr lane, Expr d, Expr q) {
+            q_.store(at + d * piece + lane, q * (scaled_ ? s.scale * std::numbers::log2e : s.scale));
+          });
+      if (one_block_) return;
       tops_.store(column, broadcast(o_.low(), t_.lanes));
       totals_.store(column, o_.zero(t_.lanes));
-    });
+    };
+    const bool one_task = known_ && is_constant(o_.queries, count_of_task_);
+    const int64_t whole = one_task ? count_of_task_ / t_.lanes : 0;
+    if (whole > 0) b_.loop("v", whole, [&](Expr v) { turn_queries(v, true); });
+    if (!one_task || whole < vectors_) b_.loop("v", used_ - whole, [&](Expr v) { turn_queries(v + whole, false); });
     if (one_block_) {
       key0_ = b_.i64(0);
       some_ = o_.keys;
@@ -89,26 +110,25 @@ class AttentionTiles {
               [&] { add_keys(); });
     });
     b_.loop("r", count_, [&](Expr r) {
-      const Expr scale = scale_of(r);
+      const Expr scale = b_.let("scale", reciprocal(totals_.load(r)));
       b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(first_ + r, d, acc_.load(r * s.value_width + d) * scale); });
     });
   }
-
-  Expr scale_of(Expr r) { return b_.let("scale", select(totals_.load(r) == 0.0, o_.zero(), 1.0 / totals_.load(r))); }
 
   // The keys of a block, for pieces of the queries.
   void add_keys() {
     if (copies_keys()) copy_keys();
     const int64_t piece = wide_ * t_.lanes, width = o_.spec.width;
-    b_.loop("piece", used_ / wide_, [&](Expr i) { add_keys_to(i * piece, i * (piece * width), wide_); });
+    b_.loop("piece", used_ / wide_,
+            [&](Expr i) { add_keys_to(i * piece, i * (piece * width), wide_, std::min(count_of_task_, piece)); });
     if (const int64_t rest = vectors_ % wide_; known_ && rest > 0) {
       const int64_t column = (vectors_ - rest) * t_.lanes;
-      add_keys_to(b_.i64(column), b_.i64(column * width), static_cast<int>(rest));
+      add_keys_to(b_.i64(column), b_.i64(column * width), static_cast<int>(rest), count_of_task_ - column);
     }
     if (known_ || wide_ == 1) return;
     b_.loop("single", used_ % wide_, [&](Expr i) {
       const Expr last = used_ / wide_ * piece;
-      add_keys_to(last + i * t_.lanes, last * width + i * t_.lanes, 1);
+      add_keys_to(last + i * t_.lanes, last * width + i * t_.lanes, 1, t_.lanes);
     });
   }
 
@@ -121,19 +141,26 @@ class AttentionTiles {
     });
   }
 
-  // `vectors` vectors of queries from `column` on, whose elements begin at `q_at`.
-  void add_keys_to(Expr column, Expr q_at, int vectors) {
+  // `vectors` vectors of queries from `column` on, whose elements begin at `q_at`. There are `most` queries, in the last task
+  // fewer.
+  void add_keys_to(Expr column, Expr q_at, int vectors, int64_t most) {
     const Expr here = b_.let("here", min(count_ - column, vectors * t_.lanes));
-    Expr seen = some_;
-    if (o_.spec.causal && !o_.spec.finite)
-      seen = b_.let("seen", max(min(some_, o_.end(first_ + column, vectors * t_.lanes) - key0_), 0));
+    const Expr seen = seen_by(column, vectors * t_.lanes, some_);
     std::vector<Buf> tops;
-    for (int v = 0; v < vectors; ++v) tops.push_back(b_.variable("top", tops_.load(column + v * t_.lanes, t_.lanes)));
+    for (int v = 0; v < vectors; ++v)
+      tops.push_back(
+          b_.variable("top", one_block_ ? broadcast(o_.low(), t_.lanes) : tops_.load(column + v * t_.lanes, t_.lanes)));
     if (copies_mask()) copy_mask(column, vectors, here, seen);
     const int rows = rows_of(vectors);
     b_.loop("tile", ceil_div(seen, rows), [&](Expr i) { scores(column, q_at, vectors, i * rows, seen, tops); });
     exponentials(column, vectors, seen, tops);
-    b_.loop("rows", ceil_div(here, t_.rows), [&](Expr i) { add_values(column, vectors, i * t_.rows, here, seen); });
+    add_values(column, vectors, here, most, seen);
+  }
+
+  // Those of `keys` keys of the block that one of `count` queries from `column` on may see.
+  Expr seen_by(Expr column, int64_t count, Expr keys) {
+    if (!o_.spec.causal || o_.spec.finite) return keys;
+    return b_.let("seen", max(min(keys, o_.end(first_ + column, count) - key0_), 0));
   }
 
   // Whether the mask must be transposed, which a mask that is the same for all queries need not.
@@ -194,7 +221,8 @@ class AttentionTiles {
         });
   }
 
-  // Scores become exponentials; factors_ rescale what was summed for the maxima before.
+  // Scores become exponentials; factors_ rescale what was summed for the maxima before. Totals of one block become their
+  // reciprocals.
   void exponentials(Expr column, int vectors, Expr seen, const std::vector<Buf>& tops) {
     const int64_t row = vectors * t_.lanes;
     std::vector<Expr> bases;
@@ -203,45 +231,67 @@ class AttentionTiles {
       const Expr at = column + v * t_.lanes, top = tops[static_cast<size_t>(v)].get();
       const Expr low = broadcast(o_.low(), t_.lanes);
       bases.push_back(b_.let("base", select(top == low, o_.zero(t_.lanes), top)));
-      const Expr factor = b_.let("factor", exp(tops_.load(at, t_.lanes) - bases.back()));
-      if (!one_block_) factors_.store(v * t_.lanes, factor);
+      if (one_block_) {
+        totals.push_back(b_.variable("total", o_.zero(t_.lanes)));
+        continue;
+      }
+      const Expr factor = b_.let("factor", power(tops_.load(at, t_.lanes), bases.back()));
+      factors_.store(v * t_.lanes, factor);
       tops_.store(at, top);
       totals.push_back(b_.variable("total", totals_.load(at, t_.lanes) * factor));
     }
     b_.loop("j", seen, [&](Expr j) {
       for (int v = 0; v < vectors; ++v) {
-        const Expr at = j * row + v * t_.lanes, e = b_.let("e", exp(scores_.load(at, t_.lanes) - bases[static_cast<size_t>(v)]));
+        const Expr at = j * row + v * t_.lanes, e = b_.let("e", power(scores_.load(at, t_.lanes), bases[static_cast<size_t>(v)]));
         scores_.store(at, e);
         totals[static_cast<size_t>(v)].set(totals[static_cast<size_t>(v)].get() + e);
       }
     });
-    for (int v = 0; v < vectors; ++v) totals_.store(column + v * t_.lanes, totals[static_cast<size_t>(v)].get());
+    for (int v = 0; v < vectors; ++v) {
+      const Expr total = totals[static_cast<size_t>(v)].get();
+      totals_.store(column + v * t_.lanes, one_block_ ? reciprocal(total) : total);
+    }
   }
 
-  // Adds the values for a tile of queries from row r of the piece on. Rows after the last query repeat it.
-  void add_values(Expr column, int vectors, Expr r, Expr here, Expr seen) {
-    const int64_t n = o_.spec.value_width, row = vectors * t_.lanes;
-    std::vector<Expr> rows, scales;
-    for (int i = 0; i < t_.rows; ++i) {
-      rows.push_back(b_.let("row", min(r + i, here - 1)));
-      if (one_block_) scales.push_back(scale_of(column + rows.back()));
-    }
+  Expr reciprocal(Expr total) const {
+    return select(total == o_.zero(total.lanes()), o_.zero(total.lanes()),
+                  broadcast(constant(b_.kernel(), o_.type, 1), total.lanes()) / total);
+  }
+
+  // Adds the values for the queries of a piece, by tiles. Rows after the last query repeat it.
+  void add_values(Expr column, int vectors, Expr here, int64_t most, Expr seen) {
     const bool contiguous = is_constant(o_.spec.v.strides[3], 1) && (!one_block_ || is_constant(o_.spec.y.strides[3], 1));
-    in_pieces(b_, n, t_.vectors, contiguous ? t_.lanes : 1, [&](Expr d, int wide, int lanes) {
-      const auto row_of = [&](int i) { return rows[static_cast<size_t>(i)]; };
-      const auto place = [&](int i, int v) { return (column + row_of(i)) * n + d + v * lanes; };
-      tile_sums(
-          b_, {t_.rows, wide, lanes}, seen,
-          [&](int i, int v) {
-            return one_block_ ? o_.zero(lanes) : acc_.load(place(i, v), lanes) * broadcast(factors_.load(row_of(i)), lanes);
-          },
-          [&](int i, Expr j) { return scores_.load(j * row + row_of(i)); },
-          [&](Expr j, int v) { return o_.load_v(key0_ + j, d + v * lanes, lanes); },
-          [&](int i, int v, Expr sum) {
-            if (!one_block_) return acc_.store(place(i, v), sum);
-            o_.store_y(first_ + column + row_of(i), d + v * lanes, sum * broadcast(scales[static_cast<size_t>(i)], lanes));
-          });
+    in_pieces(b_, o_.spec.value_width, t_.vectors, contiguous ? t_.lanes : 1, [&](Expr d, int wide, int lanes) {
+      const int rows = tile_rows(most, wide, sums_, keys_);
+      b_.loop("rows", ceil_div(here, rows), [&](Expr i) {
+        add_values_to(column, vectors, {rows, wide, lanes}, i * rows, d, here, seen);
+      });
     });
+  }
+
+  void add_values_to(Expr column, int vectors, const SumTile& tile, Expr r, Expr d, Expr here, Expr seen) {
+    const int64_t n = o_.spec.value_width, row = vectors * t_.lanes;
+    seen = seen_by(column + r, tile.rows, seen);
+    std::vector<Expr> rows, scales;
+    for (int i = 0; i < tile.rows; ++i) {
+      rows.push_back(b_.let("row", min(r + i, here - 1)));
+      if (one_block_) scales.push_back(b_.let("scale", totals_.load(column + rows.back())));
+    }
+    const auto row_of = [&](int i) { return rows[static_cast<size_t>(i)]; };
+    const auto place = [&](int i, int v) { return (column + row_of(i)) * n + d + v * tile.lanes; };
+    tile_sums(
+        b_, tile, seen,
+        [&](int i, int v) {
+          return one_block_ ? o_.zero(tile.lanes)
+                            : acc_.load(place(i, v), tile.lanes) * broadcast(factors_.load(row_of(i)), tile.lanes);
+        },
+        [&](int i, Expr j) { return scores_.load(j * row + row_of(i)); },
+        [&](Expr j, int v) { return o_.load_v(key0_ + j, d + v * tile.lanes, tile.lanes); },
+        [&](int i, int v, Expr sum) {
+          if (!one_block_) return acc_.store(place(i, v), sum);
+          o_.store_y(first_ + column + row_of(i), d + v * tile.lanes,
+                     sum * broadcast(scales[static_cast<size_t>(i)], tile.lanes));
+        });
   }
 
   AttentionOperands& o_;
@@ -249,10 +299,12 @@ class AttentionTiles {
   const Mapping& m_;
   const RegisterTile t_;
   const int sums_;                  // vectors of sums of a tile
+  const bool scaled_;               // whether scores are logarithms to the base of two
   bool known_ = false;              // the number of queries
   int64_t vectors_ = 1;             // of queries of a task
   int wide_ = 1;                    // vectors of a piece of them
   int64_t columns_ = 1, keys_ = 1;  // queries of a task, keys of a block
+  int64_t count_of_task_ = 1;       // queries of all tasks but the last
   bool one_block_ = false;          // of all keys: results are stored without an accumulator
   Buf q_, k_, masks_, scores_, acc_, tops_, totals_, factors_;
   Expr first_, count_, used_, key0_, some_;

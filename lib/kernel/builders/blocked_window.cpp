@@ -1,5 +1,6 @@
-// Depthwise convolutions and pooling of blocked images: a task is a block of channels of some rows. Padded rows are copied to the
-// task's own memory, which the nearest caches hold.
+// Depthwise convolutions and pooling of blocked images: a task is a block of channels of some rows. Windows that reach beyond the
+// image skip what is outside: at its sides in tiles of their own, above and below by fewer rows. Images that must be converted,
+// and windows too large to unroll, are copied with their padding to the task's own memory, which the nearest caches hold.
 #include <algorithm>
 
 #include "kernel/builders/blocked.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t kMostPixels = 14;  // results that are computed together
 constexpr int64_t kMostTaps = 25;    // largest window that is unrolled
+constexpr size_t kMostSides = 3;     // most tiles of a row whose windows reach beyond its sides
 
 class BlockedRows {
  public:
@@ -20,11 +22,16 @@ class BlockedRows {
         wide_(wide),
         blocks_(blocks.in(b.kernel())),
         lanes_(static_cast<int>(w.block)),
-        padded_(w.padded() || (is_integer(w.dtype) && is_float(wide))),
         from_steps_(steps(w.image, w.in)),
         to_steps_(steps(w.result, w.out)) {
-    const int64_t pieces = (w.out[1] + kMostPixels - 1) / kMostPixels;
-    columns_ = (w.out[1] + pieces - 1) / pieces;
+    // Sums, a row of weights and an element of the image are in registers.
+    const int64_t most = std::clamp<int64_t>(m.vector_registers - w.kernel[1] - 2, kMostPixels / 2, kMostPixels);
+    columns_ = ceil_div(w.out[1], ceil_div(w.out[1], most));
+    for (int64_t c = 0; c < w.out[1]; c += columns_)
+      if (!inside(c, std::min(columns_, w.out[1] - c))) sides_.push_back(c);
+    padded_ = (is_integer(w.dtype) && is_float(wide)) ||
+              (w.padded() && (w.dtype != wide || w.taps() > kMostTaps || sides_.size() > kMostSides));
+    skips_rows_ = !padded_ && (w.pad[0] > 0 || w.span(0) > w.in[0]);
     pitch_ = padded_ ? w.span(1) * w.block : from_steps_.row;
     pixel_ = padded_ ? w.block : from_steps_.pixel;
     const int64_t room = m.blocking.window_bytes / 4 / (w.span(1) * w.block) - (w.kernel[0] - 1) * w.dilation[0] - 1;
@@ -51,7 +58,8 @@ class BlockedRows {
       const Expr plane = b_.let("plane", work / bands), row0 = b_.let("row0", work % bands * band_);
       const Expr rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(w_.out[0] - row0, band_));
       from_ = x_;
-      Expr base = b_.let("base", start(w_.image, from_steps_, w_.in, plane) + row0 * (w_.stride[0] * from_steps_.row));
+      const int64_t before = padded_ ? 0 : w_.pad[0] * pitch_ + w_.pad[1] * pixel_;
+      Expr base = b_.let("base", start(w_.image, from_steps_, w_.in, plane) + (row0 * (w_.stride[0] * from_steps_.row) - before));
       if (padded_) {
         copy_rows(plane, row0 * w_.stride[0] - w_.pad[0], rows, padding);
         base = b_.i64(0);
@@ -59,28 +67,45 @@ class BlockedRows {
       begin(b_.let("block", w_.batch == 1 ? plane : plane % blocks_));
       to_ = b_.let("result", start(w_.result, to_steps_, w_.out, plane));
       b_.loop("row", rows, [&](Expr row) {
+        if (skips_rows_) find_rows(row0 + row);
         const auto pixels = [&](Expr column, int64_t count) {
           const Expr window = b_.let("window", base + row * (w_.stride[0] * pitch_) + column * (w_.stride[1] * pixel_));
           tile(row0 + row, column, count, window);
         };
-        b_.loop("tile", w_.out[1] / columns_, [&](Expr t) { pixels(b_.let("column", t * columns_), columns_); });
-        if (w_.out[1] % columns_) pixels(b_.i64(w_.out[1] / columns_ * columns_), w_.out[1] % columns_);
+        int64_t done = 0;
+        const auto until = [&](int64_t end) {
+          const int64_t first = done;
+          b_.loop("tile", (end - first) / columns_, [&](Expr t) { pixels(b_.let("column", t * columns_ + first), columns_); });
+          done = first + (end - first) / columns_ * columns_;
+        };
+        for (size_t i = 0; i < sides_.size() && !padded_; ++i) {
+          until(sides_[i]);
+          side_ = sides_[i];
+          done = std::min(done + columns_, w_.out[1]);
+          pixels(b_.i64(*side_), done - *side_);
+          side_.reset();
+        }
+        until(w_.out[1]);
+        if (done < w_.out[1]) pixels(b_.i64(done), w_.out[1] - done);
       });
     });
   }
 
-  // Calls body(tap, pixel, value) for each element of the windows of `count` pixels.
-  void taps(Expr window, int64_t count, const std::function<void(Expr tap)>& begin,
-            const std::function<void(int64_t pixel, Expr value)>& body) {
-    const auto one = [&](Expr ky, Expr kx) {
-      begin(ky * w_.kernel[1] + kx);
-      const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * pixel_);
-      for (int64_t i = 0; i < count; ++i) body(i, cast_to(from_.load(at + i * w_.stride[1] * pixel_, lanes_), wide_));
-    };
+  // Calls body(pixel, weight, value) for each element of the windows of `count` pixels, where weight(tap) is called once for each
+  // row of taps, or is null.
+  using Weight = std::function<Expr(Expr tap)>;
+  using Body = std::function<void(int64_t pixel, Expr weight, Expr value)>;
+  void taps(Expr window, int64_t count, const Weight& weight, const Body& body) {
     if (w_.taps() > kMostTaps)
-      return b_.loop("ky", w_.kernel[0], [&](Expr ky) { b_.loop("kx", w_.kernel[1], [&](Expr kx) { one(ky, kx); }); });
-    for (int64_t ky = 0; ky < w_.kernel[0]; ++ky)
-      for (int64_t kx = 0; kx < w_.kernel[1]; ++kx) one(b_.i64(ky), b_.i64(kx));
+      return b_.loop("ky", w_.kernel[0], [&](Expr ky) {
+        b_.loop("kx", w_.kernel[1], [&](Expr kx) {
+          const Expr f = weight ? weight(ky * w_.kernel[1] + kx) : Expr();
+          const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * pixel_);
+          for (int64_t i = 0; i < count; ++i) body(i, f, load(at + i * w_.stride[1] * pixel_));
+        });
+      });
+    if (skips_rows_) return b_.loop("ky", taps_, [&](Expr i) { row_of_taps(window, first_tap_ + i, count, weight, body); });
+    for (int64_t ky = 0; ky < w_.kernel[0]; ++ky) row_of_taps(window, b_.i64(ky), count, weight, body);
   }
 
   // Element of the result at which the vector of a pixel begins.
@@ -102,6 +127,41 @@ class BlockedRows {
     const Expr first = o->offset.in(b_.kernel());
     if (w_.batch == 1) return first + plane * w_.block;
     return first + plane / blocks_ * constant_value(o->strides[0]) + plane % blocks_ * w_.block;
+  }
+
+  Expr load(Expr at) const { return cast_to(from_.load(at, lanes_), wide_); }
+
+  // Whether the windows of `count` pixels of a row from `column` on are within the image's sides.
+  bool inside(int64_t column, int64_t count) const {
+    const int64_t first = column * w_.stride[1] - w_.pad[1];
+    return first >= 0 && first + (count - 1) * w_.stride[1] + (w_.kernel[1] - 1) * w_.dilation[1] < w_.in[1];
+  }
+
+  // The rows of taps that are within the image.
+  void find_rows(Expr row) {
+    const int64_t step = w_.dilation[0];
+    const Expr line = b_.let("line", row * w_.stride[0] - w_.pad[0]);
+    first_tap_ = b_.let("first_tap", (max(-line, 0) + (step - 1)) / step);
+    taps_ = b_.let("taps", max(min((max(w_.in[0] - line, 0) + (step - 1)) / step, w_.kernel[0]) - first_tap_, 0));
+  }
+
+  // An element of the image is loaded once for all windows that have it.
+  void row_of_taps(Expr window, Expr ky, int64_t count, const Weight& weight, const Body& body) {
+    const Expr at = b_.let("at", window + ky * (w_.dilation[0] * pitch_));
+    const int64_t taps = w_.kernel[1], step = w_.dilation[1], stride = w_.stride[1];
+    std::vector<Expr> weights(static_cast<size_t>(taps));
+    for (int64_t kx = 0; kx < taps && weight; ++kx) weights[static_cast<size_t>(kx)] = weight(ky * taps + kx);
+    for (int64_t column = 0; column <= (count - 1) * stride + (taps - 1) * step; ++column) {
+      const int64_t of_image = side_.value_or(0) * stride - w_.pad[1] + column;
+      if (side_ && (of_image < 0 || of_image >= w_.in[1])) continue;
+      Expr x;
+      for (int64_t kx = taps; kx-- > 0;) {
+        const int64_t first = column - kx * step;
+        if (first < 0 || first % stride != 0 || first / stride >= count) continue;
+        if (!x.kernel) x = b_.let("x", load(at + column * pixel_));
+        body(first / stride, weights[static_cast<size_t>(kx)], x);
+      }
+    }
   }
 
   void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {
@@ -136,8 +196,12 @@ class BlockedRows {
   const DType wide_;
   const Expr blocks_;
   const int lanes_;
-  const bool padded_;
   const Steps from_steps_, to_steps_;
+  bool padded_ = false;             // whether rows are copied
+  bool skips_rows_ = false;         // whether a window may have fewer rows of taps
+  std::vector<int64_t> sides_;      // first pixels of the tiles whose windows reach beyond the image's sides
+  std::optional<int64_t> side_;     // of the present tile
+  Expr first_tap_, taps_;           // rows of taps of the present row
   int64_t columns_ = 1, band_ = 1;  // pixels per tile, result rows per task
   int64_t pitch_ = 1, pixel_ = 1;   // distances of the rows and pixels that windows read
   Buf x_, zero_, from_;
@@ -167,10 +231,9 @@ void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, con
   const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
     std::vector<Buf> sums;
     for (int64_t i = 0; i < count; ++i) sums.push_back(b.variable("sum", broadcast(b.f32(0), rows.lanes())));
-    Expr weight;
     rows.taps(
-        window, count, [&](Expr tap) { weight = b.let("f", weights.load((block * w.taps() + tap) * w.block, rows.lanes())); },
-        [&](int64_t i, Expr x) {
+        window, count, [&](Expr tap) { return b.let("f", weights.load((block * w.taps() + tap) * w.block, rows.lanes())); },
+        [&](int64_t i, Expr weight, Expr x) {
           Buf& sum = sums[static_cast<size_t>(i)];
           sum.set(fma(x, weight, sum.get()));
         });
@@ -204,12 +267,10 @@ void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Ma
   const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
     std::vector<Buf> best;
     for (int64_t i = 0; i < count; ++i) best.push_back(b.variable("acc", broadcast(p.start(b.kernel()), rows.lanes())));
-    rows.taps(
-        window, count, [](Expr) {},
-        [&](int64_t i, Expr x) {
-          Buf& acc = best[static_cast<size_t>(i)];
-          acc.set(p.step(acc.get(), x));
-        });
+    rows.taps(window, count, nullptr, [&](int64_t i, Expr, Expr x) {
+      Buf& acc = best[static_cast<size_t>(i)];
+      acc.set(p.step(acc.get(), x));
+    });
     const Expr at = b.let("at", rows.place(row, column));
     const Expr down = p.counts ? b.let("down", counted(0, row)) : Expr();
     for (int64_t i = 0; i < count; ++i) {

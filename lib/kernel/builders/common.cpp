@@ -1,6 +1,7 @@
 #include "kernel/builders/common.h"
 
 #include <algorithm>
+#include <numbers>
 
 namespace rlxc::kernel {
 
@@ -131,6 +132,10 @@ std::vector<Expr> split_index(Expr linear, const Dims& dims) {
     if (d != 0) linear = linear / n;
   }
   return index;
+}
+
+Expr exp_of_softmax(Expr x, const Mapping& m) {
+  return !m.workgroups && x.lanes() > 1 && x.dtype() == DType::F32 ? exp2(x * std::numbers::log2e) : exp(x);
 }
 
 DType compute_dtype(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }

@@ -63,6 +63,10 @@ DType compute_dtype(DType t);
 // Returns saturate(round_even(v / scale) + zero) in the type of `zero`, u8 or i8.
 Expr quantized(Expr v, Expr scale, Expr zero);
 
+// Returns e^x for a softmax, where x is at most 0: the error may grow with abs(x), because the result shrinks faster. Vectors on
+// CPU threads take a power of two, which is cheaper.
+Expr exp_of_softmax(Expr x, const Mapping&);
+
 // Calls body(i) for every i in [0, count), in parallel: one thread per i on a grid, a Parallel loop on a CPU. Must be the first
 // statement of the kernel. `bytes`: memory traffic of one iteration.
 void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes,

@@ -24,6 +24,7 @@ struct Function {
 
 const Function kFunctions[] = {
     {"exp", [](Expr x) { return exp(x); }, std::exp, -110, 90},
+    {"exp2", [](Expr x) { return exp2(x); }, std::exp2, -130, 130},
     {"expm1", [](Expr x) { return expm1(x); }, std::expm1, -20, 20},
     {"log", [](Expr x) { return log(x); }, std::log, 0, 100},
     {"log1p", [](Expr x) { return log1p(x); }, std::log1p, -1, 5},

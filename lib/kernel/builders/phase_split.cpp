@@ -78,7 +78,30 @@ struct RowCopy {
   Expr outside;                                              // the padding value
   std::function<Expr(const std::vector<Expr>& place)> from;  // called once per row
   std::function<Expr(Expr from, Expr position)> element;
+  int lanes = 1;                                              // of vectors that split_pairs() reads
+  std::function<Expr(Expr from, Expr position)> vector = {};  // of neighbouring elements
 };
+
+// Elements of a phase that the source has, and those of them that vectors have copied.
+struct PhaseRange {
+  Expr begin, end, low, high;
+};
+
+// Copies what both of two phases have, by pairs of vectors. The last pair overlaps the one before.
+void split_pairs(Builder& b, const RowCopy& c, Expr to, Expr length, Expr from, std::array<PhaseRange, 2>& phases) {
+  const Expr low = b.let("low", max(phases[0].begin, phases[1].begin));
+  const Expr both = b.let("both", max(min(phases[0].end, phases[1].end) - low, 0)), fits = both >= c.lanes;
+  b.loop("v", select(fits, ceil_div(both, c.lanes), b.i64(0)), [&](Expr v) {
+    const Expr i = b.let("i", low + min(v * c.lanes, both - c.lanes)), first = i * 2 - c.s.pads_begin.back();
+    const Expr x = b.let("x", c.vector(from, first)), next = b.let("x", c.vector(from, first + c.lanes));
+    c.to.store(to + i, even_lanes(x, next));
+    c.to.store(to + length + i, odd_lanes(x, next));
+  });
+  for (PhaseRange& p : phases) {
+    p.low = select(fits, low, p.end);
+    p.high = select(fits, low + both, p.end);
+  }
+}
 
 void copy_row(Builder& b, const RowCopy& c, Expr row) {
   Kernel* k = b.kernel();
@@ -94,19 +117,32 @@ void copy_row(Builder& b, const RowCopy& c, Expr row) {
     place.push_back(i);
   }
   const Expr reads = b.let("reads", inside), from = c.from(place);
-  const auto phase = [&](Expr f) {
-    const Expr to = row * (length * axis.phases) + f * length, shift = f - c.s.pads_begin[last];
+  const auto range = [&](Expr f) {
+    const Expr shift = f - c.s.pads_begin[last];
     auto reach = [&](Expr i) { return max(min(ceil_div(i, axis.source_step), length), 0); };  // elements before element i
-    const Expr begin = b.let("begin", select(reads, reach(0 - shift), length));
-    const Expr end = b.let("end", max(select(reads, reach(size - shift), length), begin));
-    b.loop("j", begin, [&](Expr j) { c.to.store(to + j, c.outside); });
-    b.loop("j", end - begin, [&](Expr j) {
-      const Expr i = begin + j;
-      c.to.store(to + i, c.element(from, i * axis.source_step + shift));
-    });
-    b.loop("j", length - end, [&](Expr j) { c.to.store(to + end + j, c.outside); });
+    PhaseRange p;
+    p.begin = b.let("begin", select(reads, reach(0 - shift), length));
+    p.end = p.low = p.high = b.let("end", max(select(reads, reach(size - shift), length), p.begin));
+    return p;
   };
-  axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
+  const auto phase = [&](Expr f, const PhaseRange& p) {
+    const Expr to = row * (length * axis.phases) + f * length, shift = f - c.s.pads_begin[last];
+    const auto copy = [&](Expr first, Expr count) {
+      b.loop("j", count, [&](Expr j) { c.to.store(to + (first + j), c.element(from, (first + j) * axis.source_step + shift)); });
+    };
+    b.loop("j", p.begin, [&](Expr j) { c.to.store(to + j, c.outside); });
+    copy(p.begin, p.low - p.begin);
+    if (p.high.id != p.end.id) copy(p.high, p.end - p.high);
+    b.loop("j", length - p.end, [&](Expr j) { c.to.store(to + p.end + j, c.outside); });
+  };
+  if (c.vector && axis.phases == 2 && axis.source_step == 2) {
+    std::array<PhaseRange, 2> phases = {range(b.i64(0)), range(b.i64(1))};
+    split_pairs(b, c, row * (length * 2), length, from, phases);
+    for (int64_t f = 0; f < 2; ++f) phase(b.i64(f), phases[static_cast<size_t>(f)]);
+    return;
+  }
+  if (axis.phases == 1) phase(b.i64(0), range(b.i64(0)));
+  else b.loop("phase", axis.phases, [&](Expr f) { phase(f, range(f)); });
 }
 
 Dims rows_of(const PhaseSplitImage& image, const WindowSpec& s) {
@@ -143,16 +179,21 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
   Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
-  const RowCopy copy{image,
-                     s,
-                     y,
-                     rows,
-                     padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
-                     [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
-                     [&](Expr first, Expr position) {
-                       const Expr v = cast_to(from.at(first + position * step), split.dtype);
-                       return s.x_zero ? v - cast_to(from.zero[0], split.dtype) : v;
-                     }};
+  RowCopy copy{image,
+               s,
+               y,
+               rows,
+               padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
+               [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
+               [&](Expr first, Expr position) {
+                 const Expr v = cast_to(from.at(first + position * step), split.dtype);
+                 return s.x_zero ? v - cast_to(from.zero[0], split.dtype) : v;
+               }};
+  if (!m.workgroups && !s.x_zero && !s.x_scale && source.dtype == DType::F32 && split.dtype == DType::F32 &&
+      is_constant(step, 1)) {
+    copy.lanes = m.vector_lanes(sizeof(float));
+    if (copy.lanes > 1) copy.vector = [&](Expr first, Expr position) { return from.x.load(first + position, copy.lanes); };
+  }
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
   // Processes neighbouring channels together, because their elements share cache lines.

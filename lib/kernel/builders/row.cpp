@@ -40,7 +40,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     auto scale_of = [&](Expr base, Expr most, std::optional<Expr> thread) {
       Accumulator sum(b, ExprOp::Add, t, lanes);
       walk(thread, sum.slots(), [&](Expr i, int w, int slot) {
-        const Expr e = b.let("e", exp(value(base + i, w) - broadcast(most, w)));
+        const Expr e = b.let("e", exp_of_softmax(value(base + i, w) - broadcast(most, w), m));
         if (!m.workgroups && w > 1) x.prefetch(base + i + n * beside);  // rows that follow arrive meanwhile
         if (keep) y.store(base + i, e);
         sum.add(e, slot);
@@ -53,7 +53,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
         const Expr factor = broadcast(scale, w);
         const Expr v = s.log  ? value(base + i, w) - factor
                        : keep ? y.load(base + i, w) * factor
-                              : exp(value(base + i, w) - broadcast(most, w)) * factor;
+                              : exp_of_softmax(value(base + i, w) - broadcast(most, w), m) * factor;
         y.store(base + i, cast_to(v, s.dtype));
       });
     };
@@ -218,7 +218,7 @@ class NormBuilder : RowBuilder {
     const Expr most =
         b_.let("most", finite_or_zero(gathered(ExprOp::Max, thread, [&](const Place& p) { return first_value(0, p); })));
     const auto exponential = [&](const Place& p, const LoadInput& load) {
-      return exp(value_again(0, p, load) - broadcast(most, p.lanes));
+      return exp_of_softmax(value_again(0, p, load) - broadcast(most, p.lanes), m_);
     };
     const Expr sum = gathered(ExprOp::Add, thread, [&](const Place& p) {
       fetch_next(p);

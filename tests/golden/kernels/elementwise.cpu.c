@@ -6,8 +6,8 @@
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__) && !defined(__AVX512F__)
-#pragma GCC target("tune=generic")  // tunings for Zen read memory in every multiply-add of a tile
+#if defined(__FMA__)
+#pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
 #endif
 #endif
 
@@ -32,21 +32,21 @@ typedef int32_t i32x4_u __attribute__((vector_size(16), aligned(4), may_alias));
 static inline f32x4 rlxc_max_f32x4(f32x4 a, f32x4 b) {
 #if defined(__AVX__)
   __asm__("vmaxps %0, %1, %0" : "+x"(b) : "x"(a));
-  const i32x4 m = a != a;
+  return (f32x4)((i32x4)b | (a != a));
 #else
   const i32x4 m = (a > b) | (a != a);
-#endif
   return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
+#endif
 }
 static inline f32x4 rlxc_splat_f32x4(float s) { return s - (f32x4){0}; }
 static inline f32x4 rlxc_min_f32x4(f32x4 a, f32x4 b) {
 #if defined(__AVX__)
   __asm__("vminps %0, %1, %0" : "+x"(b) : "x"(a));
-  const i32x4 m = a != a;
+  return (f32x4)((i32x4)b | (a != a));
 #else
   const i32x4 m = (a < b) | (a != a);
-#endif
   return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
+#endif
 }
 static inline f32x4 rlxc_exp_f32x4(f32x4 x) {
   const f32x4 t0 = rlxc_max_f32x4(rlxc_splat_f32x4(-87.33654f), rlxc_min_f32x4(rlxc_splat_f32x4(89.0f), x));

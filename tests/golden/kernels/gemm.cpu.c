@@ -6,8 +6,8 @@
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__) && !defined(__AVX512F__)
-#pragma GCC target("tune=generic")  // tunings for Zen read memory in every multiply-add of a tile
+#if defined(__FMA__)
+#pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
 #endif
 #endif
 
@@ -38,7 +38,7 @@ static void gemm_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) 
     const int64_t block = rlxc_mod_i64(work, t0);
     const int64_t row0 = block * 48;
     const int64_t rows = rlxc_min_i64(n - row0, 48);
-    float panel_b[1552];
+    float panel_b[1552] __attribute__((aligned(64)));
     for (int64_t p = 0; p < 24; ++p) {
       for (int64_t v = 0; v < 4; ++v) {
         *(f32x16_u*)(panel_b + p * 64 + v * 16) = rlxc_splat_f32x16(0.0f);
@@ -75,7 +75,7 @@ static void gemm_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) 
         const float a_7 = a[t3 + 120 + p_3];
         sum_6 = rlxc_splat_f32x16(a_7) * panel_b_at + sum_6;
       }
-      float line[384];
+      float line[384] __attribute__((aligned(64)));
       *(f32x16_u*)(line) = sum;
       *(f32x16_u*)(line + 64) = sum_2;
       *(f32x16_u*)(line + 128) = sum_3;
@@ -109,7 +109,7 @@ static void gemm_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) 
         const float a_11 = a[t7 + 72 + p_4];
         sum_10 = rlxc_splat_f32x16(a_11) * panel_b_at_2 + sum_10;
       }
-      float line_2[256];
+      float line_2[256] __attribute__((aligned(64)));
       *(f32x16_u*)(line_2) = sum_7;
       *(f32x16_u*)(line_2 + 64) = sum_8;
       *(f32x16_u*)(line_2 + 128) = sum_9;
@@ -134,7 +134,7 @@ static void gemm_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) 
         const float a_13 = a[t10 + 24 + p_5];
         sum_12 = rlxc_splat_f32x16(a_13) * panel_b_at_3 + sum_12;
       }
-      float line_3[128];
+      float line_3[128] __attribute__((aligned(64)));
       *(f32x16_u*)(line_3) = sum_11;
       *(f32x16_u*)(line_3 + 64) = sum_12;
       for (int64_t r_3 = 0; r_3 < 2; ++r_3) {
@@ -151,7 +151,7 @@ static void gemm_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) 
         const float a_14 = a[t11 * 24 + p_6];
         sum_13 = rlxc_splat_f32x16(a_14) * *(const f32x16_u*)(panel_b + p_6 * 64) + sum_13;
       }
-      float line_4[64];
+      float line_4[64] __attribute__((aligned(64)));
       *(f32x16_u*)(line_4) = sum_13;
       for (int64_t j_5 = 0; j_5 < 10; ++j_5) {
         c[t11 * 10 + j_5] = rlxc_max_f32(line_4[j_5], 0.0f);

@@ -6,8 +6,8 @@
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__) && !defined(__AVX512F__)
-#pragma GCC target("tune=generic")  // tunings for Zen read memory in every multiply-add of a tile
+#if defined(__FMA__)
+#pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
 #endif
 #endif
 
