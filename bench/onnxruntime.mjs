@@ -9,7 +9,7 @@ const [model, threads, repeat, ...files] = process.argv.slice(2);
 const session = await ort.InferenceSession.create(model, {
   intraOpNumThreads: +threads, interOpNumThreads: 1, graphOptimizationLevel: 'all', logSeverityLevel: 3,
 });
-const kinds = { int64: BigInt64Array, uint8: Uint8Array, int8: Int8Array };
+const kinds = { int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array, int8: Int8Array, bool: Uint8Array, float64: Float64Array };
 const sizes = Object.fromEntries((process.env.BIND ?? '').split(',').map(pair => pair.split('=')));
 const feeds = {};
 session.inputMetadata.forEach(({ name, type, shape }, i) => {
