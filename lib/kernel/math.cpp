@@ -122,6 +122,41 @@ Expr cos_of(Expr x) {
   return select(j == 2 || j == 4, -v, v);
 }
 
+// Cephes: of 1 / x above tan(3 pi / 8), of (x - 1) / (x + 1) above tan(pi / 8).
+Expr atan_of(Expr x) {
+  Expr a = abs(x);
+  Expr large = a > lit(x, 2.414213562373095), middle = a > lit(x, 0.4142135623730950);
+  Expr y = select(large, -1.0 / a, select(middle, (a - 1.0) / (a + 1.0), a)), z = y * y;
+  Expr base = select(large, splat(x, 1.5707963267948966), select(middle, splat(x, 0.7853981633974483), splat(x, 0.0)));
+  Expr p = polynomial(z, {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1});
+  Expr r = base + fma(p * z, y, y);
+  return select(x < 0.0, -r, select(x == 0.0, x, r));
+}
+
+// Cephes, for abs(x) <= 0.5, z = x * x.
+Expr asin_polynomial(Expr x, Expr z) {
+  Expr p = polynomial(z, {4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1});
+  return fma(p * z, x, x);
+}
+
+// asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)) above 0.5.
+Expr asin_of(Expr x) {
+  Expr a = abs(x), large = a > lit(x, 0.5);
+  Expr z = select(large, (1.0 - a) * 0.5, a * a);
+  Expr p = asin_polynomial(select(large, sqrt(z), a), z);
+  Expr r = select(large, fma(p, splat(x, -2.0), splat(x, 1.5707963267948966)), p);
+  return select(x < 0.0, -r, select(x == 0.0, x, r));
+}
+
+// acos(a) = 2 asin(sqrt((1 - a) / 2)) above 0.5, which keeps the digits of small results.
+Expr acos_of(Expr x) {
+  Expr a = abs(x), large = a > lit(x, 0.5);
+  Expr z = select(large, (1.0 - a) * 0.5, a * a);
+  Expr p = asin_polynomial(select(large, sqrt(z), x), z);
+  Expr twice = p + p;
+  return select(large, select(x < 0.0, 3.141592653589793 - twice, twice), 1.5707963267948966 - p);
+}
+
 // a|^b, negative for negative a and odd b, NaN for negative a and non-integer b.
 Expr pow_of(Expr a, Expr b) {
   Expr size = exp(b * log(abs(a)));
@@ -146,6 +181,9 @@ bool has_definition(ExprOp op) {
     case ExprOp::Sin:
     case ExprOp::Cos:
     case ExprOp::Tan:
+    case ExprOp::Atan:
+    case ExprOp::Asin:
+    case ExprOp::Acos:
     case ExprOp::Pow:
     case ExprOp::IsNan:
     case ExprOp::IsInf: return true;
@@ -169,6 +207,9 @@ Kernel define(ExprOp op, Type t) {
     case ExprOp::Sin: r = sin_of(x); break;
     case ExprOp::Cos: r = cos_of(x); break;
     case ExprOp::Tan: r = sin(x) / cos(x); break;
+    case ExprOp::Atan: r = atan_of(x); break;
+    case ExprOp::Asin: r = asin_of(x); break;
+    case ExprOp::Acos: r = acos_of(x); break;
     case ExprOp::Pow: r = pow_of(x, in[1]); break;
     case ExprOp::IsNan: r = (bits(x) & 0x7FFFFFFF) > 0x7F800000; break;
     default: r = (bits(x) & 0x7FFFFFFF) == 0x7F800000; break;

@@ -232,8 +232,8 @@ std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   // Other functions of kernel/math.h are more precise (pow) or faster per lane.
-  constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Exp2,  ExprOp::Log,  ExprOp::Tanh,
-                                     ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
+  constexpr ExprOp kPolynomials[] = {ExprOp::Exp,   ExprOp::Exp2,  ExprOp::Log,  ExprOp::Tanh, ExprOp::Erf,
+                                     ExprOp::Expm1, ExprOp::Log1p, ExprOp::Atan, ExprOp::Asin, ExprOp::Acos};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
