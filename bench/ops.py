@@ -74,6 +74,7 @@ def images():
     for op in ("MaxPool", "AveragePool"):
         for kernel, stride in ((2, 2), (3, 2), (3, 1)):
             case(f"{op} {kernel}x{kernel}/{stride}", op, [x], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2 if kernel == 3 else 0] * 4)
+    case("MaxPool 13x13/1", "MaxPool", [real(1, 256, 20, 20)], kernel_shape=[13, 13], pads=[6] * 4)
     case("GlobalAveragePool", "GlobalAveragePool", [real(1, 512, 14, 14)])
     for mode in ("nearest", "linear", "cubic"):
         case(f"Resize {mode}", "Resize", [real(1, 64, 32, 32)], None, np.array([1, 1, 2, 2], np.float32), mode=mode)
