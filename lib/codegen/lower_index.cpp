@@ -1,13 +1,19 @@
 // Ops that look elements up or generate them: each result element is a function of its index.
+#include <algorithm>
+
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/map.h"
+#include "kernel/builders/row_walk.h"
 
 namespace rlxc::codegen {
 namespace {
 
 using kernel::build_generate, kernel::linear_index, kernel::wrap_index;
 using Exprs = std::vector<Expr>;
+
+constexpr int64_t kLongRow = 4;    // elements, from which on rows are copied by vectors
+constexpr int64_t kUsualRow = 64;  // guess where the length is not known
 
 int bytes_of(DType t) { return rlxc::bits(t) / 8; }
 
@@ -16,6 +22,26 @@ Expr as_index(Expr v) { return cast_to(v, DType::I64); }
 bool generate(Node& node, Scope& s, const Dims& shape, const kernel::PointBody& body) {
   const auto outputs = s.outputs();
   build_generate(s.builder(), shape, outputs, 2 * bytes_of(node.result_dtype()), node.mapping(), body);
+  s.finish();
+  return true;
+}
+
+// Copies rows of `inner` elements: row i of the result begins at from(i) in `data`. CPU threads copy vectors, grids element by
+// element.
+bool copy_rows(Node& node, Scope& s, const Buf& data, Expr rows, Expr inner, const std::function<Expr(Expr row)>& from) {
+  auto& b = s.builder();
+  int64_t known = kUsualRow;
+  const bool is_short = kernel::constant(inner, &known) && known < kLongRow;
+  if (node.mapping().workgroups || is_short || node.result_dtype() == DType::Bool)
+    return generate(node, s, {rows, inner}, [&](const Exprs& at) -> Exprs { return {data[from(at[0]) + at[1]]}; });
+  int lanes = node.mapping().vector_lanes(std::max(bytes_of(node.result_dtype()), 4));
+  while (lanes > known) lanes /= 2;
+  Buf y = s.out_buf();
+  kernel::for_each(b, node.mapping(), "row", rows, 2 * known * bytes_of(node.result_dtype()), [&](Expr row) {
+    const Expr begin = b.let("begin", from(row));
+    kernel::across(b, inner, lanes, {}, 0, 1,
+                   [&](Expr i, int width, int) { y.store(row * inner + i, data.load(begin + i, width)); });
+  });
   s.finish();
   return true;
 }
@@ -56,13 +82,12 @@ bool lower_gather(Node& node) {
   const Expr inner = kernel::product(k, x, axis + 1), n = x[axis].in(k);
   Buf data = s.in_buf(0), index = s.in_buf(1);
   int64_t one = 0;
-  Dims shape = {kernel::product(k, x, 0, axis), kernel::product(k, i), inner};
-  if (kernel::constant(inner, &one) && one == 1) shape.pop_back();
-  return generate(node, s, shape, [&](const Exprs& at) -> Exprs {
-    const Expr row = wrap_index(as_index(index[at[1]]), n);
-    const Expr from = (at[0] * n + row) * inner;
-    return {data[at.size() > 2 ? from + at[2] : from]};
-  });
+  const Dims shape = {kernel::product(k, x, 0, axis), kernel::product(k, i)};
+  const auto first = [&](Expr outer, Expr at) { return (outer * n + wrap_index(as_index(index[at]), n)) * inner; };
+  if (kernel::constant(inner, &one) && one == 1)
+    return generate(node, s, shape, [&](const Exprs& at) -> Exprs { return {data[first(at[0], at[1])]}; });
+  const Expr count = shape[1].in(k);
+  return copy_rows(node, s, data, shape[0].in(k)*count, inner, [&](Expr row) { return first(row / count, row % count); });
 }
 
 bool lower_gather_elements(Node& node) {
@@ -85,16 +110,16 @@ bool lower_gather_nd(Node& node) {
   const auto depth = static_cast<size_t>(node.table().constant_value(node.dims(1).back()).value_or(0));
   // Batch, positions, and the inner elements of a position.
   const Expr batches = kernel::product(k, x, 0, batch), inner = kernel::product(k, x, batch + depth);
-  const Dims shape = {batches, kernel::product(k, i, batch, i.size() - 1), inner};
+  const Expr positions = kernel::product(k, i, batch, i.size() - 1);
   Buf data = s.in_buf(0), index = s.in_buf(1);
-  return generate(node, s, shape, [&](const Exprs& at) -> Exprs {
-    Expr from = at[0];
-    const Expr first = (at[0] * shape[1].in(k) + at[1]) * static_cast<int64_t>(depth);
+  return copy_rows(node, s, data, batches * positions, inner, [&](Expr row) {
+    Expr from = row / positions;
+    const Expr first = row * static_cast<int64_t>(depth);
     for (size_t d = 0; d < depth; ++d) {
       const Expr n = x[batch + d].in(k);
       from = from * n + wrap_index(as_index(index[first + static_cast<int64_t>(d)]), n);
     }
-    return {data[from * inner + at[2]]};
+    return from * inner;
   });
 }
 

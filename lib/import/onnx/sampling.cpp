@@ -13,10 +13,11 @@ namespace {
 
 enum class Outside { Zeros, Border, Reflection };
 
-// Helpers for one float type, and for flat images [N,C,P] read at indices [N,K].
+// Helpers for one float type, and for flat images [N,C,P] read at indices [N,K]. With `first_pixels` [R,1], images are pixels
+// [P,C], of which each of R regions reads those after its first one.
 class Sampler {
  public:
-  Sampler(Op& op, DType t) : op_(op), b_(op.b), type_(t) {}
+  Sampler(Op& op, DType t, ValueId first_pixels = {}) : op_(op), b_(op.b), type_(t), first_(first_pixels) {}
 
   DType type() const { return type_; }
   ValueId real(double v) { return b_.scalar(type_, v); }
@@ -30,25 +31,27 @@ class Sampler {
     return b_.create(OpKind::And, {b_.create(OpKind::Ge, {v, low}), b_.create(OpKind::Le, {v, high})});
   }
 
-  // Reads flat images at integral float positions [N,K], as [N,C,K].
+  // Reads flat images at integral float positions [N,K], as [N,C,K]; pixels as [R,K,C].
   ValueId read(ValueId images, ValueId position) {
     if (!images.valid() || !position.valid()) return {};
+    if (first_.valid()) return b_.create(OpKind::Gather, {images, b_.add(b_.cast(position, DType::I64), first_)}, AxisAttrs{0});
     const Graph& g = op_.graph();
     const std::vector<Dim> have(g.dims(images).begin(), g.dims(images).end()),
         at(g.dims(position).begin(), g.dims(position).end());
     const ValueId index = b_.expand(b_.reshape(b_.cast(position, DType::I64), {at[0], Dim(1), at[1]}), {at[0], have[1], at[1]});
     return b_.create(OpKind::GatherElements, {images, index}, AxisAttrs{2});
   }
-  ValueId per_channel(ValueId v) {  // [N,K] -> [N,1,K]
+  ValueId per_channel(ValueId v) {  // [N,K] -> [N,1,K]; of pixels [R,K,1]
     if (!v.valid()) return {};
     const auto d = op_.graph().dims(v);
-    return b_.reshape(v, {d[0], Dim(1), d[1]});
+    return first_.valid() ? b_.reshape(v, {d[0], d[1], Dim(1)}) : b_.reshape(v, {d[0], Dim(1), d[1]});
   }
 
  private:
   Op& op_;
   Builder& b_;
   DType type_;
+  ValueId first_;
 };
 
 // The taps along one axis: integral positions, weights, and whether they count.
@@ -187,10 +190,13 @@ void roi_align(Op& op) {
   if (height < 1 || width < 1 || height > 4096 || width > 4096 || ratio < 0 || ratio > 256)
     return (void)op.fail(Code::BadAttribute, "output sizes or sampling_ratio are out of range");
   const bool half = coordinates == "half_pixel";
-  Sampler s(op, position_type(op.dtype(0)));
   Builder& b = op.b;
   const std::vector<Dim> x = op.sizes(0);
-  const Dim rois = op.sizes(1)[0];
+  const Dim rois = op.sizes(1)[0], plane = op.dims().mul(x[2], x[3]);
+  // The channels of a pixel are adjacent, so that a region reads rows of its image and copies none.
+  const ValueId pixels = b.reshape(b.transpose(op.in(0), {0, 2, 3, 1}), {op.dims().mul(x[0], plane), x[1]});
+  const ValueId image = b.cast(b.reshape(op.in(2), {rois, Dim(1)}), DType::I64);
+  Sampler s(op, position_type(op.dtype(0)), b.mul(image, b.cast(Sampler(op, DType::F64).extent(plane), DType::I64)));
   const ValueId scale = s.real(op.f("spatial_scale", 1)), regions = b.cast(op.in(1), s.type());
   // Sample positions in one direction: [rois, bins, samples]. With ratio 0 the number of samples is the bin size, padded to the
   // largest; `taken` [rois, 1, samples] marks the valid ones.
@@ -227,12 +233,10 @@ void roi_align(Op& op) {
   const ValueId ys = b.reshape(b.expand(b.reshape(down.at, {rois, Dim(height), down.n, Dim(1), Dim(1)}), grid), {rois, points});
   const ValueId xs =
       b.reshape(b.expand(b.reshape(across.at, {rois, Dim(1), Dim(1), Dim(width), across.n}), grid), {rois, points});
-  const ValueId images =
-      b.reshape(b.create(OpKind::Gather, {op.in(0), op.in(2)}, AxisAttrs{0}), {rois, x[1], op.dims().mul(x[2], x[3])});
   const std::array axes{edge_taps(op, s, ys, x[2]), edge_taps(op, s, xs, x[3])};
   ValueId v;
   if (mode == "avg") {
-    v = interpolate(op, s, images, std::span(x).subspan(2), axes);
+    v = interpolate(op, s, pixels, std::span(x).subspan(2), axes);
   } else {  // the largest weighted corner
     for (size_t i = 0; i < 4; ++i) {
       std::array<Taps, 2> corner;
@@ -240,21 +244,22 @@ void roi_align(Op& op) {
         const size_t t = k == 0 ? i / 2 : i % 2;
         corner[k] = {{axes[k].position[t]}, {axes[k].weight[t]}, {axes[k].counts[t]}};
       }
-      const ValueId one = interpolate(op, s, images, std::span(x).subspan(2), corner);
+      const ValueId one = interpolate(op, s, pixels, std::span(x).subspan(2), corner);
       v = v.valid() ? b.create(OpKind::Max, {v, one}) : one;
     }
   }
-  v = b.reshape(v, {rois, x[1], Dim(height), down.n, Dim(width), across.n});
+  v = b.reshape(v, {rois, Dim(height), down.n, Dim(width), across.n, x[1]});
   const bool mean = mode == "avg";
-  if (ratio > 0) return op.set(0, b.cast(b.reduce(mean ? ReduceOp::Mean : ReduceOp::Max, v, {3, 5}, false), op.dtype(0)));
-  const ValueId taken = b.create(OpKind::And, {b.reshape(down.taken, {rois, Dim(1), Dim(1), down.n, Dim(1), Dim(1)}),
-                                               b.reshape(across.taken, {rois, Dim(1), Dim(1), Dim(1), Dim(1), across.n})});
+  const auto give = [&](ValueId of_bins) { op.set(0, b.cast(b.transpose(of_bins, {0, 3, 1, 2}), op.dtype(0))); };
+  if (ratio > 0) return give(b.reduce(mean ? ReduceOp::Mean : ReduceOp::Max, v, {2, 4}, false));
+  const ValueId taken = b.create(OpKind::And, {b.reshape(down.taken, {rois, Dim(1), down.n, Dim(1), Dim(1), Dim(1)}),
+                                               b.reshape(across.taken, {rois, Dim(1), Dim(1), Dim(1), across.n, Dim(1)})});
   const ValueId outside = s.real(mean ? 0 : -std::numeric_limits<double>::infinity());
-  const ValueId y = b.reduce(mean ? ReduceOp::Sum : ReduceOp::Max, b.create(OpKind::Where, {taken, v, outside}), {3, 5}, false);
+  const ValueId y = b.reduce(mean ? ReduceOp::Sum : ReduceOp::Max, b.create(OpKind::Where, {taken, v, outside}), {2, 4}, false);
   const ValueId count = b.reshape(b.mul(down.count, across.count), {rois, Dim(1), Dim(1), Dim(1)});
   const ValueId any = mean ? b.div(y, b.create(OpKind::Max, {count, s.real(1)}))
                            : b.create(OpKind::Where, {b.create(OpKind::Eq, {count, s.real(0)}), s.real(0), y});
-  op.set(0, b.cast(any, op.dtype(0)));
+  give(any);
 }
 
 // Applies theta [N,k,k+1] to the pixel positions, from -1 to 1.
