@@ -1,5 +1,6 @@
-// TopK by a heap: the best elements so far of a row lie in its results, the worst of them first. Each further element that is
-// better replaces that one. The heap is then sorted in place. O(n + r log k) for r replacements: few, unless the row is sorted.
+// TopK by a heap. The results of a row hold its best elements so far, with the worst of them at the root. A better element
+// replaces the root. The heap is sorted in place at the end. O(n + r log k) for r replacements; r is small unless the row is
+// sorted.
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 
@@ -10,6 +11,7 @@ constexpr int64_t kMostLevels = 40;  // of a heap; more elements exceed any memo
 
 class TopRows {
  public:
+  // Adds the kernel.
   explicit TopRows(Node& node)
       : s_(node),
         largest_(node.attrs<TopKAttrs>().largest),

@@ -35,10 +35,6 @@ std::string step_text(const Graph& g, const GraphPlan& plan, uint32_t step) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr int64_t kMostSamples = 1 << 20;  // that a size without a range is raised to
 
 // The sizes of buffers that depend on symbols.

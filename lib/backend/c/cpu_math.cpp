@@ -87,6 +87,10 @@ const char* register_condition(Type t) {
   return bytes == 64 ? "defined(__AVX512F__)" : bytes == 32 || bytes == 16 ? "defined(__AVX__)" : nullptr;
 }
 
+// The suffix of x86 instructions for a vector of floats, and the asm constraint of its registers.
+std::string float_suffix(Type t) { return t.dtype == DType::F32 ? "ps" : "pd"; }
+std::string register_constraint(Type t) { return t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"; }
+
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
@@ -132,7 +136,7 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
       return define(
           head + (condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_masks + "#endif\n" : by_masks) +
               "}\n",
-          {{"S", less}, {"O", std::string(kernel::name(op)) + (t.dtype == DType::F32 ? "ps" : "pd")}, {"C", wide ? "v" : "x"}});
+          {{"S", less}, {"O", std::string(kernel::name(op)) + float_suffix(t)}, {"C", register_constraint(t)}});
     }
     case ExprOp::Abs:
       if (!is_float(t.dtype)) break;
@@ -150,8 +154,8 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
            by_lanes + "#endif\n";
   std::string call = scalar + (operands == 1 ? "(a[i])" : operands == 2 ? "(a[i], b[i])" : "(a[i], b[i], c[i])");
   return define("static inline $R $F($P) {\n" + body + "}\n",
-                {{"O", t.dtype == DType::F32 ? "ps" : "pd"},
-                 {"X", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"},
+                {{"O", float_suffix(t)},
+                 {"X", register_constraint(t)},
                  {"P", v + " a" + (operands > 1 ? ", " + v + " b" : "") + (operands > 2 ? ", " + v + " c" : "")},
                  {"C", tests || bools ? "-(int32_t)" + call : call}});
 }
@@ -221,12 +225,7 @@ std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
         expand("static inline $V $F($V a, $V b) {\n#if $W\n  __asm__(\"vmax$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return "
                "b;\n#else\n"
                "  const $I m = a < b;\n  return ($V)((($I)b & m) | (($I)a & ~m));\n#endif\n}\n",
-               {{"V", v},
-                {"F", name},
-                {"W", condition},
-                {"I", mask},
-                {"O", t.dtype == DType::F32 ? "ps" : "pd"},
-                {"C", t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"}}));
+               {{"V", v}, {"F", name}, {"W", condition}, {"I", mask}, {"O", float_suffix(t)}, {"C", register_constraint(t)}}));
   return name;
 }
 

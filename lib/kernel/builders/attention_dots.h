@@ -7,8 +7,8 @@ namespace rlxc::kernel {
 
 struct IntegerAttentionSpec {
   // The matmuls q * k and probabilities * v, with packed right operands (build_pack_dots) and one batch. The epilogue of the
-  // first gives f32 scores. Its c, and a of the second but the type, are set by the builder if m and n of the first are
-  // constants. Else they are buffers, a with attention_slack() further bytes.
+  // first gives f32 scores. If m and n of the first are constants, the builder sets its c, and a of the second except the
+  // type. Otherwise both are buffers. The buffer of a has attention_slack() more bytes.
   GemmSpec scores, values;
   // Returns the probability, rounded to values.a.dtype; `load` returns an extra of `scores`.
   std::function<Expr(Expr probability, const LoadInput& load)> round;

@@ -21,8 +21,8 @@ void build_generate(Builder&, const Dims& shape, const std::vector<std::pair<std
 void for_each_row(Builder&, const Mapping&, const Dims& shape, size_t axis, int64_t bytes,
                   const std::function<void(Expr row, Expr base, Expr stride)>& body);
 
-// The same on CPU threads by vectors of rows that are adjacent along the inner axis: element i of `lanes` rows is at base + i *
-// stride. Type t has the lanes.
+// Iterates over vectors of adjacent rows. Element i of the `lanes` rows is the vector at base + i * stride. Vectors hold elements
+// of type t. Grids and remainders use one lane.
 void for_each_row_vector(Builder&, const Mapping&, const Dims& shape, size_t axis, DType t, int64_t bytes,
                          const std::function<void(Expr base, Expr stride, int lanes)>& body);
 

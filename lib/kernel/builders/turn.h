@@ -6,9 +6,9 @@
 
 namespace rlxc::kernel {
 
-// Returns vectors of which number i has lane i of each operand. There are as many operands as lanes: a power of two. Parts of 16
-// bytes, within which most processors move lanes at least cost, are transposed by perfect shuffles (Stone, "Parallel Processing
-// with the Perfect Shuffle", 1971), then the square of parts by taking every other part.
+// Transposes a square: result i holds lane i of each operand. There are as many operands as lanes, a power of two. Most
+// processors move lanes at least cost within 16 bytes. Parts of 16 bytes are transposed by perfect shuffles (Stone, "Parallel
+// Processing with the Perfect Shuffle", 1971), then the square of parts by taking every other part.
 inline std::vector<Expr> turned(Builder& b, std::vector<Expr> rows) {
   constexpr size_t kPartBytes = 16;
   const size_t all = rows.size(), bytes = static_cast<size_t>(std::max(rlxc::bits(rows[0].dtype()) / 8, 1));

@@ -1,7 +1,7 @@
-// Writes transposed convolutions as convolutions, whose kernels are fast. Of stride s, result row q * s + r sums the taps r, r +
-// s, r + 2s, ... of the window alone: for each phase r it is a convolution of stride 1 by these taps in reverse. The phases of
-// all axes are output channels of one convolution, which a transposition then interleaves and a Narrow crops by the pads. Windows
-// are filled with zeros to a multiple of s; weights are rearranged at load time. O(nodes).
+// Writes transposed convolutions as convolutions, which have fast kernels. A phase is the set of result rows r, r + s, r + 2s,
+// ... of a stride s. Each phase is a convolution of stride 1 by the taps r, r + s, ... in reverse order. One convolution computes
+// the phases of all axes as output channels. A transpose interleaves them, and a Narrow crops the pads. Windows are filled with
+// zeros to a multiple of the stride. Weights are rearranged at load time. O(nodes).
 #include <algorithm>
 
 #include "ir/graphs.h"
@@ -33,7 +33,7 @@ Axis axis_of(const ConvAttrs& a, size_t d, int64_t kernel) {
   }
   const int64_t reach = x.dilation * (x.taps - 1), begin = a.pads_begin[d];
   const int64_t end = a.pads_end[d] - (a.output_padding.empty() ? 0 : a.output_padding[d]);
-  // Of all (size - 1) * stride + window rows the result lacks `begin` in front and `end` behind.
+  // The uncropped result has (size - 1) * stride + window rows. `begin` of them are cropped in front and `end` behind.
   x.pad_begin = std::max<int64_t>(reach - floor_div(begin, x.stride), 0);
   x.pad_end = std::max<int64_t>(floor_div(window - 1 - end, x.stride), 0);
   x.crop = begin + (x.pad_begin - reach) * x.stride;
