@@ -16,9 +16,9 @@ bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
 bool is_image(const Graph& g, ValueId v) {
   if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.rank(v) != 4) return false;
   if (!is_blocked_float(g.dtype(v)) && !is_code(g.dtype(v)) && g.dtype(v) != DType::I32) return false;
-  for (Dim d : g.dims(v))
-    if (!d.is_static() || d.size() < 1) return false;
-  return true;
+  const auto known = [](Dim d) { return d.is_static() && d.size() >= 1; };
+  const auto dims = g.dims(v);
+  return (!dims[0].is_static() || known(dims[0])) && std::ranges::all_of(dims.subspan(1), known);
 }
 
 // Returns whether an operand of a convolution's epilogue is laid out as the result.
@@ -205,12 +205,13 @@ class ChannelBlocks {
     const auto& a = g_.attrs<ReduceRegionAttrs>(n);
     refuse(g_.result(n));
     const bool once = std::ranges::count_if(a.steps, is_core) == 1 && a.axes == kPositions;
-    const auto results = num_elements(g_.type(g_.result(n)));
+    DimTable& dims = g_.module().dims;
+    const Dim results = dims.product(g_.dims(g_.result(n)));
     ValueId image;
     for (ValueId v : g_.operands(n)) {
       if (!v.valid()) continue;
-      const bool whole = once && is_image(g_, v) && num_elements(g_.type(v)) != g_.dims(v)[0].size() * g_.dims(v)[1].size() &&
-                         results == g_.dims(v)[0].size() * g_.dims(v)[1].size();
+      const bool whole = once && is_image(g_, v) && g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1 &&
+                         results == dims.mul(g_.dims(v)[0], g_.dims(v)[1]);
       if (!whole) refuse(v);
       else if (image.valid()) join(image, v);
       else image = v;
@@ -242,6 +243,7 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   if (!a) return std::nullopt;
   const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
   if (!is_image(g, x) || !is_image(g, w) || !is_image(g, g.result(n)) || a->strides.size() != 2) return std::nullopt;
+  if (!g.dims(w)[0].is_static()) return std::nullopt;
   const DType t = g.dtype(g.result(n));
   const bool integers = is_integer_conv(g.op(n));
   if (!integers && g.dtype(x) != t) return std::nullopt;

@@ -11,9 +11,9 @@ inline constexpr int64_t kMostWindowRows = 64 << 10;
 // Most elements of a window whose products of 8-bit integers have exact sums in f32 (the same file).
 inline constexpr int64_t kMostExactTaps = (1 << 24) / (255 * 128);
 
-// Sets the layout of each image [N, C, H, W] of floats or 8-bit integers that a convolution makes and of those that share
-// elements with it through elementwise ops, pooling and concatenation, if every user reads blocks of `lanes` channels or of half
-// as many. O(values + uses).
+// Sets the layout of each image [N, C, H, W] of floats or 8-bit integers, of static sizes but for the batch, that a convolution
+// makes and of those that share elements with it through elementwise ops, pooling and concatenation, if every user reads blocks
+// of `lanes` channels or of half as many. O(values + uses).
 void assign_channel_blocks(const Graph&, int64_t lanes, GraphLayouts*);
 
 // The channels of a group's operand and result, or nullopt if the node is no convolution with kernels for blocked images.

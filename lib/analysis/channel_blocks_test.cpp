@@ -45,6 +45,18 @@ TEST_CASE("images between convolutions have blocks that divide the channels of a
   CHECK(n.block(a) == 8);
 }
 
+TEST_CASE("the batch may be symbolic, other sizes may not") {
+  Net n;
+  const Dim size = n.m.dims.symbol("size");
+  const ValueId batches = n.b.input("batches", tensor_type(DType::F32, {size, 3, 8, 8}));
+  const ValueId rows = n.b.input("rows", tensor_type(DType::F32, {1, 3, size, 8}));
+  const ValueId a = n.conv(batches, 32), b = n.conv(rows, 32);
+  n.g.add_output(n.conv(a, 10), {});
+  n.g.add_output(n.conv(b, 10), {});
+  CHECK(n.block(a) == 16);
+  CHECK(n.block(b) == 0);
+}
+
 TEST_CASE("an image that something else reads stays row-major, with all that share its elements") {
   Net n;
   const ValueId a = n.conv(n.x, 32), b = n.conv(a, 32), y = n.b.add(a, b), c = n.conv(y, 32);

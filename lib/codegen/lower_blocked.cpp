@@ -42,7 +42,7 @@ BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int
   BlockedWindows w;
   w.dtype = is_integer_conv(node.op()) ? image_type(node.graph, node.id) : node.dtype(0);
   w.rounds = rounds_image(node.graph, node.id);
-  w.batch = node.dims(0)[0].size();
+  if (const Dim batch = node.dims(0)[0]; batch.is_static()) w.batch = batch.size();
   w.channels = node.dims(0)[1].size();
   w.block = block;
   for (size_t d = 0; d < 2; ++d) {
@@ -124,7 +124,7 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
 
 int64_t block_of(const Node& node, ValueId v) { return node.layouts.channel_block(v); }
 
-// Sizes of images with channel blocks are constants.
+// Sizes of images with channel blocks other than the batch are constants.
 void split_channels(int64_t block, Operand* o) {
   Index outer = constant_value(o->strides[1]) * block, inner = o->strides[1];
   if (o->split(1)) {
@@ -152,7 +152,7 @@ void split_channels(int64_t block, kernel::MapSpec* spec) {
 
 void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
   split_channels(block, spec);
-  if (block == 0 || constant_value(spec->shape[0]) != 1) return;
+  if (block == 0 || !kernel::is_constant(spec->shape[0], 1)) return;
   const int64_t count = constant_value(spec->shape[1]);
   const Index blocks = s.parameter("blocks", Dim(count));
   const auto resize = [&](Operand& o) {
@@ -175,7 +175,8 @@ int64_t lanes_of_large_window(const Node& node, const ConvChannels& c, bool inte
   int64_t lanes = node.mapping().vector_lanes(4);
   if (c.out < lanes && lanes >= 16) lanes /= 2;
   const bool narrow = y[3].size() < lanes && w[2].size() * w[3].size() > y[2].size() * y[3].size();
-  const bool reused = y[0].size() * y[2].size() * y[3].size() >= kLeastReuse;
+  const int64_t images = y[0].is_static() ? y[0].size() : 1;
+  const bool reused = images * y[2].size() * y[3].size() >= kLeastReuse;
   const bool fills = c.groups == 1 ? c.out >= lanes : c.out % lanes == 0;
   return narrow && reused && fills ? lanes : 0;
 }
@@ -233,7 +234,8 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
     w.channels = (w.planes + w.block - 1) / w.block * w.block;
   }
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
-  if (node.row.winograd && !n.depthwise && !n.row_major_result) n.tile = kernel::winograd_tile(n.conv, node.mapping());
+  const bool bands = node.dims(0)[0].is_static() && !n.depthwise && !n.row_major_result;  // that Winograd's algorithm needs
+  if (node.row.winograd && bands) n.tile = kernel::winograd_tile(n.conv, node.mapping());
   if (n.tile == 0 && !n.depthwise) widen(node, &n.conv, out > 0);
   return n;
 }
@@ -253,11 +255,12 @@ namespace {
 // Copies the image with its padding to a scratch buffer. `bind` binds the image, and the zero point if there is one.
 uint32_t padded_image(Node& node, const BlockedConv& conv, const std::function<void(Scope&)>& bind) {
   const BlockedWindows& w = conv.windows;
-  const uint32_t wide = node.scratch(conv.image(), Dim(w.padded_elements()));
+  const Dim batch = node.dims(0)[0];
+  const uint32_t wide = node.scratch(conv.image(), node.table().mul(batch, Dim(w.padded_elements())));
   Scope s(node, "pad");
   bind(s);
   s.bind({Binding::Kind::Scratch, wide});
-  const Index all = s.parameter("blocks", Dim(w.batch * w.channels / w.block));
+  const Index all = s.parameter("blocks", node.table().mul(batch, Dim(w.channels / w.block)));
   kernel::build_pad_blocked(s.builder(), conv, all, node.mapping());
   s.finish();
   return wide;
@@ -332,6 +335,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
                 : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
     s.finish(on_load);
   }
+  const Dim batch = node.dims(0)[0];
   const bool zero = conv.integers() && node.has(2);
   const auto bind_zero = [&](Scope& s) {
     conv.windows.zero.reset();
@@ -351,14 +355,15 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   if (!n.depthwise && conv.copies())
     image = padded_image(node, conv, [&](Scope& s) {
       bind_image(s);
+      conv.windows.batch = s.size(batch);
       bind_zero(s);
       bind_scale(s);
     });
-  const int64_t results = w.batch * conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];
+  const int64_t results = conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];  // of an image
   std::optional<uint32_t> sums;
   if (n.row_major_result) {
     conv.result = conv.integers() ? conv.accumulator() : w.dtype;
-    sums = node.scratch(conv.result, Dim(results));
+    sums = node.scratch(conv.result, node.table().mul(batch, Dim(results)));
   }
   Scope s(node);
   s.bind({Binding::Kind::Scratch, packed});
@@ -369,6 +374,7 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   else if (n.channels_last) conv.windows.result = s.out();
   else s.out();
   for (size_t i = 1; !sums && i < node.graph.result_count(node.id); ++i) conv.epilogue.also.push_back(s.out(i));
+  conv.windows.batch = s.size(batch);
   const Index in = blocks(s);
   if (n.depthwise) {
     kernel::build_depthwise_blocked(s.builder(), conv, in, node.mapping());
@@ -393,6 +399,7 @@ bool lower_blocked_pool(Node& node, const kernel::PoolSpec& spec) {
   p.counts = spec.counts;
   p.count_padding = spec.count_padding;
   Scope s(node);
+  p.windows.batch = s.size(node.dims(0)[0]);
   s.in(0);
   s.out();
   const Index blocks = s.parameter("blocks", Dim(p.windows.channels / p.windows.block));

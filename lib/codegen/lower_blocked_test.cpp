@@ -112,6 +112,11 @@ class BlockedNet {
   }
   void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
   Builder& b() { return b_; }
+  // A size that is known in a run only.
+  Dim symbol(const char* name, int64_t size) {
+    sizes_[name] = size;
+    return m_->dims.symbol(name);
+  }
 
   // `blocked`: how many values have channels in blocks. `tiles`: of Winograd's algorithm, of the nodes that use it. `last`: how
   // many convolutions have results with channels last.
@@ -121,7 +126,7 @@ class BlockedNet {
     eval::RandomRange range;
     range.int_low = dtype_ == DType::I8 ? -128 : 0;
     range.int_high = range.int_low + 255;
-    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {}, i, range));
+    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], sizes_, i, range));
     const auto expected = eval::evaluate(*m_, inputs, d_);
     REQUIRE_MESSAGE(expected.has_value(), d_.text());
     const auto lir = plan_lir(std::move(m_), {.verify = true}, d_, {.kernels = row_});
@@ -167,6 +172,7 @@ class BlockedNet {
   Diagnostics d_;
   Builder b_{m_->main(), &d_};
   std::vector<Type> types_;
+  DimBindings sizes_;
   test::Random random_;
 };
 
@@ -344,6 +350,40 @@ TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks")
       net.output(net.conv(net.b().concat(std::array{first, rest, residual}, axis), {8}));
       net.check(7, "parts of rows and columns, and their joins");
     }
+}
+
+TEST_CASE("batches that are known in a run only") {
+  codegen::CapabilityRow dots, winograd;
+  dots.mapping = target::cpu_mapping(true);
+  winograd.winograd = true;
+  const std::pair<codegen::CapabilityRow, DType> forms[] = {{winograd, DType::F32}, {{}, DType::F16}, {dots, DType::BF16}};
+  for (const auto& [row, dtype] : forms)
+    for (const int64_t size : {1, 3}) {
+      BlockedNet net(row, dtype);
+      const Dim batch = net.symbol("batch", size);
+      const ValueId x = net.conv(net.image({batch, 3, 13, 14}), {24}, true);
+      const ValueId y = net.conv(net.conv(x, {.channels = 24, .groups = 24}, true), {.channels = 24, .groups = 3}, true, x);
+      const ValueId most = net.pool(y, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false);
+      const ValueId mean = net.pool(y, ReduceOp::Mean, {3, 2}, {2, 2}, {1, 0}, {1, 1}, false);
+      const ValueId joined = net.b().concat(std::array{most, net.b().narrow(mean, 2, 0, 7)}, 1);
+      const ValueId scale = net.b().unary(OpKind::Sigmoid, net.b().reduce(ReduceOp::Mean, joined, {2, 3}, true));
+      net.output(net.conv(net.b().mul(joined, scale), {13}));
+      net.check(8, "floats");
+    }
+  for (const DType dtype : {DType::U8, DType::I8}) {
+    codegen::CapabilityRow row;
+    row.mapping = target::cpu_mapping();
+    BlockedNet net(row, dtype);
+    const ValueId x = net.integer_conv(net.image({net.symbol("batch", 3), 3, 13, 11}), {48}, 100);
+    const ValueId alone = net.integer_conv(x, {.channels = 48, .groups = 48}, 7, x);
+    net.output(net.integer_conv(net.pool(alone, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false), {32}, 0));
+    net.check(3, "integers");
+  }
+  BlockedNet last;
+  const ValueId image = last.b().transpose(last.image({last.symbol("batch", 2), 11, 13, 48}), std::vector<int64_t>{0, 3, 1, 2});
+  const ConvCase alone{.channels = 48, .kernel = {7, 5}, .begin = {3, 3}, .end = {3, 3}, .groups = 48};
+  last.output(last.b().transpose(last.conv(image, alone, true), std::vector<int64_t>{0, 2, 3, 1}));
+  last.check(0, "channels last", {}, 1);
 }
 
 // As gradients of weights have them; vectors of channels of row-major images.

@@ -1,8 +1,8 @@
 // Convolution and pooling on CPU threads for images whose channels are in blocks of a vector (NCHW16c, NCHW8c): a weight or a
 // result is a vector, an element of the image is broadcast. Values are f32, f16 or bf16 with sums in f32, or u8 and i8 with sums
-// in i32; sizes are constants. Kernels take the number of blocks as an argument (`blocks`), so that layers which differ in their
-// channels alone share one. After Georganas et al. ("Anatomy of High-Performance Deep Learning Convolutions on SIMD
-// Architectures", 2018).
+// in i32; sizes other than the batch are constants. Kernels take the number of blocks as an argument (`blocks`), so that layers
+// which differ in their channels alone share one. After Georganas et al. ("Anatomy of High-Performance Deep Learning Convolutions
+// on SIMD Architectures", 2018).
 #pragma once
 #include <array>
 #include <functional>
@@ -15,7 +15,8 @@ namespace rlxc::kernel {
 // The windows of an image [batch][channels / block][height][width][block]. A block of 1 is the row-major image.
 struct BlockedWindows {
   DType dtype = DType::F32;  // of the image
-  int64_t batch = 1, channels = 1, block = 1;
+  Index batch = 1;           // images; one that is no constant belongs to the kernel that is built
+  int64_t channels = 1, block = 1;
   int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
   bool rounds = false;          // the image is f32; build_pad_blocked divides it by `scale` and rounds it to integers
@@ -29,7 +30,8 @@ struct BlockedWindows {
   int64_t span(size_t axis) const { return (out[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1; }
   bool padded() const;                                                            // whether a window reaches beyond the image
   int64_t extent(size_t axis) const { return padded() ? span(axis) : in[axis]; }  // of the image with its padding
-  int64_t padded_elements() const { return batch * channels * extent(0) * extent(1); }
+  int64_t padded_elements() const { return channels * extent(0) * extent(1); }    // of an image
+  bool one_image() const { return is_constant(batch, 1); }
 };
 
 // Elementwise operations on a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0] or [1, 1].

@@ -28,6 +28,13 @@ int64_t piece(int64_t size, int64_t most) {
   return (size + pieces - 1) / pieces;
 }
 
+// The batch, or the least one if it is not known.
+int64_t known_images(const BlockedWindows& w) {
+  int64_t images = 1;
+  constant(w.batch, &images);
+  return images;
+}
+
 // The image, tiles of results, and tasks of several tiles.
 struct TileShape {
   TileShape(const BlockedConv& s, const Mapping& m) : vectors(panel_vectors(s)), out(s.windows.out) {
@@ -45,7 +52,7 @@ struct TileShape {
     panels = (s.blocks() + vectors.all - 1) / vectors.all;
     const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups / w.block * plane;
     const int64_t bands = std::clamp<int64_t>(
-        std::max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / (panels * s.groups * w.batch)), 1, tiles);
+        std::max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / (panels * s.groups * known_images(w))), 1, tiles);
     band = piece(tiles, (tiles + bands - 1) / bands);
   }
 
@@ -68,6 +75,7 @@ class BlockedTiles {
         t_(s, m),
         blocks_(blocks.in(b.kernel())),
         band_(band.in(b.kernel())),
+        images_(s.windows.batch.in(b.kernel())),
         group_(s.group()),
         terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
         depth_(blocks_ * (w_.taps() * w_.block / group_)),
@@ -76,16 +84,16 @@ class BlockedTiles {
   void run() {
     const int64_t positions = w_.out[0] * w_.out[1];
     weights_ = b_.input("w", s_.packed(), rows_ * (s_.groups * s_.blocks() * s_.lanes));
-    image_ = b_.input("image", s_.image(), blocks_ * (w_.batch * s_.groups * t_.plane));
+    image_ = b_.input("image", s_.image(), blocks_ * (images_ * (s_.groups * t_.plane)));
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
     extras_.emplace(b_, s_.epilogue);
-    const int64_t results = w_.batch * s_.groups * s_.stored_blocks() * s_.stored_block() * positions;
+    const Expr results = images_ * (s_.groups * s_.stored_blocks() * s_.stored_block() * positions);
     y_ = b_.output("y", s_.result, results);
     for (const Operand& o : s_.epilogue.also) also_.push_back(b_.output(o.name, o.dtype, results));
     const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
     // A product takes less time than moving a byte.
     const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
-    for_each(b_, m_, "work", tasks * (w_.batch * s_.groups * t_.panels), work, [&](Expr task) {
+    for_each(b_, m_, "work", tasks * (images_ * (s_.groups * t_.panels)), work, [&](Expr task) {
       const Expr panel = b_.let("panel", task % t_.panels), rest = b_.let("rest", task / t_.panels);
       const Expr image = b_.let("n", rest / tasks), group = b_.let("group", image % s_.groups);
       block0_ = b_.let("block", group * s_.blocks() + panel * t_.vectors.all);
@@ -227,7 +235,7 @@ class BlockedTiles {
   const Mapping& m_;
   const BlockedWindows& w_;
   const TileShape t_;
-  const Expr blocks_, band_;
+  const Expr blocks_, band_, images_;
   const int64_t group_, terms_;  // channels of a product, and of a step of the innermost loop
   const Expr depth_, rows_;      // products of a sum; rows of a panel
   int64_t fetched_ = 0;          // lines per step
@@ -285,7 +293,7 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   const int64_t from_pitch = w.in[1] * (w.planes ? 1 : w.block), to_pitch = w.extent(1) * w.block;
   const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(w.extent(1) - w.pad[1], 0, w.in[1]);
   Buf x = b.input("x", w.rounds ? DType::F32 : w.dtype,
-                  w.planes ? b.i64(w.batch * w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
+                  w.planes ? w.batch.in(b.kernel()) * (w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
       of_zero, of_scale;
   if (w.zero) of_zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
   if (w.rounds) of_scale = b.input(w.scale->name, w.scale->dtype, w.scale->extent);

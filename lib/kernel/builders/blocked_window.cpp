@@ -21,6 +21,7 @@ class BlockedRows {
         w_(w),
         wide_(wide),
         blocks_(blocks.in(b.kernel())),
+        images_(w.batch.in(b.kernel())),
         lanes_(static_cast<int>(w.block)),
         from_steps_(steps(w.image, w.in)),
         to_steps_(steps(w.result, w.out)) {
@@ -40,12 +41,12 @@ class BlockedRows {
   }
 
   void add_image() {
-    const Index extent = w_.image ? w_.image->extent : Index(blocks_ * (w_.batch * w_.block * w_.in[0] * w_.in[1]));
+    const Index extent = w_.image ? w_.image->extent : Index(blocks_ * (images_ * (w_.block * w_.in[0] * w_.in[1])));
     x_ = b_.input("x", w_.dtype, extent);
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
   }
   Buf add_result(DType t) {
-    const Index extent = w_.result ? w_.result->extent : Index(blocks_ * (w_.batch * w_.block * w_.out[0] * w_.out[1]));
+    const Index extent = w_.result ? w_.result->extent : Index(blocks_ * (images_ * (w_.block * w_.out[0] * w_.out[1])));
     return b_.output("y", t, extent);
   }
 
@@ -54,7 +55,7 @@ class BlockedRows {
             const std::function<void(Expr, Expr, int64_t, Expr)>& tile) {
     const int64_t bands = (w_.out[0] + band_ - 1) / band_;
     const int64_t bytes = 4 * band_ * w_.out[1] * w_.block * (w_.taps() + 4) / 4;
-    for_each(b_, m_, "work", blocks_ * (w_.batch * bands), bytes, [&](Expr work) {
+    for_each(b_, m_, "work", blocks_ * (images_ * bands), bytes, [&](Expr work) {
       const Expr plane = b_.let("plane", work / bands), row0 = b_.let("row0", work % bands * band_);
       const Expr rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(w_.out[0] - row0, band_));
       from_ = x_;
@@ -64,7 +65,7 @@ class BlockedRows {
         copy_rows(plane, row0 * w_.stride[0] - w_.pad[0], rows, padding);
         base = b_.i64(0);
       }
-      begin(b_.let("block", w_.batch == 1 ? plane : plane % blocks_));
+      begin(b_.let("block", w_.one_image() ? plane : plane % blocks_));
       to_ = b_.let("result", start(w_.result, to_steps_, w_.out, plane));
       b_.loop("row", rows, [&](Expr row) {
         if (skips_rows_) find_rows(row0 + row);
@@ -125,7 +126,7 @@ class BlockedRows {
   Expr start(const std::optional<Operand>& o, const Steps& s, const std::array<int64_t, 2>& size, Expr plane) const {
     if (!o) return plane * (size[0] * s.row);
     const Expr first = o->offset.in(b_.kernel());
-    if (w_.batch == 1) return first + plane * w_.block;
+    if (w_.one_image()) return first + plane * w_.block;
     return first + plane / blocks_ * constant_value(o->strides[0]) + plane % blocks_ * w_.block;
   }
 
@@ -194,7 +195,7 @@ class BlockedRows {
   const Mapping& m_;
   const BlockedWindows& w_;
   const DType wide_;
-  const Expr blocks_;
+  const Expr blocks_, images_;
   const int lanes_;
   const Steps from_steps_, to_steps_;
   bool padded_ = false;             // whether rows are copied

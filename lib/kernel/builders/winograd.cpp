@@ -150,7 +150,7 @@ int64_t winograd_tile(const BlockedConv& c, const Mapping& m) {
   if (m.workgroups || !fits(c)) return 0;
   const BlockedWindows& w = c.windows;
   int64_t best = 0;
-  double least = kWorthwhile * cycles(c, static_cast<double>(9 * w.batch * w.out[0] * w.out[1]), 9, 0, m);
+  double least = kWorthwhile * cycles(c, static_cast<double>(9 * constant_value(w.batch) * w.out[0] * w.out[1]), 9, 0, m);
   for (const int64_t tile : {int64_t{4}, int64_t{2}}) {
     const WinogradConv s(c, tile);
     const auto tiles = static_cast<double>(s.points() * s.rows() * s.tiles[1]);
@@ -187,7 +187,7 @@ void build_winograd_tiles(Builder& b, const WinogradConv& s, Index first, Index 
   const BlockedWindows& w = s.padded;
   const Expr count = blocks.in(b.kernel()), begin = first.in(b.kernel());
   const int64_t pitch = w.extent(1) * w.block, plane = w.extent(0) * pitch, own = s.band_tiles() * w.block;
-  Buf image = b.input("image", DType::F32, count * (w.batch * plane));
+  Buf image = b.input("image", DType::F32, count * (s.images() * plane));
   Buf to = b.output("points", DType::F32, count * (s.points() * own));
   for_each(b, m, "work", count * s.band, 8 * s.points() * s.tiles[1] * w.block, [&](Expr work) {
     const Expr block = b.let("block", work / s.band), line = b.let("line", work % s.band);
@@ -211,7 +211,7 @@ void build_winograd_tiles(Builder& b, const WinogradConv& s, Index first, Index 
 void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Index blocks, const Mapping& m) {
   const Expr count = blocks.in(b.kernel()), begin = first.in(b.kernel());
   const int64_t own = s.band_tiles() * s.lanes, positions = s.out[0] * s.out[1];
-  const Expr elements = count * (s.padded.batch * positions * s.lanes);
+  const Expr elements = count * (s.images() * positions * s.lanes);
   Buf sums = b.input("sums", DType::F32, count * (s.points() * own));
   BlockedExtras extras(b, s.epilogue);
   Buf y = b.output("y", DType::F32, elements);

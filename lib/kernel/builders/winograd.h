@@ -18,7 +18,8 @@ struct WinogradConv {
   int64_t points() const { return side() * side(); }
   int64_t band_tiles() const { return band * tiles[1]; }
   int64_t bands() const { return (rows() + band - 1) / band; }
-  int64_t rows() const { return padded.batch * tiles[0]; }  // tile rows of all images
+  int64_t images() const { return constant_value(padded.batch); }
+  int64_t rows() const { return images() * tiles[0]; }  // tile rows of all images
   int64_t weight_elements() const { return points() * padded.channels * results; }
   int64_t image_points() const { return points() * padded.channels * band_tiles(); }  // elements of a band
   int64_t sum_points() const { return points() * results * band_tiles(); }
@@ -33,6 +34,7 @@ struct WinogradConv {
 };
 
 // Returns the tile for which the convolution is fastest, or 0 if that is the plain sum, or if the convolution has no such form.
+// The batch is a constant.
 int64_t winograd_tile(const BlockedConv&, const Mapping&);
 
 // Transforms w [results, channels, 3, 3] and packs it for products(). `blocks`: of the image. Adds w, out.
