@@ -16,10 +16,11 @@ bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
 bool is_image(const Graph& g, ValueId v) {
   if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.rank(v) != 4) return false;
   if (!is_blocked_float(g.dtype(v)) && !is_code(g.dtype(v)) && g.dtype(v) != DType::I32) return false;
-  const auto known = [](Dim d) { return d.is_static() && d.size() >= 1; };
-  const auto dims = g.dims(v);
-  return (!dims[0].is_static() || known(dims[0])) && std::ranges::all_of(dims.subspan(1), known);
+  return g.dims(v)[1].is_static() && std::ranges::all_of(g.dims(v), [](Dim d) { return !d.is_static() || d.size() >= 1; });
 }
+
+// Returns whether the image is known to have one position.
+bool is_pixel(const Graph& g, ValueId v) { return g.dims(v)[2] == Dim(1) && g.dims(v)[3] == Dim(1); }
 
 // Returns whether an operand of a convolution's epilogue is laid out as the result.
 bool is_whole(const Graph& g, NodeId n, ValueId v) { return std::ranges::equal(g.dims(v), g.dims(g.result(n))); }
@@ -46,8 +47,9 @@ bool is_blocked_integer_conv(const Graph& g, NodeId n, const ConvChannels& c) {
   return true;
 }
 
-// Returns whether a task's copy of padded rows is small.
+// Returns whether a task's copy of padded rows is small, or is not made as the size of the image is known in a run only.
 bool windows_fit(const Graph& g, ValueId image, int64_t height, int64_t dilation, int64_t width_of_padding) {
+  if (!g.dims(image)[2].is_static() || !g.dims(image)[3].is_static()) return true;
   return ((height - 1) * dilation + 1) * (g.dims(image)[3].size() + width_of_padding) * 16 <= kMostWindowRows;
 }
 
@@ -124,7 +126,7 @@ class ChannelBlocks {
   // An image of one pixel is the same in both layouts, and is left to the kernels of matmuls.
   void start(NodeId n, ValueId v) {
     const bool own = (layouts_.root[v.raw] == v && !layouts_.of(v)) || is_part(n);
-    const bool fits = own && is_image(g_, v) && !has_trait(g_.op(n), kLeaf) && g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1;
+    const bool fits = own && is_image(g_, v) && !has_trait(g_.op(n), kLeaf) && !is_pixel(g_, v);
     if (!fits) return refuse(v);
     divisor_[v.raw] = g_.dims(v)[1].size();
   }
@@ -210,8 +212,7 @@ class ChannelBlocks {
     ValueId image;
     for (ValueId v : g_.operands(n)) {
       if (!v.valid()) continue;
-      const bool whole = once && is_image(g_, v) && g_.dims(v)[2].size() * g_.dims(v)[3].size() > 1 &&
-                         results == dims.mul(g_.dims(v)[0], g_.dims(v)[1]);
+      const bool whole = once && is_image(g_, v) && !is_pixel(g_, v) && results == dims.mul(g_.dims(v)[0], g_.dims(v)[1]);
       if (!whole) refuse(v);
       else if (image.valid()) join(image, v);
       else image = v;
@@ -243,7 +244,7 @@ std::optional<ConvChannels> blocked_conv_channels(const Graph& g, NodeId n) {
   if (!a) return std::nullopt;
   const ValueId x = g.operand(n, 0), w = g.operand(n, 1);
   if (!is_image(g, x) || !is_image(g, w) || !is_image(g, g.result(n)) || a->strides.size() != 2) return std::nullopt;
-  if (!g.dims(w)[0].is_static()) return std::nullopt;
+  if (!std::ranges::all_of(g.dims(w), [](Dim d) { return d.is_static(); })) return std::nullopt;
   const DType t = g.dtype(g.result(n));
   const bool integers = is_integer_conv(g.op(n));
   if (!integers && g.dtype(x) != t) return std::nullopt;

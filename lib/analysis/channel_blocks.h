@@ -11,7 +11,7 @@ inline constexpr int64_t kMostWindowRows = 64 << 10;
 // Most elements of a window whose products of 8-bit integers have exact sums in f32 (the same file).
 inline constexpr int64_t kMostExactTaps = (1 << 24) / (255 * 128);
 
-// Sets the layout of each image [N, C, H, W] of floats or 8-bit integers, of static sizes but for the batch, that a convolution
+// Sets the layout of each image [N, C, H, W] of floats or 8-bit integers, with a static C, that a convolution
 // makes and of those that share elements with it through elementwise ops, pooling and concatenation, if every user reads blocks
 // of `lanes` channels or of half as many. O(values + uses).
 void assign_channel_blocks(const Graph&, int64_t lanes, GraphLayouts*);

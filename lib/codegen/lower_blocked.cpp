@@ -1,5 +1,7 @@
 #include "codegen/lower_blocked.h"
 
+#include <array>
+
 #include "analysis/channel_blocks.h"
 #include "codegen/region_steps.h"
 #include "ir/region.h"
@@ -38,21 +40,42 @@ bool reads_float_sums(std::span<const RegionStep> steps) {
 }
 
 BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int64_t>& strides,
-                          const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads) {
+                          const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads,
+                          const std::vector<int64_t>& pads_end) {
   BlockedWindows w;
   w.dtype = is_integer_conv(node.op()) ? image_type(node.graph, node.id) : node.dtype(0);
   w.rounds = rounds_image(node.graph, node.id);
-  if (const Dim batch = node.dims(0)[0]; batch.is_static()) w.batch = batch.size();
+  const auto in = node.dims(0), out = node.result_dims();
+  if (in[0].is_static()) w.batch = in[0].size();
+  w.open = !in[2].is_static() || !in[3].is_static();
   w.channels = node.dims(0)[1].size();
   w.block = block;
   for (size_t d = 0; d < 2; ++d) {
-    w.in[d] = node.dims(0)[d + 2].size();
-    w.out[d] = node.result_dims()[d + 2].size();
+    if (!w.open) w.in[d] = in[d + 2].size(), w.out[d] = out[d + 2].size();
     w.stride[d] = strides[d];
     w.dilation[d] = dilations[d];
     w.pad[d] = pads[d];
+    w.pad_end[d] = pads_end[d];
   }
   return w;
+}
+
+// Sets the sizes that are known in a run only to arguments of the kernel.
+void bind_sizes(const Node& node, Scope& s, BlockedWindows* w) {
+  w->batch = s.size(node.dims(0)[0]);
+  for (size_t d = 0; d < 2 && w->open; ++d) {
+    w->open_in[d] = s.size(node.dims(0)[d + 2]);
+    w->open_out[d] = s.size(node.result_dims()[d + 2]);
+  }
+}
+
+// The size of the image with its padding along an axis.
+Dim extent_of(const Node& node, const BlockedWindows& w, size_t axis) {
+  if (!w.open) return Dim(w.extent(axis));
+  if (!w.padded()) return node.dims(0)[axis + 2];
+  DimTable& t = node.table();
+  const Dim steps = t.mul(t.sub(node.result_dims()[axis + 2], Dim(1)), Dim(w.stride[axis]));
+  return t.add(steps, Dim((w.kernel[axis] - 1) * w.dilation[axis] + 1));
 }
 
 // Binds the operands of the epilogue in the order in which the builders add them: bias and residual, or those of the steps.
@@ -90,8 +113,9 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   spec.shape = s.shape(node.result_dims());
   kernel::BlockedEpilogue e;
   Operand from = s.scratch(sums);
-  const int64_t positions = c.windows.out[0] * c.windows.out[1], blocks = c.groups * c.blocks();  // groups have whole blocks
-  from.strides = {blocks * c.lanes * positions, 1, c.windows.out[1] * c.lanes, c.lanes};
+  const int64_t blocks = c.groups * c.blocks();  // groups have whole blocks
+  const Expr columns = spec.shape[3].in(s.kernel()), positions = spec.shape[2].in(s.kernel()) * columns;
+  from.strides = {positions * (blocks * c.lanes), 1, columns * c.lanes, c.lanes};
   from.factors.resize(4);
   from.factors[1] = {{blocks, positions * c.lanes}, {c.lanes, 1}};
   bind_epilogue(node, s, &e, true);
@@ -124,13 +148,22 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
 
 int64_t block_of(const Node& node, ValueId v) { return node.layouts.channel_block(v); }
 
-// Sizes of images with channel blocks other than the batch are constants.
+namespace {
+
+Index times(const Index& i, int64_t n) { return i.expr.kernel ? Index(i.expr * n) : Index(i.value * n); }
+
+}  // namespace
+
 void split_channels(int64_t block, Operand* o) {
-  Index outer = constant_value(o->strides[1]) * block, inner = o->strides[1];
+  Index outer = times(o->strides[1], block), inner = o->strides[1];
   if (o->split(1)) {
     outer = o->factors[1][0].stride;
     inner = o->factors[1][1].stride;
-    if (!o->starts.empty()) o->offset = constant_value(o->offset) + constant_value(o->starts[1]) / block * constant_value(outer);
+    if (!o->starts.empty()) {
+      const Index first = times(outer, constant_value(o->starts[1]) / block);  // channels are constants
+      o->offset = first.expr.kernel ? Index(first.expr + o->offset.in(first.expr.kernel))
+                                    : Index(constant_value(o->offset) + first.value);
+    }
   }
   o->strides[1] = outer;
   o->strides.push_back(inner);
@@ -153,6 +186,11 @@ void split_channels(int64_t block, kernel::MapSpec* spec) {
 void split_channels(Scope& s, int64_t block, kernel::MapSpec* spec) {
   split_channels(block, spec);
   if (block == 0 || !kernel::is_constant(spec->shape[0], 1)) return;
+  const auto is_known = [](const Operand& o) {
+    int64_t n = 0;
+    return kernel::constant(o.extent, &n);
+  };
+  if (!std::ranges::all_of(spec->inputs, is_known) || !std::ranges::all_of(spec->outputs, is_known)) return;
   const int64_t count = constant_value(spec->shape[1]);
   const Index blocks = s.parameter("blocks", Dim(count));
   const auto resize = [&](Operand& o) {
@@ -170,8 +208,8 @@ namespace {
 // packed in every run, pay even where images are row-major. 0 for others.
 int64_t lanes_of_large_window(const Node& node, const ConvChannels& c, bool integers) {
   constexpr int64_t kLeastReuse = 9;  // products of a packed weight
-  if (integers || node.mapping().workgroups || c.depthwise()) return 0;
   const auto w = node.dims(1), y = node.result_dims();
+  if (integers || node.mapping().workgroups || c.depthwise() || !y[2].is_static() || !y[3].is_static()) return 0;
   int64_t lanes = node.mapping().vector_lanes(4);
   if (c.out < lanes && lanes >= 16) lanes /= 2;
   const bool narrow = y[3].size() < lanes && w[2].size() * w[3].size() > y[2].size() * y[3].size();
@@ -219,7 +257,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.depthwise = channels->depthwise();
   n.row_major_result = out == 0;
   n.channels_last = channels_last;
-  n.conv.windows = windows_of(node, in ? in : 1, a.strides, a.dilations, a.pads_begin);
+  n.conv.windows = windows_of(node, in ? in : 1, a.strides, a.dilations, a.pads_begin, a.pads_end);
   n.conv.windows.kernel = {node.dims(1)[2].size(), node.dims(1)[3].size()};
   n.conv.groups = channels->groups;
   n.conv.group_outputs = channels->out;
@@ -234,7 +272,8 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
     w.channels = (w.planes + w.block - 1) / w.block * w.block;
   }
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
-  const bool bands = node.dims(0)[0].is_static() && !n.depthwise && !n.row_major_result;  // that Winograd's algorithm needs
+  const bool bands =
+      node.dims(0)[0].is_static() && !w.open && !n.depthwise && !n.row_major_result;  // that Winograd's algorithm needs
   if (node.row.winograd && bands) n.tile = kernel::winograd_tile(n.conv, node.mapping());
   if (n.tile == 0 && !n.depthwise) widen(node, &n.conv, out > 0);
   return n;
@@ -256,7 +295,8 @@ namespace {
 uint32_t padded_image(Node& node, const BlockedConv& conv, const std::function<void(Scope&)>& bind) {
   const BlockedWindows& w = conv.windows;
   const Dim batch = node.dims(0)[0];
-  const uint32_t wide = node.scratch(conv.image(), node.table().mul(batch, Dim(w.padded_elements())));
+  const std::array<Dim, 4> wide_dims{batch, Dim(w.channels), extent_of(node, w, 0), extent_of(node, w, 1)};
+  const uint32_t wide = node.scratch(conv.image(), node.table().product(wide_dims));
   Scope s(node, "pad");
   bind(s);
   s.bind({Binding::Kind::Scratch, wide});
@@ -335,7 +375,6 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
                 : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
     s.finish(on_load);
   }
-  const Dim batch = node.dims(0)[0];
   const bool zero = conv.integers() && node.has(2);
   const auto bind_zero = [&](Scope& s) {
     conv.windows.zero.reset();
@@ -355,15 +394,16 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   if (!n.depthwise && conv.copies())
     image = padded_image(node, conv, [&](Scope& s) {
       bind_image(s);
-      conv.windows.batch = s.size(batch);
+      bind_sizes(node, s, &conv.windows);
       bind_zero(s);
       bind_scale(s);
     });
-  const int64_t results = conv.groups * conv.blocks() * conv.lanes * w.out[0] * w.out[1];  // of an image
   std::optional<uint32_t> sums;
   if (n.row_major_result) {
     conv.result = conv.integers() ? conv.accumulator() : w.dtype;
-    sums = node.scratch(conv.result, node.table().mul(batch, Dim(results)));
+    const Dim channels(conv.groups * conv.blocks() * conv.lanes);
+    const std::array<Dim, 4> dims{node.dims(0)[0], channels, node.result_dims()[2], node.result_dims()[3]};
+    sums = node.scratch(conv.result, node.table().product(dims));
   }
   Scope s(node);
   s.bind({Binding::Kind::Scratch, packed});
@@ -374,12 +414,12 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   else if (n.channels_last) conv.windows.result = s.out();
   else s.out();
   for (size_t i = 1; !sums && i < node.graph.result_count(node.id); ++i) conv.epilogue.also.push_back(s.out(i));
-  conv.windows.batch = s.size(batch);
+  bind_sizes(node, s, &conv.windows);
   const Index in = blocks(s);
   if (n.depthwise) {
     kernel::build_depthwise_blocked(s.builder(), conv, in, node.mapping());
   } else {
-    const Index band = s.parameter("band", Dim(kernel::tiles_per_task(conv, node.mapping())));
+    const Index band = w.open ? Index(1) : s.parameter("band", Dim(kernel::tiles_per_task(conv, node.mapping())));
     kernel::build_conv_blocked(s.builder(), conv, in, band, node.mapping());
   }
   s.finish();
@@ -390,16 +430,16 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
 bool lower_blocked_pool(Node& node, const kernel::PoolSpec& spec) {
   const auto& a = node.attrs<PoolAttrs>();
   kernel::BlockedPool p;
-  p.windows = windows_of(node, block_of(node, node.result()), a.strides, a.dilations, a.pads_begin);
+  p.windows = windows_of(node, block_of(node, node.result()), a.strides, a.dilations, a.pads_begin, a.pads_end);
   p.windows.kernel = {a.kernel[0], a.kernel[1]};
-  p.pad_end = {a.pads_end[0], a.pads_end[1]};
+  p.windows.overhangs = a.ceil_mode;
   p.start = spec.start;
   p.step = spec.step;
   p.finish = spec.finish;
   p.counts = spec.counts;
   p.count_padding = spec.count_padding;
   Scope s(node);
-  p.windows.batch = s.size(node.dims(0)[0]);
+  bind_sizes(node, s, &p.windows);
   s.in(0);
   s.out();
   const Index blocks = s.parameter("blocks", Dim(p.windows.channels / p.windows.block));

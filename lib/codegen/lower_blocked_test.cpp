@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "analysis/channel_blocks.h"
@@ -63,8 +64,9 @@ class BlockedNet {
     return b_.create(OpKind::FusedConvBiasAct, {x, w, bias ? weight({c.channels}) : ValueId(), residual}, a);
   }
   ValueId pool(ValueId x, ReduceOp op, std::vector<int64_t> kernel, std::vector<int64_t> strides, std::vector<int64_t> begin,
-               std::vector<int64_t> end, bool count) {
+               std::vector<int64_t> end, bool count, bool overhangs = false) {
     PoolAttrs a;
+    a.ceil_mode = overhangs;
     a.op = op;
     a.kernel = std::move(kernel);
     a.strides = std::move(strides);
@@ -151,7 +153,8 @@ class BlockedNet {
       REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
       for (size_t i = 0; i < expected->size(); ++i) {
         const auto compared = eval::compare((*actual)[i], (*expected)[i], rtol, rtol);
-        CHECK_MESSAGE(compared.pass, name << ", " << how << ", output " << i << ": " << compared.message);
+        CHECK_MESSAGE(compared.pass, std::string(name)
+                                         << ", " << std::string(how) << ", output " << i << ": " << compared.message);
       }
     };
     if (row_.mapping.vector_bytes == 64) {
@@ -352,38 +355,80 @@ TEST_CASE("groups, depthwise windows, residuals, pooling and joins keep blocks")
     }
 }
 
-TEST_CASE("batches that are known in a run only") {
-  codegen::CapabilityRow dots, winograd;
+namespace {
+
+// Sizes of an image; those with a name are known in a run only.
+struct OpenSize {
+  int64_t size;
+  const char* name = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("sizes that are known in a run only") {
+  codegen::CapabilityRow dots, winograd, narrow;
   dots.mapping = target::cpu_mapping(true);
   winograd.winograd = true;
-  const std::pair<codegen::CapabilityRow, DType> forms[] = {{winograd, DType::F32}, {{}, DType::F16}, {dots, DType::BF16}};
-  for (const auto& [row, dtype] : forms)
-    for (const int64_t size : {1, 3}) {
-      BlockedNet net(row, dtype);
-      const Dim batch = net.symbol("batch", size);
-      const ValueId x = net.conv(net.image({batch, 3, 13, 14}), {24}, true);
-      const ValueId y = net.conv(net.conv(x, {.channels = 24, .groups = 24}, true), {.channels = 24, .groups = 3}, true, x);
-      const ValueId most = net.pool(y, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false);
-      const ValueId mean = net.pool(y, ReduceOp::Mean, {3, 2}, {2, 2}, {1, 0}, {1, 1}, false);
-      const ValueId joined = net.b().concat(std::array{most, net.b().narrow(mean, 2, 0, 7)}, 1);
-      const ValueId scale = net.b().unary(OpKind::Sigmoid, net.b().reduce(ReduceOp::Mean, joined, {2, 3}, true));
-      net.output(net.conv(net.b().mul(joined, scale), {13}));
-      net.check(8, "floats");
-    }
-  for (const DType dtype : {DType::U8, DType::I8}) {
+  narrow.mapping.vector_bytes = 32;
+  narrow.mapping.vector_registers = 16;
+  const struct {
     codegen::CapabilityRow row;
-    row.mapping = target::cpu_mapping();
-    BlockedNet net(row, dtype);
-    const ValueId x = net.integer_conv(net.image({net.symbol("batch", 3), 3, 13, 11}), {48}, 100);
-    const ValueId alone = net.integer_conv(x, {.channels = 48, .groups = 48}, 7, x);
-    net.output(net.integer_conv(net.pool(alone, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false), {32}, 0));
-    net.check(3, "integers");
+    DType dtype;
+    std::array<OpenSize, 3> sizes;  // batch, rows, columns
+  } cases[] = {
+      {winograd, DType::F32, {{{3, "n"}, {13}, {14}}}},        {{}, DType::F32, {{{1}, {13, "h"}, {14, "w"}}}},
+      {{}, DType::F32, {{{2, "n"}, {7, "h"}, {45, "w"}}}},     {narrow, DType::F32, {{{2, "n"}, {31, "h"}, {17, "w"}}}},
+      {{}, DType::F32, {{{1, "n"}, {9}, {10, "w"}}}},          {{}, DType::F16, {{{3, "n"}, {11, "h"}, {9}}}},
+      {dots, DType::BF16, {{{2, "n"}, {16, "h"}, {23, "w"}}}},
+  };
+  for (const auto& c : cases) {
+    BlockedNet net(c.row, c.dtype);
+    const auto dim = [&](const OpenSize& s) { return s.name ? net.symbol(s.name, s.size) : Dim(s.size); };
+    const ValueId image = net.image({dim(c.sizes[0]), 3, dim(c.sizes[1]), dim(c.sizes[2])});
+    const ValueId x = net.conv(image, {24}, true), split = net.conv(net.conv(x, {48}), {.channels = 24, .groups = 3}, true, x);
+    const ConvCase alone{.channels = 24, .kernel = {5, 3}, .begin = {4, 2}, .end = {4, 2}, .dilations = {2, 2}, .groups = 24};
+    const ConvCase large{.channels = 24, .kernel = {7, 5}, .strides = {2, 1}, .begin = {3, 2}, .end = {3, 2}, .groups = 24};
+    const ConvCase pixels{.channels = 24, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}};
+    const ValueId y = net.conv(net.conv(split, alone, true), pixels, true, x);
+    const ValueId most = net.pool(y, ReduceOp::Max, {3, 3}, {2, 1}, {1, 1}, {1, 1}, false);
+    const ValueId mean = net.pool(y, ReduceOp::Mean, {3, 3}, {2, 1}, {1, 1}, {1, 1}, c.sizes[0].size > 1);
+    const ValueId joined = net.b().concat(std::array{most, mean, net.conv(y, large)}, 1);
+    const ValueId scale = net.b().unary(OpKind::Sigmoid, net.b().reduce(ReduceOp::Mean, joined, {2, 3}, true));
+    const ValueId scaled = net.b().mul(joined, scale);
+    net.output(net.conv(scaled, {13}));
+    net.output(net.conv(scaled, {.channels = 80, .kernel = {3, 3}, .strides = {2, 2}, .begin = {0, 0}, .end = {0, 0}}));
+    net.check(10, "floats");
   }
-  BlockedNet last;
-  const ValueId image = last.b().transpose(last.image({last.symbol("batch", 2), 11, 13, 48}), std::vector<int64_t>{0, 3, 1, 2});
-  const ConvCase alone{.channels = 48, .kernel = {7, 5}, .begin = {3, 3}, .end = {3, 3}, .groups = 48};
-  last.output(last.b().transpose(last.conv(image, alone, true), std::vector<int64_t>{0, 2, 3, 1}));
-  last.check(0, "channels last", {}, 1);
+  for (const DType dtype : {DType::U8, DType::I8})
+    for (const bool open : {false, true}) {
+      codegen::CapabilityRow row;
+      row.mapping = target::cpu_mapping();
+      BlockedNet net(row, dtype);
+      const Dim rows = open ? net.symbol("h", 13) : 13, columns = open ? net.symbol("w", 19) : 19;
+      const ValueId x = net.integer_conv(net.image({net.symbol("n", 3), 3, rows, columns}), {48}, 100);
+      const ValueId alone = net.integer_conv(x, {.channels = 48, .groups = 48}, 7, x);
+      net.output(net.integer_conv(net.pool(alone, ReduceOp::Max, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false), {32}, 0));
+      net.check(3, "integers");
+    }
+  for (const bool open : {false, true}) {
+    BlockedNet net;
+    const Dim rows = open ? net.symbol("h", 11) : 11, columns = open ? net.symbol("w", 13) : 13;
+    const ValueId rows_first = net.image({net.symbol("n", 2), rows, columns, 48});
+    const ValueId image = net.b().transpose(rows_first, std::vector<int64_t>{0, 3, 1, 2});
+    const ConvCase alone{.channels = 48, .kernel = {7, 5}, .begin = {3, 3}, .end = {3, 3}, .groups = 48};
+    net.output(net.b().transpose(net.conv(image, alone, true), std::vector<int64_t>{0, 2, 3, 1}));
+    net.check(0, "channels last", {}, 1);
+  }
+}
+
+TEST_CASE("windows of an open image that reach beyond its padding") {
+  for (const int64_t size : {9, 10, 12}) {
+    BlockedNet net;
+    const ValueId x = net.conv(net.image({1, 3, net.symbol("h", size), net.symbol("w", size + 1)}), {16}, true);
+    net.output(net.conv(net.pool(x, ReduceOp::Max, {3, 3}, {2, 2}, {0, 0}, {0, 0}, false, true), {8}));
+    net.output(net.conv(net.pool(x, ReduceOp::Mean, {2, 2}, {3, 3}, {1, 0}, {0, 0}, true, true), {8}));
+    net.check(3, "overhanging");
+  }
 }
 
 // As gradients of weights have them; vectors of channels of row-major images.

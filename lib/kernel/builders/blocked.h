@@ -1,8 +1,8 @@
 // Convolution and pooling on CPU threads for images whose channels are in blocks of a vector (NCHW16c, NCHW8c): a weight or a
 // result is a vector, an element of the image is broadcast. Values are f32, f16 or bf16 with sums in f32, or u8 and i8 with sums
-// in i32; sizes other than the batch are constants. Kernels take the number of blocks as an argument (`blocks`), so that layers
-// which differ in their channels alone share one. After Georganas et al. ("Anatomy of High-Performance Deep Learning Convolutions
-// on SIMD Architectures", 2018).
+// in i32; channels and windows are constants, rows and columns may be. Kernels take the number of blocks as an argument
+// (`blocks`), so that layers which differ in their channels alone share one. After Georganas et al. ("Anatomy of High-Performance
+// Deep Learning Convolutions on SIMD Architectures", 2018).
 #pragma once
 #include <array>
 #include <functional>
@@ -21,17 +21,25 @@ struct BlockedWindows {
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
   bool rounds = false;          // the image is f32; build_pad_blocked divides it by `scale` and rounds it to integers
   std::optional<Operand> scale;
-  std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{};  // pad: before the image
+  std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{}, pad_end{};  // pad: before the image
+  // Rows and columns that are known in a run only, as arguments of the kernel that is built; `in` and `out` are 0 then.
+  bool open = false;
+  bool overhangs = false;  // the last window of an open axis may reach beyond the padding
+  std::array<Index, 2> open_in{0, 0}, open_out{0, 0};
   // An image and a result of depthwise windows whose channels are the innermost axis: strides [N, C, H, W], of C 1.
   std::optional<Operand> image, result;
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
   // Elements along an axis from the first of the first window to the last of the last one.
   int64_t span(size_t axis) const { return (out[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1; }
-  bool padded() const;                                                            // whether a window reaches beyond the image
+  bool reaches_beyond(size_t axis) const;  // whether a window may reach beyond the image
+  bool padded() const { return reaches_beyond(0) || reaches_beyond(1); }
   int64_t extent(size_t axis) const { return padded() ? span(axis) : in[axis]; }  // of the image with its padding
-  int64_t padded_elements() const { return channels * extent(0) * extent(1); }    // of an image
   bool one_image() const { return is_constant(batch, 1); }
+  // The same sizes in a kernel, constants or not.
+  Expr in_size(Kernel* k, size_t axis) const { return (open ? open_in[axis] : Index(in[axis])).in(k); }
+  Expr out_size(Kernel* k, size_t axis) const { return (open ? open_out[axis] : Index(out[axis])).in(k); }
+  Expr extent(Kernel*, size_t axis) const;
 };
 
 // Elementwise operations on a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0] or [1, 1].
@@ -105,7 +113,7 @@ struct PanelPlace {
 };
 PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows);
 // Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y, also. `band`: tiles_per_task() or
-// an argument of that value.
+// an argument of that value; ignored if sizes are open.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);
 int64_t tiles_per_task(const BlockedConv&, const Mapping&);
 
@@ -118,7 +126,6 @@ void build_depthwise_blocked(Builder&, const BlockedConv&, Index blocks, const M
 // The function of a pooling (window.h, PoolSpec).
 struct BlockedPool {
   BlockedWindows windows;
-  std::array<int64_t, 2> pad_end{};
   std::function<Expr(Kernel*)> start;
   std::function<Expr(Expr, Expr)> step;
   std::function<Expr(Expr, Expr count)> finish;

@@ -10,6 +10,8 @@ constexpr int64_t kLeastTasks = 16;
 constexpr int64_t kTermsOfStep =
     4;  // channels (of integers: words of channels), or taps of a row, per step of the innermost loop
 constexpr int64_t kLineElements = 16;  // of a cache line
+// Sizes that costs assume where they are known in a run only.
+constexpr int64_t kAssumedPixels = 56, kAssumedBand = 8;
 
 // Vectors of results per tile, and of the last panel if they do not divide the blocks of a group.
 struct PanelVectors {
@@ -35,34 +37,72 @@ int64_t known_images(const BlockedWindows& w) {
   return images;
 }
 
-// The image, tiles of results, and tasks of several tiles.
+// Most results of a tile, which holds its sums, a row of weights and a broadcast element in registers.
+int64_t most_pixels(const BlockedConv& s, const Mapping& m) {
+  constexpr int64_t kMostPixels = 14;
+  const int64_t vectors = panel_vectors(s).all;
+  return std::min<int64_t>((m.vector_registers - 1 - vectors) / vectors, kMostPixels);
+}
+
+// Whether positions of the image are one row: a window is one element.
+bool is_one_row(const BlockedWindows& w) {
+  return w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && (w.open || w.in == w.out) && !w.padded();
+}
+
+int64_t panels_of(const BlockedConv& s) { return ceil_div(s.blocks(), panel_vectors(s).all); }
+
+// Tiles of results and tasks of several tiles, of sizes that are constants.
 struct TileShape {
-  TileShape(const BlockedConv& s, const Mapping& m) : vectors(panel_vectors(s)), out(s.windows.out) {
+  TileShape(const BlockedConv& s, const Mapping& m) : out(s.windows.out) {
     const BlockedWindows& w = s.windows;
-    pitch = w.extent(1) * w.block;
-    plane = w.extent(0) * pitch;
-    // Positions of a window of one element are one row.
-    if (w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && w.in == w.out && !w.padded()) out = {1, w.out[0] * w.out[1]};
-    // A tile holds its sums, a row of weights and a broadcast element in registers.
-    const int64_t most = std::min<int64_t>((m.vector_registers - 1 - vectors.all) / vectors.all, kMostPixels);
+    if (is_one_row(w)) out = {1, w.out[0] * w.out[1]};
+    const int64_t most = most_pixels(s, m), panels = panels_of(s);
     columns = piece(out[1], most);
     rows = columns == out[1] ? piece(out[0], std::max<int64_t>(most / columns, 1)) : 1;
     across = (out[1] + columns - 1) / columns;
     tiles = across * ((out[0] + rows - 1) / rows);
-    panels = (s.blocks() + vectors.all - 1) / vectors.all;
-    const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups / w.block * plane;
+    const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups * w.extent(0) * w.extent(1);
     const int64_t bands = std::clamp<int64_t>(
         std::max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / (panels * s.groups * known_images(w))), 1, tiles);
     band = piece(tiles, (tiles + bands - 1) / bands);
   }
 
-  static constexpr int64_t kMostPixels = 14;
-  PanelVectors vectors;
-  std::array<int64_t, 2> out;     // rows and columns of results, as tiles divide them
-  int64_t pitch, plane;           // of a row and of a block of the image
-  int64_t rows, columns;          // of a tile
-  int64_t across, tiles, panels;  // tiles of a row, of an image; panels of a group
-  int64_t band;                   // tiles per task
+  std::array<int64_t, 2> out;  // rows and columns of results, as tiles divide them
+  int64_t rows, columns;       // of a tile
+  int64_t across, tiles;       // tiles of a row, of an image
+  int64_t band;                // tiles per task
+};
+
+// The same of sizes that are known in a run only. A tile is part of a row, of one of several widths: the one that takes the least
+// time for all tiles of a row. The last tile of a row begins within the one before it and skips its results.
+struct OpenTiles {
+  OpenTiles(Builder& b, const BlockedConv& s, Expr blocks, Expr images, const Mapping& m) {
+    const BlockedWindows& w = s.windows;
+    Kernel* k = b.kernel();
+    const int64_t most = most_pixels(s, m), groups_panels = panels_of(s) * s.groups;
+    for (const int64_t pixels : {most, ceil_div(most, 2), ceil_div(most, 4), int64_t{1}})
+      if (widths.empty() || pixels < widths.back()) widths.push_back(pixels);
+    const bool one_row = is_one_row(w);
+    rows = one_row ? b.i64(1) : w.out_size(k, 0);
+    columns = one_row ? w.out_size(k, 0) * w.out_size(k, 1) : w.out_size(k, 1);
+    width = b.i64(1);
+    Expr least = columns * (1 + kTileOverhead);
+    for (size_t i = widths.size() - 1; i-- > 0;) {
+      const Expr cost = ceil_div(columns, widths[i]) * (widths[i] + kTileOverhead);
+      const Expr better = columns >= widths[i] && cost <= least;
+      width = select(better, b.i64(widths[i]), width);
+      least = select(better, cost, least);
+    }
+    across = ceil_div(columns, width);
+    tiles = across * rows;
+    const Expr bytes = blocks * (w.extent(k, 0) * w.extent(k, 1) * (w.block * (s.integers() ? 1 : 4)));
+    const Expr parts = max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / max(images * groups_panels, 1));
+    band = max(ceil_div(tiles, max(min(parts, tiles), 1)), 1);
+  }
+
+  static constexpr int64_t kTileOverhead = 2;  // of a tile, in results
+  std::vector<int64_t> widths;                 // descending
+  Expr rows, columns, width, across, tiles, band;
 };
 
 class BlockedTiles {
@@ -72,53 +112,84 @@ class BlockedTiles {
         s_(s),
         m_(m),
         w_(s.windows),
-        t_(s, m),
+        vectors_(panel_vectors(s)),
+        panels_(panels_of(s)),
         blocks_(blocks.in(b.kernel())),
-        band_(band.in(b.kernel())),
         images_(s.windows.batch.in(b.kernel())),
+        pitch_(w_.extent(b.kernel(), 1) * w_.block),
+        plane_(w_.extent(b.kernel(), 0) * pitch_),
+        positions_(w_.out_size(b.kernel(), 0) * w_.out_size(b.kernel(), 1)),
         group_(s.group()),
         terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
         depth_(blocks_ * (w_.taps() * w_.block / group_)),
-        rows_(depth_ + s.sum_rows()) {}
+        rows_(depth_ + s.sum_rows()) {
+    if (w_.open) {
+      open_.emplace(b, s, blocks_, images_, m);
+      row_pitch_ = open_->columns, tiles_ = open_->tiles, band_ = open_->band;
+    } else {
+      fixed_.emplace(s, m);
+      row_pitch_ = b.i64(fixed_->out[1]), tiles_ = b.i64(fixed_->tiles), band_ = band.in(b.kernel());
+    }
+  }
 
   void run() {
-    const int64_t positions = w_.out[0] * w_.out[1];
     weights_ = b_.input("w", s_.packed(), rows_ * (s_.groups * s_.blocks() * s_.lanes));
-    image_ = b_.input("image", s_.image(), blocks_ * (images_ * (s_.groups * t_.plane)));
+    image_ = b_.input("image", s_.image(), blocks_ * (images_ * (plane_ * s_.groups)));
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
     extras_.emplace(b_, s_.epilogue);
-    const Expr results = images_ * (s_.groups * s_.stored_blocks() * s_.stored_block() * positions);
+    const Expr results = images_ * (positions_ * (s_.groups * s_.stored_blocks() * s_.stored_block()));
     y_ = b_.output("y", s_.result, results);
     for (const Operand& o : s_.epilogue.also) also_.push_back(b_.output(o.name, o.dtype, results));
-    const Expr tasks = ceil_div(b_.i64(t_.tiles), band_);
+    const Expr tasks = ceil_div(tiles_, band_);
     // A product takes less time than moving a byte.
-    const int64_t work = t_.band * t_.rows * t_.columns * s_.depth() * t_.vectors.all * s_.lanes / 8;
-    for_each(b_, m_, "work", tasks * (images_ * (s_.groups * t_.panels)), work, [&](Expr task) {
-      const Expr panel = b_.let("panel", task % t_.panels), rest = b_.let("rest", task / t_.panels);
+    const int64_t pixels = fixed_ ? fixed_->rows * fixed_->columns : open_->widths[0];
+    const int64_t work = known_band() * pixels * s_.depth() * vectors_.all * s_.lanes / 8;
+    for_each(b_, m_, "work", tasks * (images_ * (s_.groups * panels_)), work, [&](Expr task) {
+      const Expr panel = b_.let("panel", task % panels_), rest = b_.let("rest", task / panels_);
       const Expr image = b_.let("n", rest / tasks), group = b_.let("group", image % s_.groups);
-      block0_ = b_.let("block", group * s_.blocks() + panel * t_.vectors.all);
+      block0_ = b_.let("block", group * s_.blocks() + panel * vectors_.all);
       from_ = b_.let("from", block0_ * s_.lanes * rows_);
-      in_ = b_.let("in", image * blocks_ * t_.plane);
-      to_ = b_.let("to", (image * s_.stored_blocks() + panel * (t_.vectors.all * s_.parts())) * (s_.stored_block() * positions));
-      const Expr first = b_.let("first", rest % tasks * band_), count = b_.let("count", min(t_.tiles - first, band_));
-      if (t_.vectors.last == 0) return panel_of(t_.vectors.all, first, count);
+      in_ = b_.let("in", image * blocks_ * plane_);
+      to_ = b_.let("to", (image * s_.stored_blocks() + panel * (vectors_.all * s_.parts())) * (positions_ * s_.stored_block()));
+      const Expr first = b_.let("first", rest % tasks * band_), count = b_.let("count", min(tiles_ - first, band_));
+      if (vectors_.last == 0) return panel_of(vectors_.all, first, count);
       b_.when(
-          panel < t_.panels - 1, [&] { panel_of(t_.vectors.all, first, count); },
-          [&] { panel_of(t_.vectors.last, first, count); });
+          panel < panels_ - 1, [&] { panel_of(vectors_.all, first, count); }, [&] { panel_of(vectors_.last, first, count); });
     });
   }
 
  private:
+  int64_t known_band() const { return fixed_ ? fixed_->band : kAssumedBand; }
+
   void panel_of(int64_t vectors, Expr first, Expr count) {
+    if (open_) return panel_of_open(vectors, first, count, 0);
+    const TileShape& s = *fixed_;
     b_.loop("t", count, [&](Expr t) {
       fetch_begin(vectors, t);
       const Expr tile = b_.let("tile", first + t);
-      const Expr row = b_.let("row", tile / t_.across * t_.rows), column = b_.let("column", tile % t_.across * t_.columns);
+      const Expr row = b_.let("row", tile / s.across * s.rows), column = b_.let("column", tile % s.across * s.columns);
       const auto columns = [&](int64_t rows) {
-        either(column, t_.columns, t_.out[1], [&](int64_t c) { sum(vectors, row, column, rows, c); });
+        either(column, s.columns, s.out[1], [&](int64_t c) { sum(vectors, row, column, rows, c); });
       };
-      either(row, t_.rows, t_.out[0], columns);
+      either(row, s.rows, s.out[0], columns);
     });
+  }
+
+  // Tiles of the widths from number `i` on.
+  void panel_of_open(int64_t vectors, Expr first, Expr count, size_t i) {
+    const int64_t width = open_->widths[i];
+    const auto tiles = [&] {
+      const Expr across = b_.let("across", ceil_div(open_->columns, width));
+      b_.loop("t", count, [&](Expr t) {
+        fetch_begin(vectors, t);
+        const Expr tile = b_.let("tile", first + t), begin = b_.let("begin", tile % across * width);
+        const Expr row = b_.let("row", tile / across), column = b_.let("column", min(begin, open_->columns - width));
+        skipped_ = b_.let("skipped", begin - column);
+        sum(vectors, row, column, 1, width);
+      });
+    };
+    if (i + 1 == open_->widths.size()) return tiles();
+    b_.when(open_->width == width, tiles, [&] { panel_of_open(vectors, first, count, i + 1); });
   }
 
   // Calls body(size) for whole tiles along an axis, and for the last one if it is smaller.
@@ -133,7 +204,7 @@ class BlockedTiles {
     fetched_ = 0;
     if (w_.block % kTermsOfStep != 0) return;
     const int64_t lines = terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
-    fetched_ = std::clamp<int64_t>((lines + t_.band - 1) / t_.band, 1, 8);
+    fetched_ = std::clamp<int64_t>(ceil_div(lines, known_band()), 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
     const Expr share = depth_ / (terms_ / group_) * (fetched_ * kLineElements);
     next_ = b_.let("next", from_ + rows_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
@@ -155,7 +226,7 @@ class BlockedTiles {
     for (int64_t v = 0; v < vectors; ++v) before.push_back(first_sum(v, width));
     for (int64_t i = 0; i < rows * columns * vectors; ++i)
       sums.push_back(b_.variable("sum", before[static_cast<size_t>(i % vectors)]));
-    const Expr start = b_.let("start", in_ + row * (w_.stride[0] * t_.pitch) + column * (w_.stride[1] * w_.block));
+    const Expr start = b_.let("start", in_ + row * (pitch_ * w_.stride[0]) + column * (w_.stride[1] * w_.block));
     // Adds the products of one channel of all pixels, or of group_ channels on a dot unit.
     const auto step = [&](Expr image, Expr weights, int64_t c) {
       std::vector<Expr> w;
@@ -164,7 +235,7 @@ class BlockedTiles {
             "w", factor(weights_.load(weights + (c / group_ * width + v * s_.lanes), static_cast<int>(s_.lanes)), s_.weight)));
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t q = 0; q < columns; ++q) {
-          const int64_t at = r * w_.stride[0] * t_.pitch + q * w_.stride[1] * w_.block + c;
+          const Expr at = pitch_ * (r * w_.stride[0]) + (q * w_.stride[1] * w_.block + c);
           const Expr pixel = image_.load(image + at, static_cast<int>(group_));
           const Expr word = s_.dots ? bitcast_to(pixel, Type(DType::I32)) : pixel;
           const Expr x = b_.let("x", factor(broadcast(word, static_cast<int>(s_.lanes)), s_.image()));
@@ -180,7 +251,7 @@ class BlockedTiles {
     };
     b_.loop("c", blocks_, [&](Expr cb) {
       b_.loop("ky", w_.kernel[0], [&](Expr ky) {
-        const Expr line = b_.let("line", start + cb * t_.plane + ky * (w_.dilation[0] * t_.pitch));
+        const Expr line = b_.let("line", start + cb * plane_ + ky * (pitch_ * w_.dilation[0]));
         const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * (w_.kernel[1] * w_.block));
         const auto tap = [&](Expr kx) {
           b_.loop("u", w_.block / terms_, [&](Expr u) {
@@ -202,31 +273,47 @@ class BlockedTiles {
   Expr factor(Expr v, DType t) const { return s_.dots ? bitcast_to(v, Type(t, static_cast<int>(group_) * v.lanes())) : v; }
 
   void write(const std::vector<Buf>& sums, int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns) {
-    const int64_t positions = w_.out[0] * w_.out[1], block = s_.stored_block(), parts = s_.parts();
+    if (!open_) return write(sums, vectors, row, column, rows, columns, {});
+    b_.when(
+        skipped_ == 0, [&] { write(sums, vectors, row, column, rows, columns, {}); },
+        [&] { write(sums, vectors, row, column, rows, columns, skipped_); });
+  }
+
+  // `skipped`: results at the beginning of the tile, of one row, that are not written; null if all are.
+  void write(const std::vector<Buf>& sums, int64_t vectors, Expr row, Expr column, int64_t rows, int64_t columns, Expr skipped) {
+    const int64_t block = s_.stored_block(), parts = s_.parts();
     Buf all;  // sums, of which parts are read
-    if (parts > 1) {
+    if (parts > 1 || skipped.kernel) {
       all = b_.registers("sums", s_.accumulator(), static_cast<int64_t>(sums.size()) * s_.lanes);
       for (size_t i = 0; i < sums.size(); ++i) all.store(b_.i64(static_cast<int64_t>(i) * s_.lanes), sums[i].get());
     }
-    const auto sum_of = [&](int64_t number, int64_t part) {
-      if (parts == 1) return sums[static_cast<size_t>(number)].get();
-      return all.load(b_.i64(number * s_.lanes + part * block), static_cast<int>(block));
+    const auto store = [&](Expr to, Expr sum) {
+      const auto values = extras_->apply_all(sum, to);
+      y_.store(to, cast_to(values[0], s_.result));
+      for (size_t i = 0; i < also_.size(); ++i) also_[i].store(to, cast_to(values[i + 1], s_.epilogue.also[i].dtype));
     };
     for (int64_t v = 0; v < vectors; ++v)
       for (int64_t part = 0; part < parts; ++part) {
-        const auto store = [&] {
-          const Expr at = b_.let("at", to_ + (row * t_.out[1] + column + (v * parts + part) * positions) * block);
+        const auto stored = [&](Expr number) {
+          return all.load(number * (vectors * s_.lanes) + (v * s_.lanes + part * block), static_cast<int>(block));
+        };
+        const auto store_vector = [&] {
+          const Expr at = b_.let("at", to_ + (row * row_pitch_ + column + positions_ * (v * parts + part)) * block);
           extras_->begin((block0_ + v) * s_.lanes + part * block, static_cast<int>(block));
+          if (skipped.kernel)
+            return b_.loop("q", columns - skipped, [&](Expr q) {
+              const Expr number = b_.let("number", q + skipped);
+              store(b_.let("to", at + number * block), stored(number));
+            });
           for (int64_t r = 0; r < rows; ++r)
             for (int64_t q = 0; q < columns; ++q) {
-              const Expr to = at + (r * t_.out[1] + q) * block;
-              const auto values = extras_->apply_all(sum_of((r * columns + q) * vectors + v, part), to);
-              y_.store(to, cast_to(values[0], s_.result));
-              for (size_t i = 0; i < also_.size(); ++i) also_[i].store(to, cast_to(values[i + 1], s_.epilogue.also[i].dtype));
+              const int64_t number = r * columns + q;
+              const Expr sum = parts > 1 ? stored(b_.i64(number)) : sums[static_cast<size_t>(number * vectors + v)].get();
+              store(at + (row_pitch_ * r + q) * block, sum);
             }
         };
-        if (s_.stored_blocks() % parts == 0) store();
-        else b_.when((block0_ + v) * parts + part < s_.stored_blocks(), store);
+        if (s_.stored_blocks() % parts == 0) store_vector();
+        else b_.when((block0_ + v) * parts + part < s_.stored_blocks(), store_vector);
       }
   }
 
@@ -234,11 +321,18 @@ class BlockedTiles {
   const BlockedConv& s_;
   const Mapping& m_;
   const BlockedWindows& w_;
-  const TileShape t_;
-  const Expr blocks_, band_, images_;
-  const int64_t group_, terms_;  // channels of a product, and of a step of the innermost loop
-  const Expr depth_, rows_;      // products of a sum; rows of a panel
-  int64_t fetched_ = 0;          // lines per step
+  const PanelVectors vectors_;
+  const int64_t panels_;  // of a group
+  const Expr blocks_, images_;
+  const Expr pitch_, plane_;  // of a row and of a block of the image
+  const Expr positions_;      // of a result
+  std::optional<TileShape> fixed_;
+  std::optional<OpenTiles> open_;
+  Expr row_pitch_, tiles_, band_;  // of the result as tiles divide it; tiles of an image and of a task
+  Expr skipped_;                   // results of an open tile that the one before it has written
+  const int64_t group_, terms_;    // channels of a product, and of a step of the innermost loop
+  const Expr depth_, rows_;        // products of a sum; rows of a panel
+  int64_t fetched_ = 0;            // lines per step
   Buf weights_, image_, zero_, y_;
   std::vector<Buf> also_;
   std::optional<BlockedExtras> extras_;
@@ -247,10 +341,13 @@ class BlockedTiles {
 
 }  // namespace
 
-bool BlockedWindows::padded() const {
-  for (size_t d = 0; d < 2; ++d)
-    if (pad[d] > 0 || span(d) > in[d]) return true;
-  return false;
+bool BlockedWindows::reaches_beyond(size_t axis) const {
+  return pad[axis] > 0 || (open ? pad_end[axis] > 0 || overhangs : span(axis) > in[axis]);
+}
+
+Expr BlockedWindows::extent(Kernel* k, size_t axis) const {
+  if (!padded()) return in_size(k, axis);
+  return (out_size(k, axis) - 1) * stride[axis] + ((kernel[axis] - 1) * dilation[axis] + 1);
 }
 
 BlockedExtras::BlockedExtras(Builder& b, const BlockedEpilogue& e) : b_(b), e_(e) {
@@ -290,47 +387,53 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   const BlockedWindows& w = s.windows;
   const DType type = s.image();
   const Expr all = blocks.in(b.kernel());
-  const int64_t from_pitch = w.in[1] * (w.planes ? 1 : w.block), to_pitch = w.extent(1) * w.block;
-  const int64_t left = w.pad[1] * w.block, copied = std::clamp<int64_t>(w.extent(1) - w.pad[1], 0, w.in[1]);
+  Kernel* k = b.kernel();
+  const Expr rows = w.in_size(k, 0), from_pitch = w.in_size(k, 1) * (w.planes ? 1 : w.block);
+  const Expr extent = w.extent(k, 0), to_pitch = w.extent(k, 1) * w.block;
+  const Expr left = min(b.i64(w.pad[1] * w.block), to_pitch);
+  const Expr copied = min(max(w.extent(k, 1) - w.pad[1], 0), w.in_size(k, 1));
   Buf x = b.input("x", w.rounds ? DType::F32 : w.dtype,
-                  w.planes ? w.batch.in(b.kernel()) * (w.planes * w.in[0] * from_pitch) : all * (w.in[0] * from_pitch)),
+                  w.planes ? w.batch.in(k) * (rows * from_pitch * w.planes) : all * (rows * from_pitch)),
       of_zero, of_scale;
   if (w.zero) of_zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
   if (w.rounds) of_scale = b.input(w.scale->name, w.scale->dtype, w.scale->extent);
-  Buf y = b.output("image", type, all * (w.extent(0) * to_pitch));
+  Buf y = b.output("image", type, all * (extent * to_pitch));
   const auto as_read = [&](Expr v) {
     return w.dtype == DType::I8 ? bitcast_to(v, Type(type, v.lanes())) ^ kSignFlip : cast_to(v, type);
   };
-  // Calls body(first, lanes) for vectors, then for the remaining elements.
-  const auto each = [&](int64_t count, int64_t most, const std::function<void(Expr, int)>& body) {
-    int lanes = static_cast<int>(most);
-    while (lanes > count) lanes /= 2;
+  // Calls body(first, lanes) for vectors, then for the remaining elements. `unit`: a divisor of a count that is no constant.
+  const auto each = [&](Expr count, int64_t most, int64_t unit, const std::function<void(Expr, int)>& body) {
+    int64_t known = unit, lanes = most;
+    if (constant(count, &known) || unit > 1)
+      while (lanes > known) lanes /= 2;
     if (lanes == 0) return;
-    b.loop("v", count / lanes, [&](Expr v) { body(v * lanes, lanes); });
-    if (count % lanes) b.loop("e", count % lanes, [&](Expr e) { body(e + count / lanes * lanes, 1); });
+    const int width = static_cast<int>(lanes);
+    b.loop("v", count / width, [&](Expr v) { body(v * width, width); });
+    if (known % lanes) b.loop("e", count % width, [&](Expr e) { body(e + count / width * width, 1); });
   };
   const int64_t widest = m.vector_lanes(s.integers() ? 1 : 4);
-  for_each(b, m, "row", all * w.extent(0), 8 * to_pitch, [&](Expr row) {
-    const Expr line = b.let("line", row % w.extent(0) - w.pad[0]), to = b.let("to", row * to_pitch);
+  for_each(b, m, "row", all * extent, 8 * (w.open ? kAssumedPixels : w.extent(1)) * w.block, [&](Expr row) {
+    const Expr line = b.let("line", row % extent - w.pad[0]), to = b.let("to", row * to_pitch);
     const Expr outside = as_read(of_zero.builder() ? b.let("outside", of_zero[0]) : b.value(w.dtype, 0));
-    const auto fill = [&](Expr at, int64_t count) {
-      each(count, widest, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
+    const auto fill = [&](Expr at, Expr count) {
+      each(count, widest, w.block, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
     };
     const auto code_at = [&](Expr at, int lanes) {
       const Expr v = x.load(at, lanes);
       return as_read(w.rounds ? quantized(v, of_scale[0], of_zero[0]) : v);
     };
     const auto copy = [&] {
-      const Expr from = b.let("from", (row / w.extent(0) * w.in[0] + line) * from_pitch);
-      each(copied * w.block, w.rounds ? m.vector_lanes(4) : widest,
+      const Expr from = b.let("from", (row / extent * rows + line) * from_pitch);
+      each(copied * w.block, w.rounds ? m.vector_lanes(4) : widest, w.block,
            [&](Expr i, int lanes) { y.store(to + left + i, code_at(from + i, lanes)); });
     };
     // Words of one element of each plane of the block. Planes beyond the last are not multiplied: their weights are zero.
     const auto interleave = [&] {
-      const int64_t groups = (w.planes + w.block - 1) / w.block, plane = w.in[0] * from_pitch;
-      const Expr block = b.let("block", row / w.extent(0)), first = b.let("first", block % groups * w.block);
-      const Expr from = b.let("from", (block / groups * w.planes * w.in[0] + line) * from_pitch);
-      each(copied, m.vector_lanes(4), [&](Expr i, int lanes) {
+      const int64_t groups = (w.planes + w.block - 1) / w.block;
+      const Expr plane = rows * from_pitch;
+      const Expr block = b.let("block", row / extent), first = b.let("first", block % groups * w.block);
+      const Expr from = b.let("from", (block / groups * w.planes * rows + line) * from_pitch);
+      each(copied, m.vector_lanes(4), 1, [&](Expr i, int lanes) {
         Expr word = broadcast(b.value(DType::I32, 0), lanes);
         for (int64_t c = 0; c < std::min(w.block, w.planes); ++c) {
           const Expr source = b.let("source", min(first + c, b.i64(w.planes - 1)) * plane);
@@ -340,11 +443,11 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
       });
     };
     b.when(
-        line >= 0 && line < w.in[0],
+        line >= 0 && line < rows,
         [&] {
-          fill(to, std::min(left, to_pitch));
+          fill(to, left);
           w.planes ? interleave() : copy();
-          fill(to + left + copied * w.block, to_pitch - std::min(left, to_pitch) - copied * w.block);
+          fill(to + left + copied * w.block, to_pitch - left - copied * w.block);
         },
         [&] { fill(to, to_pitch); });
   });

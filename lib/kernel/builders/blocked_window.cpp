@@ -1,16 +1,20 @@
 // Depthwise convolutions and pooling of blocked images: a task is a block of channels of some rows. Windows that reach beyond the
 // image skip what is outside: at its sides in tiles of their own, above and below by fewer rows. Images that must be converted,
-// and windows too large to unroll, are copied with their padding to the task's own memory, which the nearest caches hold.
+// and windows too large to unroll, are copied with their padding to the task's own memory, which the nearest caches hold. Images
+// of open sizes are never copied: windows that reach beyond their sides are computed one by one.
 #include <algorithm>
+#include <tuple>
 
 #include "kernel/builders/blocked.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kMostPixels = 14;  // results that are computed together
-constexpr int64_t kMostTaps = 25;    // largest window that is unrolled
-constexpr size_t kMostSides = 3;     // most tiles of a row whose windows reach beyond its sides
+constexpr int64_t kMostPixels = 14;   // results that are computed together
+constexpr int64_t kMostTaps = 25;     // largest window that is unrolled
+constexpr size_t kMostSides = 3;      // most tiles of a row whose windows reach beyond its sides
+constexpr int64_t kFewPixels = 4;     // results that are computed together at the end of an open row
+constexpr int64_t kAssumedSize = 56;  // of an open image, in costs
 
 class BlockedRows {
  public:
@@ -23,56 +27,69 @@ class BlockedRows {
         blocks_(blocks.in(b.kernel())),
         images_(w.batch.in(b.kernel())),
         lanes_(static_cast<int>(w.block)),
-        from_steps_(steps(w.image, w.in)),
-        to_steps_(steps(w.result, w.out)) {
+        from_steps_(steps(w.image, w.in_size(b.kernel(), 1))),
+        to_steps_(steps(w.result, w.out_size(b.kernel(), 1))),
+        pitch_(from_steps_.row),
+        pixel_(from_steps_.pixel) {
     // Sums, a row of weights and an element of the image are in registers.
     const int64_t most = std::clamp<int64_t>(m.vector_registers - w.kernel[1] - 2, kMostPixels / 2, kMostPixels);
+    if (w.open) {
+      columns_ = most;
+      skips_rows_ = w.reaches_beyond(0);
+      return;
+    }
     columns_ = ceil_div(w.out[1], ceil_div(w.out[1], most));
     for (int64_t c = 0; c < w.out[1]; c += columns_)
       if (!inside(c, std::min(columns_, w.out[1] - c))) sides_.push_back(c);
     padded_ = (is_integer(w.dtype) && is_float(wide)) ||
               (w.padded() && (w.dtype != wide || w.taps() > kMostTaps || sides_.size() > kMostSides));
-    skips_rows_ = !padded_ && (w.pad[0] > 0 || w.span(0) > w.in[0]);
-    pitch_ = padded_ ? w.span(1) * w.block : from_steps_.row;
-    pixel_ = padded_ ? w.block : from_steps_.pixel;
+    skips_rows_ = !padded_ && w.reaches_beyond(0);
+    if (padded_) pitch_ = b.i64(w.span(1) * w.block), pixel_ = w.block;
     const int64_t room = m.blocking.window_bytes / 4 / (w.span(1) * w.block) - (w.kernel[0] - 1) * w.dilation[0] - 1;
     const int64_t bands = padded_ ? (w.out[0] - 1) / (std::max<int64_t>(room, 0) / w.stride[0] + 1) + 1 : 1;
     band_ = (w.out[0] + bands - 1) / bands;
   }
 
   void add_image() {
-    const Index extent = w_.image ? w_.image->extent : Index(blocks_ * (images_ * (w_.block * w_.in[0] * w_.in[1])));
+    const Index extent =
+        w_.image ? w_.image->extent : Index(blocks_ * (images_ * (w_.in_size(b_.kernel(), 0) * from_steps_.row)));
     x_ = b_.input("x", w_.dtype, extent);
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
   }
   Buf add_result(DType t) {
-    const Index extent = w_.result ? w_.result->extent : Index(blocks_ * (images_ * (w_.block * w_.out[0] * w_.out[1])));
+    const Index extent =
+        w_.result ? w_.result->extent : Index(blocks_ * (images_ * (w_.out_size(b_.kernel(), 0) * to_steps_.row)));
     return b_.output("y", t, extent);
   }
 
   // Calls begin(block of channels), then tile(row, column, count, window of the first pixel) for neighbouring pixels of a row.
   void each(const std::function<Expr(Kernel*)>& padding, const std::function<void(Expr)>& begin,
             const std::function<void(Expr, Expr, int64_t, Expr)>& tile) {
-    const int64_t bands = (w_.out[0] + band_ - 1) / band_;
-    const int64_t bytes = 4 * band_ * w_.out[1] * w_.block * (w_.taps() + 4) / 4;
+    const int64_t bands = w_.open ? 1 : ceil_div(w_.out[0], band_);
+    const int64_t pixels = w_.open ? kAssumedSize * kAssumedSize : band_ * w_.out[1];
+    const int64_t bytes = 4 * pixels * w_.block * (w_.taps() + 4) / 4;
     for_each(b_, m_, "work", blocks_ * (images_ * bands), bytes, [&](Expr work) {
       const Expr plane = b_.let("plane", work / bands), row0 = b_.let("row0", work % bands * band_);
-      const Expr rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(w_.out[0] - row0, band_));
+      Expr rows = w_.out_size(b_.kernel(), 0);
+      if (!w_.open) rows = w_.out[0] % band_ == 0 ? b_.i64(band_) : b_.let("rows", min(rows - row0, band_));
       from_ = x_;
-      const int64_t before = padded_ ? 0 : w_.pad[0] * pitch_ + w_.pad[1] * pixel_;
-      Expr base = b_.let("base", start(w_.image, from_steps_, w_.in, plane) + (row0 * (w_.stride[0] * from_steps_.row) - before));
+      const Expr before = padded_ ? b_.i64(0) : pitch_ * w_.pad[0] + w_.pad[1] * pixel_;
+      Expr base = b_.let("base", start(w_.image, from_steps_, w_.in_size(b_.kernel(), 0), plane) +
+                                     (row0 * (from_steps_.row * w_.stride[0]) - before));
+      if (w_.open && zero_.builder()) zero_value_ = b_.let("zero", cast_to(zero_[0], wide_));
       if (padded_) {
         copy_rows(plane, row0 * w_.stride[0] - w_.pad[0], rows, padding);
         base = b_.i64(0);
       }
       begin(b_.let("block", w_.one_image() ? plane : plane % blocks_));
-      to_ = b_.let("result", start(w_.result, to_steps_, w_.out, plane));
+      to_ = b_.let("result", start(w_.result, to_steps_, w_.out_size(b_.kernel(), 0), plane));
       b_.loop("row", rows, [&](Expr row) {
-        if (skips_rows_) find_rows(row0 + row);
+        if (skips_rows_) std::tie(first_tap_, taps_) = taps_within(0, row0 + row);
         const auto pixels = [&](Expr column, int64_t count) {
-          const Expr window = b_.let("window", base + row * (w_.stride[0] * pitch_) + column * (w_.stride[1] * pixel_));
+          const Expr window = b_.let("window", base + row * (pitch_ * w_.stride[0]) + column * (w_.stride[1] * pixel_));
           tile(row0 + row, column, count, window);
         };
+        if (w_.open) return open_row(pixels);
         int64_t done = 0;
         const auto until = [&](int64_t end) {
           const int64_t first = done;
@@ -97,11 +114,13 @@ class BlockedRows {
   using Weight = std::function<Expr(Expr tap)>;
   using Body = std::function<void(int64_t pixel, Expr weight, Expr value)>;
   void taps(Expr window, int64_t count, const Weight& weight, const Body& body) {
-    if (w_.taps() > kMostTaps)
-      return b_.loop("ky", w_.kernel[0], [&](Expr ky) {
-        b_.loop("kx", w_.kernel[1], [&](Expr kx) {
+    if (w_.taps() > kMostTaps || beyond_sides_)
+      return b_.loop("ky", skips_rows_ ? taps_ : b_.i64(w_.kernel[0]), [&](Expr y) {
+        const Expr ky = skips_rows_ ? b_.let("ky", first_tap_ + y) : y;
+        b_.loop("kx", beyond_sides_ ? column_taps_ : b_.i64(w_.kernel[1]), [&](Expr x) {
+          const Expr kx = beyond_sides_ ? b_.let("kx", first_column_tap_ + x) : x;
           const Expr f = weight ? weight(ky * w_.kernel[1] + kx) : Expr();
-          const Expr at = window + ky * (w_.dilation[0] * pitch_) + kx * (w_.dilation[1] * pixel_);
+          const Expr at = window + ky * (pitch_ * w_.dilation[0]) + kx * (w_.dilation[1] * pixel_);
           for (int64_t i = 0; i < count; ++i) body(i, f, load(at + i * w_.stride[1] * pixel_));
         });
       });
@@ -115,22 +134,55 @@ class BlockedRows {
   int lanes() const { return lanes_; }
 
  private:
-  // Distances in elements. Sizes of such images are constants.
+  // Distances in elements. Pixels of such images have a constant number of channels.
   struct Steps {
-    int64_t row, pixel;
+    Expr row;
+    int64_t pixel;
   };
-  Steps steps(const std::optional<Operand>& o, const std::array<int64_t, 2>& size) const {
-    return o ? Steps{constant_value(o->strides[2]), constant_value(o->strides[3])} : Steps{size[1] * w_.block, w_.block};
+  Steps steps(const std::optional<Operand>& o, Expr columns) const {
+    return o ? Steps{o->strides[2].in(b_.kernel()), constant_value(o->strides[3])} : Steps{columns * w_.block, w_.block};
   }
   // The first element of a plane: a block of channels of an image.
-  Expr start(const std::optional<Operand>& o, const Steps& s, const std::array<int64_t, 2>& size, Expr plane) const {
-    if (!o) return plane * (size[0] * s.row);
+  Expr start(const std::optional<Operand>& o, const Steps& s, Expr rows, Expr plane) const {
+    if (!o) return plane * (rows * s.row);
     const Expr first = o->offset.in(b_.kernel());
     if (w_.one_image()) return first + plane * w_.block;
-    return first + plane / blocks_ * constant_value(o->strides[0]) + plane % blocks_ * w_.block;
+    return first + plane / blocks_ * o->strides[0].in(b_.kernel()) + plane % blocks_ * w_.block;
   }
 
-  Expr load(Expr at) const { return cast_to(from_.load(at, lanes_), wide_); }
+  Expr load(Expr at) const {
+    const Expr v = cast_to(from_.load(at, lanes_), wide_);
+    return zero_value_.kernel ? v - zero_value_ : v;
+  }
+
+  // Calls pixels(column, count) for a row of an open size.
+  void open_row(const std::function<void(Expr, int64_t)>& pixels) {
+    const int64_t reach = (w_.kernel[1] - 1) * w_.dilation[1], stride = w_.stride[1];
+    const Expr columns = w_.out_size(b_.kernel(), 1);
+    const bool sides = w_.reaches_beyond(1);
+    Expr first = b_.i64(0), end = columns;  // of the pixels whose windows are within the image's sides
+    const auto beyond = [&](Expr from, Expr to) {
+      b_.loop("side", to - from, [&](Expr i) {
+        const Expr column = b_.let("column", from + i);
+        std::tie(first_column_tap_, column_taps_) = taps_within(1, column);
+        beyond_sides_ = true;
+        pixels(column, 1);
+        beyond_sides_ = false;
+      });
+    };
+    if (sides) {
+      first = b_.let("first", min(columns, ceil_div(w_.pad[1], stride)));
+      const Expr room = w_.in_size(b_.kernel(), 1) + (w_.pad[1] - reach);
+      end = b_.let("end", max(min(max(room + (stride - 1), 0) / stride, columns), first));
+      beyond(b_.i64(0), first);
+    }
+    for (const int64_t count : {columns_, kFewPixels, int64_t{1}}) {
+      const Expr tiles = b_.let("tiles", (end - first) / count), from = first;
+      b_.loop("tile", tiles, [&](Expr t) { pixels(b_.let("column", from + t * count), count); });
+      first = b_.let("first", first + tiles * count);
+    }
+    if (sides) beyond(end, columns);
+  }
 
   // Whether the windows of `count` pixels of a row from `column` on are within the image's sides.
   bool inside(int64_t column, int64_t count) const {
@@ -138,17 +190,17 @@ class BlockedRows {
     return first >= 0 && first + (count - 1) * w_.stride[1] + (w_.kernel[1] - 1) * w_.dilation[1] < w_.in[1];
   }
 
-  // The rows of taps that are within the image.
-  void find_rows(Expr row) {
-    const int64_t step = w_.dilation[0];
-    const Expr line = b_.let("line", row * w_.stride[0] - w_.pad[0]);
-    first_tap_ = b_.let("first_tap", (max(-line, 0) + (step - 1)) / step);
-    taps_ = b_.let("taps", max(min((max(w_.in[0] - line, 0) + (step - 1)) / step, w_.kernel[0]) - first_tap_, 0));
+  // The first of the taps along an axis that are within the image, and their number, for the result at `position`.
+  std::pair<Expr, Expr> taps_within(size_t axis, Expr position) {
+    const int64_t step = w_.dilation[axis];
+    const Expr line = b_.let("line", position * w_.stride[axis] - w_.pad[axis]), size = w_.in_size(b_.kernel(), axis);
+    const Expr first = b_.let("first_tap", (max(-line, 0) + (step - 1)) / step);
+    return {first, b_.let("taps", max(min((max(size - line, 0) + (step - 1)) / step, w_.kernel[axis]) - first, 0))};
   }
 
   // An element of the image is loaded once for all windows that have it.
   void row_of_taps(Expr window, Expr ky, int64_t count, const Weight& weight, const Body& body) {
-    const Expr at = b_.let("at", window + ky * (w_.dilation[0] * pitch_));
+    const Expr at = b_.let("at", window + ky * (pitch_ * w_.dilation[0]));
     const int64_t taps = w_.kernel[1], step = w_.dilation[1], stride = w_.stride[1];
     std::vector<Expr> weights(static_cast<size_t>(taps));
     for (int64_t kx = 0; kx < taps && weight; ++kx) weights[static_cast<size_t>(kx)] = weight(ky * taps + kx);
@@ -167,7 +219,7 @@ class BlockedRows {
 
   void copy_rows(Expr plane, Expr first, Expr rows, const std::function<Expr(Kernel*)>& padding) {
     const int64_t reach = (w_.kernel[0] - 1) * w_.dilation[0] + 1;
-    from_ = b_.registers("band", wide_, ((band_ - 1) * w_.stride[0] + reach) * pitch_);
+    from_ = b_.registers("band", wide_, ((band_ - 1) * w_.stride[0] + reach) * w_.span(1) * w_.block);
     const int64_t width = w_.span(1), left = std::min(w_.pad[1], width), copied = std::clamp<int64_t>(width - left, 0, w_.in[1]);
     const Expr outside = b_.let("outside", broadcast(padding ? padding(b_.kernel()) : b_.value(wide_, 0), lanes_));
     const Expr zero = zero_.builder() ? b_.let("zero", cast_to(zero_[0], wide_)) : Expr();
@@ -179,7 +231,7 @@ class BlockedRows {
       b_.when(
           line >= 0 && line < w_.in[0],
           [&] {
-            const Expr source = b_.let("source", start(w_.image, from_steps_, w_.in, plane) + line * from_steps_.row);
+            const Expr source = b_.let("source", start(w_.image, from_steps_, b_.i64(w_.in[0]), plane) + line * from_steps_.row);
             fill(0, left);
             b_.loop("p", copied, [&](Expr p) {
               const Expr v = cast_to(x_.load(source + p * from_steps_.pixel, lanes_), wide_);
@@ -198,14 +250,18 @@ class BlockedRows {
   const Expr blocks_, images_;
   const int lanes_;
   const Steps from_steps_, to_steps_;
-  bool padded_ = false;             // whether rows are copied
-  bool skips_rows_ = false;         // whether a window may have fewer rows of taps
-  std::vector<int64_t> sides_;      // first pixels of the tiles whose windows reach beyond the image's sides
-  std::optional<int64_t> side_;     // of the present tile
-  Expr first_tap_, taps_;           // rows of taps of the present row
-  int64_t columns_ = 1, band_ = 1;  // pixels per tile, result rows per task
-  int64_t pitch_ = 1, pixel_ = 1;   // distances of the rows and pixels that windows read
+  bool padded_ = false;                  // whether rows are copied
+  bool skips_rows_ = false;              // whether a window may have fewer rows of taps
+  std::vector<int64_t> sides_;           // first pixels of the tiles whose windows reach beyond the image's sides
+  std::optional<int64_t> side_;          // of the present tile
+  Expr first_tap_, taps_;                // rows of taps of the present row
+  bool beyond_sides_ = false;            // whether the present pixel's window, of an open row, reaches beyond the image's sides
+  Expr first_column_tap_, column_taps_;  // its columns of taps
+  int64_t columns_ = 1, band_ = 1;       // pixels per tile, result rows per task
+  Expr pitch_;                           // distances of the rows and pixels that windows read
+  int64_t pixel_ = 1;
   Buf x_, zero_, from_;
+  Expr zero_value_;  // that load() subtracts
   Expr to_;
 };
 
@@ -260,7 +316,8 @@ void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Ma
   Buf y = rows.add_result(w.dtype);
   // Returns the number of counted elements of the window at o along an axis.
   const auto counted = [&](size_t d, Expr o) {
-    const int64_t step = w.dilation[d], size = w.in[d] + (p.count_padding ? p.pad_end[d] : 0);
+    const int64_t step = w.dilation[d];
+    const Expr size = w.in_size(b.kernel(), d) + (p.count_padding ? w.pad_end[d] : 0);
     const Expr from = o * w.stride[d] - w.pad[d];
     const Expr before = p.count_padding ? b.i64(0) : (max(-from, 0) + (step - 1)) / step;
     return max(min((max(size - from, 0) + (step - 1)) / step, w.kernel[d]) - before, 0);
