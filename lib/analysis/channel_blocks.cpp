@@ -53,6 +53,16 @@ bool windows_fit(const Graph& g, ValueId image, int64_t height, int64_t dilation
   return ((height - 1) * dilation + 1) * (g.dims(image)[3].size() + width_of_padding) * 16 <= kMostWindowRows;
 }
 
+// The layout of a view that repeats rows and columns of an image, if the channels of the image are in blocks.
+Layout repeated_blocks(DimTable& dims, Layout l, int64_t block) {
+  const DimFactor channels = l.axes[1][0];
+  l.axes[1] = {{dims.floor_div(channels.size, Dim(block)), dims.mul(channels.stride, Dim(block))}, {Dim(block), Dim(1)}};
+  for (const size_t axis : {2, 3})
+    for (DimFactor& f : l.axes[axis]) f.stride = dims.mul(f.stride, Dim(block));
+  l.channel_block = block;
+  return l;
+}
+
 // Values that share a layout, as sets with a representative (union-find).
 class ChannelBlocks {
  public:
@@ -62,7 +72,8 @@ class ChannelBlocks {
         layouts_(*layouts),
         parent_(g.value_capacity()),
         divisor_(g.value_capacity()),
-        state_(g.value_capacity()) {
+        state_(g.value_capacity()),
+        is_repeated_(g.value_capacity()) {
     std::iota(parent_.begin(), parent_.end(), uint32_t{0});
   }
 
@@ -79,6 +90,10 @@ class ChannelBlocks {
         if (state_[set].refused || !state_[set].convolved) continue;
         for (const int64_t block : {lanes_, lanes_ / 2})
           if (block >= std::min(kLeastBlock, lanes_) && divisor_[set] % block == 0) {
+            if (is_repeated_[v.raw]) {
+              layouts_.set(v, repeated_blocks(dims, *layouts_.of(v), block));
+              break;
+            }
             layouts_.set(v, channel_blocks(dims, g_.dims(v), block));
             layouts_.root[v.raw] = v;  // parts of rows are copied
             layouts_.offset[v.raw] = Dim(0);
@@ -123,9 +138,23 @@ class ChannelBlocks {
     return is_image(g_, x) && layouts_.root[x.raw] == x && layouts_.root[g_.result(n).raw] == x;
   }
 
+  // Rows and columns of an image, each of them several times: a view with strides of 0.
+  bool is_repeat(NodeId n) const {
+    if (g_.op(n) != OpKind::Resize || !layouts_.is_view(g_, n)) return false;
+    const ValueId x = g_.operand(n, 0), y = g_.result(n);
+    if (!is_image(g_, x) || layouts_.root[y.raw] != x || !layouts_.of(y)) return false;
+    const Layout& l = *layouts_.of(y);
+    return l.starts.empty() && l.axes[0].size() <= 1 && l.axes[1].size() == 1 && l.axes[1][0].size == g_.dims(x)[1];
+  }
+  // Kernels that read rows of blocks cannot read repeated ones.
+  void refuse_repeated(ValueId v) {
+    if (is_repeated_[v.raw]) refuse(v);
+  }
+
   // An image of one pixel is the same in both layouts, and is left to the kernels of matmuls.
   void start(NodeId n, ValueId v) {
-    const bool own = (layouts_.root[v.raw] == v && !layouts_.of(v)) || is_part(n);
+    is_repeated_[v.raw] = is_repeat(n);
+    const bool own = (layouts_.root[v.raw] == v && !layouts_.of(v)) || is_part(n) || is_repeated_[v.raw];
     const bool fits = own && is_image(g_, v) && !has_trait(g_.op(n), kLeaf) && !is_pixel(g_, v);
     if (!fits) return refuse(v);
     divisor_[v.raw] = g_.dims(v)[1].size();
@@ -141,6 +170,8 @@ class ChannelBlocks {
     if (op == OpKind::Pool) return pooling(n);
     if (op == OpKind::Reduce) return reduction(n);
     if (op == OpKind::ReduceRegion) return reduce_region(n);
+    if (is_repeat(n)) return join(g_.result(n), g_.operand(n, 0));
+    if (op == OpKind::Narrow) refuse_repeated(g_.operand(n, 0));
     const bool joins = (op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis >= 1) ||
                        (op == OpKind::Narrow && g_.attrs<NarrowAttrs>(n).axis >= 2);
     const bool maps =
@@ -172,9 +203,10 @@ class ChannelBlocks {
       const ValueId v = g_.operand(n, i);
       if (!v.valid()) continue;
       const bool residual = i >= (integers ? kQuantOperands : size_t{3}) && is_whole(g_, n, v);
-      if (residual) join(y, v);
+      if (residual) join(y, v), refuse_repeated(v);
       else refuse(v);
     }
+    refuse_repeated(x);
     state_[find(y)].convolved = true;
     for (size_t i = 1; i < g_.result_count(n); ++i) join(y, g_.result(n, i));
     if (c->groups == 1) return;
@@ -190,6 +222,7 @@ class ChannelBlocks {
     const ValueId x = g_.operand(n, 0), y = g_.result(n);
     refuse_all(n, 1);
     join(y, x);
+    refuse_repeated(x);
     const bool computes = a.op == ReduceOp::Max || a.op == ReduceOp::Min || is_blocked_float(g_.dtype(x));
     if (!is_image(g_, x) || a.kernel.size() != 2 || !computes ||
         !windows_fit(g_, x, a.kernel[0], a.dilations[0], a.pads_begin[1] + a.pads_end[1] + a.kernel[1] * a.strides[1]))
@@ -199,6 +232,7 @@ class ChannelBlocks {
   void reduction(NodeId n) {
     const auto& a = g_.attrs<ReduceAttrs>(n);
     refuse(g_.result(n));
+    refuse_repeated(g_.operand(n, 0));
     if (a.axes != kPositions || a.op == ReduceOp::LogSumExp) refuse_all(n);
   }
 
@@ -213,6 +247,7 @@ class ChannelBlocks {
     for (ValueId v : g_.operands(n)) {
       if (!v.valid()) continue;
       const bool whole = once && is_image(g_, v) && !is_pixel(g_, v) && results == dims.mul(g_.dims(v)[0], g_.dims(v)[1]);
+      refuse_repeated(v);
       if (!whole) refuse(v);
       else if (image.valid()) join(image, v);
       else image = v;
@@ -223,8 +258,9 @@ class ChannelBlocks {
   const int64_t lanes_;
   GraphLayouts& layouts_;
   std::vector<uint32_t> parent_;
-  std::vector<int64_t> divisor_;  // by representative: the block must divide it
-  std::vector<State> state_;      // by representative
+  std::vector<int64_t> divisor_;   // by representative: the block must divide it
+  std::vector<State> state_;       // by representative
+  std::vector<bool> is_repeated_;  // by value: is_repeat() of its node
 };
 
 }  // namespace

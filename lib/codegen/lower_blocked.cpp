@@ -167,8 +167,10 @@ void split_channels(int64_t block, Operand* o) {
   }
   o->strides[1] = outer;
   o->strides.push_back(inner);
-  o->factors.clear();
   o->starts.clear();
+  if (o->factors.empty()) return;
+  o->factors[1].clear();
+  o->factors.resize(o->strides.size());
 }
 
 void split_channels(int64_t block, Dims* shape) {

@@ -421,6 +421,37 @@ TEST_CASE("sizes that are known in a run only") {
   }
 }
 
+TEST_CASE("elementwise ops and joins read repeated rows and columns of blocked images in place") {
+  for (const DType dtype : {DType::F32, DType::BF16})
+    for (const bool open : {false, true}) {
+      BlockedNet net({}, dtype);
+      const Dim batch = open ? net.symbol("n", 2) : 2, rows = open ? net.symbol("h", 6) : 6,
+                columns = open ? net.symbol("w", 9) : 9;
+      DimTable& dims = net.g().module().dims;
+      const ValueId small = net.conv(net.image({batch, 3, rows, columns}), {24}, true);
+      ResizeAttrs twice;
+      twice.sizes = {batch, Dim(24), dims.mul(rows, Dim(2)), dims.mul(columns, Dim(3))};
+      twice.scales = {1, 1, 2, 3};
+      twice.coord = CoordMode::Asymmetric;
+      twice.nearest = NearestMode::Floor;
+      const auto enlarged = [&] { return net.b().create(OpKind::Resize, {small}, twice); };
+      const ValueId large = net.conv(net.image({batch, 5, twice.sizes[2], twice.sizes[3]}), {24}, true);
+      const ValueId sum = net.b().unary(OpKind::Relu, net.b().add(large, enlarged()));
+      const ValueId joined = net.b().concat(std::array{sum, enlarged()}, 1);
+      net.output(net.conv(joined, {8}));
+      net.output(net.conv(small, {8}));
+      net.check(7, "repeated");
+    }
+  BlockedNet net;
+  const ValueId small = net.conv(net.image({1, 3, 6, 7}), {16}, true);
+  ResizeAttrs twice;
+  twice.sizes = {1, 16, 12, 14};
+  const ValueId large = net.b().create(OpKind::Resize, {small}, twice);
+  net.output(net.conv(large, {16}));
+  net.output(net.b().reduce(ReduceOp::Mean, net.b().add(large, net.conv(large, {16})), {2, 3}, true));
+  net.check(0, "windows of a view");
+}
+
 TEST_CASE("windows of an open image that reach beyond its padding") {
   for (const int64_t size : {9, 10, 12}) {
     BlockedNet net;

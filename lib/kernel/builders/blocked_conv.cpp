@@ -262,7 +262,8 @@ class BlockedTiles {
             for (int64_t c = 0; c < terms_; c += group_) step(image, weights, c);
           });
         };
-        if (w_.block > 1 || w_.kernel[1] > kTermsOfStep) return b_.loop("kx", w_.kernel[1], tap);
+        // Taps of a row-major image share elements, which compilers keep in registers if the taps are one block of code.
+        if (w_.block > 1 || vectors > 1 || w_.kernel[1] > kTermsOfStep) return b_.loop("kx", w_.kernel[1], tap);
         for (int64_t kx = 0; kx < w_.kernel[1]; ++kx) tap(b_.i64(kx));
       });
     });
