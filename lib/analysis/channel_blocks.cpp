@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "analysis/views.h"
 #include "ir/op_rules.h"
 #include "ir/region.h"
 
@@ -146,6 +147,12 @@ class ChannelBlocks {
     const Layout& l = *layouts_.of(y);
     return l.starts.empty() && l.axes[0].size() <= 1 && l.axes[1].size() == 1 && l.axes[1][0].size == g_.dims(x)[1];
   }
+  // The same as a copy, in blocks, of an image that is no view.
+  bool copies_repeats(NodeId n) const {
+    if (g_.op(n) != OpKind::Resize || layouts_.is_view(g_, n) || !is_image(g_, g_.operand(n, 0))) return false;
+    const auto times = repeat_factors(g_, n);
+    return times && (*times)[0] == 1 && (*times)[1] == 1;
+  }
   // Kernels that read rows of blocks cannot read repeated ones.
   void refuse_repeated(ValueId v) {
     if (is_repeated_[v.raw]) refuse(v);
@@ -171,6 +178,10 @@ class ChannelBlocks {
     if (op == OpKind::Reduce) return reduction(n);
     if (op == OpKind::ReduceRegion) return reduce_region(n);
     if (is_repeat(n)) return join(g_.result(n), g_.operand(n, 0));
+    if (copies_repeats(n)) {
+      refuse_repeated(g_.operand(n, 0));
+      return join(g_.result(n), g_.operand(n, 0));
+    }
     if (op == OpKind::Narrow) refuse_repeated(g_.operand(n, 0));
     const bool joins = (op == OpKind::Concat && g_.operands(n).size() > 1 && g_.attrs<AxisAttrs>(n).axis >= 1) ||
                        (op == OpKind::Narrow && g_.attrs<NarrowAttrs>(n).axis >= 2);

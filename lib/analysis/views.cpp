@@ -79,6 +79,21 @@ bool nearest_is_floor(const ResizeAttrs& a) {
   }
 }
 
+}  // namespace
+
+std::optional<std::vector<int64_t>> repeat_factors(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Resize || !nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
+  std::vector<int64_t> all;
+  for (size_t axis = 0; axis < g.rank(g.result(n)); ++axis) {
+    const auto times = repeats(g, n, axis);
+    if (!times) return std::nullopt;
+    all.push_back(*times);
+  }
+  return all;
+}
+
+namespace {
+
 // Returns whether the result of a layout op is row-major in memory if its operand is.
 bool keeps_row_major(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Reshape) return true;
@@ -179,12 +194,10 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
     return out;
   }
   if (g.op(n) == OpKind::Resize) {
-    if (!l.starts.empty() || !nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
-    for (size_t i = 0; i < to.size(); ++i) {
-      const auto times = repeats(g, n, i);
-      if (!times) return std::nullopt;
-      if (*times > 1) l.axes[i].push_back({Dim(*times), Dim(0)});
-    }
+    const auto times = repeat_factors(g, n);
+    if (!l.starts.empty() || !times) return std::nullopt;
+    for (size_t i = 0; i < to.size(); ++i)
+      if ((*times)[i] > 1) l.axes[i].push_back({Dim((*times)[i]), Dim(0)});
     return l;
   }
   const auto p = part_of(g, n);

@@ -421,7 +421,7 @@ TEST_CASE("sizes that are known in a run only") {
   }
 }
 
-TEST_CASE("elementwise ops and joins read repeated rows and columns of blocked images in place") {
+TEST_CASE("repeated rows and columns of blocked images") {
   for (const DType dtype : {DType::F32, DType::BF16})
     for (const bool open : {false, true}) {
       BlockedNet net({}, dtype);
@@ -442,14 +442,20 @@ TEST_CASE("elementwise ops and joins read repeated rows and columns of blocked i
       net.output(net.conv(small, {8}));
       net.check(7, "repeated");
     }
-  BlockedNet net;
-  const ValueId small = net.conv(net.image({1, 3, 6, 7}), {16}, true);
-  ResizeAttrs twice;
-  twice.sizes = {1, 16, 12, 14};
-  const ValueId large = net.b().create(OpKind::Resize, {small}, twice);
-  net.output(net.conv(large, {16}));
-  net.output(net.b().reduce(ReduceOp::Mean, net.b().add(large, net.conv(large, {16})), {2, 3}, true));
-  net.check(0, "windows of a view");
+  codegen::CapabilityRow winograd;
+  winograd.winograd = true;
+  for (const bool open : {false, true}) {
+    BlockedNet net(winograd);
+    const Dim rows = open ? net.symbol("h", 9) : 9;
+    const ValueId small = net.conv(net.image({1, 3, rows, 11}), {64}, true);
+    ResizeAttrs twice;
+    twice.sizes = {1, 64, net.g().module().dims.mul(rows, Dim(2)), 22};
+    twice.scales = {1, 1, 2, 2};
+    const ValueId large = net.b().create(OpKind::Resize, {small}, twice);
+    const ValueId alone = net.conv(large, {.channels = 64, .groups = 64}, true);
+    net.output(net.conv(net.conv(large, {64}, true, alone), {8}));
+    net.check(4, "windows of a copy", open ? std::vector<int64_t>{} : std::vector<int64_t>{4});
+  }
 }
 
 TEST_CASE("windows of an open image that reach beyond its padding") {

@@ -12,15 +12,6 @@ constexpr size_t kManyOperands = 16;  // of a concatenation; more share kernels
 
 std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
-// result[i] = x[i] with x's strides, over the shape of the result.
-bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
-  kernel::MapSpec spec{shape, {std::move(x)}, {s.out()}, identity};
-  split_channels(s, block_of(node, node.result()), &spec);
-  kernel::build_map(s.builder(), spec, node.mapping());
-  s.finish();
-  return true;
-}
-
 Expr times(Scope& s, const Index& a, const Index& b) { return a.in(s.kernel()) * b.in(s.kernel()); }
 
 // Takes elements start, start + step, ... of one axis.
@@ -34,6 +25,14 @@ bool take(Node& node, size_t axis, Dim start, int64_t step) {
 }
 
 }  // namespace
+
+bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
+  kernel::MapSpec spec{shape, {std::move(x)}, {s.out()}, identity};
+  split_channels(s, block_of(node, node.result()), &spec);
+  kernel::build_map(s.builder(), spec, node.mapping());
+  s.finish();
+  return true;
+}
 
 bool lower_reshape(Node& node) {
   Scope s(node);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/resample.h"
@@ -283,6 +284,18 @@ class Resizer {
 
 }  // namespace
 
-bool lower_resize(Node& node) { return Resizer(node).run(); }
+bool lower_resize(Node& node) {
+  const auto times = repeat_factors(node.graph, node.id);
+  if (!times) return Resizer(node).run();
+  Scope s(node);
+  Operand x = s.in(0);
+  x.factors.resize(times->size());
+  for (size_t axis = 0; axis < times->size(); ++axis) {
+    if ((*times)[axis] == 1) continue;
+    if (!x.split(axis)) x.factors[axis] = {{s.size(node.dims(0)[axis]), x.strides[axis]}};
+    x.factors[axis].push_back({(*times)[axis], Index(0)});
+  }
+  return copy(node, s, std::move(x), s.shape(node.result_dims()));
+}
 
 }  // namespace rlxc::codegen

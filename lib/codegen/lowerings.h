@@ -81,6 +81,8 @@ bool lower_grouped_matmul(Node&);
 bool lower_conv(Node&);
 bool lower_pool(Node&);
 
+// Writes x, whose strides are over the shape of the result, to the result.
+bool copy(Node&, Scope&, Operand x, const Dims& shape);
 // A scratch buffer for a row-major copy of a value that is not row-major; nullopt if it is.
 std::optional<uint32_t> row_major_scratch(Node&, ValueId);
 // Copies operand 0 to the scratch image, or the scratch image to the result.
