@@ -77,7 +77,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_rounded_image"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
-  if (find_backend(target)->info.language) legalise.insert(legalise.begin(), {"lower_conv_transpose", "split_pooling"});
+  if (find_backend(target)->info.language)
+    legalise.insert(legalise.begin(), {"lower_conv_transpose", "crop_conv_windows", "split_pooling"});
   if (!options.mesh.empty() && fuses) legalise.push_back("lower_collectives");
   if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);

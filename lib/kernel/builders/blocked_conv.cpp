@@ -9,18 +9,12 @@ namespace {
 constexpr int64_t kLeastTasks = 16;
 constexpr int64_t kTermsOfStep =
     4;  // channels (of integers: words of channels), or taps of a row, per step of the innermost loop
-constexpr int64_t kLineElements = 16;  // of a cache line
+constexpr int64_t kLineElements = 16;  // of weights in a cache line
 
 // Vectors of results per tile, and of the last panel if they do not divide the blocks of a group.
 struct PanelVectors {
   int64_t all, last;
 };
-PanelVectors panel_vectors(const BlockedConv& s) {
-  const int64_t blocks = s.blocks();
-  if (blocks == 1) return {1, 0};
-  const int64_t all = blocks % 2 != 0 && blocks % 3 == 0 ? 3 : 2;
-  return {all, blocks % all};
-}
 
 // Splits `size` into nearly equal pieces of at most `most`.
 int64_t piece(int64_t size, int64_t most) {
@@ -28,18 +22,55 @@ int64_t piece(int64_t size, int64_t most) {
   return (size + pieces - 1) / pieces;
 }
 
+// Rows and columns of results as tiles divide them. Positions of a window of one element are one row.
+std::array<int64_t, 2> divided_results(const BlockedWindows& w) {
+  if (w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && w.in == w.out && !w.padded()) return {1, w.out[0] * w.out[1]};
+  return w.out;
+}
+
+// Rows and columns of a tile, which holds its sums, a row of weights and a broadcast element in registers.
+std::array<int64_t, 2> tile_of(const std::array<int64_t, 2>& out, int64_t vectors, const Mapping& m) {
+  constexpr int64_t kMostPixels = 14;
+  const int64_t most = std::min<int64_t>((m.vector_registers - 1 - vectors) / vectors, kMostPixels),
+                columns = piece(out[1], most);
+  return {columns == out[1] ? piece(out[0], std::max<int64_t>(most / columns, 1)) : 1, columns};
+}
+
+// The time of all panels of `vectors` vectors, in multiply-adds. Tiles of fewer sums than are in flight take as long as these.
+int64_t time_of_panels(const BlockedConv& s, int64_t vectors, const Mapping& m) {
+  constexpr int64_t kInFlight = 8;
+  const std::array<int64_t, 2> out = divided_results(s.windows), tile = tile_of(out, vectors, m);
+  const auto panel = [&](int64_t own) {
+    int64_t time = 0;
+    for (const int64_t rows : {tile[0], out[0] % tile[0]})
+      for (const int64_t columns : {tile[1], out[1] % tile[1]}) {
+        const int64_t tiles = (rows == tile[0] ? out[0] / rows : 1) * (columns == tile[1] ? out[1] / columns : 1);
+        if (rows * columns > 0) time += tiles * std::max(rows * columns * own, kInFlight);
+      }
+    return time;
+  };
+  const int64_t last = s.blocks() % vectors;
+  return s.blocks() / vectors * panel(vectors) + (last ? panel(last) : 0);
+}
+
+PanelVectors panel_vectors(const BlockedConv& s, const Mapping& m) {
+  const int64_t blocks = s.blocks();
+  if (blocks == 1) return {1, 0};
+  const bool three =
+      blocks >= 3 && ((blocks % 3 == 0 && blocks % 2 != 0) || time_of_panels(s, 3, m) * 20 < time_of_panels(s, 2, m) * 19);
+  const int64_t all = three ? 3 : 2;
+  return {all, blocks % all};
+}
+
 // The image, tiles of results, and tasks of several tiles.
 struct TileShape {
-  TileShape(const BlockedConv& s, const Mapping& m) : vectors(panel_vectors(s)), out(s.windows.out) {
+  TileShape(const BlockedConv& s, const Mapping& m) : vectors(panel_vectors(s, m)), out(divided_results(s.windows)) {
     const BlockedWindows& w = s.windows;
     pitch = w.extent(1) * w.block;
     plane = w.extent(0) * pitch;
-    // Positions of a window of one element are one row.
-    if (w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && w.in == w.out && !w.padded()) out = {1, w.out[0] * w.out[1]};
-    // A tile holds its sums, a row of weights and a broadcast element in registers.
-    const int64_t most = std::min<int64_t>((m.vector_registers - 1 - vectors.all) / vectors.all, kMostPixels);
-    columns = piece(out[1], most);
-    rows = columns == out[1] ? piece(out[0], std::max<int64_t>(most / columns, 1)) : 1;
+    const auto tile = tile_of(out, vectors.all, m);
+    rows = tile[0];
+    columns = tile[1];
     across = (out[1] + columns - 1) / columns;
     tiles = across * ((out[0] + rows - 1) / rows);
     panels = (s.blocks() + vectors.all - 1) / vectors.all;
@@ -49,7 +80,6 @@ struct TileShape {
     band = piece(tiles, (tiles + bands - 1) / bands);
   }
 
-  static constexpr int64_t kMostPixels = 14;
   PanelVectors vectors;
   std::array<int64_t, 2> out;     // rows and columns of results, as tiles divide them
   int64_t pitch, plane;           // of a row and of a block of the image
@@ -69,7 +99,8 @@ class BlockedTiles {
         blocks_(blocks.in(b.kernel())),
         band_(band.in(b.kernel())),
         group_(s.group()),
-        terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        fetch_terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        terms_(m.has_many_registers() ? fetch_terms_ : group_),
         depth_(blocks_ * (w_.taps() * w_.block / group_)),
         rows_(depth_ + s.sum_rows()) {}
 
@@ -124,11 +155,17 @@ class BlockedTiles {
   void fetch_begin(int64_t vectors, Expr t) {
     fetched_ = 0;
     if (w_.block % kTermsOfStep != 0) return;
-    const int64_t lines = terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
+    const int64_t lines = fetch_terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for so many terms
     fetched_ = std::clamp<int64_t>((lines + t_.band - 1) / t_.band, 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
-    const Expr share = depth_ / (terms_ / group_) * (fetched_ * kLineElements);
+    const Expr share = depth_ / (fetch_terms_ / group_) * (fetched_ * kLineElements);
     next_ = b_.let("next", from_ + rows_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
+  }
+
+  // Each tile of single elements fetches those of the next one, which are far apart: a few in each block of channels.
+  void fetch_pixels(Expr line, int64_t columns) {
+    const int64_t pixel = w_.stride[1] * w_.block, step = std::max<int64_t>(pixel, kLineElements * 32 / rlxc::bits(s_.image()));
+    for (int64_t i = 0; i < columns * pixel; i += step) image_.prefetch(line + columns * pixel + i);
   }
 
   // Returns the sum before any product of vector v of a panel: the products of the zero point, subtracted.
@@ -168,11 +205,13 @@ class BlockedTiles {
         }
     };
     const auto fetch = [&](Expr number) {
-      for (int64_t i = 0; i < fetched_; ++i) weights_.prefetch(next_ + (number * fetched_ + i) * kLineElements);
+      const int64_t elements = fetched_ * kLineElements * terms_ / fetch_terms_;
+      for (int64_t i = 0; i < elements; i += kLineElements) weights_.prefetch(next_ + number * elements + i);
     };
     b_.loop("c", blocks_, [&](Expr cb) {
       b_.loop("ky", w_.kernel[0], [&](Expr ky) {
         const Expr line = b_.let("line", start + cb * t_.plane + ky * (w_.dilation[0] * t_.pitch));
+        if (w_.taps() == 1 && rows == 1) fetch_pixels(line, columns);
         const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * (w_.kernel[1] * w_.block));
         const auto tap = [&](Expr kx) {
           b_.loop("u", w_.block / terms_, [&](Expr u) {
@@ -228,9 +267,9 @@ class BlockedTiles {
   const BlockedWindows& w_;
   const TileShape t_;
   const Expr blocks_, band_;
-  const int64_t group_, terms_;  // channels of a product, and of a step of the innermost loop
-  const Expr depth_, rows_;      // products of a sum; rows of a panel
-  int64_t fetched_ = 0;          // lines per step
+  const int64_t group_, fetch_terms_, terms_;  // channels of a product, of a fetch, and of a step of the innermost loop
+  const Expr depth_, rows_;                    // products of a sum; rows of a panel
+  int64_t fetched_ = 0;                        // lines per fetch
   Buf weights_, image_, zero_, y_;
   std::vector<Buf> also_;
   std::optional<BlockedExtras> extras_;
@@ -342,8 +381,8 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   });
 }
 
-PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr rows) {
-  const PanelVectors vectors = panel_vectors(s);
+PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr rows, const Mapping& m) {
+  const PanelVectors vectors = panel_vectors(s, m);
   const int64_t whole = s.blocks() / vectors.all;
   const Expr in_panel = block % vectors.all;
   const Expr first = b.let("place", (block - in_panel) * s.lanes * rows + in_panel * s.lanes);
@@ -362,7 +401,7 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
   Buf to = b.output("out", s.packed(), rows * (s.groups * s.blocks() * lanes));
   for_each(b, m, "block", s.groups * s.blocks(), 1 << 16, [&](Expr block) {
     const Expr own = b.let("own", block % s.blocks());
-    const PanelPlace place = panel_place(b, s, own, rows);
+    const PanelPlace place = panel_place(b, s, own, rows, m);
     const Expr base = b.let("base", (block - own) * lanes * rows + place.first);
     const Expr first = b.let("first", (block / s.blocks() * s.group_outputs + own * lanes) * depth);
     const Expr outputs =
