@@ -32,7 +32,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
   // Folds constants around a matmul into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
-  add("fold", {"share_norms"});
+  add("fold", {"share_norms", "conv_transpose_to_matmul"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Divides the model over devices, while contractions, norms and attentions are whole operations.
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())

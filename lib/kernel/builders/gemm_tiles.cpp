@@ -228,6 +228,7 @@ class GemmTiles {
   }
 
   struct Chunk;
+  static constexpr int kInFlight = 8;  // multiply-adds that a processor begins before the first ends
   void with_columns(Chunk c) {
     const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
     auto with = [&](const std::vector<int>& lanes, Columns of_result, int singles = 0) {
@@ -274,18 +275,26 @@ class GemmTiles {
     Buf sum;
   };
 
-  // Processes all rows of the task in tiles. A known remainder is one tile.
+  // Processes all rows of the task in tiles. A known remainder is one tile. If its sums are too few to hide the latency of a
+  // multiply-add, it shares the rows of the last whole tile.
   void tiles(const Chunk& c) {
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
-    const int high = t_.rows;
-    if (!c.decode && (!known || m >= high))
-      b_.loop("tile", rows_ / high, [&](Expr i) {
+    const int high = t_.rows, odd = known ? static_cast<int>(m % high) : 0;
+    const bool shares =
+        !c.decode && !o_.spec.rows_packed && odd > 0 && odd * t_.vectors < kInFlight && m > high && m <= row_block_;
+    if (!c.decode && (!known || m >= (shares ? 2 * high : high)))
+      b_.loop("tile", shares ? rows_ / high - 1 : rows_ / high, [&](Expr i) {
         number_ = i;
         tile(c, b_.let("row", i * high), high);
       });
     number_ = {};
     const Expr done = c.decode ? b_.i64(0) : rows_ / high * high, rest = rows_ - done;
+    if (shares) {
+      const int first = (high + odd + 1) / 2;
+      tile(c, done - high, first);
+      return tile(c, done - high + first, high + odd - first);
+    }
     if (known) {
       auto last = [&] { tile(c, done, static_cast<int>(m % high)); };
       if (m % high == 0) return;
@@ -388,8 +397,7 @@ class GemmTiles {
 
   // How many sums each element of a tile of `sums` vectors has while words are decoded.
   size_t own_sums(size_t sums) const {
-    constexpr size_t kInFlight = 8;  // multiply-adds that a processor begins before the first ends
-    return std::clamp<size_t>(kInFlight / sums, 1, static_cast<size_t>(quantized_->steps_of_word()));
+    return std::clamp<size_t>(size_t{kInFlight} / sums, 1, static_cast<size_t>(quantized_->steps_of_word()));
   }
 
   // Adds all terms of a tile and fetches its share of the panel that comes next, because packed weights come from memory: a few

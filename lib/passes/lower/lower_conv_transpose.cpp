@@ -1,8 +1,7 @@
 // Writes transposed convolutions as convolutions, which have fast kernels. A phase is the set of result rows r, r + s, r + 2s,
 // ... of a stride s. Each phase is a convolution of stride 1 by the taps r, r + s, ... in reverse order. One convolution computes
 // the phases of all axes as output channels. A transpose interleaves them, and a Narrow crops the pads. Windows are filled with
-// zeros to a multiple of the stride. Weights are rearranged at load time. The result of an image of one pixel is the window
-// scaled by each channel, a matmul. O(nodes).
+// zeros to a multiple of the stride. Weights are rearranged at load time. O(nodes).
 #include <algorithm>
 
 #include "ir/graphs.h"
@@ -124,49 +123,9 @@ ValueId bias_of_phases(Expansion& e, int64_t phases) {
   return e.b.reshape(e.b.expand(column, {channels, Dim(phases)}), {e.b.dims().mul(channels, Dim(phases))});
 }
 
-struct Parts {
-  const ConvAttrs& conv;
-  Epilogue act;
-  bool residual;
-};
-
-Parts parts_of(const Expansion& e) {
-  if (e.g.op(e.n) == OpKind::ConvTranspose) return {e.attrs<ConvAttrs>(), {}, false};
-  const auto& a = e.attrs<FusedConvAttrs>();
-  return {a.conv, a.act, e.has(3)};
-}
-
-// An image of one pixel as a row of channels times the weights as columns, of which the result keeps those within its pads.
-std::vector<ValueId> as_matmul(Expansion& e) {
-  const Parts parts = parts_of(e);
-  const ConvAttrs& a = parts.conv;
-  DimTable& t = e.b.dims();
-  if (a.groups != 1) return {};
-  const std::vector<Dim> image = e.dims(e.in(0)), result = e.result_dims();
-  int64_t pixels = 1;
-  for (size_t d = 0; d < a.strides.size(); ++d) {
-    const auto size = t.constant_value(image[d + 2]), kernel = t.constant_value(e.dim(e.in(1), static_cast<int>(d) + 2)),
-               to = t.constant_value(result[d + 2]);
-    if (size != 1 || !kernel || !to || *to == 0 || (a.dilations[d] != 1 && *kernel > 1)) return {};
-    if (a.pads_begin[d] < 0 || a.pads_begin[d] + *to > *kernel) return {};
-    pixels *= *to;
-  }
-  ValueId w = e.in(1);
-  for (size_t d = 0; d < a.strides.size(); ++d)
-    if (e.dims(w)[d + 2] != result[d + 2]) w = e.b.narrow(w, static_cast<int64_t>(d) + 2, Dim(a.pads_begin[d]), result[d + 2]);
-  const Dim columns = t.mul(result[1], Dim(pixels));
-  ValueId y = e.b.matmul(e.b.reshape(e.in(0), {image[0], image[1]}), e.b.reshape(w, {image[1], columns}));
-  if (const ValueId bias = bias_of_phases(e, pixels); bias.valid()) y = e.b.add(y, bias);
-  y = e.b.reshape(y, result);
-  if (parts.residual) y = e.b.add(y, e.in(3));
-  if (parts.act.has) y = e.activation(y, parts.act);
-  return {y};
-}
-
 std::vector<ValueId> as_conv(Expansion& e) {
-  if (std::vector<ValueId> y = as_matmul(e); !y.empty()) return y;
-  const Parts parts = parts_of(e);
-  const ConvAttrs& a = parts.conv;
+  const bool fused = e.g.op(e.n) == OpKind::FusedConvTransposeBiasAct;
+  const ConvAttrs& a = fused ? e.attrs<FusedConvAttrs>().conv : e.attrs<ConvAttrs>();
   std::vector<Axis> axes;
   int64_t phases = 1;
   ConvAttrs conv;
@@ -183,13 +142,15 @@ std::vector<ValueId> as_conv(Expansion& e) {
   }
   for (Dim d : e.result_dims())
     if (d == Dim(0)) return {};
+  const bool residual = fused && e.has(3);
+  const Epilogue act = fused ? e.attrs<FusedConvAttrs>().act : Epilogue{};
   const ValueId w = weights_of_phases(e, a.groups, axes), bias = bias_of_phases(e, phases);
-  ValueId y = !parts.residual && parts.act.has
-                  ? e.b.create(OpKind::FusedConvBiasAct, {e.in(0), w, bias, {}}, FusedConvAttrs{conv, parts.act})
+  ValueId y = fused && !residual && act.has
+                  ? e.b.create(OpKind::FusedConvBiasAct, {e.in(0), w, bias, {}}, FusedConvAttrs{conv, act})
                   : e.b.create(OpKind::Conv, {e.in(0), w, bias}, conv);
   if (!y.valid()) return {};
   y = interleaved(e, y, axes);
-  if (parts.residual) y = e.activation(e.b.add(y, e.in(3)), parts.act);
+  if (residual) y = e.activation(e.b.add(y, e.in(3)), act);
   return {y};
 }
 

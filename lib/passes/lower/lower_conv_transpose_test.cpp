@@ -63,19 +63,3 @@ TEST_CASE("lower_conv_transpose: an empty result stays") {
   });
   CHECK(r.left() == "conv_transpose");
 }
-
-TEST_CASE("lower_conv_transpose: the result of one pixel is a matmul") {
-  for (const bool fused : {false, true}) {
-    const Rewrite r(kPass, [&](Builder& b) {
-      const ConvAttrs a{.strides = {2, 1}, .pads_begin = {1, 0}, .pads_end = {0, 2}, .dilations = {1, 1}, .output_padding = {}};
-      const std::vector<ValueId> operands{f32_input(b, "x", {3, 5, 1, 1}), f32_param(b, "w", {5, 2, 4, 4}),
-                                          f32_param(b, "bias", {2})};
-      if (!fused) return std::vector{b.create(OpKind::ConvTranspose, operands, a)};
-      return std::vector{b.create(OpKind::FusedConvTransposeBiasAct,
-                                  {operands[0], operands[1], operands[2], f32_input(b, "skip", {3, 2, 3, 2})},
-                                  FusedConvAttrs{a, {true, OpKind::Relu, 0, 0}})};
-    });
-    CHECK(r.find(OpKind::MatMul).valid());
-    CHECK_FALSE(r.find(OpKind::Conv).valid());
-  }
-}
