@@ -28,7 +28,7 @@ void check_topk(const std::vector<float>& kinds, int64_t n, int64_t k, bool larg
   const std::vector<ValueId> operands{b.input("x", type)};
   const NodeId node = b.create_node(OpKind::TopK, operands, a);
   REQUIRE_MESSAGE(d.errors() == 0, d.text());
-  for (size_t i = 0; i < 2; ++i) m->main().add_output(m->main().results(node)[i], m->symbol(i ? "indices" : "values"));
+  for (size_t i = 0; i < 2; ++i) m->main().add_output(m->main().result(node, i), m->symbol(i ? "indices" : "values"));
   std::mt19937 random(static_cast<unsigned>(n * 31 + k));
   std::vector<float> values(static_cast<size_t>(6 * n));
   for (float& v : values) v = kinds[random() % kinds.size()];
