@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analysis/views.h"
+#include "analysis/repeat_factors.h"
 #include "ir/op_rules.h"
 #include "ir/region.h"
 

@@ -30,10 +30,6 @@ std::optional<Layout> layout_in_larger(const Graph&, ValueId v, int64_t lanes = 
 // The view that the first result of the node is, or nullopt if the node moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);
 
-// How many times a nearest Resize repeats each position, by axis; nullopt for other nodes, and if the factors are not whole or not
-// known. O(rank).
-std::optional<std::vector<int64_t>> repeat_factors(const Graph&, NodeId);
-
 // Views and layouts of all values. Memory planning and code generation read the result from GraphPlan::layouts. `lanes`: f32
 // elements of a vector, if kernels read images whose channels are in blocks (channel_blocks.h); else 0. O(values).
 GraphLayouts assign_layouts(const Graph&, int64_t lanes = 0);

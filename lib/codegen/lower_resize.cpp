@@ -6,7 +6,7 @@
 #include <numeric>
 #include <optional>
 
-#include "analysis/views.h"
+#include "analysis/repeat_factors.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/resample.h"

@@ -32,7 +32,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
   // Folds constants around a matmul into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
-  add("fold", {"share_norms"});
+  add("fold", {"share_norms", "conv_transpose_to_matmul"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Divides the model over devices, while contractions, norms and attentions are whole operations.
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
@@ -77,7 +77,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_rounded_image"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
-  if (find_backend(target)->info.language) legalise.insert(legalise.begin(), {"lower_conv_transpose", "split_pooling"});
+  if (find_backend(target)->info.language)
+    legalise.insert(legalise.begin(), {"lower_conv_transpose", "crop_conv_windows", "split_pooling"});
   if (!options.mesh.empty() && fuses) legalise.push_back("lower_collectives");
   if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);

@@ -34,6 +34,8 @@ struct Mapping {
   Blocking blocking;
 
   int64_t most_shared_bytes() const { return shared_bytes + pipeline_bytes; }  // of kernels in one launch
+  // With few registers, compilers keep sums in memory where a step of a tile adds several terms.
+  bool has_many_registers() const { return vector_registers >= 32; }
   int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
   int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }
 

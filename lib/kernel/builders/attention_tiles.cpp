@@ -34,8 +34,9 @@ class AttentionTiles {
       known_ = true;
       vectors_ = ceil_div(needed, ceil_div(needed, most));
     }
-    // All queries of a piece take the keys that the last of them sees: pieces of a causal mask are narrower.
-    const int most_wide = o.spec.causal && !o.spec.finite ? std::min(t_.vectors, 2) : t_.vectors;
+    // All queries of a piece take the keys that the last of them sees: pieces of a causal mask are narrower. With few registers,
+    // a tile of one vector has too few sums for each load.
+    const int most_wide = o.spec.causal && !o.spec.finite ? (m.has_many_registers() ? 1 : 2) : t_.vectors;
     wide_ = static_cast<int>(std::min<int64_t>(vectors_, most_wide));
     columns_ = vectors_ * t_.lanes;
     count_of_task_ = known_ && queries <= columns_ ? queries : columns_;

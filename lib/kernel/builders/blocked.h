@@ -111,7 +111,7 @@ void build_pack_blocked(Builder&, const BlockedConv&, Index blocks, const Mappin
 struct PanelPlace {
   Expr first, step;
 };
-PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows);
+PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows, const Mapping&);
 // Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y, also. `band`: tiles_per_task() or
 // an argument of that value; ignored if sizes are open.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kLeastTasks = 16;
 constexpr int64_t kTermsOfStep =
     4;  // channels (of integers: words of channels), or taps of a row, per step of the innermost loop
-constexpr int64_t kLineElements = 16;  // of a cache line
+constexpr int64_t kLineElements = 16;  // of weights in a cache line
 // Sizes that costs assume where they are known in a run only.
 constexpr int64_t kAssumedPixels = 56, kAssumedBand = 8;
 
@@ -17,12 +17,6 @@ constexpr int64_t kAssumedPixels = 56, kAssumedBand = 8;
 struct PanelVectors {
   int64_t all, last;
 };
-PanelVectors panel_vectors(const BlockedConv& s) {
-  const int64_t blocks = s.blocks();
-  if (blocks == 1) return {1, 0};
-  const int64_t all = blocks % 2 != 0 && blocks % 3 == 0 ? 3 : 2;
-  return {all, blocks % all};
-}
 
 // Splits `size` into nearly equal pieces of at most `most`.
 int64_t piece(int64_t size, int64_t most) {
@@ -37,28 +31,64 @@ int64_t known_images(const BlockedWindows& w) {
   return images;
 }
 
-// Most results of a tile, which holds its sums, a row of weights and a broadcast element in registers.
-int64_t most_pixels(const BlockedConv& s, const Mapping& m) {
-  constexpr int64_t kMostPixels = 14;
-  const int64_t vectors = panel_vectors(s).all;
-  return std::min<int64_t>((m.vector_registers - 1 - vectors) / vectors, kMostPixels);
-}
-
 // Whether positions of the image are one row: a window is one element.
 bool is_one_row(const BlockedWindows& w) {
   return w.taps() == 1 && w.stride == std::array<int64_t, 2>{1, 1} && (w.open || w.in == w.out) && !w.padded();
 }
 
-int64_t panels_of(const BlockedConv& s) { return ceil_div(s.blocks(), panel_vectors(s).all); }
+// Rows and columns of results as tiles divide them.
+std::array<int64_t, 2> divided_results(const BlockedWindows& w) {
+  return is_one_row(w) ? std::array<int64_t, 2>{1, w.out[0] * w.out[1]} : w.out;
+}
+
+// Most results of a tile, which holds its sums, a row of weights and a broadcast element in registers.
+int64_t most_pixels(int64_t vectors, const Mapping& m) {
+  constexpr int64_t kMostPixels = 14;
+  return std::min<int64_t>((m.vector_registers - 1 - vectors) / vectors, kMostPixels);
+}
+
+// Rows and columns of a tile.
+std::array<int64_t, 2> tile_of(const std::array<int64_t, 2>& out, int64_t vectors, const Mapping& m) {
+  const int64_t most = most_pixels(vectors, m), columns = piece(out[1], most);
+  return {columns == out[1] ? piece(out[0], std::max<int64_t>(most / columns, 1)) : 1, columns};
+}
+
+// The time of all panels of `vectors` vectors, in multiply-adds. Tiles of fewer sums than are in flight take as long as these.
+int64_t time_of_panels(const BlockedConv& s, int64_t vectors, const Mapping& m) {
+  constexpr int64_t kInFlight = 8;
+  const std::array<int64_t, 2> out = divided_results(s.windows), tile = tile_of(out, vectors, m);
+  const auto panel = [&](int64_t own) {
+    int64_t time = 0;
+    for (const int64_t rows : {tile[0], out[0] % tile[0]})
+      for (const int64_t columns : {tile[1], out[1] % tile[1]}) {
+        const int64_t tiles = (rows == tile[0] ? out[0] / rows : 1) * (columns == tile[1] ? out[1] / columns : 1);
+        if (rows * columns > 0) time += tiles * std::max(rows * columns * own, kInFlight);
+      }
+    return time;
+  };
+  const int64_t last = s.blocks() % vectors;
+  return s.blocks() / vectors * panel(vectors) + (last ? panel(last) : 0);
+}
+
+PanelVectors panel_vectors(const BlockedConv& s, const Mapping& m) {
+  const int64_t blocks = s.blocks();
+  if (blocks == 1) return {1, 0};
+  const bool three = blocks >= 3 && ((blocks % 3 == 0 && blocks % 2 != 0) ||
+                                     (!s.windows.open && time_of_panels(s, 3, m) * 20 < time_of_panels(s, 2, m) * 19));
+  const int64_t all = three ? 3 : 2;
+  return {all, blocks % all};
+}
+
+int64_t panels_of(const BlockedConv& s, const Mapping& m) { return ceil_div(s.blocks(), panel_vectors(s, m).all); }
 
 // Tiles of results and tasks of several tiles, of sizes that are constants.
 struct TileShape {
-  TileShape(const BlockedConv& s, const Mapping& m) : out(s.windows.out) {
+  TileShape(const BlockedConv& s, const Mapping& m) : out(divided_results(s.windows)) {
     const BlockedWindows& w = s.windows;
-    if (is_one_row(w)) out = {1, w.out[0] * w.out[1]};
-    const int64_t most = most_pixels(s, m), panels = panels_of(s);
-    columns = piece(out[1], most);
-    rows = columns == out[1] ? piece(out[0], std::max<int64_t>(most / columns, 1)) : 1;
+    const auto tile = tile_of(out, panel_vectors(s, m).all, m);
+    const int64_t panels = panels_of(s, m);
+    rows = tile[0];
+    columns = tile[1];
     across = (out[1] + columns - 1) / columns;
     tiles = across * ((out[0] + rows - 1) / rows);
     const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups * w.extent(0) * w.extent(1);
@@ -79,7 +109,7 @@ struct OpenTiles {
   OpenTiles(Builder& b, const BlockedConv& s, Expr blocks, Expr images, const Mapping& m) {
     const BlockedWindows& w = s.windows;
     Kernel* k = b.kernel();
-    const int64_t most = most_pixels(s, m), groups_panels = panels_of(s) * s.groups;
+    const int64_t most = most_pixels(panel_vectors(s, m).all, m), groups_panels = panels_of(s, m) * s.groups;
     for (const int64_t pixels : {most, ceil_div(most, 2), ceil_div(most, 4), int64_t{1}})
       if (widths.empty() || pixels < widths.back()) widths.push_back(pixels);
     const bool one_row = is_one_row(w);
@@ -112,15 +142,16 @@ class BlockedTiles {
         s_(s),
         m_(m),
         w_(s.windows),
-        vectors_(panel_vectors(s)),
-        panels_(panels_of(s)),
+        vectors_(panel_vectors(s, m)),
+        panels_(panels_of(s, m)),
         blocks_(blocks.in(b.kernel())),
         images_(s.windows.batch.in(b.kernel())),
         pitch_(w_.extent(b.kernel(), 1) * w_.block),
         plane_(w_.extent(b.kernel(), 0) * pitch_),
         positions_(w_.out_size(b.kernel(), 0) * w_.out_size(b.kernel(), 1)),
         group_(s.group()),
-        terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        fetch_terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        terms_(m.has_many_registers() ? fetch_terms_ : group_),
         depth_(blocks_ * (w_.taps() * w_.block / group_)),
         rows_(depth_ + s.sum_rows()) {
     if (w_.open) {
@@ -203,11 +234,17 @@ class BlockedTiles {
   void fetch_begin(int64_t vectors, Expr t) {
     fetched_ = 0;
     if (w_.block % kTermsOfStep != 0) return;
-    const int64_t lines = terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for each step
+    const int64_t lines = fetch_terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for so many terms
     fetched_ = std::clamp<int64_t>(ceil_div(lines, known_band()), 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
-    const Expr share = depth_ / (terms_ / group_) * (fetched_ * kLineElements);
+    const Expr share = depth_ / (fetch_terms_ / group_) * (fetched_ * kLineElements);
     next_ = b_.let("next", from_ + rows_ * (vectors * s_.lanes) + min(t, shares - 1) * share);
+  }
+
+  // Each tile of single elements fetches those of the next one, which are far apart: a few in each block of channels.
+  void fetch_pixels(Expr line, int64_t columns) {
+    const int64_t pixel = w_.stride[1] * w_.block, step = std::max<int64_t>(pixel, kLineElements * 32 / rlxc::bits(s_.image()));
+    for (int64_t i = 0; i < columns * pixel; i += step) image_.prefetch(line + columns * pixel + i);
   }
 
   // Returns the sum before any product of vector v of a panel: the products of the zero point, subtracted.
@@ -247,11 +284,13 @@ class BlockedTiles {
         }
     };
     const auto fetch = [&](Expr number) {
-      for (int64_t i = 0; i < fetched_; ++i) weights_.prefetch(next_ + (number * fetched_ + i) * kLineElements);
+      const int64_t elements = fetched_ * kLineElements * terms_ / fetch_terms_;
+      for (int64_t i = 0; i < elements; i += kLineElements) weights_.prefetch(next_ + number * elements + i);
     };
     b_.loop("c", blocks_, [&](Expr cb) {
       b_.loop("ky", w_.kernel[0], [&](Expr ky) {
         const Expr line = b_.let("line", start + cb * plane_ + ky * (pitch_ * w_.dilation[0]));
+        if (w_.taps() == 1 && rows == 1) fetch_pixels(line, columns);
         const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * (w_.kernel[1] * w_.block));
         const auto tap = [&](Expr kx) {
           b_.loop("u", w_.block / terms_, [&](Expr u) {
@@ -329,11 +368,11 @@ class BlockedTiles {
   const Expr positions_;      // of a result
   std::optional<TileShape> fixed_;
   std::optional<OpenTiles> open_;
-  Expr row_pitch_, tiles_, band_;  // of the result as tiles divide it; tiles of an image and of a task
-  Expr skipped_;                   // results of an open tile that the one before it has written
-  const int64_t group_, terms_;    // channels of a product, and of a step of the innermost loop
-  const Expr depth_, rows_;        // products of a sum; rows of a panel
-  int64_t fetched_ = 0;            // lines per step
+  Expr row_pitch_, tiles_, band_;              // of the result as tiles divide it; tiles of an image and of a task
+  Expr skipped_;                               // results of an open tile that the one before it has written
+  const int64_t group_, fetch_terms_, terms_;  // channels of a product, of a fetch, and of a step of the innermost loop
+  const Expr depth_, rows_;                    // products of a sum; rows of a panel
+  int64_t fetched_ = 0;                        // lines per fetch
   Buf weights_, image_, zero_, y_;
   std::vector<Buf> also_;
   std::optional<BlockedExtras> extras_;
@@ -454,8 +493,8 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   });
 }
 
-PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr rows) {
-  const PanelVectors vectors = panel_vectors(s);
+PanelPlace panel_place(Builder& b, const BlockedConv& s, Expr block, Expr rows, const Mapping& m) {
+  const PanelVectors vectors = panel_vectors(s, m);
   const int64_t whole = s.blocks() / vectors.all;
   const Expr in_panel = block % vectors.all;
   const Expr first = b.let("place", (block - in_panel) * s.lanes * rows + in_panel * s.lanes);
@@ -474,7 +513,7 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
   Buf to = b.output("out", s.packed(), rows * (s.groups * s.blocks() * lanes));
   for_each(b, m, "block", s.groups * s.blocks(), 1 << 16, [&](Expr block) {
     const Expr own = b.let("own", block % s.blocks());
-    const PanelPlace place = panel_place(b, s, own, rows);
+    const PanelPlace place = panel_place(b, s, own, rows, m);
     const Expr base = b.let("base", (block - own) * lanes * rows + place.first);
     const Expr first = b.let("first", (block / s.blocks() * s.group_outputs + own * lanes) * depth);
     const Expr outputs =

@@ -33,6 +33,10 @@ class RowByRow {
       across_ = static_cast<int>(std::max<int64_t>(n, 1));
     if (along_n_ && known_ && lanes_ > 1)
       across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
+    const int sums = m.has_many_registers() ? 16 : 8;
+    if (const bool few = along_k_ ? lanes_ > 1 && across_ > 1 : along_n_ && known_ && length_ < kFewColumns; few && !words_)
+      rows_ = std::max(std::min(sums / across_, kMostRows), 1);
+    if (int64_t rows = 0; o.spec.b_row || (constant(o.m, &rows) && rows < rows_)) rows_ = 1;
   }
 
   void run() {
@@ -40,48 +44,70 @@ class RowByRow {
     const Expr groups = along_n_ ? ceil_div(o_.n, width) : o_.n / across_;
     int64_t k = 64;
     constant(o_.k, &k);
-    for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * width, [&](Expr work) {
+    const Expr blocks = rows_ > 1 ? ceil_div(o_.m, rows_) : o_.m;
+    for_each(b_, m_, "work", o_.batches() * blocks * groups, rows_ * k * width, [&](Expr work) {
       // Rows with an index of their matrix (b_row) are consecutive, which lets equal indices hit the cache.
       const bool by_rows = o_.spec.b_row.has_value();
-      const Expr batch = by_rows ? work % o_.batches() : work / (groups * o_.m);
+      const Expr batch = by_rows ? work % o_.batches() : work / (groups * blocks);
       const Expr group = by_rows ? work / o_.batches() % groups : work % groups;
-      const Expr row = b_.let("row", by_rows ? work / (o_.batches() * groups) : work / groups % o_.m);
+      const Expr block = by_rows ? work / (o_.batches() * groups) : work / groups % blocks;
+      const Expr row = b_.let("row", rows_ > 1 ? block * rows_ : block);
       const Expr column = b_.let("column", along_n_ ? group * width : group * across_);
       o_.batch = split_index(b_.let("batch", batch), o_.spec.batch);
-      if (along_k_ && lanes_ > 1) return dot(row, column);
-      if (!along_n_ || lanes_ == 1) return elements(row, column, 1, 1);
-      if (is_constant(o_.n % width, 0)) return elements(row, column, lanes_, across_);
+      if (rows_ == 1 || is_multiple(o_.m, rows_)) return columns(row, column, rows_);
       b_.when(
-          column + width <= o_.n, [&] { elements(row, column, lanes_, across_); },
-          [&] {
-            const Expr vectors = (o_.n - column) / lanes_;
-            if (across_ > 1) b_.loop("t", vectors, [&](Expr t) { elements(row, column + t * lanes_, lanes_, 1); });
-            const Expr first = across_ > 1 ? b_.let("first", column + vectors * lanes_) : column;
-            b_.loop("t", o_.n - first, [&](Expr t) { elements(row, first + t, 1, 1); });
-          });
+          row + rows_ <= o_.m, [&] { columns(row, column, rows_); },
+          [&] { b_.loop("r", o_.m - row, [&](Expr r) { columns(row + r, column, 1); }); });
     });
   }
 
  private:
   static constexpr int64_t kPieces = 8, kMostAcross = 8;  // least tasks per row; most vectors computed together
+  static constexpr int64_t kFewColumns = 4;               // too few to hide the latency of an addition
+  static constexpr int kMostRows = 8;                     // computed together
 
-  // Computes `count` vectors of a result row, whose loads from a row of b are contiguous.
-  void elements(Expr row, Expr column, int lanes, int count) {
+  // Computes `rows` rows of the columns of a task.
+  void columns(Expr row, Expr column, int rows) {
+    const int64_t width = int64_t{lanes_} * across_;
+    if (along_k_ && lanes_ > 1) return dot(row, column, rows);
+    if (!along_n_ || lanes_ == 1) return elements(row, column, 1, 1, rows);
+    if (is_constant(o_.n % width, 0)) return elements(row, column, lanes_, across_, rows);
+    b_.when(
+        column + width <= o_.n, [&] { elements(row, column, lanes_, across_, rows); },
+        [&] {
+          const Expr vectors = (o_.n - column) / lanes_;
+          if (across_ > 1) b_.loop("t", vectors, [&](Expr t) { elements(row, column + t * lanes_, lanes_, 1, rows); });
+          const Expr first = across_ > 1 ? b_.let("first", column + vectors * lanes_) : column;
+          b_.loop("t", o_.n - first, [&](Expr t) { elements(row, first + t, 1, 1, rows); });
+        });
+  }
+
+  // Computes `count` vectors of result rows, whose loads from a row of b are contiguous.
+  void elements(Expr row, Expr column, int lanes, int count, int rows) {
     if (words_) return by_words(row, column);
-    const int halves = o_.spec.pairs() ? 2 : 1;
+    const int halves = o_.spec.pairs() ? 2 : 1, all = count * halves;
     std::vector<Buf> sums;
-    for (int i = 0; i < count * halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
+    for (int i = 0; i < rows * all; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
     b_.loop("p", o_.k, [&](Expr p) {
-      const Expr a = b_.let("a", broadcast(o_.load_a(row, p), lanes));
-      for (int i = 0; i < count * halves; ++i) {
-        const Expr from = column + int64_t{i % count} * lanes;
-        Buf& sum = sums[static_cast<size_t>(i)];
-        sum.set(o_.multiply_add(a, o_.load_b(p, i < count ? from : from + o_.n, lanes), sum.get()));
+      std::vector<Expr> of_b(static_cast<size_t>(all));
+      for (int r = 0; r < rows; ++r) {
+        const Expr a = b_.let("a", broadcast(o_.load_a(row + r, p), lanes));
+        for (int i = 0; i < all; ++i) {
+          const Expr from = column + int64_t{i % count} * lanes;
+          Expr& y = of_b[static_cast<size_t>(i)];
+          if (r == 0) y = o_.load_b(p, i < count ? from : from + o_.n, lanes);
+          if (r == 0 && rows > 1) y = b_.let("b", y);
+          Buf& sum = sums[static_cast<size_t>(r * all + i)];
+          sum.set(o_.multiply_add(a, y, sum.get()));
+        }
       }
     });
-    for (int i = 0; i < count; ++i)
-      o_.write(row, column + int64_t{i} * lanes, sums[static_cast<size_t>(i)].get(),
-               o_.spec.pairs() ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
+    for (int r = 0; r < rows; ++r)
+      for (int i = 0; i < count; ++i) {
+        const Buf* sum = &sums[static_cast<size_t>(r * all + i)];
+        o_.write(row + r, column + int64_t{i} * lanes, sum->get(),
+                 o_.spec.pairs() ? std::optional(sum[count].get()) : std::nullopt);
+      }
   }
 
   // Computes an element on a dot unit.
@@ -115,17 +141,22 @@ class RowByRow {
   }
 
   // Computes `across` columns. Several accumulators for each hide the latency of an addition.
-  void dot(Expr row, Expr column) {
-    const int sums = known_ && length_ < 4 * lanes_ ? 1 : (3 + across_) / across_;
+  void dot(Expr row, Expr column, int rows) {
+    const int own = rows * across_, sums = known_ && length_ < 4 * lanes_ ? 1 : (3 + own) / own;
     const int64_t step = int64_t{sums} * lanes_;
-    std::vector<std::vector<Buf>> sum(static_cast<size_t>(across_));
-    for (auto& s : sum)
-      for (int i = 0; i < sums; ++i) s.push_back(b_.variable("sum", o_.zero(lanes_)));
+    std::vector<Buf> sum;  // of rows, columns and steps
+    for (int i = 0; i < own * sums; ++i) sum.push_back(b_.variable("sum", o_.zero(lanes_)));
+    const auto sum_of = [&](int r, int c, int i) -> Buf& { return sum[static_cast<size_t>((r * across_ + c) * sums + i)]; };
     auto add = [&](int i, Expr p) {
-      const Expr a = across_ > 1 ? b_.let("a", o_.load_a(row, p, lanes_)) : o_.load_a(row, p, lanes_);
-      for (int c = 0; c < across_; ++c) {
-        Buf& to = sum[static_cast<size_t>(c)][static_cast<size_t>(i)];
-        to.set(o_.multiply_add(a, o_.load_b_along_k(p, column + c, lanes_), to.get()));
+      std::vector<Expr> of_b(static_cast<size_t>(across_));
+      for (int r = 0; r < rows; ++r) {
+        const Expr a = across_ > 1 ? b_.let("a", o_.load_a(row + r, p, lanes_)) : o_.load_a(row + r, p, lanes_);
+        for (int c = 0; c < across_; ++c) {
+          Expr& y = of_b[static_cast<size_t>(c)];
+          if (r == 0) y = o_.load_b_along_k(p, column + c, lanes_);
+          if (r == 0 && rows > 1) y = b_.let("b", y);
+          sum_of(r, c, i).set(o_.multiply_add(a, y, sum_of(r, c, i).get()));
+        }
       }
     };
     const Expr done = o_.k / step * step, vectors = o_.k / lanes_ * lanes_;
@@ -133,22 +164,23 @@ class RowByRow {
       for (int i = 0; i < sums; ++i) add(i, p * step + i * lanes_);
     });
     if (sums > 1) b_.loop("p", (vectors - done) / lanes_, [&](Expr p) { add(0, done + p * lanes_); });
-    for (int c = 0; c < across_; ++c) {
-      const auto& own = sum[static_cast<size_t>(c)];
-      Expr all = own[0].get();
-      for (size_t i = 1; i < own.size(); ++i) all = all + own[i].get();
-      Buf rest = b_.variable("rest", reduce_add(all));
-      b_.loop("p", o_.k - vectors, [&](Expr p) {
-        rest.set(o_.multiply_add(o_.load_a(row, vectors + p), o_.load_b(vectors + p, column + c), rest.get()));
-      });
-      o_.write(row, column + c, rest.get());
-    }
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < across_; ++c) {
+        Expr all = sum_of(r, c, 0).get();
+        for (int i = 1; i < sums; ++i) all = all + sum_of(r, c, i).get();
+        Buf rest = b_.variable("rest", reduce_add(all));
+        b_.loop("p", o_.k - vectors, [&](Expr p) {
+          rest.set(o_.multiply_add(o_.load_a(row + r, vectors + p), o_.load_b(vectors + p, column + c), rest.get()));
+        });
+        o_.write(row + r, column + c, rest.get());
+      }
   }
 
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
   int lanes_, across_ = 1;  // elements of a vector; vectors of a row, or columns, computed together
+  int rows_ = 1;            // rows computed together
   bool along_n_ = false, along_k_ = false, known_ = false;  // axis of the vectors; whether its length is constant
   int64_t length_ = 0;
   std::optional<DotWords> words_;

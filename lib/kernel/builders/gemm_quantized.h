@@ -19,6 +19,7 @@ class QuantizedPanels {
   void each_step(Expr panel, Expr k0, Expr count, const std::vector<int>& lanes,
                  const std::function<void(Expr p, const Column&)>& body) const;
 
+  int64_t steps_of_word() const { return rows_; }  // steps of k, for each of which body is called in turn
   Expr words() const { return ceil_div(o_.k, rows_) * int64_t{tile_.lanes}; }  // of a panel
   // Returns word `at` of a panel. `column` maps places in the panel to columns of b.
   Expr word(Expr at, const std::function<Expr(Expr place)>& column) const;

@@ -90,7 +90,8 @@ TEST_CASE("products of awkward shapes on registers, caches and shared memory") {
   std::vector<KernelCase> cases;
   for (const Form& f : {Form{1, 1, 5, 7}, Form{1, 3, 4, 4}, Form{2, 7, 67, 19}, Form{1, 13, 49, 300}, Form{1, 5, 64, 256, true},
                         Form{2, 6, 70, 33, false, true, true}, Form{1, 20, 130, 24, true, true, true}, Form{1, 5, 31, 19},
-                        Form{1, 14, 49, 19, false, false, true}, Form{1, 4, 63, 8}, Form{1, 200, 53, 30},
+                        Form{1, 14, 49, 19, false, false, true}, Form{1, 4, 63, 8}, Form{1, 200, 53, 30}, Form{2, 37, 2, 70},
+                        Form{1, 19, 3, 40, false, false, true}, Form{1, 21, 4, 130, false, true, true},
                         Form{1, 9, 33, 40, false, false, false, DType::I8}, Form{1, 8, 36, 270, false, true, false, DType::F16}})
     cases.push_back(product_case(f));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);

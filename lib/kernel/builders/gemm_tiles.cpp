@@ -228,6 +228,7 @@ class GemmTiles {
   }
 
   struct Chunk;
+  static constexpr int kInFlight = 8;  // multiply-adds that a processor begins before the first ends
   void with_columns(Chunk c) {
     const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
     auto with = [&](const std::vector<int>& lanes, Columns of_result, int singles = 0) {
@@ -274,18 +275,26 @@ class GemmTiles {
     Buf sum;
   };
 
-  // Processes all rows of the task in tiles. A known remainder is one tile.
+  // Processes all rows of the task in tiles. A known remainder is one tile. If its sums are too few to hide the latency of a
+  // multiply-add, it shares the rows of the last whole tile.
   void tiles(const Chunk& c) {
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
-    const int high = t_.rows;
-    if (!c.decode && (!known || m >= high))
-      b_.loop("tile", rows_ / high, [&](Expr i) {
+    const int high = t_.rows, odd = known ? static_cast<int>(m % high) : 0;
+    const bool shares =
+        !c.decode && !o_.spec.rows_packed && odd > 0 && odd * t_.vectors < kInFlight && m > high && m <= row_block_;
+    if (!c.decode && (!known || m >= (shares ? 2 * high : high)))
+      b_.loop("tile", shares ? rows_ / high - 1 : rows_ / high, [&](Expr i) {
         number_ = i;
         tile(c, b_.let("row", i * high), high);
       });
     number_ = {};
     const Expr done = c.decode ? b_.i64(0) : rows_ / high * high, rest = rows_ - done;
+    if (shares) {
+      const int first = (high + odd + 1) / 2;
+      tile(c, done - high, first);
+      return tile(c, done - high + first, high + odd - first);
+    }
     if (known) {
       auto last = [&] { tile(c, done, static_cast<int>(m % high)); };
       if (m % high == 0) return;
@@ -330,13 +339,21 @@ class GemmTiles {
       for (int i = s.row; !c.once && i < s.row + s.lanes; ++i) rows_of.store(b_.i64(i), sums_.load(place(i, s.column)));
       s.sum = b_.variable("sum", c.once ? o_.zero(s.lanes) : rows_of.load(b_.i64(s.row), s.lanes));
     }
+    // The steps of a word have sums of their own where those of a few rows would wait for one another.
+    const size_t copies = c.decode ? own_sums(acc.size()) : 1, first_sums = acc.size();
+    for (size_t i = first_sums; i < copies * first_sums; ++i)
+      acc.push_back(b_.variable("sum", o_.zero(c.lanes[i % c.lanes.size()])));
+    size_t turn = 0;
     auto step = [&](Expr p, const QuantizedPanels::Column& column) {
       std::vector<Expr> columns;
       for (size_t v = 0; v < c.lanes.size(); ++v) columns.push_back(b_.let("b", column(v)));
+      const size_t own = turn++ % copies * first_sums;
       for (int i = 0; i < rows; ++i) {
         const Expr a = b_.let("a", a_at(r, i, p, c.k0));
-        for (size_t v = 0; v < c.lanes.size(); ++v)
-          sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes[v]), columns[v], sum_of(i, v).get()));
+        for (size_t v = 0; v < c.lanes.size(); ++v) {
+          Buf& sum = acc[own + static_cast<size_t>(i) * c.lanes.size() + v];
+          sum.set(o_.multiply_add(broadcast(a, c.lanes[v]), columns[v], sum.get()));
+        }
       }
     };
     const Buf& panel = o_.spec.packed && !quantized_ ? o_.from_b : panel_;
@@ -350,6 +367,10 @@ class GemmTiles {
     if (c.decode) quantized_->each_step(c.panel, c.k0, c.count, c.lanes, step);
     else if (!o_.spec.packed || quantized_ || !number_.kernel) b_.loop("p", c.count, one);
     else fetching(c, one);
+    for (size_t i = first_sums; i < acc.size(); ++i) {
+      Buf& sum = acc[i % first_sums];
+      sum.set(sum.get() + acc[i].get());
+    }
     if (!c.once || down()) {
       each_single([&](int i, int column, Expr sum) { sums_.store(place(i, column), sum); });
       return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
@@ -374,6 +395,11 @@ class GemmTiles {
     c.of_result == Columns::All ? whole() : part();
   }
 
+  // How many sums each element of a tile of `sums` vectors has while words are decoded.
+  size_t own_sums(size_t sums) const {
+    return std::clamp<size_t>(size_t{kInFlight} / sums, 1, static_cast<size_t>(quantized_->steps_of_word()));
+  }
+
   // Adds all terms of a tile and fetches its share of the panel that comes next, because packed weights come from memory: a few
   // lines per step keep the requests apart.
   void fetching(const Chunk& c, const std::function<void(Expr)>& one) {
@@ -381,9 +407,15 @@ class GemmTiles {
     int64_t m = 0;
     const int64_t tiles = std::max<int64_t>((constant(o_.m, &m) ? std::min(m, row_block_) : row_block_) / t_.rows, 1);
     const int64_t lines = (per_step + tiles - 1) / tiles, shares = (per_step + lines - 1) / lines;
-    const Expr steps = b_.let("steps", c.count / kTermsPerStep), rest = c.count % kTermsPerStep;
     const Expr after = c.once || group_ > 1 ? o_.k * w_ : c.count * w_;
-    const Expr next = b_.let("next", c.at + after + min(number_, shares - 1) * (steps * (lines * line)));
+    const Expr share = c.count / kTermsPerStep * (lines * line);
+    const Expr next = b_.let("next", c.at + after + min(number_, shares - 1) * share);
+    if (!m_.has_many_registers())
+      return b_.loop("p", c.count, [&](Expr p) {
+        o_.from_b.prefetch(next + p * (lines * line / kTermsPerStep));
+        one(p);
+      });
+    const Expr steps = b_.let("steps", c.count / kTermsPerStep), rest = c.count % kTermsPerStep;
     b_.loop("s", steps, [&](Expr s) {
       for (int64_t i = 0; i < lines; ++i) o_.from_b.prefetch(next + (s * lines + i) * line);
       for (int64_t u = 0; u < kTermsPerStep; ++u) one(s * kTermsPerStep + u);
@@ -442,7 +474,7 @@ class GemmTiles {
 }  // namespace
 
 RegisterTile register_tile(const Mapping& m, DType accumulate) {
-  const int vectors = m.vector_registers >= 32 ? 4 : 2;
+  const int vectors = m.has_many_registers() ? 4 : 2;
   return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
 }
 
@@ -452,11 +484,12 @@ int64_t gemm_panel(const Mapping& m, DType accumulate) {
 }
 int64_t gemm_rows(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).rows; }
 
-// Copies pay for rows that need a conversion or have a stride, and for rows that conflict in the cache.
+// Copies pay for rows that need a conversion or have a stride, and for many rows that conflict in the cache.
 bool gemm_copies_rows(const GemmSpec& s) {
-  int64_t distance = 0;
+  int64_t distance = 0, rows = 0;
   if (s.rows_packed) return false;
   if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
+  if (constant(s.m, &rows) && rows <= kFewRows) return false;
   return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
 }
 

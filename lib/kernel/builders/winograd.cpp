@@ -167,7 +167,7 @@ void build_winograd_weights(Builder& b, const WinogradConv& s, Index blocks, con
   Buf to = b.output("out", DType::F32, depth * (s.results * s.points()));
   const int lanes = static_cast<int>(s.lanes);
   for_each(b, m, "block", s.results / s.lanes, 1 << 16, [&](Expr block) {
-    const PanelPlace at = panel_place(b, s.products(), block, depth);
+    const PanelPlace at = panel_place(b, s.products(), block, depth, m);
     const Expr filters = b.let("filters", (block * s.lanes + ramp(b.i64(0), 1, lanes)) * (depth * 9));
     b.loop("c", depth, [&](Expr c) {
       std::vector<Exprs> columns(3);
