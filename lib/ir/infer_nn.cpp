@@ -1,5 +1,6 @@
 // Type rules of normalisation, attention, convolution, pooling, recurrent and quantisation ops.
 #include "ir/infer.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
