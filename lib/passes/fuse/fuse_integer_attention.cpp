@@ -55,7 +55,7 @@ class IntegerAttention {
   bool take_mask(NodeId region) {
     if (!is_steps(g_, region) || g_.use_count(g_.result(region)) == 0) return false;
     const ValueId mask = g_.result(region);
-    if (is_weight(g_, mask)) return false;
+    if (is_weight(g_, mask) && g_.type(mask).is_static()) return false;  // computed once
     RegionProgram body(g_);
     body.copy(region);
     const auto& steps = body.steps;

@@ -62,13 +62,19 @@ class Results {
   // Finds the nodes that round the same value by other numbers.
   void find_beside(NodeId n) {
     const auto whole = [&](ValueId v) { return v.valid() && same_dims(g_, v, g_.result(n)); };
-    if (std::ranges::count_if(g_.operands(n), whole) != 1) return;
+    if (std::ranges::count_if(g_.operands(n), whole) != 1 || is_image(n)) return;
     const ValueId x = *std::ranges::find_if(g_.operands(n), whole);
     if (g_.use_count(x) > kMostUses) return;
     for (const Graph::Use& use : g_.uses(x))
       if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, false) &&
-          !is_follower(use.user))
+          !is_follower(use.user) && !is_image(use.user))
         followers_.push_back({use.user, {}});
+  }
+  // Whether a convolution reads the codes, which rounds its image itself (fuse_rounded_image).
+  bool is_image(NodeId n) const {
+    return std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
+      return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
+    });
   }
 
   // Finds the nodes that compute the result again and round it.

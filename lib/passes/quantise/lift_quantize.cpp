@@ -5,7 +5,8 @@
 // Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
 // Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
 // is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
-// scale keeps the order of its operands. A Quantize is moved above Transposes of any other value that it alone reads. O(nodes).
+// scale keeps the order of its operands. The second operand of a matmul, which may be a
+// transposed view, is rounded above the Transposes of any other value that it alone reads. O(nodes).
 #include <algorithm>
 #include <tuple>
 
@@ -75,6 +76,9 @@ class Lift {
   }
 
   bool finds_transposes() {
+    const ValueId codes = g_.result(quantize_);
+    const NodeId reader = g_.only_user(codes);
+    if (!reader.valid() || g_.op(reader) != OpKind::QMatMul || g_.operand(reader, 1) != codes) return false;
     passed_.clear();
     ends_.clear();
     slices_ = false;

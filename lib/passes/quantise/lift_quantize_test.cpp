@@ -136,19 +136,19 @@ TEST_CASE("rounding rises above a max pooling") {
   CHECK_FALSE(Rewrite(kPass, graph(DType::I8, 0.25F, ReduceOp::Mean)).result.changed);
 }
 
-TEST_CASE("codes are transposed, not floats, whatever they are of") {
-  check(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
-          return {rounded(b, b.transpose(b.reshape(f32_input(b, "y", {5, 6}), {5, 2, 3}), {1, 0, 2}), {0.25F})};
-        }),
-        "quantize reshape transpose");
-  const Rewrite shared(kPass, [](Builder& b) -> std::vector<ValueId> {
-    const ValueId v = b.transpose(f32_input(b, "y", {5, 6}), {1, 0});
-    return {rounded(b, v, {1}), b.unary(OpKind::Abs, v)};
+TEST_CASE("the second operand of a matmul is rounded before it is transposed, whatever it is") {
+  const auto product_by = [](Builder& b, ValueId codes) {
+    return b.create(OpKind::QMatMul, {b.input("x", tensor_type(DType::I8, {7, 6})), codes});
+  };
+  const auto turned = [](Builder& b) { return b.transpose(f32_input(b, "y", {5, 6}), {1, 0}); };
+  check(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {product_by(b, rounded(b, turned(b), {0.25F}))}; }),
+        "quantize transpose q_matmul");
+  const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId v = turned(b);
+    return {product_by(b, rounded(b, v, {1})), b.unary(OpKind::Abs, v)};
   });
   CHECK_FALSE(shared.result.changed);
-  CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
-                return {rounded(b, b.reshape(f32_input(b, "y", {5, 6}), {6, 5}), {1})};
-              }).result.changed);
+  CHECK_FALSE(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, turned(b), {1})}; }).result.changed);
 }
 
 TEST_CASE("long chains of elementwise nodes end the search") {

@@ -69,8 +69,8 @@ class SlicedResult {
 
   bool run() {
     if (!find_slices()) return false;
-    axis_ = g_.rank(whole_) - 1;
-    if (!(find_columns() && is_product(y_)) && !cut_along_axis()) return false;
+    if (find_columns() && is_product(y_)) axis_ = g_.rank(y_) - 1;
+    else if (!cut_along_axis()) return false;
     Builder b(g_, nullptr, first_);
     const size_t before = g_.node_capacity();
     const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;

@@ -171,7 +171,7 @@ TEST_CASE("a broadcast that the operation does itself is dropped") {
   CHECK(f.simplified(f.b.add(f.x, f.b.expand(f.b.reshape(w, {1, 4}), {batch, 4}))) == "param add");
   Fixture h;
   const ValueId v = h.b.param("v", tensor_type(DType::F32, {4}));
-  CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param expand add");
+  CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param add expand");
 }
 
 // Operand lists share a pool that grows with new nodes: each count of nodes tests one position of growth.
@@ -401,7 +401,7 @@ TEST_CASE("masks are computed before they are expanded") {
   const ValueId all = f.b.expand(seen, {batch, 4, 4});
   const ValueId mask = f.b.create(OpKind::Where, {all, f.f(0), f.f(-5)});
   const ValueId scores = f.b.input("scores", tensor_type(DType::F32, {batch, 4, 4}));
-  CHECK(f.simplified(f.b.add(scores, mask)) == "input input constant constant where add");
+  CHECK(f.simplified(f.b.add(scores, mask)) == "input constant constant where input add");
   // A reader that is not elementwise needs the expanded value.
   Fixture h;
   const ValueId wide = h.b.expand(h.b.input("v", tensor_type(DType::F32, {1, 4})), {3, 4});
