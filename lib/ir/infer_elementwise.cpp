@@ -86,7 +86,7 @@ constexpr auto kAll = [](size_t) { return true; };
 
 // Adds a result for each of these steps.
 bool further_results(InferContext& c, std::span<const RegionStep> steps, std::span<const int64_t> also,
-                            const std::vector<Dim>& dims) {
+                     const std::vector<Dim>& dims) {
   for (const int64_t step : also) {
     if (step < 0 || step >= static_cast<int64_t>(steps.size()))
       return c.fail("also names step " + std::to_string(step) + " of " + std::to_string(steps.size()));

@@ -8,7 +8,6 @@
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "ir/graphs.h"
-#include "report/fusion.h"
 
 namespace rlxc::report {
 namespace {

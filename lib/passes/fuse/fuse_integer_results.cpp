@@ -1,11 +1,11 @@
 // Rounds the result of an integer matmul, an integer convolution or an elementwise node where it is computed, though others read
-// it as floats: the kernel has two results. In a graph with Q/DQ pairs the sum of a residual block is added to the next block and,
-// rounded, multiplied by its weights; the codes would be read and written by a launch.
+// it as floats: the kernel has two results. In a graph with Q/DQ pairs the sum of a residual block is added to the next block
+// and, rounded, multiplied by its weights; the codes would be read and written by a launch.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
-// The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers. Those
-// that compute an elementwise result again share its steps.
-// Runs after other fusions. Only kernels of CPU threads are checked for several results. O(nodes * uses).
+// The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers.
+// Those that compute an elementwise result again share its steps. Runs after other fusions. Only kernels of CPU threads are
+// checked for several results. O(nodes * uses).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -129,9 +129,9 @@ class Results {
   // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.
   bool follows(NodeId reader, ValueId v, bool moved) const {
     return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-      if (!o.valid() || o == v) return true;
-      return is_there(o) && (num_elements(g_.type(o)) == 1 || (!moved && !conv_));
-    });
+             if (!o.valid() || o == v) return true;
+             return is_there(o) && (num_elements(g_.type(o)) == 1 || (!moved && !conv_));
+           });
   }
 
   // Whether the followers are the only readers of v.

@@ -112,8 +112,8 @@ class Marker {
     return false;
   }
 
-  // Whether some of these regions round n to 8 bits and others read it, and computing it again would read at least as much as storing
-  // it and reading it back. One kernel then gives both (fuse_integer_results).
+  // Whether some of these regions round n to 8 bits and others read it, and computing it again would read at least as much as
+  // storing it and reading it back. One kernel then gives both (fuse_integer_results).
   bool gives_codes(NodeId n, const std::vector<uint32_t>& wanted) const {
     if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
     const auto rounds = [&](uint32_t u) {

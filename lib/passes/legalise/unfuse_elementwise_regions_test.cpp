@@ -48,9 +48,9 @@ TEST_CASE("regions of several results are unfused where kernels have one") {
   RegionAttrs a{{{OpKind::Neg, DType::F32, {1, RegionStep::kNone, RegionStep::kNone}},
                  {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}}},
                 {0}};
-  const NodeId n = b.create_node(
-      OpKind::ElementwiseRegion,
-      std::vector{b.input("x", tensor_type(DType::F32, {8, 4})), b.input("row", tensor_type(DType::F32, {4}))}, a);
+  const NodeId n =
+      b.create_node(OpKind::ElementwiseRegion,
+                    std::vector{b.input("x", tensor_type(DType::F32, {8, 4})), b.input("row", tensor_type(DType::F32, {4}))}, a);
   for (size_t i = 0; i < 2; ++i) m.main().add_output(m.main().result(n, i), {});
   PassRun run;
   CHECK_FALSE(run(m, "unfuse_elementwise_regions").changed);

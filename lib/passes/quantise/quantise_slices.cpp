@@ -3,9 +3,9 @@
 //   quantize(transpose(narrow(y, 0, 8)) * f, s0, z0), quantize(narrow(y, 8, 8), s1, z1)
 //     ->  q = quantize(y * [f.., 1..], [s0.., s1..], [z0.., z1..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
 // The last axis may be split and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]; the axes before it may be reshaped. Other
-// values are quantized by a scale for each index of the axis along which they are cut, such as the steps of an unrolled loop. Between
-// a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of the
-// result are such slices. x * 1 is exact. O(nodes).
+// values are quantized by a scale for each index of the axis along which they are cut, such as the steps of an unrolled loop.
+// Between a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of
+// the result are such slices. x * 1 is exact. O(nodes).
 #include <algorithm>
 
 #include "passes/match.h"

@@ -385,12 +385,17 @@ TEST_CASE("a Range compared with numbers it cannot reach") {
     const ValueId turned = f.b.reshape(range, {f.m.dims.symbol("batch"), 1});
     return f.simplified(first ? f.b.create(op, {turned, f.i(c)}) : f.b.create(op, {f.i(c), turned}));
   };
-  for (const auto& [op, c, first] : {std::tuple{OpKind::Ge, 2, true}, {OpKind::Gt, 1, true}, {OpKind::Le, 2, false},
-                                     {OpKind::Lt, 1, false}, {OpKind::Lt, 2, true}, {OpKind::Le, 1, true},
-                                     {OpKind::Gt, 2, false}, {OpKind::Ge, 1, false}})
+  for (const auto& [op, c, first] : {std::tuple{OpKind::Ge, 2, true},
+                                     {OpKind::Gt, 1, true},
+                                     {OpKind::Le, 2, false},
+                                     {OpKind::Lt, 1, false},
+                                     {OpKind::Lt, 2, true},
+                                     {OpKind::Le, 1, true},
+                                     {OpKind::Gt, 2, false},
+                                     {OpKind::Ge, 1, false}})
     CHECK(simplified(op, c, first) == "constant expand");
-  for (const auto& [op, c, first] : {std::tuple{OpKind::Ge, 3, true}, {OpKind::Gt, 2, true}, {OpKind::Lt, 3, true},
-                                     {OpKind::Eq, 0, true}})
+  for (const auto& [op, c, first] :
+       {std::tuple{OpKind::Ge, 3, true}, {OpKind::Gt, 2, true}, {OpKind::Lt, 3, true}, {OpKind::Eq, 0, true}})
     CHECK(simplified(op, c, first) != "constant expand");
 }
 

@@ -262,8 +262,8 @@ bool bare_operand(Simplifier& s, NodeId n) {
   return false;
 }
 
-// Computes before an Expand what all elements of an axis share, as masks do: the readers of a mask broadcast it anyway. Declined if
-// other readers need the Expand.
+// Computes before an Expand what all elements of an axis share, as masks do: the readers of a mask broadcast it anyway. Declined
+// if other readers need the Expand.
 bool sink_expand(Simplifier& s, NodeId n) {
   const Graph& g = s.graph();
   std::vector<ValueId> bare;
@@ -272,8 +272,8 @@ bool sink_expand(Simplifier& s, NodeId n) {
   for (ValueId v : g.operands(n)) {
     const NodeId e = s.def(v, Expand);
     const bool elementwise = e.valid() && std::ranges::all_of(g.uses(v), [&](const Graph::Use& use) {
-      return use.user != g.terminator() && has_trait(g.op(use.user), kElementwise);
-    });
+                               return use.user != g.terminator() && has_trait(g.op(use.user), kElementwise);
+                             });
     expanded |= elementwise;
     bare.push_back(elementwise ? arg(s, e) : v);
     shapes.push_back(g.dims(bare.back()));
