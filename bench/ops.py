@@ -120,6 +120,34 @@ def elements():
     case("Slice of every second", "Slice", [x], np.array([0, 0]), np.array([56, 56]), np.array([2, 3]), np.array([2, 2]))
 
 
+def codes(dtype, *shape):
+    info = np.iinfo(dtype)
+    return random.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def scalar(dtype, value):
+    return np.array(value, dtype)
+
+
+def integers():
+    for channels, out, size, kernel, stride, groups in (
+            (512, 512, 7, 3, 1, 1), (512, 2048, 7, 1, 1, 1), (2048, 512, 7, 1, 1, 1), (64, 64, 56, 3, 1, 1), (256, 256, 14, 3, 1, 1), (256, 512, 28, 1, 2, 1),
+            (3, 64, 224, 7, 2, 1), (96, 96, 56, 3, 1, 96), (480, 480, 14, 5, 1, 480), (960, 240, 1, 1, 1, 1)):
+        name = f"QLinearConv {channels}x{size}x{size}, {out}x{kernel}x{kernel}/{stride}" + (f", {groups} groups" if groups > 1 else "")
+        case(name, "QLinearConv", [codes(np.uint8, 1, channels, size, size)], scalar(np.float32, 0.02), scalar(np.uint8, 117),
+             codes(np.int8, out, channels // groups, kernel, kernel), (0.002 * (1 + random.random(out))).astype(np.float32), np.zeros(out, np.int8),
+             scalar(np.float32, 0.1), scalar(np.uint8, 128), random.integers(-5000, 5000, out).astype(np.int32), results=("uint8",), kernel_shape=[kernel] * 2,
+             strides=[stride] * 2, pads=[kernel // 2] * 4, group=groups)
+    for m, k, n in ((1, 768, 3072), (128, 768, 768), (128, 3072, 768)):
+        case(f"QLinearMatMul {m}x{k}x{n}", "QLinearMatMul", [codes(np.uint8, m, k)], scalar(np.float32, 0.02), scalar(np.uint8, 117), codes(np.int8, k, n),
+             scalar(np.float32, 0.003), scalar(np.int8, 0), scalar(np.float32, 0.5), scalar(np.uint8, 128), results=("uint8",))
+        case(f"MatMulInteger {m}x{k}x{n}", "MatMulInteger", [codes(np.uint8, m, k)], codes(np.int8, k, n), scalar(np.uint8, 117), scalar(np.int8, 0),
+             results=("int32",))
+    x = real(1, 64, 56, 56)
+    case("QuantizeLinear", "QuantizeLinear", [x], scalar(np.float32, 0.02), scalar(np.uint8, 117), results=("uint8",))
+    case("DequantizeLinear", "DequantizeLinear", [codes(np.uint8, 1, 64, 56, 56)], scalar(np.float32, 0.02), scalar(np.uint8, 117))
+
+
 def output(args, **more):
     p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if p.returncode != 0:
@@ -153,7 +181,7 @@ def measure(folder, op, inputs, constants, results, opset, attributes):
     return *best, abs(y - expected).max() / (abs(expected).max() or 1) if y.shape == expected.shape else float("inf")
 
 
-for group in (convolutions, images, rows, elements):
+for group in (convolutions, images, rows, elements, integers):
     group()
 print(f"{'one thread':50} {'ms':>9} {'ONNX Runtime':>13} {'ratio':>6}  difference")
 for name, *rest in CASES:

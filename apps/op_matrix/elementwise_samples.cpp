@@ -81,6 +81,19 @@ std::vector<Sample> elementwise_samples() {
     all.push_back({OpKind::Where, text(a) + " and " + text(b), 1, [a = a, b = b](Operands& o) {
                      return o.op(OpKind::Where, {o.in(a, DType::Bool, 0, 1), o.in(b), o.in(a)});
                    }});
+  // The codes of a sum, and the sum.
+  for (const auto& [a, b] : pairs)
+    all.push_back(
+        {OpKind::ElementwiseRegion, "codes beside floats, " + text(a) + " and " + text(b), 1, [a = a, b = b](Operands& o) {
+           if (o.dtype != DType::F32) return ValueId();
+           constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+           const std::vector<RegionStep> steps{{OpKind::Add, DType::F32, {0, 1, kNone}},
+                                               {OpKind::Div, DType::F32, {kStep, 2, kNone}},
+                                               {OpKind::Round, DType::F32, {kStep | 1, kNone, kNone}},
+                                               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255},
+                                               {OpKind::Cast, DType::U8, {kStep | 3, kNone, kNone}}};
+           return o.op(OpKind::ElementwiseRegion, {o.in(a), o.in(b), o.in({}, DType::F32, 0.01, 0.02)}, RegionAttrs{steps, {0}});
+         }});
   for (DType to :
        {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::U8, DType::I16, DType::I32, DType::I64, DType::Bool})
     for (const Shape& s : {Shape{37}, Shape{0}})

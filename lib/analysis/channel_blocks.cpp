@@ -187,7 +187,7 @@ class ChannelBlocks {
                        (op == OpKind::Narrow && g_.attrs<NarrowAttrs>(n).axis >= 2);
     const bool maps =
         layout_rule(op) == LayoutRule::Elementwise && (has_trait(op, kElementwise) || op == OpKind::ElementwiseRegion);
-    if ((!joins && !maps) || g_.result_count(n) != 1 || (layouts_.is_view(g_, n) && !is_part(n))) {
+    if ((!joins && !maps) || (layouts_.is_view(g_, n) && !is_part(n))) {
       refuse_all(n);
       for (size_t i = 0; i < g_.result_count(n); ++i) refuse(g_.result(n, i));
       return;
@@ -199,6 +199,7 @@ class ChannelBlocks {
       if (!whole) refuse(v);
       else join(y, v);
     }
+    for (size_t i = 1; i < g_.result_count(n); ++i) join(y, g_.result(n, i));
   }
 
   void convolution(NodeId n) {

@@ -57,6 +57,20 @@ TEST_CASE("all sizes but the channels may be symbolic") {
   CHECK(n.block(b) == 16);
 }
 
+TEST_CASE("the results of a region have the same blocks") {
+  Net n;
+  const ValueId x = n.conv(n.x, 32);
+  const RegionAttrs a{{{OpKind::Relu, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}},
+                       {OpKind::Neg, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}}},
+                      {0}};
+  const NodeId region = n.b.create_node(OpKind::ElementwiseRegion, std::vector{x}, a);
+  n.g.add_output(n.conv(n.conv(n.g.result(region), 24), 3), {});
+  n.g.add_output(n.conv(n.g.result(region, 1), 8), {});
+  CHECK(n.block(n.g.result(region)) == 16);
+  CHECK(n.block(n.g.result(region, 1)) == 16);
+  CHECK(n.block(x) == 16);
+}
+
 TEST_CASE("an image that something else reads stays row-major, with all that share its elements") {
   Net n;
   const ValueId a = n.conv(n.x, 32), b = n.conv(a, 32), y = n.b.add(a, b), c = n.conv(y, 32);

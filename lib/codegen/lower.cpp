@@ -159,7 +159,7 @@ LoweringInfo lower_info(const Graph& g, const GraphLayouts& layouts, NodeId n, c
 
 bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
   const OpKind op = g.op(n);
-  if (has_trait(op, kElementwise)) return result == 0 && has_trait(op, kInPlace);
+  if (has_trait(op, kElementwise)) return result == 0 && g.result_count(n) == 1 && has_trait(op, kInPlace);
   const auto& in_place = row_of(op).in_place;
   if (result >= in_place.size() || operand >= 32 || !(in_place[result].operands >> operand & 1)) return false;
   return !in_place[result].holds || in_place[result].holds(g, n, operand);

@@ -70,7 +70,7 @@ bool map(Node& node, const kernel::MapBody& body) {
   const Dims shape = s.shape(node.result_dims());
   kernel::MapSpec spec{shape, {}, {}, body};
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, node.result_dims()));
-  spec.outputs.push_back(s.out());
+  for (size_t i = 0; i < node.graph.result_count(node.id); ++i) spec.outputs.push_back(s.out(i));
   split_channels(s, block_of(node, node.result()), &spec);
   kernel::build_map(s.builder(), spec, node.mapping());
   if (has_trait(node.op(), kInPlace)) s.may_alias();
@@ -118,11 +118,13 @@ Expr step_value(const RegionStep& step, std::span<const Expr> values, const std:
 }
 
 bool lower_region(Node& node) {
-  const auto& steps = node.attrs<RegionAttrs>().steps;
+  const auto& a = node.attrs<RegionAttrs>();
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values;
-    for (const RegionStep& step : steps) values.push_back(step_value(step, values, [&](size_t i) { return v[i]; }));
-    return {values.back()};
+    for (const RegionStep& step : a.steps) values.push_back(step_value(step, values, [&](size_t i) { return v[i]; }));
+    std::vector<Expr> results{values.back()};
+    for (const int64_t step : a.also) results.push_back(values[static_cast<size_t>(step)]);
+    return results;
   });
 }
 

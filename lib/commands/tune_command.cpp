@@ -14,6 +14,7 @@
 #include "runtime/process.h"
 #include "support/output_file.h"
 #include "support/progress.h"
+#include "support/schemas.h"
 
 namespace rlxc {
 namespace {

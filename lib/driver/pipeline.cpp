@@ -74,7 +74,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_reduce_region",
                  "fuse_integer_attention",
                  "fuse_integer_results",
-                 "fuse_rounded_image"});
+                 "fuse_rounded_image",
+                 "lower_pixel_convs"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (find_backend(target)->info.language)

@@ -346,11 +346,7 @@ bool run_argument(Context& c, std::span<const RegionStep> steps, uint16_t arg, s
 
 }  // namespace
 
-bool eval_region(Context& c) {
-  const auto& steps = c.a<RegionAttrs>().steps;
-  TensorData d;
-  return c.make_result(0, &d) && run_steps(c, steps, steps.size() - 1, {}, d) && c.put(std::move(d));
-}
+bool eval_region(Context& c) { return put_steps_after(c, c.a<RegionAttrs>().steps, c.a<RegionAttrs>().also, {}); }
 
 bool put_steps_after(Context& c, std::span<const RegionStep> steps, std::span<const int64_t> also,
                      std::vector<TensorData> cores) {

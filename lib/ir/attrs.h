@@ -463,7 +463,7 @@ struct RegionStep {
   ReduceOp reduce{};           // for op Reduce
   bool operator==(const RegionStep&) const = default;
 };
-// The values of the steps `also`, in a FusedQMatMul only, are further results.
+// The values of the steps `also`, in an ElementwiseRegion or a FusedQMatMul only, are further results.
 struct RegionAttrs {
   std::vector<RegionStep> steps;
   std::vector<int64_t> also = {};

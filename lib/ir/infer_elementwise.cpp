@@ -84,13 +84,25 @@ bool broadcast_operands(InferContext& c, F wanted, std::vector<Dim>* dims) {
 
 constexpr auto kAll = [](size_t) { return true; };
 
+// Adds a result for each of these steps.
+bool further_results(InferContext& c, std::span<const RegionStep> steps, std::span<const int64_t> also,
+                     const std::vector<Dim>& dims) {
+  for (const int64_t step : also) {
+    if (step < 0 || step >= static_cast<int64_t>(steps.size()))
+      return c.fail("also names step " + std::to_string(step) + " of " + std::to_string(steps.size()));
+    c.result(steps[static_cast<size_t>(step)].dtype, dims);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool infer_region(InferContext& c) {
   const auto& steps = c.a<RegionAttrs>().steps;
   std::vector<Dim> dims;
-  if (!c.a<RegionAttrs>().also.empty()) return c.fail("has one result");
-  return steps_fit(c, steps) && broadcast_operands(c, kAll, &dims) && c.result(steps.back().dtype, std::move(dims));
+  if (!steps_fit(c, steps) || !broadcast_operands(c, kAll, &dims)) return false;
+  c.result(steps.back().dtype, dims);
+  return further_results(c, steps, c.a<RegionAttrs>().also, dims);
 }
 
 namespace {
@@ -131,12 +143,7 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
     return false;
   if (whole != dims) return c.fail("the operands of the steps must broadcast to the matmul");
   c.result(steps.back().dtype, dims);
-  for (const int64_t step : also) {
-    if (step < 0 || step >= static_cast<int64_t>(steps.size()))
-      return c.fail("also names step " + std::to_string(step) + " of " + std::to_string(steps.size()));
-    c.result(steps[static_cast<size_t>(step)].dtype, dims);
-  }
-  return true;
+  return further_results(c, steps, also, dims);
 }
 
 bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, const std::vector<Dim>& result) {

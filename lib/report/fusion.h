@@ -1,7 +1,6 @@
 // fusion.json and fusion.txt: every fusion that passes formed or declined, with the recorded reason; the launches of the result;
 // and the intermediate values between launches.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,16 +9,9 @@
 #include "ir/lir.h"
 #include "passes/pass.h"
 #include "report/context.h"
+#include "report/fusion_facts.h"
 
 namespace rlxc::report {
-
-// Counts over the graphs in use. Traffic: bytes that launches read and write; symbolic sizes count as 0.
-struct ModuleCounts {
-  std::array<int64_t, kOpCount> ops{};  // nodes by kind
-  int64_t nodes = 0, launches = 0, traffic = 0;
-};
-ModuleCounts count_module(const Module&);
-ModuleCounts count_module(const LirModule&);  // with the views and phases of its plans
 
 // The final decisions: without repetitions of declined ones (the first stays), and without declined ones of a pattern about a
 // node that a later fusion of the pattern took.

@@ -1,5 +1,6 @@
 // Shared by both forms of the fusion report: totals over decisions, and intermediate values with the decisions about them.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -11,6 +12,14 @@
 #include "passes/pass.h"
 
 namespace rlxc::report {
+
+// Counts over the graphs in use. Traffic: bytes that launches read and write; symbolic sizes count as 0.
+struct ModuleCounts {
+  std::array<int64_t, kOpCount> ops{};  // nodes by kind
+  int64_t nodes = 0, launches = 0, traffic = 0;
+};
+ModuleCounts count_module(const Module&);
+ModuleCounts count_module(const LirModule&);  // with the views and phases of its plans
 
 struct DecisionTotals {
   int64_t formed = 0, declined = 0, launches = 0, bytes = 0;

@@ -252,6 +252,13 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
+// The condition under which an instruction of x86 widens vectors of bytes to 32 bits, which gcc does not find.
+const char* widening_condition(Type to, DType from) {
+  const bool bytes = (from == DType::U8 || from == DType::I8) && to.dtype == DType::I32;
+  if (!bytes || (to.lanes != 8 && to.lanes != 16)) return nullptr;
+  return to.lanes == 16 ? "defined(__AVX512F__) && !defined(__clang__)" : "defined(__AVX2__) && !defined(__clang__)";
+}
+
 // Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
 // casts. x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
 std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
@@ -318,15 +325,21 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
     return name;
   }
   std::string r = target.type(to, h), v = target.type(from, h), body;
+  const Type words(DType::I32, to.lanes);
   if (const auto step = step_between(from.dtype, to.dtype); step) {
-    const Type middle{*step, to.lanes};
+    const char* const condition = widening_condition(words, from.dtype);
+    const Type middle{condition && is_float(to.dtype) ? DType::I32 : *step, to.lanes};
     body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
+    if (condition && to == words)
+      body = std::string("#if ") + condition + "\n  " + r + " r;\n  __asm__(\"vpmov" + (from.dtype == DType::U8 ? "z" : "s") +
+             "xbd %1, %0\" : \"=" + register_constraint(to) + "\"(r) : \"" + register_constraint(to) +
+             "\"(a));\n  return r;\n#else\n  " + body + "\n#endif";
   } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
     body = saturated(target, to, to.dtype, from, h);
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (is_float(from.dtype) && is_integer(to.dtype)) body = saturated_whole(target, to, from, h);
   else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
-  h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
+  h.add("static inline " + r + " " + name + "(" + v + " a) {\n" + (body.starts_with('#') ? "" : "  ") + body + "\n}\n");
   return name;
 }
 

@@ -6,6 +6,7 @@
 // Runs after the steps between are fused. O(nodes).
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "ir/op_rules.h"
@@ -52,35 +53,85 @@ class IntegerAttention {
 
   // Computes a mask of all attentions in each of them, if its steps are few and cheap.
   bool take_mask(NodeId region) {
-    if (g_.op(region) != OpKind::ElementwiseRegion) return false;
+    if (!is_steps(g_, region) || g_.use_count(g_.result(region)) == 0) return false;
     const ValueId mask = g_.result(region);
-    const auto& steps = g_.attrs<RegionAttrs>(region).steps;
+    if (is_weight(g_, mask) && g_.type(mask).is_static()) return false;  // computed once
+    RegionProgram body(g_);
+    body.copy(region);
+    const auto& steps = body.steps;
     if (steps.size() > kMostRepeated || !std::ranges::all_of(steps, [](const RegionStep& s) { return is_cheap(s.op); }))
       return false;
-    std::vector<NodeId> users;
+    std::vector<Reader> readers;
+    if (!find_readers(mask, {}, &readers)) return false;
     std::vector<RegionProgram> programs;
-    for (const Graph::Use& use : g_.uses(mask)) {
-      if (g_.op(use.user) != OpKind::QAttention || !is_of_scores(use.user, use.index)) return false;
-      users.push_back(use.user);
-      programs.push_back(with_steps(use.user, use.index, region));
+    for (const Reader& r : readers) {
+      RegionProgram own = body;
+      if (r.reshape.valid()) {
+        Builder b(g_, nullptr, r.attention);
+        for (ValueId& v : own.operands) v = b.reshape(v, with_axis(g_.dims(v), *added_axis(r.reshape)));
+      }
+      programs.push_back(with_steps(r.attention, r.operand, own));
       const RegionProgram& p = programs.back();
       if (!fits(p.operands) || p.steps.size() > context_.target.region_max_steps) return false;
     }
-    if (users.empty()) return false;
-    context_.decisions.push_back(fused(g_, kIntegerAttention, users[0], std::array{region, users[0]}, 2 * bytes(g_, mask)));
-    for (size_t i = 0; i < users.size(); ++i) {
-      Builder b(g_, nullptr, users[i]);
+    if (readers.empty()) return false;
+    const NodeId first = readers[0].attention;
+    context_.decisions.push_back(fused(g_, kIntegerAttention, first, std::array{region, first}, 2 * bytes(g_, mask)));
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const NodeId attention = readers[i].attention;
+      Builder b(g_, nullptr, attention);
       const ValueId y = b.create(OpKind::QAttention, programs[i].operands, RegionAttrs{programs[i].steps});
       if (!y.valid()) return i > 0;
-      const NodeId members[] = {users[i]};
-      replace_group(g_, members, g_.result(users[i]), y);
+      const NodeId members[] = {attention};
+      replace_group(g_, members, g_.result(attention), y);
+      if (readers[i].reshape.valid()) erase_dead(g_, readers[i].reshape);
     }
-    erase_dead(g_, region);
+    if (g_.alive(region)) erase_dead(g_, region);
     return true;
   }
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
+
+  // An attention whose steps read a mask, directly or behind a reshape that adds an axis.
+  struct Reader {
+    NodeId attention;
+    size_t operand = 0;
+    NodeId reshape;
+  };
+
+  // The readers of a mask; false if there are others.
+  bool find_readers(ValueId mask, NodeId reshape, std::vector<Reader>* readers) const {
+    if (g_.is_output(mask)) return false;
+    for (const Graph::Use& use : g_.uses(mask)) {
+      const OpKind op = g_.op(use.user);
+      if (op == OpKind::QAttention && is_of_scores(use.user, use.index)) {
+        readers->push_back({use.user, use.index, reshape});
+        continue;
+      }
+      if (op != OpKind::Reshape || reshape.valid() || !added_axis(use.user)) return false;
+      if (!find_readers(g_.result(use.user), use.user, readers)) return false;
+    }
+    return true;
+  }
+
+  // The number of axes behind the axis of size 1 that a reshape adds, if it does nothing else.
+  std::optional<size_t> added_axis(NodeId reshape) const {
+    const auto from = g_.dims(g_.operand(reshape, 0)), to = g_.dims(g_.result(reshape));
+    if (to.size() != from.size() + 1) return std::nullopt;
+    size_t behind = 0;
+    while (behind < from.size() && from[from.size() - 1 - behind] == to[to.size() - 1 - behind]) ++behind;
+    const size_t before = to.size() - 1 - behind;
+    const bool same = std::ranges::equal(from.first(before), to.first(before));
+    return same && to[before] == Dim(1) ? std::optional(behind) : std::nullopt;
+  }
+
+  // The dims with an axis of size 1 before the last `behind`.
+  static std::vector<Dim> with_axis(std::span<const Dim> dims, size_t behind) {
+    std::vector<Dim> all(dims.begin(), dims.end());
+    if (dims.size() > behind) all.insert(all.end() - static_cast<std::ptrdiff_t>(behind), Dim(1));
+    return all;
+  }
 
   bool fits(const std::vector<ValueId>& operands) const {
     return operands.size() - kAttentionOperands <= context_.target.region_max_inputs;
@@ -97,10 +148,10 @@ class IntegerAttention {
     return operand >= kAttentionOperands;
   }
 
-  // The program of an attention that computes one of its operands by the steps of a region, after the first matmul.
-  RegionProgram with_steps(NodeId attention, size_t operand, NodeId region) const {
+  // The program of an attention that computes one of its operands by these steps, after the first matmul.
+  RegionProgram with_steps(NodeId attention, size_t operand, const RegionProgram& mask) const {
     const auto& steps = g_.attrs<RegionAttrs>(attention).steps;
-    const auto& body = g_.attrs<RegionAttrs>(region).steps;
+    const auto& body = mask.steps;
     RegionProgram p(g_);
     p.operands.assign(g_.operands(attention).begin(), g_.operands(attention).end());
     bool replaced = false;  // whether an operand of the region has the place of its result
@@ -116,7 +167,7 @@ class IntegerAttention {
     for (RegionStep s : body) {
       for (uint16_t& arg : s.args)
         if (is_step(arg)) ++arg;
-        else if (arg != RegionStep::kNone) arg = place(g_.operand(region, arg));
+        else if (arg != RegionStep::kNone) arg = place(mask.operands[arg]);
       p.steps.push_back(s);
     }
     for (size_t i = 1; i < steps.size(); ++i) {
@@ -253,7 +304,10 @@ PassResult fuse_integer_attention(Module& m, PassContext& context) {
       if (g.op(n) == OpKind::QMatMul || g.op(n) == OpKind::FusedQMatMul)
         found += context.rewrite([&] { return attention.take(n); });
     if (found == 0) return;
-    for (NodeId n : g.nodes()) masks += context.rewrite([&] { return attention.take_mask(n); });
+    std::vector<NodeId> nodes;  // last first, so that what a mask is computed from follows it
+    for (NodeId n : g.nodes()) nodes.push_back(n);
+    for (auto n = nodes.rbegin(); n != nodes.rend(); ++n)
+      if (g.alive(*n)) masks += context.rewrite([&] { return attention.take_mask(*n); });
   });
   return {found > 0, {{"integer_attention", found}, {"masks", masks}}};
 }

@@ -106,6 +106,20 @@ TEST_CASE("fuse_integer_attention: a mask that only attentions read is computed 
   CHECK(read.left() == "elementwise_region q_attention q_attention");
 }
 
+TEST_CASE("fuse_integer_attention: a mask that is one node, and what a mask is computed from") {
+  Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    std::vector<ValueId> results;
+    const ValueId rows = b.input("rows", tensor_type(DType::I64, {5, 1})),
+                  columns = b.input("columns", tensor_type(DType::I64, {7}));
+    const ValueId causal = b.create(OpKind::Le, {columns, rows});
+    const ValueId mask = b.create(OpKind::Where, {causal, num(b, 0), num(b, -5)});
+    for (int i = 0; i < 2; ++i) Case().attention(b, i, mask, &results);
+    return results;
+  });
+  CHECK(r.left() == "q_attention q_attention");
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
 TEST_CASE("fuse_integer_attention: values that are read elsewhere stay") {
   Rewrite scores(kPass, Case{.scores_read = true});
   CHECK(scores.left() == "fused_q_matmul norm_region fused_q_matmul");

@@ -1,9 +1,11 @@
-// Rounds the result of an integer matmul or convolution where it is computed, though others read it as floats: the kernel has two
-// results. In a graph with Q/DQ pairs the sum of a residual block is added to the next block and, rounded, multiplied by its
-// weights; the codes would be read and written by a launch.
+// Rounds the result of an integer matmul, an integer convolution or an elementwise node where it is computed, though others read
+// it as floats: the kernel has two results. In a graph with Q/DQ pairs the sum of a residual block is added to the next block
+// and, rounded, multiplied by its weights; the codes would be read and written by a launch.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
+//   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
 // The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers.
-// Runs after other fusions. Only kernels of CPU threads are checked for several results. O(nodes * uses).
+// Those that compute an elementwise result again share its steps. Runs after other fusions. Only kernels of CPU threads are
+// checked for several results. O(nodes * uses).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -20,7 +22,7 @@ using namespace match;
 constexpr std::string_view kIntegerResults = "integer_results";
 constexpr size_t kMostRoundings = 4, kMostMovesBetween = 4, kMostUses = 16;
 
-// An elementwise node that rounds the result, and the layout ops between.
+// An elementwise node that rounds the result, and the layout ops between; none if it computes the result again.
 struct Follower {
   NodeId node;
   std::vector<NodeId> moves;
@@ -32,12 +34,18 @@ class Results {
 
   bool take(NodeId n) {
     const ValueId y = g_.result(n);
-    if (g_.result_count(n) != 1 || g_.dtype(y) != DType::F32) return false;
+    const bool codes = is_steps(g_, n) && is_code(g_.dtype(y));
+    if (g_.result_count(n) != 1 || (g_.dtype(y) != DType::F32 && !codes)) return false;
     conv_ = g_.op(n) == OpKind::FusedQConv;
+    steps_ = is_steps(g_, n);
+    point_ = n;
+    if (steps_ && is_weight(g_, y)) return false;
     // Convolutions of single channels write their rows in another way.
     if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_image(g_, n))) return false;
     followers_.clear();
-    find(n, y, {});
+    if (codes) find_beside(n);
+    else if (steps_) find_again(n);
+    if (!codes) find(y, {});
     if (followers_.empty()) return false;
     if (followers_.size() > kMostRoundings) followers_.resize(kMostRoundings);
     return fuse(n);
@@ -49,30 +57,81 @@ class Results {
     return std::ranges::any_of(followers_, [&](const Follower& f) { return f.node == n; });
   }
 
-  void find(NodeId n, ValueId v, const std::vector<NodeId>& moves) {
+  static bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
+
+  // Finds the nodes that round the same value by other numbers.
+  void find_beside(NodeId n) {
+    const auto whole = [&](ValueId v) { return v.valid() && same_dims(g_, v, g_.result(n)); };
+    if (std::ranges::count_if(g_.operands(n), whole) != 1 || is_image(n)) return;
+    const ValueId x = *std::ranges::find_if(g_.operands(n), whole);
+    if (g_.use_count(x) > kMostUses) return;
+    for (const Graph::Use& use : g_.uses(x))
+      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, false) &&
+          !is_follower(use.user) && !is_image(use.user))
+        followers_.push_back({use.user, {}});
+  }
+  // Whether a convolution reads the codes, which rounds its image itself (fuse_rounded_image).
+  bool is_image(NodeId n) const {
+    return std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
+      return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
+    });
+  }
+
+  // Finds the nodes that compute the result again and round it.
+  void find_again(NodeId n) {
+    for (ValueId x : g_.operands(n)) {
+      if (!x.valid() || !same_dims(g_, x, g_.result(n)) || g_.use_count(x) > kMostUses) continue;
+      for (const Graph::Use& use : g_.uses(x)) {
+        if (use.user == n || use.user == g_.terminator() || is_follower(use.user) || !rounds(use.user, g_.result(n))) continue;
+        RegionProgram both(g_);
+        both.copy(use.user);
+        const size_t steps = both.steps.size();
+        both.copy(n, true);
+        if (both.steps.size() != steps) continue;
+        followers_.push_back({use.user, {}});
+        if (order_.at(use.user) < order_.at(point_)) point_ = use.user;
+      }
+      break;
+    }
+    std::erase_if(followers_, [&](const Follower& f) {
+      return !std::ranges::all_of(g_.operands(f.node), [&](ValueId o) {
+        return !o.valid() || std::ranges::find(g_.operands(n), o) != g_.operands(n).end() || is_there(o);
+      });
+    });
+  }
+
+  // Whether a value is computed before point_, or is a weight, which can be.
+  bool is_there(ValueId v) const {
+    const uint32_t at = g_.def(v).valid() ? order_.at(g_.def(v)) : 0;
+    return is_weight(g_, v) || (at > 0 && at < order_.at(point_));
+  }
+
+  void find(ValueId v, const std::vector<NodeId>& moves) {
     if (g_.use_count(v) > kMostUses) return;
     for (const Graph::Use& use : g_.uses(v)) {
       if (use.user == g_.terminator() || is_follower(use.user)) continue;
-      if (follows(n, use.user, v, !moves.empty())) {
+      if (follows(use.user, v, !moves.empty())) {
         followers_.push_back({use.user, moves});
       } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween) {
         std::vector<NodeId> further = moves;
         further.push_back(use.user);
-        find(n, g_.result(use.user), further);
+        find(g_.result(use.user), further);
       }
     }
   }
 
-  // Whether the steps of a node can be computed where n is: they narrow v, and their other operands are there or are weights.
-  bool follows(NodeId n, NodeId reader, ValueId v, bool moved) const {
-    if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v) || bits(g_.dtype(g_.result(reader))) >= bits(g_.dtype(v)))
-      return false;
-    return std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-      if (!o.valid() || o == v) return true;
-      const bool there =
-          is_weight(g_, o) || (g_.def(o).valid() && order_.at(g_.def(o)) > 0 && order_.at(g_.def(o)) < order_.at(n));
-      return there && (num_elements(g_.type(o)) == 1 || (!moved && !conv_));
-    });
+  bool rounds(NodeId reader, ValueId v) const {
+    if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
+    const DType t = g_.dtype(g_.result(reader));
+    return steps_ ? is_code(t) : bits(t) < bits(g_.dtype(v));
+  }
+
+  // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.
+  bool follows(NodeId reader, ValueId v, bool moved) const {
+    return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
+             if (!o.valid() || o == v) return true;
+             return is_there(o) && (num_elements(g_.type(o)) == 1 || (!moved && !conv_));
+           });
   }
 
   // Whether the followers are the only readers of v.
@@ -88,19 +147,22 @@ class Results {
       return decline_end(context_, g_, kIntegerResults, n, reason, std::move(detail));
     };
     RegionProgram p(g_);
-    p.operands.assign(g_.operands(n).begin(), g_.operands(n).end());
-    p.operands.resize(kQuantOperands);
+    if (!steps_) {
+      p.operands.assign(g_.operands(n).begin(), g_.operands(n).end());
+      p.operands.resize(kQuantOperands);
+    }
     p.copy(n);
     std::vector<int64_t> also;
-    const auto write = [&] { also.push_back(static_cast<int64_t>(p.steps.size()) - 1); };
+    const auto write = [&](ValueId v) { also.push_back(p.code(v) & ~RegionStep::kStep); };
     const bool keeps = !is_covered(y);
-    if (keeps) write();
+    if (keeps) write(y);
     std::vector<NodeId> members{n};
     for (size_t i = 0; i < followers_.size(); ++i) {
       const Follower& f = followers_[i];
       if (!f.moves.empty()) p.give(g_.result(f.moves.back()), p.code(y));
-      p.copy(f.node);
-      if (i + 1 < followers_.size()) write();
+      p.copy(f.node, steps_);
+      if (i + 1 < followers_.size()) write(g_.result(f.node));
+      else if (static_cast<size_t>(p.code(g_.result(f.node)) & ~RegionStep::kStep) + 1 != p.steps.size()) return false;
       members.push_back(f.node);
     }
     if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
@@ -108,12 +170,13 @@ class Results {
       return refuse("operand_limit", std::to_string(all) + " operands and results");
     for (const Follower& f : followers_)
       for (ValueId v : g_.operands(f.node))
-        if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, n);
-    Builder b(g_, nullptr, n);
+        if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, point_);
+    Builder b(g_, nullptr, point_);
     const size_t before = g_.node_capacity();
     const NodeId whole = conv_ ? b.create_node(OpKind::FusedQConv, p.operands,
                                                FusedQConvAttrs{g_.attrs<FusedQConvAttrs>(n).conv, std::move(p.steps), also})
-                               : b.create_node(OpKind::FusedQMatMul, p.operands, RegionAttrs{std::move(p.steps), also});
+                               : b.create_node(steps_ ? OpKind::ElementwiseRegion : OpKind::FusedQMatMul, p.operands,
+                                               RegionAttrs{std::move(p.steps), also});
     if (!whole.valid()) return false;
     context_.decisions.push_back(fused(g_, kIntegerResults, n, members, static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     std::vector<ValueId> codes;
@@ -132,7 +195,8 @@ class Results {
   Graph& g_;
   PassContext& context_;
   Order order_;
-  bool conv_ = false;
+  bool conv_ = false, steps_ = false;
+  NodeId point_;  // where the fused node goes
   std::vector<Follower> followers_;
 };
 
@@ -144,7 +208,7 @@ PassResult fuse_integer_results(Module& m, PassContext& context) {
   each_graph(m, [&](Graph& g) {
     Results results(g, context);
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv)
+      if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv || is_steps(g, n))
         found += context.rewrite([&] { return results.take(n); });
   });
   return {found > 0, {{"integer_results", found}}};

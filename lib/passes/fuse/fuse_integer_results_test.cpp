@@ -88,6 +88,61 @@ TEST_CASE("fuse_integer_results: what stays") {
                       [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QAttention)); }));
 }
 
+TEST_CASE("fuse_integer_results: codes beside the floats of elementwise nodes") {
+  // What is read, and what is computed again, before or after.
+  for (const bool region : {false, true})
+    for (const int again : {0, 1, 2}) {
+      const auto build = [&](Builder& b) -> std::vector<ValueId> {
+        const ValueId x = f32_input(b, "x", {2, 3, 8}), z = f32_input(b, "z", {3, 1});
+        RegionAttrs sum{{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::Relu, DType::F32, {kStep, kNone, kNone}}}};
+        RegionAttrs codes = sum;
+        codes.steps.push_back({OpKind::Div, DType::F32, {kStep | 1, 2, kNone}});
+        codes.steps.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255});
+        codes.steps.push_back({OpKind::Cast, DType::U8, {kStep | 3, kNone, kNone}});
+        const auto rounds = [&] { return b.create(OpKind::ElementwiseRegion, {x, z, b.scalar(DType::F32, 0.03)}, codes); };
+        if (!region) {
+          const ValueId y = b.add(x, z);
+          return {rounded(b, y, 0.02), y};
+        }
+        const ValueId before = again == 1 ? rounds() : ValueId();
+        const ValueId y = b.create(OpKind::ElementwiseRegion, {x, z}, sum);
+        const ValueId c = again == 0 ? rounded(b, y, 0.02) : again == 1 ? before : rounds();
+        return {b.matmul(y, y, false, true), c};
+      };
+      const Rewrite r(kPass, build);
+      CHECK(r.left() == (region ? "elementwise_region matmul" : "elementwise_region"));
+      const NodeId n = r.find(OpKind::ElementwiseRegion);
+      REQUIRE(n.valid());
+      CHECK(r.after->main().result_count(n) == 2);
+      for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+    }
+}
+
+TEST_CASE("fuse_integer_results: codes of one value by several scales") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    const ValueId x = f32_input(b, "x", {2, 3, 8});
+    return {rounded(b, x, 0.02), rounded(b, x, 0.5), b.unary(OpKind::Abs, x)};
+  });
+  CHECK(r.left() == "elementwise_region abs");
+  same_results(*r.before, *r.after, 1);
+}
+
+TEST_CASE("fuse_integer_results: elementwise nodes that stay") {
+  // Of another shape, of weights, and a rounding that lacks a step.
+  CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = b.add(f32_input(b, "x", {8}), f32_input(b, "z", {8}));
+                return {rounded(b, y, 0.5, f32_input(b, "s", {3, 1})), y};
+              }).result.changed);
+  CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = b.add(f32_param(b, "x", {8}), f32_param(b, "z", {8}));
+                return {rounded(b, y, 0.5), y};
+              }).result.changed);
+  CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
+                const ValueId x = f32_input(b, "x", {8});
+                return {rounded(b, x, 0.5), b.unary(OpKind::Abs, x)};
+              }).result.changed);
+}
+
 TEST_CASE("fuse_integer_results: not beyond the steps or operands of the target") {
   for (bool steps : {false, true}) {
     const Rewrite r(

@@ -78,6 +78,10 @@ class Marker {
       miss(n, "multi_consumer", wanted[0]);
       return start(n);
     }
+    if (wanted.size() > 1 && gives_codes(n, wanted)) {
+      miss(n, "multi_consumer", wanted[0]);
+      return start(n);
+    }
     for (uint32_t u : wanted)
       if (const char* reason = refusal(n, groups_[u])) {
         miss(n, reason, u);
@@ -106,6 +110,30 @@ class Marker {
       if (!can_be_step(graph_, n)) return false;
     }
     return false;
+  }
+
+  // Whether some of these regions round n to 8 bits and others read it, and computing it again would read at least as much as
+  // storing it and reading it back. One kernel then gives both (fuse_integer_results).
+  bool gives_codes(NodeId n, const std::vector<uint32_t>& wanted) const {
+    if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
+    const auto rounds = [&](uint32_t u) {
+      const ValueId root = value(groups_[u].root);
+      const bool codes = graph_.dtype(root) == DType::U8 || graph_.dtype(root) == DType::I8;
+      return codes && match::same_dims(graph_, root, value(n)) && std::ranges::all_of(groups_[u].inputs, [&](ValueId v) {
+               return !v.valid() || v == value(n) || num_elements(graph_.type(v)) == 1;
+             });
+    };
+    const auto codes = std::ranges::count_if(wanted, rounds);
+    if (codes == 0 || codes == std::ssize(wanted)) return false;
+    int read = 0;  // bits of an element of what n is computed from
+    std::vector<NodeId> work{n};
+    for (size_t i = 0; i < work.size() && i < kMostEpilogue; ++i)
+      for (ValueId v : graph_.operands(work[i])) {
+        if (!v.valid() || !match::same_dims(graph_, v, value(n)) || load_time_[graph_.def(v).raw]) continue;
+        if (graph_.has_one_use(v) && can_be_step(graph_, graph_.def(v))) work.push_back(graph_.def(v));
+        else read += bits(graph_.dtype(v));
+      }
+    return read >= 2 * bits(graph_.dtype(value(n)));
   }
 
   void start(NodeId n) {

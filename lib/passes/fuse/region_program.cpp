@@ -1,10 +1,15 @@
 #include "passes/fuse/region_program.h"
 
+#include <algorithm>
+
+#include "ir/region.h"
 #include "passes/fuse/region_step.h"
 
 namespace rlxc {
 
-bool is_steps(const Graph& g, NodeId n) { return g.op(n) == OpKind::ElementwiseRegion || can_be_step(g, n); }
+bool is_steps(const Graph& g, NodeId n) {
+  return g.op(n) == OpKind::ElementwiseRegion ? g.result_count(n) == 1 : can_be_step(g, n);
+}
 
 uint16_t RegionProgram::code(ValueId v) {
   for (const auto& [value, c] : known_)
@@ -25,8 +30,7 @@ uint16_t RegionProgram::add(OpKind op, DType t, uint16_t a, uint16_t b, ValueId 
   return add({op, t, {a, b, RegionStep::kNone}, 0, 0}, given);
 }
 
-void RegionProgram::copy(NodeId n) {
-  const size_t first = steps.size();
+void RegionProgram::copy(NodeId n, bool share) {
   std::vector<RegionStep> body;
   if (g_.op(n) == OpKind::ElementwiseRegion || g_.op(n) == OpKind::FusedQMatMul) {
     body = g_.attrs<RegionAttrs>(n).steps;
@@ -38,13 +42,16 @@ void RegionProgram::copy(NodeId n) {
     body.push_back(make_step(g_, n));
     for (size_t i = 0; i < g_.operands(n).size(); ++i) body[0].args[i] = static_cast<uint16_t>(i);
   }
-  for (size_t k = 0; k < body.size(); ++k) {
-    for (uint16_t& a : body[k].args) {
+  std::vector<uint16_t> codes;  // by step of the body
+  for (RegionStep& s : body) {
+    for (uint16_t& a : s.args) {
       if (a == RegionStep::kNone) continue;
-      a = a & RegionStep::kStep ? static_cast<uint16_t>(a + first) : code(g_.operand(n, a));
+      a = a & RegionStep::kStep ? codes[a & ~RegionStep::kStep] : code(g_.operand(n, a));
     }
-    add(body[k], k + 1 == body.size() ? g_.result(n) : ValueId());
+    const auto known = share && !is_core(s) ? std::ranges::find(steps, s) : steps.end();
+    codes.push_back(known == steps.end() ? add(s) : static_cast<uint16_t>(RegionStep::kStep | (known - steps.begin())));
   }
+  give(g_.result(n), codes.back());
 }
 
 }  // namespace rlxc

@@ -4,7 +4,7 @@
 
 namespace rlxc {
 
-// Returns whether the node is elementwise: a single op or an ElementwiseRegion.
+// Returns whether the node is elementwise: a single op, or an ElementwiseRegion of one result.
 bool is_steps(const Graph&, NodeId);
 
 // Maps each value to an operand or a step.
@@ -16,7 +16,9 @@ class RegionProgram {
   uint16_t add(RegionStep, ValueId given = {});  // appends a step that computes `given`
   uint16_t add(OpKind, DType, uint16_t a, uint16_t b = RegionStep::kNone, ValueId given = {});
   void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // makes v an alias of a known code
-  void copy(NodeId);  // appends the steps of an elementwise node, a NormRegion, a FusedQMatMul or a FusedQConv
+  // Appends the steps of an elementwise node, a NormRegion, a FusedQMatMul or a FusedQConv. `share`: elementwise steps that are
+  // there stand for equal ones.
+  void copy(NodeId, bool share = false);
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

@@ -23,7 +23,7 @@ std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
 std::vector<int64_t> further_results(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).also;
   if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).also;
-  return g.op(n) == OpKind::FusedQMatMul ? g.attrs<RegionAttrs>(n).also : std::vector<int64_t>();
+  return g.op(n) == OpKind::ReduceRegion ? std::vector<int64_t>() : g.attrs<RegionAttrs>(n).also;
 }
 
 Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
@@ -84,20 +84,22 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   }
   std::vector<ValueId> results{b.expand(values.back(), dims)};
   if (g.op(n) == OpKind::NormRegion && g.attrs<NormRegionAttrs>(n).keep) results.push_back(kept);
-  for (const int64_t step : also) results.push_back(values[static_cast<size_t>(step)]);
+  for (const int64_t step : also) results.push_back(b.expand(values[static_cast<size_t>(step)], dims));
   return results;
 }
 
 PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
   const TargetTraits& t = context.target;
   const bool native = t.native[static_cast<size_t>(OpKind::ElementwiseRegion)];
+  const bool several = t.native[static_cast<size_t>(OpKind::QAttention)];  // kernels of CPU threads take several results
   int64_t unfused = 0;
   for (GraphId id : graphs_in_use(m)) {
     Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
       const auto& steps = g.attrs<RegionAttrs>(n).steps;
-      const bool fits = steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs;
+      const bool fits = steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs &&
+                        (several || g.result_count(n) == 1);
       if (native && fits && std::ranges::all_of(steps, [&](const RegionStep& s) { return t.native[static_cast<size_t>(s.op)]; }))
         continue;
       const std::vector<ValueId> v = unfuse_region(g, n);
@@ -105,7 +107,7 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
         context.diagnostics.error(Code::Internal, "a region does not type-check step by step", "node " + g.label(n).quoted());
         continue;
       }
-      g.replace_all_uses(g.result(n), v[0]);
+      for (size_t i = 0; i < v.size(); ++i) g.replace_all_uses(g.result(n, i), v[i]);
       g.erase(n);
       ++unfused;
     }

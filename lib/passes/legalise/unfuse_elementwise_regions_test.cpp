@@ -42,6 +42,23 @@ TEST_CASE("unfusing restores the steps with their attributes and types") {
   CHECK(g.label(g.def(g.outputs()[0])) == "where_1");
 }
 
+TEST_CASE("regions of several results are unfused where kernels have one") {
+  Module m;
+  Builder b(m.main());
+  RegionAttrs a{{{OpKind::Neg, DType::F32, {1, RegionStep::kNone, RegionStep::kNone}},
+                 {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}}},
+                {0}};
+  const NodeId n =
+      b.create_node(OpKind::ElementwiseRegion,
+                    std::vector{b.input("x", tensor_type(DType::F32, {8, 4})), b.input("row", tensor_type(DType::F32, {4}))}, a);
+  for (size_t i = 0; i < 2; ++i) m.main().add_output(m.main().result(n, i), {});
+  PassRun run;
+  CHECK_FALSE(run(m, "unfuse_elementwise_regions").changed);
+  run.target.native.reset(static_cast<size_t>(OpKind::QAttention));
+  CHECK(run(m, "unfuse_elementwise_regions").changed);
+  CHECK(ops(m.main()) == "input input neg add expand");
+}
+
 TEST_CASE("regions beyond the limits of the target are unfused") {
   Fixture f;
   f.run(f.m, "mark_elementwise_regions");

@@ -5,7 +5,8 @@
 // Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
 // Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
 // is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
-// scale keeps the order of its operands. O(nodes).
+// scale keeps the order of its operands. The second operand of a matmul, which may be a
+// transposed view, is rounded above the Transposes of any other value that it alone reads. O(nodes).
 #include <algorithm>
 #include <tuple>
 
@@ -36,7 +37,8 @@ class Lift {
   Lift(Graph& g, NodeId quantize) : g_(g), builder_(g, nullptr, quantize), quantize_(quantize) {}
 
   ValueId run() {
-    if (!rounds_by_one(g_, quantize_) || !(finds_way() || finds_way_for_image()) || !rounds_no_more()) return {};
+    if (!rounds_by_one(g_, quantize_)) return {};
+    if (!((finds_way() || finds_way_for_image()) && rounds_no_more()) && !finds_transposes()) return {};
     return emit(g_.operand(quantize_, 0), {{quantize_, 0}});
   }
   std::span<const NodeId> passed() const { return passed_; }
@@ -71,6 +73,26 @@ class Lift {
     if (!reader.valid() || g_.op(reader) != OpKind::QConv) return false;
     ends_where_shared_ = true;
     return finds_way();
+  }
+
+  bool finds_transposes() {
+    const ValueId codes = g_.result(quantize_);
+    const NodeId reader = g_.only_user(codes);
+    if (!reader.valid() || g_.op(reader) != OpKind::QMatMul || g_.operand(reader, 1) != codes) return false;
+    passed_.clear();
+    ends_.clear();
+    slices_ = false;
+    ValueId v = g_.operand(quantize_, 0);
+    bool moves = false;
+    for (NodeId n = g_.def(v); n.valid() && passed_.size() < kMostPassed; n = g_.def(v)) {
+      const OpKind op = g_.op(n);
+      if ((op != OpKind::Transpose && op != OpKind::Reshape) || !g_.has_one_use(v) || is_weight(g_, v)) break;
+      moves |= op == OpKind::Transpose;
+      passed_.push_back(n);
+      v = g_.operand(n, 0);
+    }
+    ends_.push_back(v);
+    return moves;
   }
 
   bool is_passed(NodeId n) const { return std::ranges::find(passed_, n) != passed_.end(); }

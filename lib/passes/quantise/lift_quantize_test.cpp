@@ -136,6 +136,21 @@ TEST_CASE("rounding rises above a max pooling") {
   CHECK_FALSE(Rewrite(kPass, graph(DType::I8, 0.25F, ReduceOp::Mean)).result.changed);
 }
 
+TEST_CASE("the second operand of a matmul is rounded before it is transposed, whatever it is") {
+  const auto product_by = [](Builder& b, ValueId codes) {
+    return b.create(OpKind::QMatMul, {b.input("x", tensor_type(DType::I8, {7, 6})), codes});
+  };
+  const auto turned = [](Builder& b) { return b.transpose(f32_input(b, "y", {5, 6}), {1, 0}); };
+  check(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {product_by(b, rounded(b, turned(b), {0.25F}))}; }),
+        "quantize transpose q_matmul");
+  const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId v = turned(b);
+    return {product_by(b, rounded(b, v, {1})), b.unary(OpKind::Abs, v)};
+  });
+  CHECK_FALSE(shared.result.changed);
+  CHECK_FALSE(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, turned(b), {1})}; }).result.changed);
+}
+
 TEST_CASE("long chains of elementwise nodes end the search") {
   const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
     ValueId v = b.transpose(product(b), {1, 0});

@@ -2,9 +2,10 @@
 // values that are split from one projection. Each slice would be read and written again by a launch.
 //   quantize(transpose(narrow(y, 0, 8)) * f, s0, z0), quantize(narrow(y, 8, 8), s1, z1)
 //     ->  q = quantize(y * [f.., 1..], [s0.., s1..], [z0.., z1..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
-// The last axis may be split and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]; the axes before it may be reshaped. Between
-// a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of the
-// result are such slices. x * 1 is exact. O(nodes).
+// The last axis may be split and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]; the axes before it may be reshaped. Other
+// values are quantized by a scale for each index of the axis along which they are cut, such as the steps of an unrolled loop.
+// Between a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of
+// the result are such slices. x * 1 is exact. O(nodes).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -67,11 +68,13 @@ class SlicedResult {
   SlicedResult(Graph& g, NodeId first) : g_(g), first_(first), whole_(g.operand(first, 0)) {}
 
   bool run() {
-    if (!find_slices() || !find_columns() || !is_product(y_)) return false;
+    if (!find_slices()) return false;
+    if (find_columns() && is_product(y_)) axis_ = g_.rank(y_) - 1;
+    else if (!cut_along_axis()) return false;
     Builder b(g_, nullptr, first_);
     const size_t before = g_.node_capacity();
     const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
-    const auto columns = static_cast<size_t>(g_.dims(y_).back().size());
+    const auto columns = static_cast<size_t>(g_.dims(y_)[static_cast<size_t>(axis_)].size());
     std::vector<float> scales(columns, 1), factors(columns, 1);
     std::vector<uint8_t> zeros(columns, 0);  // bytes of either type
     for (size_t c = 0; c < columns; ++c) {
@@ -87,10 +90,13 @@ class SlicedResult {
       return b.constant(make_data(type, {static_cast<int64_t>(columns)}, std::as_bytes(std::span(values))));
     };
     ValueId x = y_;
-    if (std::ranges::any_of(slices_, [](const Slice& s) { return s.factor.has_value(); }))
-      x = b.mul(x, constant(DType::F32, factors));
-    ValueId codes = b.create(OpKind::Quantize, {x, constant(DType::F32, scales), constant(t, zeros)},
-                             QuantAttrs{g_.rank(y_) - 1, 0, t, true});
+    if (std::ranges::any_of(slices_, [](const Slice& s) { return s.factor.has_value(); })) {
+      std::vector<Dim> sizes(static_cast<size_t>(g_.rank(y_) - axis_), Dim(1));
+      sizes[0] = Dim(static_cast<int64_t>(columns));
+      x = b.mul(x, b.reshape(constant(DType::F32, factors), sizes));
+    }
+    ValueId codes =
+        b.create(OpKind::Quantize, {x, constant(DType::F32, scales), constant(t, zeros)}, QuantAttrs{axis_, 0, t, true});
     for (auto n = moves_.rbegin(); n != moves_.rend(); ++n) codes = moved(b, *n, codes);
     std::vector<ValueId> results;
     for (const Slice& s : slices_) {
@@ -162,6 +168,18 @@ class SlicedResult {
     return sliced_ > 0 && inner_ > 0 && (moves_.empty() || g_.has_one_use(y_));
   }
 
+  // The value itself, cut along any axis.
+  bool cut_along_axis() {
+    y_ = whole_;
+    axis_ = g_.attrs<NarrowAttrs>(slices_[0].narrow).axis;
+    moves_.clear();
+    inner_ = 1;
+    const Dim size = g_.dims(y_)[static_cast<size_t>(axis_)];
+    if (is_weight(g_, y_) || !size.is_static()) return false;
+    sliced_ = size.size();
+    return sliced_ > 0;
+  }
+
   bool is_product(ValueId v) const {
     const NodeId n = contraction_of(g_, v);
     return n.valid() && g_.op(n) != OpKind::QConv;
@@ -172,7 +190,8 @@ class SlicedResult {
   Graph& g_;
   const NodeId first_;
   const ValueId whole_;
-  ValueId y_;                       // the result of the matmul
+  ValueId y_;                       // the value that is quantized: the result of a matmul, or the sliced one
+  int64_t axis_ = 0;                // its axis of scales
   std::vector<Slice> slices_;       // by start
   std::vector<NodeId> moves_;       // from the slices up
   int64_t sliced_ = 1, inner_ = 1;  // column c of y is at c / inner % sliced along the sliced axis

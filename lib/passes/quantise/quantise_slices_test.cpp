@@ -59,6 +59,23 @@ TEST_CASE("quantise_slices: the rows are merged where the last axis is split") {
         "q_matmul cast mul quantize reshape transpose narrow narrow");
 }
 
+TEST_CASE("quantise_slices: slices along another axis, and of other values") {
+  for (const bool input : {false, true})
+    check(Rewrite(kPass,
+                  [&](Builder& b) -> std::vector<ValueId> {
+                    const ValueId y = input ? f32_input(b, "y", {2, 3, 4}) : product(b, 4);
+                    const ValueId half = b.scalar(DType::F32, 0.5);
+                    return {rounded(b, b.mul(b.reshape(b.narrow(y, 1, 0, 1), {2, 4, 1}), half), 0.02, 128),
+                            rounded(b, b.reshape(b.narrow(y, 1, 2, 1), {2, 4}), 0.05, 3)};
+                  }),
+          input ? "reshape mul quantize narrow reshape narrow reshape"
+                : "q_matmul cast mul reshape mul quantize narrow reshape narrow reshape");
+  CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = f32_param(b, "y", {2, 4});
+                return {rounded(b, b.narrow(y, 0, 0, 1), 0.1, 3), rounded(b, b.narrow(y, 0, 1, 1), 0.2, 3)};
+              }).result.changed);
+}
+
 TEST_CASE("quantise_slices: what stays") {
   const auto changes = [](const std::function<ValueId(Builder&, ValueId)>& second) {
     return Rewrite(kPass,

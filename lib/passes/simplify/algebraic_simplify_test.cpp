@@ -171,7 +171,7 @@ TEST_CASE("a broadcast that the operation does itself is dropped") {
   CHECK(f.simplified(f.b.add(f.x, f.b.expand(f.b.reshape(w, {1, 4}), {batch, 4}))) == "param add");
   Fixture h;
   const ValueId v = h.b.param("v", tensor_type(DType::F32, {4}));
-  CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param expand add");
+  CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param add expand");
 }
 
 // Operand lists share a pool that grows with new nodes: each count of nodes tests one position of growth.
@@ -376,6 +376,42 @@ TEST_CASE("names and provenance survive") {
   const NodeId made = f.g.def(f.g.outputs()[0]);
   CHECK(f.g.label(made) == "/square");
   CHECK(f.m.text(f.m.origin(f.g.origin(made)).passes.at(0)) == "algebraic_simplify");
+}
+
+TEST_CASE("a Range compared with numbers it cannot reach") {
+  const auto simplified = [](OpKind op, double c, bool first) {
+    Fixture f;
+    const ValueId range = f.b.create(OpKind::Range, {f.i(2), f.i(1)}, DimsAttrs{{f.m.dims.symbol("batch")}, false});
+    const ValueId turned = f.b.reshape(range, {f.m.dims.symbol("batch"), 1});
+    return f.simplified(first ? f.b.create(op, {turned, f.i(c)}) : f.b.create(op, {f.i(c), turned}));
+  };
+  for (const auto& [op, c, first] : {std::tuple{OpKind::Ge, 2, true},
+                                     {OpKind::Gt, 1, true},
+                                     {OpKind::Le, 2, false},
+                                     {OpKind::Lt, 1, false},
+                                     {OpKind::Lt, 2, true},
+                                     {OpKind::Le, 1, true},
+                                     {OpKind::Gt, 2, false},
+                                     {OpKind::Ge, 1, false}})
+    CHECK(simplified(op, c, first) == "constant expand");
+  for (const auto& [op, c, first] :
+       {std::tuple{OpKind::Ge, 3, true}, {OpKind::Gt, 2, true}, {OpKind::Lt, 3, true}, {OpKind::Eq, 0, true}})
+    CHECK(simplified(op, c, first) != "constant expand");
+}
+
+TEST_CASE("masks are computed before they are expanded") {
+  Fixture f;
+  const Dim batch = f.m.dims.symbol("batch");
+  const ValueId seen = f.b.input("seen", tensor_type(DType::Bool, {batch, 1, 4}));
+  const ValueId all = f.b.expand(seen, {batch, 4, 4});
+  const ValueId mask = f.b.create(OpKind::Where, {all, f.f(0), f.f(-5)});
+  const ValueId scores = f.b.input("scores", tensor_type(DType::F32, {batch, 4, 4}));
+  CHECK(f.simplified(f.b.add(scores, mask)) == "input constant constant where input add");
+  // A reader that is not elementwise needs the expanded value.
+  Fixture h;
+  const ValueId wide = h.b.expand(h.b.input("v", tensor_type(DType::F32, {1, 4})), {3, 4});
+  h.g.add_output(h.b.matmul(wide, wide, false, true), {});
+  CHECK(h.simplified(h.b.mul(wide, h.f(2))) == "input expand matmul constant mul");
 }
 
 TEST_CASE("a second run changes nothing, on random graphs") {

@@ -59,6 +59,37 @@ bool compare_self(Simplifier& s, NodeId n) {
   return s.replace(n, s.filled(n, s.graph().result(n), op == Eq || op == Le || op == Ge));
 }
 
+// The first element of a Range of i64 that counts up by ones, behind layout ops.
+std::optional<double> first_of_range(Simplifier& s, ValueId v) {
+  constexpr size_t kMostMoves = 4;
+  const Graph& g = s.graph();
+  for (size_t i = 0; i <= kMostMoves; ++i) {
+    const NodeId n = g.def(v);
+    if (!n.valid()) return std::nullopt;
+    if (g.op(n) == Range) {
+      const bool ones = g.dtype(v) == DType::I64 && s.uniform(arg(s, n, 1)) == 1.0;
+      return ones ? s.uniform(arg(s, n)) : std::nullopt;
+    }
+    if (g.op(n) != Reshape && g.op(n) != Transpose && g.op(n) != Expand && g.op(n) != Narrow) return std::nullopt;
+    v = arg(s, n);
+  }
+  return std::nullopt;
+}
+
+// range(a, 1) >= c with c <= a, and the like.
+bool compare_range(Simplifier& s, NodeId n) {
+  for (size_t i = 0; i < 2; ++i) {
+    const auto c = s.uniform(arg(s, n, 1 - i)), first = c ? first_of_range(s, arg(s, n, i)) : std::nullopt;
+    if (!first) continue;
+    const OpKind op = s.graph().op(n);
+    const bool below = op == (i == 0 ? Lt : Gt), from = op == (i == 0 ? Ge : Le);   // range < c, range >= c
+    const bool up_to = op == (i == 0 ? Le : Ge), above = op == (i == 0 ? Gt : Lt);  // range <= c, range > c
+    if (((below || from) && *c <= *first) || ((up_to || above) && *c < *first))
+      return s.replace(n, s.filled(n, s.graph().result(n), from || above));
+  }
+  return false;
+}
+
 // Division by a power of two is exactly a multiplication; by another constant approximately.
 bool div_constant(Simplifier& s, NodeId n, bool exact) {
   const auto c = s.uniform(arg(s, n, 1));
@@ -231,6 +262,32 @@ bool bare_operand(Simplifier& s, NodeId n) {
   return false;
 }
 
+// Computes before an Expand what all elements of an axis share, as masks do: the readers of a mask broadcast it anyway. Declined
+// if other readers need the Expand.
+bool sink_expand(Simplifier& s, NodeId n) {
+  const Graph& g = s.graph();
+  std::vector<ValueId> bare;
+  std::vector<std::span<const Dim>> shapes;
+  bool expanded = false;
+  for (ValueId v : g.operands(n)) {
+    const NodeId e = s.def(v, Expand);
+    const bool elementwise = e.valid() && std::ranges::all_of(g.uses(v), [&](const Graph::Use& use) {
+                               return use.user != g.terminator() && has_trait(g.op(use.user), kElementwise);
+                             });
+    expanded |= elementwise;
+    bare.push_back(elementwise ? arg(s, e) : v);
+    shapes.push_back(g.dims(bare.back()));
+  }
+  if (!expanded) return false;
+  auto sizes = broadcast_exact(shapes);
+  const std::vector<Dim> whole(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  if (!sizes || sizes->size() > whole.size() || *sizes == whole) return false;
+  for (size_t i = 0, first = whole.size() - sizes->size(); i < sizes->size(); ++i)
+    if ((*sizes)[i] != whole[first + i] && (*sizes)[i] != Dim(1)) return false;
+  Builder& b = s.at(n);
+  return s.replace(n, b.expand(b.create(g.op(n), bare, g.module().attrs[g.attr_id(n)]), whole));
+}
+
 constexpr Rule kArithmeticRules[] = {
     {Add, "add_zero", false, add_zero},
     {Sub, "sub_zero", false, sub_zero},
@@ -266,9 +323,13 @@ constexpr Rule kArithmeticRules[] = {
     {Eq, "compare_self", false, compare_self},
     {Ne, "compare_self", false, compare_self},
     {Lt, "compare_self", false, compare_self},
+    {Lt, "compare_range", false, compare_range},
     {Le, "compare_self", false, compare_self},
+    {Le, "compare_range", false, compare_range},
     {Gt, "compare_self", false, compare_self},
+    {Gt, "compare_range", false, compare_range},
     {Ge, "compare_self", false, compare_self},
+    {Ge, "compare_range", false, compare_range},
     {Neg, "involution", false, involution},
     {Not, "involution", false, involution},
     {BitNot, "involution", false, involution},
@@ -292,6 +353,9 @@ constexpr Rule kArithmeticRules[] = {
     {Cast, "cast_cast", false, cast_cast},
     {Where, "bare_operand", false, bare_operand},
     {Fma, "bare_operand", false, bare_operand},
+    {Where, "sink_expand", false, sink_expand},
+    {Cast, "sink_expand", false, sink_expand},
+    {Not, "sink_expand", false, sink_expand},
 };
 
 }  // namespace
@@ -300,8 +364,10 @@ std::span<const Rule> arithmetic_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> r(std::begin(kArithmeticRules), std::end(kArithmeticRules));
     for (int k = 0; k < kOpCount; ++k)
-      if (const auto op = static_cast<OpKind>(k); has_trait(op, kBinary | kCompare) && op != PRelu)
+      if (const auto op = static_cast<OpKind>(k); has_trait(op, kBinary | kCompare) && op != PRelu) {
         r.push_back({op, "bare_operand", false, bare_operand});
+        r.push_back({op, "sink_expand", false, sink_expand});
+      }
     return r;
   }();
   return rules;

@@ -125,10 +125,18 @@ activations = set()
 for k, v in graph:
     if k == 11 and of(v, 2) and of(of(of(v, 2)[0], 1)[0], 1) == [FLOAT]:
         activations.add(of(v, 1)[0])
+
+
+def float_result(n):
+    op = of(n, 4)[0].decode()
+    if op == "Cast":
+        return any(of(a, 1)[0] == b"to" and of(a, 3) == [FLOAT] for a in of(n, 5))
+    return op in FLOAT_OPS and any(s in activations or s in floats for s in of(n, 1))
+
+
 for k, v in graph:
     if k == 1:
-        sources = of(v, 1)
-        if of(v, 4)[0].decode() in FLOAT_OPS and any(s in activations or s in floats for s in sources):
+        if float_result(v):
             activations.update(of(v, 2))
         nodes.append(quantised(v))
 codes.close()
