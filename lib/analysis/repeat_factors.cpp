@@ -40,7 +40,7 @@ bool nearest_is_floor(const ResizeAttrs& a) {
 std::optional<std::vector<int64_t>> repeat_factors(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Resize || !nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
   std::vector<int64_t> all;
-  for (size_t axis = 0; axis < g.rank(g.result(n)); ++axis) {
+  for (size_t axis = 0; axis < g.dims(g.result(n)).size(); ++axis) {
     const auto times = repeats(g, n, axis);
     if (!times) return std::nullopt;
     all.push_back(*times);

@@ -23,21 +23,21 @@ std::vector<ValueId> as_matmul(Expansion& e) {
   const ConvAttrs a = e.attrs<ConvAttrs>();
   if (a.groups != 1) return {};
   DimTable& t = e.b.dims();
-  std::vector<int64_t> sizes;
-  int64_t elements = 1;
+  std::vector<Dim> sizes;
   for (size_t d = 0; d < a.strides.size(); ++d) {
     const auto size = part_of_window(e, a, d);
     if (!size) return {};
-    elements *= sizes.emplace_back(*size);
+    sizes.push_back(Dim(*size));
   }
+  const Dim elements = t.product(sizes);
   const std::vector<Dim> image = e.dims(e.in(0)), result = e.result_dims();
   ValueId w = e.in(1);
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (e.dims(w)[d + 2] != Dim(sizes[d])) w = e.b.narrow(w, static_cast<int64_t>(d) + 2, Dim(a.pads_begin[d]), Dim(sizes[d]));
-  const Dim columns = t.mul(result[1], Dim(elements));
+    if (e.dims(w)[d + 2] != sizes[d]) w = e.b.narrow(w, static_cast<int64_t>(d) + 2, Dim(a.pads_begin[d]), sizes[d]);
+  const Dim columns = t.mul(result[1], elements);
   ValueId y = e.b.matmul(e.b.reshape(e.in(0), {image[0], image[1]}), e.b.reshape(w, {image[1], columns}));
   if (e.has(2)) {
-    const ValueId bias = e.b.expand(e.b.reshape(e.in(2), {result[1], Dim(1)}), {result[1], Dim(elements)});
+    const ValueId bias = e.b.expand(e.b.reshape(e.in(2), {result[1], Dim(1)}), {result[1], elements});
     y = e.b.add(y, e.b.reshape(bias, {columns}));
   }
   return {e.b.reshape(y, result)};

@@ -2,6 +2,7 @@
 // cropped at load time. Exact: the products of the cropped taps are zero. O(nodes).
 #include <algorithm>
 
+#include "analysis/channel_blocks.h"
 #include "ir/graphs.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -16,23 +17,11 @@ struct Taps {
 
 // The taps of a window at `results` positions that meet one of `size` elements. Pads stay nonnegative.
 Taps useful_taps(const ConvAttrs& a, size_t d, int64_t size, int64_t kernel, int64_t results) {
-  const int64_t last = (results - 1) * a.strides[d], step = a.dilations[d];
-  Taps t{0, kernel};
-  const auto pad_begin = [&] { return a.pads_begin[d] - t.first * step; };
-  const auto pad_end = [&] { return a.pads_end[d] - (kernel - t.first - t.count) * step; };
-  while (t.count > 1 && last < pad_begin() && pad_begin() >= step) ++t.first, --t.count;
-  while (t.count > 1 && (t.first + t.count - 1) * step - a.pads_begin[d] >= size && pad_end() >= step) --t.count;
-  return t;
-}
-
-const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
-  switch (g.op(n)) {
-    case OpKind::Conv:
-    case OpKind::QConv: return &g.attrs<ConvAttrs>(n);
-    case OpKind::FusedConvBiasAct: return &g.attrs<FusedConvAttrs>(n).conv;
-    case OpKind::FusedQConv: return &g.attrs<FusedQConvAttrs>(n).conv;
-    default: return nullptr;
-  }
+  const int64_t last = (results - 1) * a.strides[d], step = a.dilations[d], begin = a.pads_begin[d], end = a.pads_end[d];
+  const auto ceil_div = [](int64_t x, int64_t y) { return x > 0 ? (x - 1) / y + 1 : 0; };
+  const int64_t first = std::clamp<int64_t>(std::min(ceil_div(begin - last, step), begin / step), 0, kernel - 1);
+  const int64_t beyond = std::min(kernel - ceil_div(size + begin, step), end / step);
+  return {first, kernel - first - std::clamp<int64_t>(beyond, 0, kernel - first - 1)};
 }
 
 void set_conv_attrs(Graph& g, NodeId n, const ConvAttrs& conv) {
@@ -55,7 +44,7 @@ bool crop(Graph& g, NodeId n) {
   for (size_t d = 0; d < a.strides.size(); ++d) {
     const auto size = t.constant_value(g.dims(g.operand(n, 0))[d + 2]), kernel = t.constant_value(g.dims(w)[d + 2]),
                results = t.constant_value(g.dims(g.result(n))[d + 2]);
-    if (!size || !kernel || !results || *results == 0) continue;
+    if (!size || !kernel || !results || *kernel == 0 || *results == 0) continue;
     const Taps taps = useful_taps(a, d, *size, *kernel, *results);
     if (taps.count == *kernel) continue;
     a.pads_begin[d] -= taps.first * a.dilations[d];
