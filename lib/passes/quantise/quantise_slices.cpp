@@ -18,7 +18,7 @@ namespace {
 
 using namespace match;
 
-constexpr size_t kMostMoves = 8, kMostSlices = 16;
+constexpr size_t kMostMoves = 8, kMostSlices = 16, kMostScales = 1 << 20;
 
 // A slice, the layout ops after it, and how it is quantized.
 struct Slice {
@@ -71,10 +71,11 @@ class SlicedResult {
     if (!find_slices()) return false;
     if (find_columns() && is_product(y_)) axis_ = g_.rank(y_) - 1;
     else if (!cut_along_axis()) return false;
+    const auto columns = static_cast<size_t>(g_.dims(y_)[static_cast<size_t>(axis_)].size());
+    if (columns > kMostScales) return false;
     Builder b(g_, nullptr, first_);
     const size_t before = g_.node_capacity();
     const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
-    const auto columns = static_cast<size_t>(g_.dims(y_)[static_cast<size_t>(axis_)].size());
     std::vector<float> scales(columns, 1), factors(columns, 1);
     std::vector<uint8_t> zeros(columns, 0);  // bytes of either type
     for (size_t c = 0; c < columns; ++c) {
