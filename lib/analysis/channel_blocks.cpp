@@ -48,7 +48,7 @@ bool is_blocked_integer_conv(const Graph& g, NodeId n, const ConvChannels& c) {
   return true;
 }
 
-// Returns whether a task's copy of padded rows is small, or is not made as the size of the image is known in a run only.
+// Returns whether a task's copy of padded rows is small. Images of symbolic sizes are not copied.
 bool windows_fit(const Graph& g, ValueId image, int64_t height, int64_t dilation, int64_t width_of_padding) {
   if (!g.dims(image)[2].is_static() || !g.dims(image)[3].is_static()) return true;
   return ((height - 1) * dilation + 1) * (g.dims(image)[3].size() + width_of_padding) * 16 <= kMostWindowRows;
@@ -139,17 +139,9 @@ class ChannelBlocks {
     return is_image(g_, x) && layouts_.root[x.raw] == x && layouts_.root[g_.result(n).raw] == x;
   }
 
-  // Rows and columns of an image, each of them several times: a view with strides of 0.
-  bool is_repeat(NodeId n) const {
-    if (g_.op(n) != OpKind::Resize || !layouts_.is_view(g_, n)) return false;
-    const ValueId x = g_.operand(n, 0), y = g_.result(n);
-    if (!is_image(g_, x) || layouts_.root[y.raw] != x || !layouts_.of(y)) return false;
-    const Layout& l = *layouts_.of(y);
-    return l.starts.empty() && l.axes[0].size() <= 1 && l.axes[1].size() == 1 && l.axes[1][0].size == g_.dims(x)[1];
-  }
-  // The same as a copy, in blocks, of an image that is no view.
-  bool copies_repeats(NodeId n) const {
-    if (g_.op(n) != OpKind::Resize || layouts_.is_view(g_, n) || !is_image(g_, g_.operand(n, 0))) return false;
+  // Returns whether the node repeats rows and columns of an image: as a view with strides of 0, or as a copy.
+  bool repeats_positions(NodeId n) const {
+    if (g_.op(n) != OpKind::Resize || !is_image(g_, g_.operand(n, 0))) return false;
     const auto times = repeat_factors(g_, n);
     return times && (*times)[0] == 1 && (*times)[1] == 1;
   }
@@ -160,7 +152,7 @@ class ChannelBlocks {
 
   // An image of one pixel is the same in both layouts, and is left to the kernels of matmuls.
   void start(NodeId n, ValueId v) {
-    is_repeated_[v.raw] = is_repeat(n);
+    is_repeated_[v.raw] = repeats_positions(n) && layouts_.root[v.raw] == g_.operand(n, 0);
     const bool own = (layouts_.root[v.raw] == v && !layouts_.of(v)) || is_part(n) || is_repeated_[v.raw];
     const bool fits = own && is_image(g_, v) && !has_trait(g_.op(n), kLeaf) && !is_pixel(g_, v);
     if (!fits) return refuse(v);
@@ -177,8 +169,7 @@ class ChannelBlocks {
     if (op == OpKind::Pool) return pooling(n);
     if (op == OpKind::Reduce) return reduction(n);
     if (op == OpKind::ReduceRegion) return reduce_region(n);
-    if (is_repeat(n)) return join(g_.result(n), g_.operand(n, 0));
-    if (copies_repeats(n)) {
+    if (repeats_positions(n)) {
       refuse_repeated(g_.operand(n, 0));
       return join(g_.result(n), g_.operand(n, 0));
     }
@@ -272,7 +263,7 @@ class ChannelBlocks {
   std::vector<uint32_t> parent_;
   std::vector<int64_t> divisor_;   // by representative: the block must divide it
   std::vector<State> state_;       // by representative
-  std::vector<bool> is_repeated_;  // by value: is_repeat() of its node
+  std::vector<bool> is_repeated_;  // by value: a view of repeated rows and columns
 };
 
 }  // namespace

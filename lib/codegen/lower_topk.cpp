@@ -1,7 +1,7 @@
-// TopK by a heap. The results of a row hold its best elements so far, with the worst of them at the root. A better element
-// replaces the root. The heap is sorted in place at the end. O(n + r log k) for r replacements; r is small unless the row is
-// sorted. On CPU threads the heap holds keys: an integer with an element's rank above its index, so that one comparison orders
-// two elements; values and indices replace the keys at the end.
+// TopK by a heap. The results of a row hold the best elements so far. The root is the worst of them, and a better element
+// replaces it. The heap is sorted in place at the end. O(n + r log k) for r replacements. r is small unless the row is sorted.
+// On CPU threads the heap holds keys. A key is an integer with an element's rank in its upper half and the index in its lower
+// half, so one comparison orders two elements. Values and indices replace the keys at the end.
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 

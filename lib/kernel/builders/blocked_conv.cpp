@@ -103,8 +103,8 @@ struct TileShape {
   int64_t band;                // tiles per task
 };
 
-// The same of sizes that are known in a run only. A tile is part of a row, of one of several widths: the one that takes the least
-// time for all tiles of a row. The last tile of a row begins within the one before it and skips its results.
+// Tiles and tasks of open sizes. A tile is a part of a row and has one of several widths. The kernel takes the width whose tiles
+// need the least time for a row. The last tile of a row overlaps the one before it and skips the results that it has written.
 struct OpenTiles {
   OpenTiles(Builder& b, const BlockedConv& s, Expr blocks, Expr images, const Mapping& m) {
     const BlockedWindows& w = s.windows;
@@ -113,7 +113,7 @@ struct OpenTiles {
     for (const int64_t pixels : {most, ceil_div(most, 2), ceil_div(most, 4), int64_t{1}})
       if (widths.empty() || pixels < widths.back()) widths.push_back(pixels);
     const bool one_row = is_one_row(w);
-    rows = one_row ? b.i64(1) : w.out_size(k, 0);
+    const Expr rows = one_row ? b.i64(1) : w.out_size(k, 0);
     columns = one_row ? w.out_size(k, 0) * w.out_size(k, 1) : w.out_size(k, 1);
     width = b.i64(1);
     Expr least = columns * (1 + kTileOverhead);
@@ -123,8 +123,7 @@ struct OpenTiles {
       width = select(better, b.i64(widths[i]), width);
       least = select(better, cost, least);
     }
-    across = ceil_div(columns, width);
-    tiles = across * rows;
+    tiles = ceil_div(columns, width) * rows;
     const Expr bytes = blocks * (w.extent(k, 0) * w.extent(k, 1) * (w.block * (s.integers() ? 1 : 4)));
     const Expr parts = max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / max(images * groups_panels, 1));
     band = max(ceil_div(tiles, max(min(parts, tiles), 1)), 1);
@@ -132,7 +131,7 @@ struct OpenTiles {
 
   static constexpr int64_t kTileOverhead = 2;  // of a tile, in results
   std::vector<int64_t> widths;                 // descending
-  Expr rows, columns, width, across, tiles, band;
+  Expr columns, width, tiles, band;            // columns: of a row
 };
 
 class BlockedTiles {

@@ -275,8 +275,8 @@ class GemmTiles {
     Buf sum;
   };
 
-  // Processes all rows of the task in tiles. A known remainder is one tile. If its sums are too few to hide the latency of a
-  // multiply-add, it shares the rows of the last whole tile.
+  // Processes all rows of the task in tiles. A known remainder is one tile. A remainder with too few sums to hide the latency of
+  // a multiply-add shares the rows of the last whole tile.
   void tiles(const Chunk& c) {
     int64_t m = 0;
     const bool known = constant(o_.m, &m);

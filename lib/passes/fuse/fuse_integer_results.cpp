@@ -1,6 +1,6 @@
 // Rounds the result of an integer matmul, an integer convolution or an elementwise node where it is computed, though others read
-// it as floats: the kernel has two results. In a graph with Q/DQ pairs the sum of a residual block is added to the next block
-// and, rounded, multiplied by its weights; the codes would be read and written by a launch.
+// it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a residual block, and
+// multiplies the rounded sum by its weights. Without this pass a launch would round it.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
 // The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers.

@@ -89,7 +89,7 @@ TEST_CASE("fuse_integer_results: what stays") {
 }
 
 TEST_CASE("fuse_integer_results: codes beside the floats of elementwise nodes") {
-  // What is read, and what is computed again, before or after.
+  // The rounding reads the sum, or computes it again before or after it.
   for (const bool region : {false, true})
     for (const int again : {0, 1, 2}) {
       const auto build = [&](Builder& b) -> std::vector<ValueId> {
@@ -128,7 +128,7 @@ TEST_CASE("fuse_integer_results: codes of one value by several scales") {
 }
 
 TEST_CASE("fuse_integer_results: elementwise nodes that stay") {
-  // Of another shape, of weights, and a rounding that lacks a step.
+  // Roundings of another shape, of weights, and without a step of the sum stay.
   CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
                 const ValueId y = b.add(f32_input(b, "x", {8}), f32_input(b, "z", {8}));
                 return {rounded(b, y, 0.5, f32_input(b, "s", {3, 1})), y};

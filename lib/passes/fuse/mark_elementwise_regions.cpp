@@ -70,15 +70,7 @@ class Marker {
     }
     if (!wanted.empty() && outside) miss(n, graph_.is_output(value(n)) ? "graph_output" : "multi_consumer", wanted[0]);
     if (wanted.empty() || outside) return start(n);
-    if (wanted.size() > kMostCopies) {
-      miss(n, "multi_consumer", wanted[0]);
-      return start(n);
-    }
-    if (wanted.size() > 1 && ends_epilogue(n)) {
-      miss(n, "multi_consumer", wanted[0]);
-      return start(n);
-    }
-    if (wanted.size() > 1 && gives_codes(n, wanted)) {
+    if (wanted.size() > kMostCopies || (wanted.size() > 1 && (ends_epilogue(n) || gives_codes(n, wanted)))) {
       miss(n, "multi_consumer", wanted[0]);
       return start(n);
     }
@@ -112,8 +104,8 @@ class Marker {
     return false;
   }
 
-  // Whether some of these regions round n to 8 bits and others read it, and computing it again would read at least as much as
-  // storing it and reading it back. One kernel then gives both (fuse_integer_results).
+  // Whether some of these regions round n to 8 bits and others read it. If computing n again would read at least as much as
+  // storing it and reading it back, one kernel gives both results (fuse_integer_results).
   bool gives_codes(NodeId n, const std::vector<uint32_t>& wanted) const {
     if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
     const auto rounds = [&](uint32_t u) {
