@@ -57,6 +57,20 @@ TEST_CASE("random inputs that memory has no room for are refused") {
   CHECK_FALSE(fit({Dim(int64_t{1} << 40), Dim(int64_t{1} << 40)}));
 }
 
+TEST_CASE("random inputs of sizes that the model excludes are refused") {
+  Module m;
+  REQUIRE(m.dims.assume_equal(*m.dims.parse("12*n"), Dim(12)));
+  const auto said = [&](DimBindings sizes) {
+    eval::Options options;
+    options.bindings = std::move(sizes);
+    Diagnostics d;
+    return eval::random_inputs_fit(m, options, d) ? "" : d.text();
+  };
+  CHECK(said({}) == "");
+  CHECK(said({{"n", 1}}) == "");
+  CHECK(said({{"n", 2}}).find("the model needs 12*n = 12, the inputs give 24 and 12") != std::string::npos);
+}
+
 TEST_CASE("compare: tolerances, NaN, infinities, exact integers, shapes") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   CHECK(eval::compare(f32({4}, {1, nan, inf, -inf}), f32({4}, {1.00001, nan, inf, -inf}), 1e-4, 0).pass);

@@ -2,6 +2,7 @@
 
 #include "eval/tensor.h"
 #include "eval/value.h"
+#include "ir/size_message.h"
 
 namespace rlxc::eval {
 namespace {
@@ -33,6 +34,10 @@ std::vector<int64_t> sizes_of(const Module& m, const Type& type, const DimBindin
 }
 
 bool random_inputs_fit(const Module& m, const Options& options, Diagnostics& d) {
+  if (std::string unmet = unmet_equality(m.dims, options.bindings); !unmet.empty()) {
+    d.error(Code::BadBinding, std::move(unmet));
+    return false;
+  }
   double bytes = 0;
   for (NodeId n : m.main().inputs()) {
     const Type& t = m.main().type(m.main().result(n));

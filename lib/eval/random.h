@@ -15,8 +15,8 @@ struct RandomRange {
 // The dims of a tensor type with its symbols bound; unbound symbols are 2.
 std::vector<int64_t> sizes_of(const Module&, const Type&, const DimBindings&);
 
-// Checks that random values of all inputs fit into the options' max_bytes. Returns false with Code::TooLarge at an input
-// otherwise.
+// Checks that the bindings of the options meet the module's equalities (Code::BadBinding), and that random values of all inputs
+// fit into max_bytes (Code::TooLarge at an input).
 bool random_inputs_fit(const Module&, const Options&, Diagnostics&);
 
 // A random value of the type. The caller has checked that it fits. Sequences and maps are empty.

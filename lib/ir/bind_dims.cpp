@@ -24,6 +24,13 @@ std::optional<int64_t> solution(const DimTable& dims, const KnownSize& known, co
   return value >= 0 && at(value) == known.size ? std::optional(value) : std::nullopt;
 }
 
+// Whether the expression is linear in its only symbol: mod(n, 2) == 1 and min(n, 5) == 5 have more than one solution.
+bool is_linear(DimTable& dims, Dim d, const std::string& symbol) {
+  const auto zero = dims.evaluate(d, {{symbol, 0}}), one = dims.evaluate(d, {{symbol, 1}});
+  const auto step = zero && one ? checked_sub(*one, *zero) : std::nullopt;
+  return step && d == dims.add(dims.mul(dims.constant(*step), dims.symbol(symbol)), dims.constant(*zero));
+}
+
 using Replace = std::function<Dim(Dim)>;
 
 struct FieldBinder {
@@ -112,17 +119,20 @@ void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindi
   }
 }
 
-DimBindings determined_sizes(const Module& m) {
+DimBindings determined_sizes(Module& m) {
   std::set<std::string> of_inputs;
   for (NodeId n : m.main().inputs())
     for (Dim d : m.main().type(m.main().result(n)).dims)
       if (const auto symbol = symbol_name(m.dims, d)) of_inputs.insert(*symbol);
   DimBindings bindings;
-  for (const auto& [a, b] : m.dims.equalities())
+  const auto equalities = m.dims.equalities();
+  for (const auto& [a, b] : equalities)
     for (const auto& [open, known] : {std::pair(a, b), std::pair(b, a)}) {
-      const auto symbol = symbol_name(m.dims, open);
       const auto size = m.dims.evaluate(known, bindings);
-      if (symbol && of_inputs.contains(*symbol) && size && *size >= 0) bindings.try_emplace(*symbol, *size);
+      const Dim rest = m.dims.bind(open, bindings);
+      const auto symbols = m.dims.symbols_of(rest);
+      if (!size || symbols.size() != 1 || !of_inputs.contains(symbols[0]) || !is_linear(m.dims, rest, symbols[0])) continue;
+      if (const auto value = solution(m.dims, {rest, *size}, symbols[0], {})) bindings.try_emplace(symbols[0], *value);
     }
   return bindings;
 }

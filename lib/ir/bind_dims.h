@@ -26,8 +26,8 @@ void add_sizes(const Type&, std::span<const int64_t> actual, std::vector<KnownSi
 // stay. O(sizes * symbols found).
 void solve_dims(const DimTable&, std::span<const KnownSize>, DimBindings*);
 
-// The input symbols that equalities of the module, taken in order, make constant. Symbols defined by nodes are excluded, since
-// their node determines the size. O(equalities).
-DimBindings determined_sizes(const Module&);
+// The input symbols that linear equalities of the module with one unknown, taken in order, make constant, as 12*n == 12 of a
+// Reshape to constant sizes. Symbols defined by nodes are excluded, since their node determines the size. O(equalities).
+DimBindings determined_sizes(Module&);
 
 }  // namespace rlxc

@@ -42,6 +42,20 @@ TEST_CASE("a size that no input determines is named with the dim that holds it")
   CHECK(missing({{"2*h", 5}}) == "the inputs do not determine the size \"h\": 2*h is 5");
 }
 
+TEST_CASE("linear equalities with one unknown determine sizes of inputs") {
+  const auto determined = [](std::vector<std::pair<std::string, std::string>> equalities) {
+    Module m("m");
+    Builder b(m.main());
+    for (const char* name : {"n", "h", "w"}) b.input(name, tensor_type(DType::F32, {m.dims.symbol(name)}));
+    for (const auto& [x, y] : equalities) CHECK(m.dims.assume_equal(*m.dims.parse(x), *m.dims.parse(y)));
+    return determined_sizes(m);
+  };
+  CHECK(determined({{"12*n", "12"}}) == DimBindings{{"n", 1}});
+  CHECK(determined({{"7", "2*n+1"}, {"n*h", "6"}}) == DimBindings{{"n", 3}, {"h", 2}});
+  CHECK(determined({{"mod(n,2)", "1"}, {"min(h,5)", "5"}, {"floordiv(w,4)", "2"}}).empty());
+  CHECK(determined({{"n*h", "6"}, {"n*n", "4"}, {"12*m", "12"}}).empty());
+}
+
 TEST_CASE("a bound module is the one that was static from the start") {
   auto m = test::example_module(true);
   bind_dims(*m, {{"batch", 2}});

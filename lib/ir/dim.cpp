@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "support/text.h"
 
@@ -271,7 +272,12 @@ bool DimTable::equal(Dim a, Dim b) { return a == b || canonical(a) == canonical(
 bool DimTable::known_ne(Dim a, Dim b) {
   const Dim d = sub(canonical(a), canonical(b));
   if (auto c = constant_value(d)) return *c != 0;
-  return at_least(d, 1) || at_least(sub(Dim(0), d), 1);
+  if (at_least(d, 1) || at_least(sub(Dim(0), d), 1)) return true;
+  int64_t divisor = 0, constant = 0;  // 12*n != 18: no multiple of 12 is 18
+  for (const Term& t : poly(d))
+    if (t.atoms.empty()) constant = t.coefficient;
+    else divisor = std::gcd(divisor, t.coefficient);
+  return divisor != 0 && constant % divisor != 0;
 }
 
 std::optional<int64_t> DimTable::lower_bound(const Poly& p) const {

@@ -72,6 +72,7 @@ TEST_CASE("recorded equalities decide, and impossible ones are refused") {
   CHECK(t.equal(c, t.add(a, Dim(1))));
   CHECK_FALSE(t.assume_equal(a, t.add(a, Dim(1))));
   CHECK_FALSE(t.assume_equal(Dim(2), Dim(3)));
+  CHECK_FALSE(t.assume_equal(t.mul(a, Dim(12)), Dim(18)));
 }
 
 TEST_CASE("a function that equals the symbol it is of is that symbol, at any depth") {

@@ -15,6 +15,14 @@ std::string unequal_sizes(const DimTable& dims, Dim a, Dim b, int64_t x, int64_t
   return "the model needs " + s + " = " + t + ", the inputs give " + std::to_string(x) + " and " + std::to_string(y);
 }
 
+std::string unmet_equality(const DimTable& dims, const DimBindings& bindings) {
+  for (const auto& [a, b] : dims.equalities()) {
+    const auto x = dims.evaluate(a, bindings), y = dims.evaluate(b, bindings);
+    if (x && y && *x != *y) return unequal_sizes(dims, a, b, *x, *y);
+  }
+  return {};
+}
+
 std::string undetermined_size(const DimTable& dims, std::span<const KnownSize> sizes, const DimBindings& bindings) {
   for (const KnownSize& s : sizes)
     for (const std::string& symbol : dims.symbols_of(s.dim))

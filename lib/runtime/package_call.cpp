@@ -79,10 +79,8 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[d.splat ? k % d.bytes.size() : k];
     call.in.back() = all.data();
   }
-  for (const auto& [a, b] : m.dims.equalities()) {
-    const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
-    if (!x || !y || *x == *y) continue;
-    diagnostics.error(Code::BadBinding, unequal_sizes(m.dims, a, b, *x, *y), refusing_node(m, bindings));
+  if (std::string unmet = unmet_equality(m.dims, bindings); !unmet.empty()) {
+    diagnostics.error(Code::BadBinding, std::move(unmet), refusing_node(m, bindings));
     return std::nullopt;
   }
   for (const auto& [symbol, range] : package.lir->ranges)
