@@ -145,6 +145,12 @@ Expr Builder::let(const std::string& n, Expr value) {
   return result;
 }
 
+Expr Builder::hold(const std::string& name, Expr value) {
+  const Expr result = let(name, value);
+  if (result.id != value.id) last().held = true;
+  return result;
+}
+
 Expr Builder::load(BufferId id, ExprOp op, Type type, Expr index, Expr condition, Expr otherwise) {
   Expr e{kernel(), kernel_->intern({op, type, {index.id, condition.id, otherwise.id}, static_cast<int64_t>(id.raw)})};
   const Buffer& b = kernel_->buffer(id);

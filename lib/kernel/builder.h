@@ -121,6 +121,7 @@ class Builder {
     close();
   }
   Expr let(const std::string& name, Expr value);
+  Expr hold(const std::string& name, Expr value);  // a Let that a register keeps; `value` is no constant
   void barrier(bool global = false);
   void await(int pending);  // deferred stores
   void comment(Comment);

@@ -176,7 +176,11 @@ class PartWriter {
       case StmtKind::Source: return b_.source(s.source);
       case StmtKind::Barrier: return b_.barrier(s.global);
       case StmtKind::Await: return b_.await(s.pending);
-      case StmtKind::Let: vars_[s.var.raw] = b_.let(k_.var(s.var).name, expr(s.value)); return;
+      case StmtKind::Let: {
+        const std::string& name = k_.var(s.var).name;
+        vars_[s.var.raw] = s.held ? b_.hold(name, expr(s.value)) : b_.let(name, expr(s.value));
+        return;
+      }
       case StmtKind::Alloc: {
         const Buffer& b = k_.buffer(s.buffer);
         if (b.space == Space::Register) buffers_[s.buffer.raw] = b_.registers(b.name, b.type, extent_of(k_, b));

@@ -111,6 +111,7 @@ struct Stmt {
   // groups before the last `pending` ones are done.
   bool deferred = false;
   uint8_t pending = 0;
+  bool held = false;        // Let: read so often at once that a register shall keep it
   VarId var;                // For, Let
   BufferId buffer;          // Alloc, Store, AtomicAdd, Prefetch
   ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent;

@@ -79,7 +79,7 @@ class Text {
           }
           line(depth, "}");
           break;
-        case StmtKind::Let: line(depth, k_.var(s.var).name + " = " + expr(s.value)); break;
+        case StmtKind::Let: line(depth, k_.var(s.var).name + (s.held ? " = held " : " = ") + expr(s.value)); break;
         case StmtKind::Alloc: {
           const Buffer& b = k_.buffer(s.buffer);
           line(depth, std::string(b.space == Space::Shared ? "shared " : "register ") + b.name + ": " + type_text(b.type) + "[" +

@@ -92,6 +92,9 @@ class CLike {
   // For sources (StmtKind::Source), in languages where an argument is no array: functions that read and write elements.
   virtual void declare_accessors(const Kernel&, Helpers&) const {}
 
+  // A value that compilers keep in a register while it is used.
+  virtual std::string hold(Type, const std::string& value, Helpers&) const { return value; }
+
   // Declarations. open() prints from the function's head to its opening brace and the launch indices.
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
   virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }

@@ -131,6 +131,19 @@ class Cpu : public CLike {
     return "(" + broadcast(t, base, h) + " + (" + type(t, h) + "){" + steps + "})";
   }
 
+  // GCC may read memory in each multiply-add instead, which takes as long as the multiply-add.
+  std::string hold(Type t, const std::string& value, Helpers& h) const override {
+    constexpr int kMostBytes = 64;  // of vectors of which a processor has 32
+    if (t.lanes * rlxc::bits(t.dtype) != 8 * kMostBytes) return value;
+    const std::string name = "rlxc_held_" + suffix(t);
+    if (h.needs(name))
+      h.add(
+          expand("static inline $V $F($V a) {\n#if defined(__AVX512F__) && !defined(__clang__)\n  __asm__(\"\" : \"+v\"(a));\n"
+                 "#endif\n  return a;\n}\n",
+                 {{"V", type(t, h)}, {"F", name}}));
+    return name + "(" + value + ")";
+  }
+
   std::string lane(const std::string& vector, int n) const override { return vector + "[" + std::to_string(n) + "]"; }
 
   std::string load(Type t, const Buffer& b, const std::string& index, bool gather, Helpers& h) const override {

@@ -132,7 +132,8 @@ class Printer {
       case StmtKind::Source: return source(s.source);
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);
-        return line(target_.declare(v.type, v.name, value(s.value), helpers_));
+        const std::string initial = value(s.value);
+        return line(target_.declare(v.type, v.name, s.held ? target_.hold(v.type, initial, helpers_) : initial, helpers_));
       }
       case StmtKind::Alloc: return alloc(s.buffer);
       case StmtKind::Store: return line(store(s));

@@ -86,3 +86,18 @@ TEST_CASE("golden kernels of every target with kernels") {
   }
   CHECK(checked == 15);
 }
+
+TEST_CASE("held vectors are function calls only in C, where they have 64 bytes") {
+  const auto held = [](std::string_view target, int lanes) {
+    kernel::Builder b("twice");
+    Buf x = b.input("x", DType::F32, lanes), y = b.output("y", DType::F32, lanes);
+    const Expr v = b.hold("v", x.load(0, lanes));
+    y.store(0, v * v);
+    Kernel k = b.finish();
+    simplify(k);
+    return target::render(k, find_backend(target)->info.language()).find("rlxc_held_") != std::string::npos;
+  };
+  CHECK(held("cpu", 16));
+  CHECK_FALSE(held("cpu", 8));
+  CHECK_FALSE(held("metal", 4));
+}

@@ -211,7 +211,7 @@ class BlockedRows {
       for (int64_t kx = taps; kx-- > 0;) {
         const int64_t first = column - kx * step;
         if (first < 0 || first % stride != 0 || first / stride >= count) continue;
-        if (!x.kernel) x = b_.let("x", load(at + column * pixel_));
+        if (!x.kernel) x = b_.hold("x", load(at + column * pixel_));
         body(first / stride, weights[static_cast<size_t>(kx)], x);
       }
     }
