@@ -88,6 +88,7 @@ struct Buffer {
   Access access = Access::ReadWrite;
   bool atomic = false;     // target of an AtomicAdd
   bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
+  bool streamed = false;   // an output that no cache holds: stores of vectors may bypass the caches
   bool separate = false;   // a read-only weight; targets with limited bindings bind it on its own
   // On those targets: the first of the consecutive bindings that hold it, and their number. Written buffers come first.
   uint8_t binding = 0, bindings = 1;

@@ -31,6 +31,7 @@ struct Mapping {
   // Loops on CPU threads.
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
+  int64_t last_cache = 0;              // bytes of the last cache; results as large are written past the caches; 0: none are
   Blocking blocking;
 
   int64_t most_shared_bytes() const { return shared_bytes + pipeline_bytes; }  // of kernels in one launch

@@ -64,6 +64,7 @@ class Verifier {
         const Buffer& b = k_.buffers[e.payload];
         if (!is_index_type(type(0).dtype) || (type(0).lanes != 1 && type(0).lanes != e.type.lanes)) bad("index is no integer");
         if (b.type.dtype != e.type.dtype || e.type.lanes % b.type.lanes) bad("type differs from that of buffer " + b.name);
+        if (b.streamed) bad("reads the streamed buffer " + b.name);
         if (e.op == ExprOp::LoadIf && (type(1) != Type(DType::Bool) || type(2) != e.type))
           bad("condition or value of another type");
         break;

@@ -79,6 +79,12 @@ class CLike {
   // Loads a vector of consecutive elements as an i32 word; empty: the vector is loaded and cast.
   virtual std::string load_word(const kernel::Buffer&, const std::string& /*index*/, Helpers&) const { return {}; }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
+  // A store to a streamed buffer, and what ends a kernel or task with such stores; empty: none.
+  virtual std::string stream(Type t, const kernel::Buffer& b, const std::string& index, const std::string& value,
+                             Helpers& h) const {
+    return store(t, b, index, value, h);
+  }
+  virtual std::string end_streams(Helpers&) const { return {}; }
   // A deferred store of the vector from[index], or of zeros where the condition is false; empty if the language has none.
   virtual std::string store_later(Type, const kernel::Buffer& /*to*/, const std::string& /*to_index*/,
                                   const kernel::Buffer& /*from*/, const std::string& /*index*/, const std::string& /*condition*/,

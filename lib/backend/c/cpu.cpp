@@ -177,6 +177,38 @@ class Cpu : public CLike {
     return "*(" + type(t, h) + "_u*)(" + address(b, index) + ") = " + value + ";";
   }
 
+  std::string stream(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
+    const int bytes = t.lanes * rlxc::bits(t.dtype) / 8;
+    if ((bytes != 32 && bytes != 64) || t.dtype == DType::Bool) return store(t, b, index, value, h);
+    const std::string name = "rlxc_stream_" + suffix(t), v = type(t, h);
+    if (h.needs(name))
+      h.add(expand(R"(static inline void $F($T* p, $V v) {
+#if defined($I)
+  if (((uintptr_t)p & $M) == 0) {
+    __asm__("vmovntps %1, %0" : "=m"(*($V*)p) : "v"(v));
+    return;
+  }
+#endif
+  *($V_u*)p = v;
+}
+)",
+                   {{"V", v},
+                    {"F", name},
+                    {"T", scalar_type(t.dtype)},
+                    {"I", bytes == 64 ? "__AVX512F__" : "__AVX__"},
+                    {"M", std::to_string(bytes - 1)}}));
+    return name + "(" + address(b, index) + ", " + value + ");";
+  }
+
+  // Streamed stores reach other threads in any order.
+  std::string end_streams(Helpers& h) const override {
+    if (h.needs("rlxc_end_streams"))
+      h.add(
+          "static inline void rlxc_end_streams(void) {\n#if defined(__AVX__)\n  __asm__ volatile(\"sfence\" : : : \"memory\");\n"
+          "#endif\n}\n");
+    return "rlxc_end_streams();";
+  }
+
   std::string prefetch(const Buffer& b, const std::string& index) const override {
     return "__builtin_prefetch(" + address(b, index) + ", 0, 2);";
   }

@@ -11,10 +11,12 @@ namespace rlxc::target {
 namespace {
 
 // `generic` has the widest vectors, which a C compiler splits where they are narrower.
-constexpr CpuModel kCpus[] = {{kGenericCpu, 64, 32, 1 << 20},      {"zen4", 64, 32, 1 << 20, true},
-                              {"skylake-avx512", 64, 32, 1 << 20}, {"sapphirerapids", 64, 32, 2 << 20, true},
-                              {"zen3", 32, 16, 512 << 10},         {"haswell", 32, 16, 256 << 10},
-                              {"neoverse-n1", 16, 32, 1 << 20},    {"apple-m1", 16, 32, 3 << 20}};  // its cache is shared by four
+constexpr CpuModel kCpus[] = {
+    {kGenericCpu, 64, 32, 1 << 20, 32 << 20},      {"zen4", 64, 32, 1 << 20, 32 << 20, true},
+    {"skylake-avx512", 64, 32, 1 << 20, 32 << 20}, {"sapphirerapids", 64, 32, 2 << 20, 64 << 20, true},
+    {"zen3", 32, 16, 512 << 10, 32 << 20},         {"haswell", 32, 16, 256 << 10, 32 << 20},
+    {"neoverse-n1", 16, 32, 1 << 20, 32 << 20},    {"apple-m1", 16, 32, 3 << 20, 8 << 20},  // its second cache is shared by four
+};
 
 // Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
 // panels and results that pass by need the rest. More rows than the default do not pay: a panel is packed for enough of them.
@@ -40,7 +42,7 @@ std::string_view native_name() {
   return kGenericCpu;
 }
 
-// The row of the processor that runs this program, with the cache that it has.
+// The row of the processor that runs this program, with the second cache that it has.
 const CpuModel* native_cpu() {
   static const CpuModel native = [] {
     CpuModel c = *find_cpu(native_name());
@@ -68,6 +70,7 @@ kernel::Mapping cpu_mapping(const CpuModel& c) {
   kernel::Mapping m = cpu_mapping(c.bf16);
   m.vector_bytes = m.load_bytes = c.vector_bytes;
   m.vector_registers = c.vector_registers;
+  m.last_cache = c.last_cache;
   m.blocking = blocking_for(c);
   return m;
 }

@@ -17,6 +17,7 @@ struct CpuModel {
   std::string_view name;
   int vector_bytes, vector_registers;
   int64_t second_cache;  // bytes of a core
+  int64_t last_cache;    // bytes that cores share
   bool bf16 = false;
 };
 

@@ -59,6 +59,7 @@ class Printer {
     line(pool);
     shared(*launch.body, !pool.empty());
     block(*launch.body);
+    if (parallel_ == 0) end_streams(used);
     return outlined_ + head + open + out_ + target_.close(k);
   }
 
@@ -194,7 +195,13 @@ class Printer {
       if (std::string later = deferred(s); !later.empty()) return later;
     const std::string index = value(s.index), stored = value(s.value);
     if (b.space == Space::Register && b.type == k_->expr(s.value).type) return b.name + "[" + index + "] = " + stored + ";";
-    return target_.store(k_->expr(s.value).type, b, index, stored, helpers_);
+    const Type t = k_->expr(s.value).type;
+    return b.streamed ? target_.stream(t, b, index, stored, helpers_) : target_.store(t, b, index, stored, helpers_);
+  }
+
+  void end_streams(const Uses& used) {
+    for (size_t b = 0; b < k_->argument_count(); ++b)
+      if (used.buffers.count(static_cast<uint32_t>(b)) && k_->buffers[b].streamed) return line(target_.end_streams(helpers_));
   }
 
   // Returns a store that the target can defer; else nothing.
@@ -266,6 +273,7 @@ class Printer {
     line("for (int64_t " + i + " = rlxc_begin; " + i + " < rlxc_end; ++" + i + ") {");
     nested(s.body);
     line("}");
+    end_streams(used);
     outlined_ += "struct " + id + "_args {\n" + fields + "};\n\nstatic void " + id +
                  "(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {\n";
     outlined_ += unpack.empty() ? "  (void)rlxc_data;\n" : "  const struct " + id + "_args* rlxc_args = rlxc_data;\n" + unpack;

@@ -124,6 +124,15 @@ int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t mos
   return most;
 }
 
+bool stream(const Buf& y, const Mapping& m) {
+  Kernel* k = y.builder()->kernel();
+  Buffer& b = k->buffers[y.id().raw];
+  int64_t elements = 0;
+  b.streamed =
+      m.last_cache > 0 && k->constant_int(b.extent, &elements) && elements * rlxc::bits(b.type.dtype) / 8 >= m.last_cache;
+  return b.streamed;
+}
+
 std::vector<Expr> split_index(Expr linear, const Dims& dims) {
   std::vector<Expr> index(dims.size());
   for (size_t d = dims.size(); d-- > 0;) {

@@ -54,6 +54,9 @@ Expr element_at(Kernel*, const Operand&, const std::vector<Expr>& index);
 // axis is not contiguous.
 int64_t contiguous_lanes(const Operand&, size_t axis, Expr extent, int64_t most);
 
+// Marks an output as streamed, if no cache holds it. Its elements are stored once, in order, and never loaded. Returns whether.
+bool stream(const Buf&, const Mapping&);
+
 // Splits a row-major linear index into one index per dim. Dims after the first must be positive.
 std::vector<Expr> split_index(Expr linear, const Dims& dims);
 

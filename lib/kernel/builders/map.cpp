@@ -23,6 +23,7 @@ class MapBuilder {
     for (Operand& o : spec_.outputs) {
       operands_.push_back(&o);
       bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+      stream(bufs_.back(), m);
     }
     if (merge_dims(b.kernel(), &spec_.shape, operands_, 0, spec_.shape.size()) == 0) {
       spec_.shape.push_back(1);

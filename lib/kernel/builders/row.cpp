@@ -11,6 +11,7 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kRowsBeside = 8;
+constexpr int64_t kLongRow = 4096;  // elements of a row that is computed alone
 
 }  // namespace
 
@@ -24,14 +25,20 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     while (machine.workgroups && lanes > 1 && !is_multiple(n, lanes)) lanes /= 2;
     const Mapping m = mapping_of_rows(machine, n, lanes);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    const bool keep = !m.workgroups && !s.log && s.dtype == t;  // y buffers the exponentials
+    const bool keep = !m.workgroups && !s.log && s.dtype == t;  // the exponentials, in y or beside it
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
     };
-    int64_t length = kRowsBeside * 4096;
+    int64_t length = kRowsBeside * kLongRow;
     constant(n, &length);
-    const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
+    const int64_t beside = std::clamp<int64_t>(kLongRow / std::max<int64_t>(length, 1), 1, kRowsBeside);
+    const bool streams = (!keep || length <= kLongRow) && stream(y, m);
+    Buf kept = y;
+    Expr kept_row = b.i64(0);  // of y: its first element; else 0, or where one of several rows begins
+    const auto keep_rows = [&] {
+      if (keep && streams) kept = b.registers("exponentials", t, beside * length);
+    };
     auto top_of = [&](Expr base, std::optional<Expr> thread) {
       Accumulator top(b, ExprOp::Max, t, lanes);
       walk(thread, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
@@ -42,7 +49,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
       walk(thread, sum.slots(), [&](Expr i, int w, int slot) {
         const Expr e = b.let("e", exp_of_softmax(value(base + i, w) - broadcast(most, w), m));
         if (!m.workgroups && w > 1) x.prefetch(base + i + n * beside);  // rows that follow arrive meanwhile
-        if (keep) y.store(base + i, e);
+        if (keep) kept.store((streams ? kept_row : base) + i, e);
         sum.add(e, slot);
       });
       const Expr total = sum.result(m, thread, m.workgroup_size);
@@ -52,13 +59,14 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
       walk(thread, 1, [&](Expr i, int w, int) {
         const Expr factor = broadcast(scale, w);
         const Expr v = s.log  ? value(base + i, w) - factor
-                       : keep ? y.load(base + i, w) * factor
+                       : keep ? kept.load((streams ? kept_row : base) + i, w) * factor
                               : exp_of_softmax(value(base + i, w) - broadcast(most, w), m) * factor;
         y.store(base + i, cast_to(v, s.dtype));
       });
     };
     if (m.workgroups || beside == 1) {
       per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> thread) {
+        keep_rows();
         const Expr base = b.let("base", row * n), most = top_of(base, thread);
         write(base, most, scale_of(base, most, thread), thread);
       });
@@ -68,8 +76,12 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     for_each(b, m, "block", ceil_div(rows, beside), beside * length * rlxc::bits(t) / 4, [&](Expr block) {
       const Expr first = b.let("first", block * beside), count = b.let("count", min(rows - first, beside));
       Buf tops = b.registers("tops", t, beside), scales = b.registers("scales", t, beside);
+      keep_rows();
       auto each = [&](const std::function<void(Expr, Expr)>& body) {
-        b.loop("r", count, [&](Expr r) { body(r, b.let("base", (first + r) * n)); });
+        b.loop("r", count, [&](Expr r) {
+          if (streams) kept_row = b.let("kept", r * n);
+          body(r, b.let("base", (first + r) * n));
+        });
       };
       each([&](Expr r, Expr base) { tops.store(r, top_of(base, {})); });
       each([&](Expr r, Expr base) { scales.store(r, scale_of(base, tops.load(r), {})); });

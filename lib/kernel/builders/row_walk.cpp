@@ -91,6 +91,7 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
   for (Operand& o : s_.outputs) {
     operands_.push_back(&o);
     bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+    stream(bufs_.back(), m_);
   }
   if (merge_dims(k_, &s_.shape, operands_, s_.axis, s_.shape.size()) == s_.axis) {
     s_.shape.push_back(1);
