@@ -271,9 +271,14 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     return std::nullopt;
   if (!transform_module(*out.module, o, &out.transforms, d) || !training_module(*out.module, o, &out.training, &out.precision, d))
     return std::nullopt;
-  if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
+  const DimBindings sizes = determined_sizes(*out.module);
+  if (!sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) {
-    if (o.bind.contains(symbol)) d.error(Code::BadBinding, "--bind and --range both give " + ForeignText(symbol).quoted());
+    const auto size = sizes.find(symbol);
+    if (size != sizes.end() && (size->second < range.low->size() || size->second > range.high->size()))
+      d.error(Code::BadBinding, "--range of " + ForeignText(symbol).quoted() + " contradicts the model, which needs " +
+                                    std::to_string(size->second));
+    else if (o.bind.contains(symbol)) d.error(Code::BadBinding, "--bind and --range both give " + ForeignText(symbol).quoted());
     else knows_symbol(*out.module, symbol, "--range", d);
   }
   if (!d.ok()) return std::nullopt;

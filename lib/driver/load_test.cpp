@@ -30,6 +30,11 @@ graph @main {
   const Graph& g = model->module->main();
   CHECK(text(g.type(g.result(g.inputs()[0])), model->module->dims) == "f32[4,k]");
   CHECK(text(g.type(g.outputs()[0]), model->module->dims) == "f32[2,2,k]");
+  o.ranges = {{"n", exactly(Dim(4))}};
+  CHECK(load_model(o, d));
+  o.ranges = {{"n", {.low = Dim(5), .high = Dim(9)}}};
+  CHECK_FALSE(load_model(o, d));
+  CHECK(d.text().find("--range of \"n\" contradicts the model, which needs 4") != std::string::npos);
 }
 
 TEST_CASE("a model with a tensor that no process can address is refused, whatever its form") {
