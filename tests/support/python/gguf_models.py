@@ -256,20 +256,23 @@ CASES = {
 
 def model(name, formats=None):
     architecture, kinds, changed, parts = CASES[name]
-    kinds = formats or kinds
+    return build(name, architecture, formats or kinds, changed, parts)
+
+
+def build(name, architecture, kinds, changed, parts, vocabulary=288):
+    """A model of random weights, whose matrices have the formats `kinds` in turn."""
     keys = {"block_count": 2, "context_length": 4096, "embedding_length": 256, "feed_forward_length": 512,
             "attention.head_count": 4, "attention.head_count_kv": 2, "attention.layer_norm_rms_epsilon": 1e-5} | changed
     w = Writer(7)
-    vocabulary, words = 288, 288 - 259
     w.key("general.architecture", architecture)
     w.key("general.name", name)
     for key, value in keys.items():
         w.key(f"{architecture}.{key}", value)
     w.key("tokenizer.ggml.model", "llama")
     w.key("tokenizer.ggml.tokens", ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] +
-          [f"\u2581w{i}" for i in range(words)])
+          [f"\u2581w{i}" for i in range(vocabulary - 259)])
     w.key("tokenizer.ggml.scores", [0.0] * vocabulary)
-    w.key("tokenizer.ggml.token_type", [np.int32(kind) for kind in [2, 3, 3] + [6] * 256 + [1] * words])
+    w.key("tokenizer.ggml.token_type", [np.int32(kind) for kind in [2, 3, 3] + [6] * 256 + [1] * (vocabulary - 259)])
     w.key("tokenizer.ggml.bos_token_id", 1)
     w.key("tokenizer.ggml.eos_token_id", 2)
     w.key("tokenizer.ggml.add_bos_token", False)
