@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A GGUF file with Q4_0 weights beside llama.cpp, one thread: time and tokens per second of a step after 511 words and of a prompt of
 128, least of many runs, programs in turn: processor time of rlxc, llama.cpp as llama.mjs measures it. The model is a Llama of 8
-layers of 1024, 16 heads of queries and 8 of keys, 32,000 words, with random weights. rlxc computes the logits of every word of a
-prompt and copies the cache of a step (the outputs are longer than the inputs), which is f32; llama.cpp computes the logits of the
-last word and writes its f16 cache in place; both times leave loading out. Needs NumPy, and for the peer a folder in which `npm i
+layers of 1024, 16 heads of queries and 8 of keys, 32,000 words, with random weights. The cache has room for 512 words; it is f32,
+that of llama.cpp f16. rlxc computes the logits of every word of a prompt, llama.cpp those of the last one; both times leave loading
+out. Needs NumPy, and for the peer a folder in which `npm i
 --ignore-scripts node-llama-cpp` was run: build/llama, where scripts/compare-llama puts it, or LLAMA; without it the peer is left
 out. CPU is the value of --cpu (native), ALONE a command that runs another on one core. Usage: bench/llama.py [int8|float|model],
 the value of --activations (int8, as llama.cpp computes)."""
@@ -28,6 +28,7 @@ alone = os.environ.get("ALONE", "taskset -c 0").split()
 LAYERS, WIDTH, HEADS, KV_HEADS, WORDS = 8, 1024, 16, 8, 32000
 KEYS = {"block_count": LAYERS, "embedding_length": WIDTH, "feed_forward_length": 2816, "attention.head_count": HEADS,
         "attention.head_count_kv": KV_HEADS}
+ROOM = 512
 CASES = {"a step after 511 words": (1, 511, 40), "a prompt of 128 words": (128, 0, 5)}
 
 
@@ -47,10 +48,10 @@ def write_model(path):
 
 
 def write_inputs(folder, length, past):
-    """The words that llama.mjs evaluates, and a cache of `past` words; the files in the order of the inputs."""
-    cache = np.random.default_rng(1).standard_normal((1, KV_HEADS, past, WIDTH // HEADS)).astype(np.float32)
+    """The words that llama.mjs evaluates, how many are in the cache, and its first contents; the files in the order of the inputs."""
+    cache = np.random.default_rng(1).standard_normal((1, KV_HEADS, ROOM, WIDTH // HEADS)).astype(np.float32)
     files = []
-    for array in [259 + np.arange(length, dtype=np.int64) * 7919 % 10000] + [cache] * (2 * LAYERS):
+    for array in [259 + np.arange(length, dtype=np.int64) * 7919 % 10000, np.array(past)] + [cache] * (2 * LAYERS):
         files.append(os.path.join(folder, f"input_{len(files)}.bin"))
         array.tofile(files[-1])
     return files
@@ -67,12 +68,10 @@ def main():
         write_model(model)
         for name, (length, past, repeat) in CASES.items():
             files = write_inputs(tmp, length, past)
-            # A bound size is 1 or more; an empty past is a size of the run.
-            sizes = f"batch=1,sequence={length}" + (f",past={past}" if past else "")
             text = run([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "--activations", activations,
-                        "--bind", sizes, "-o", os.path.join(tmp, "out")])
+                        "--kv-cache", str(ROOM), "--bind", f"batch=1,sequence={length}", "-o", os.path.join(tmp, "out")])
             run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
-            command = ["./run", "-m", tmp, "--threads", "1", "--repeat", str(repeat)] + ([] if past else ["past=0"]) + files
+            command = ["./run", "-m", tmp, "--threads", "1", "--repeat", str(repeat)] + files
             other = ["node", os.path.join(root, "bench/llama.mjs"), llama, model, str(length), str(past), str(repeat)]
             times = [], []
             for _ in range(3):

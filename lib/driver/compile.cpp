@@ -17,6 +17,7 @@
 #include "driver/rule_file.h"
 #include "driver/training_stage.h"
 #include "driver/tuning_file.h"
+#include "import/gguf/import.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "memory/plan_lir.h"
@@ -246,7 +247,10 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   }
   if (planning.alignment == 0) planning.alignment = info.alignment;
   if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
-  auto states = find_states(*m, o.states, d);
+  std::vector<std::pair<std::string, std::string>> pairs = o.states;
+  if (o.kv_cache > 0)
+    for (auto& pair : gguf_import::cache_states(*m)) pairs.push_back(std::move(pair));
+  auto states = find_states(*m, pairs, d);
   if (!states) return std::nullopt;
   const auto kernels = o.element_bytes > 1 ? std::nullopt : capability_for(info, o);
   if (kernels && kernels->collectives && info.host_run.how == HostRun::How::Native && !o.whole_states &&

@@ -232,7 +232,8 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     out.format = "gguf";
     hash.wait();
     out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
-    if (out.gguf) out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), d);
+    if (out.gguf)
+      out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), o.kv_cache, d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;
@@ -263,6 +264,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
                           : onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
+  if (o.kv_cache > 0 && out.format != "gguf") {
+    d.error(Code::BadFlag, "--kv-cache is for GGUF models", {}, "--state names the inputs and outputs of a cache");
+    return std::nullopt;
+  }
   out.content_hash = hash.get();
   check_stated_shapes(*out.module, o, out.format == "onnx", d);
   if (out.format == "onnx"

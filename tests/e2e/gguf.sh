@@ -12,6 +12,17 @@ for model in "$TMPDIR"/*.gguf; do
   done
 done
 
+# The same data with a cache of fixed room, behind whose tokens there is garbage.
+python3 tests/support/python/gguf_cache.py "$TMPDIR" >"$TMPDIR/log" 2>&1 || fail "data for a cache of fixed room"
+for model in "$TMPDIR"/*.gguf; do
+  for engine in reference kernels; do
+    "$RLXC" run "$model" --kv-cache 40 --data "${model%.gguf}_cache" --engine $engine --rtol 1e-3 --atol 2e-5 >"$TMPDIR/log" 2>&1 ||
+      fail "$(basename "$model") by $engine with a cache of fixed room"
+  done
+done
+"$RLXC" compile examples/bert.onnx --kv-cache 40 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 && fail "a cache of an ONNX model"
+grep -q "for GGUF models" "$TMPDIR/log" || fail "why there is no cache"
+
 model=$TMPDIR/gemma3.gguf
 "$RLXC" info "$model" >"$TMPDIR/log" 2>&1 || fail "info"
 grep -q "GGUF" "$TMPDIR/log" || fail "info names the format"

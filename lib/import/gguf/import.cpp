@@ -17,13 +17,15 @@ struct Tables {
 
 class Decoder {
  public:
-  Decoder(Module& m, const Config& c, const File& f, const std::string& file_name, Diagnostics& d)
-      : c_(c), b_(m.main(), &d), w_(b_, f, file_name, d), diagnostics_(d) {}
+  Decoder(Module& m, const Config& c, const File& f, const std::string& file_name, int64_t room, Diagnostics& d)
+      : c_(c), b_(m.main(), &d), w_(b_, f, file_name, d), diagnostics_(d), room_(room) {}
 
   bool build() {
     DimTable& dims = b_.dims();
-    batch_ = dims.symbol("batch"), length_ = dims.symbol("sequence"), past_ = dims.symbol("past");
+    batch_ = dims.symbol("batch"), length_ = dims.symbol("sequence"), past_ = room_ > 0 ? Dim(room_) : dims.symbol("past");
     const ValueId tokens = b_.input("input_ids", tensor_type(DType::I64, {batch_, length_}));
+    past_count_ = room_ > 0 ? b_.input("past_length", tensor_type(DType::I64, {})) : count(past_);
+    positions_ = b_.add(transform::count_up(b_, length_).v, past_count_);
     ValueId x = w_.rows("token_embd.weight", tokens, c_.width);
     if (c_.family->gemma && x.valid()) x = b_.mul(x, real(std::sqrt(static_cast<double>(c_.width))));
     global_ = tables(c_.rotation);
@@ -41,6 +43,7 @@ class Decoder {
 
  private:
   ValueId real(double v) { return b_.scalar(DType::F32, v); }
+  ValueId count(Dim d) { return b_.create(OpKind::DimValue, {}, DimsAttrs{{d}, true}); }
   void at(const std::string& name) { b_.set_node_name(b_.module().symbol(name)); }
 
   ValueId norm(ValueId x, const std::string& name, int64_t size) {
@@ -71,15 +74,13 @@ class Decoder {
       return {};
     }
     at("rope");
-    const auto count = [&](Dim d) { return b_.create(OpKind::DimValue, {}, DimsAttrs{{d}, true}); };
     ValueId f = frequency(r, near.empty() ? factors : near);
     if (!far.empty()) {  // by the number of keys of the run
-      const ValueId keys = count(b_.dims().add(past_, length_)),
+      const ValueId keys = b_.add(past_count_, count(length_)),
                     beyond = b_.create(OpKind::Gt, {keys, b_.scalar(DType::I64, static_cast<double>(r.original_context))});
       f = b_.create(OpKind::Where, {beyond, frequency(r, far), f});
     }
-    const ValueId positions = b_.add(transform::count_up(b_, length_).v, count(past_));
-    const ValueId angle = b_.mul(b_.reshape(b_.cast(positions, DType::F32), {length_, Dim(1)}), f);
+    const ValueId angle = b_.mul(b_.reshape(b_.cast(positions_, DType::F32), {length_, Dim(1)}), f);
     Tables t{b_.unary(OpKind::Cos, angle), b_.unary(OpKind::Sin, angle)};
     if (const double m = magnitude(r); m != 1) t = {b_.mul(t.cos, real(m)), b_.mul(t.sin, real(m))};
     return t;
@@ -98,12 +99,15 @@ class Decoder {
     return b_.create(OpKind::Rope, {x, t.cos, t.sin}, a);
   }
 
-  // Appends the keys or values of the run to those of earlier tokens.
+  // Appends the keys or values of the run to those of earlier tokens, or writes them behind these.
   ValueId with_past(ValueId x, size_t layer, std::string_view which, int64_t heads, int64_t size) {
     const std::string name = std::to_string(layer) + "." + std::string(which);
     const ValueId past = b_.input("past_key_values." + name, tensor_type(DType::F32, {batch_, Dim(heads), past_, Dim(size)}));
     if (!x.valid()) return {};
-    const ValueId all = b_.concat(std::array{past, x}, 2);
+    const std::vector<Dim> fresh{batch_, Dim(heads), length_, Dim(size)};
+    const auto place = [&] { return b_.expand(b_.reshape(positions_, {Dim(1), Dim(1), length_, Dim(1)}), fresh); };
+    const ValueId all =
+        room_ > 0 ? b_.create(OpKind::ScatterElements, {past, place(), x}, ScatterAttrs{2}) : b_.concat(std::array{past, x}, 2);
     present_.emplace_back("present." + name, all);
     return all;
   }
@@ -116,6 +120,17 @@ class Decoder {
     const ValueId all = w_.product(x, layer + "attn_qkv", c_.width, q + k + v);
     if (!all.valid()) return {};
     return {b_.narrow(all, 2, Dim(0), Dim(q)), b_.narrow(all, 2, Dim(q), Dim(k)), b_.narrow(all, 2, Dim(q + k), Dim(v))};
+  }
+
+  // Which keys of the room each query of the run sees: [sequence, room].
+  ValueId mask(bool has_window) {
+    ValueId& known = has_window ? window_mask_ : causal_mask_;
+    if (known.valid()) return known;
+    const ValueId key = transform::count_up(b_, Dim(room_)).v, query = b_.reshape(positions_, {length_, Dim(1)});
+    known = b_.create(OpKind::Le, {key, query});
+    if (!has_window) return known;
+    const ValueId distance = b_.scalar(DType::I64, static_cast<double>(c_.window));
+    return known = b_.create(OpKind::And, {known, b_.create(OpKind::Lt, {query, b_.add(key, distance)})});
   }
 
   ValueId attention(size_t i, const std::string& layer, ValueId x) {
@@ -133,11 +148,17 @@ class Decoder {
     k = with_past(rotated(k, t), i, "key", kv_heads, c_.key_size);
     v = with_past(v, i, "value", kv_heads, c_.value_size);
     AttentionAttrs a;
-    a.mask = c_.has_window[i] ? MaskKind::SlidingWindow : MaskKind::Causal;
-    if (c_.has_window[i]) a.window = c_.window - 1;  // without the query's own key
+    std::vector<ValueId> operands{q, k, v};
+    if (room_ > 0) {
+      a.mask = MaskKind::Custom;
+      operands.push_back(mask(c_.has_window[i]));
+    } else {
+      a.mask = c_.has_window[i] ? MaskKind::SlidingWindow : MaskKind::Causal;
+      if (c_.has_window[i]) a.window = c_.window - 1;  // without the query's own key
+    }
     a.scale = c_.scale;
     a.softcap = c_.softcap;
-    const ValueId y = q.valid() && k.valid() && v.valid() ? b_.create(OpKind::Attention, {q, k, v}, a) : ValueId();
+    const ValueId y = q.valid() && k.valid() && v.valid() ? b_.create(OpKind::Attention, operands, a) : ValueId();
     if (!y.valid()) return {};
     const ValueId joined = b_.reshape(b_.transpose(y, {0, 2, 1, 3}), {batch_, length_, Dim(heads * c_.value_size)});
     return w_.product(joined, layer + "attn_output", heads * c_.value_size, c_.width);
@@ -174,14 +195,16 @@ class Decoder {
   Builder b_;
   Weights w_;
   Diagnostics& diagnostics_;
+  const int64_t room_;  // of the cache; 0: it grows
   Dim batch_, length_, past_;
+  ValueId past_count_, positions_, causal_mask_, window_mask_;
   Tables global_, local_;
   std::vector<std::pair<std::string, ValueId>> present_;
 };
 
 }  // namespace
 
-std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_name, Diagnostics& d) {
+std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_name, int64_t room, Diagnostics& d) {
   const auto config = read_config(file, d);
   if (!config) return nullptr;
   std::string name;
@@ -189,7 +212,16 @@ std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_na
     if (ElementReader r(*v); r.next()) name = r.text();
   auto m = std::make_unique<Module>(name);
   m->stage = Stage::Hir;
-  return Decoder(*m, *config, file, file_name, d).build() ? std::move(m) : nullptr;
+  return Decoder(*m, *config, file, file_name, room, d).build() ? std::move(m) : nullptr;
+}
+
+std::vector<std::pair<std::string, std::string>> cache_states(const Module& m) {
+  constexpr std::string_view kPast = "past_key_values.";
+  std::vector<std::pair<std::string, std::string>> states;
+  for (NodeId n : m.main().inputs())
+    if (const std::string name = m.main().label(n).bytes(); name.starts_with(kPast))
+      states.emplace_back(name, "present." + name.substr(kPast.size()));
+  return states;
 }
 
 }  // namespace rlxc::gguf_import
