@@ -36,7 +36,7 @@ class Results {
 
   bool take(NodeId n) {
     const ValueId y = g_.result(n);
-    const bool codes = is_steps(g_, n) && is_code(g_.dtype(y));
+    const bool codes = is_steps(g_, n) && is_int8(g_.dtype(y));
     norm_ = g_.op(n) == OpKind::NormRegion;
     if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes)) return false;
     conv_ = g_.op(n) == OpKind::FusedQConv;
@@ -44,7 +44,7 @@ class Results {
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
     // Convolutions of single channels write their rows in another way.
-    if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_image(g_, n))) return false;
+    if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_operand(g_, n))) return false;
     followers_.clear();
     if (codes) find_beside(n);
     else if (steps_) find_again(n);
@@ -59,8 +59,6 @@ class Results {
   bool is_follower(NodeId n) const {
     return std::ranges::any_of(followers_, [&](const Follower& f) { return f.node == n; });
   }
-
-  static bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
 
   // Finds the nodes that round the same value by other numbers.
   void find_beside(NodeId n) {
@@ -126,7 +124,7 @@ class Results {
   bool rounds(NodeId reader, ValueId v) const {
     if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
     const DType t = g_.dtype(g_.result(reader));
-    return steps_ ? is_code(t) : bits(t) < bits(g_.dtype(v));
+    return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v));
   }
 
   // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.

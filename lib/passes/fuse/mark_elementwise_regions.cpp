@@ -110,7 +110,7 @@ class Marker {
     if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
     const auto rounds = [&](uint32_t u) {
       const ValueId root = value(groups_[u].root);
-      const bool codes = graph_.dtype(root) == DType::U8 || graph_.dtype(root) == DType::I8;
+      const bool codes = is_int8(graph_.dtype(root));
       return codes && match::same_dims(graph_, root, value(n)) && std::ranges::all_of(groups_[u].inputs, [&](ValueId v) {
                return !v.valid() || v == value(n) || num_elements(graph_.type(v)) == 1;
              });

@@ -167,8 +167,7 @@ class Lift {
     if (g_.op(n) != OpKind::Pool || g_.attrs<PoolAttrs>(n).op != ReduceOp::Max || g_.use_count(g_.result(n)) != 1) return false;
     const DType t = g_.dtype(g_.result(quantize_));
     const auto scale = elements(g_, g_.operand(quantize_, 1), 1);
-    return (t == DType::U8 || t == DType::I8) && scale.size() == 1 && scale[0] > 0 &&
-           contraction_of(g_, g_.operand(n, 0)).valid();
+    return is_int8(t) && scale.size() == 1 && scale[0] > 0 && contraction_of(g_, g_.operand(n, 0)).valid();
   }
 
   // Whether nobody else reads what is between, except through a Reshape, which costs nothing.
