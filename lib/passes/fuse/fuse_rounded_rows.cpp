@@ -18,8 +18,8 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kRoundedRows = "rounded_rows";
-constexpr int64_t kLongestRow = 1 << 13;                 // elements, of which a task holds some rows
-constexpr double kRowsOfTask = 48, kColumnsOfTask = 64;  // of the kernels
+constexpr int64_t kLongestRow = 1 << 13;                                         // elements, of which a task holds some rows
+constexpr double kRowsOfTask = 48, kColumnsOfTask = 64, kBytesOfTask = 1 << 18;  // of the kernels
 
 // The time of the matmul with the rounding, and of both apart. With unknown sizes there is one task, as for a single row.
 fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const PassContext& context) {
@@ -35,7 +35,9 @@ fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const Pass
   together.bytes_read += bytes(g, g.operand(rounding, 0)) - bytes(g, g.operand(n, 0));
   const double columns = num_elements(g.type(g.result(n))) ? 1 : panels;  // unknown work grows with the columns
   return {launch_time_ns(together, machine, tasks) * columns,
-          launch_time_ns(apart, machine, tasks * panels) + launch_time_ns(of_rounding, machine)};
+          launch_time_ns(apart, machine, tasks * panels) +
+              launch_time_ns(of_rounding, machine,
+                             std::max(static_cast<double>(bytes(g, g.operand(rounding, 0))) / kBytesOfTask, 1.0))};
 }
 
 bool take_rows(Graph& g, NodeId n, PassContext& context) {
