@@ -167,9 +167,12 @@ class Results {
       else if (static_cast<size_t>(p.code(g_.result(f.node)) & ~RegionStep::kStep) + 1 != p.steps.size()) return false;
       members.push_back(f.node);
     }
-    if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+    const bool epilogue = !steps_ && !norm_;
+    if (p.steps.size() > limit(context_.target.region_max_steps, epilogue, kMostEpilogueSteps))
+      return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
     const size_t further = results - 1 + keeps + followers_.size() - 1;
-    if (const size_t all = p.operands.size() + further; all > context_.target.region_max_inputs)
+    if (const size_t all = p.operands.size() + further;
+        all > limit(context_.target.region_max_inputs, epilogue, kMostEpilogueInputs))
       return refuse("operand_limit", std::to_string(all) + " operands and results");
     for (const Follower& f : followers_)
       for (ValueId v : g_.operands(f.node))
@@ -192,6 +195,8 @@ class Results {
     else erase_dead(g_, n);
     return true;
   }
+
+  static uint32_t limit(uint32_t target, bool epilogue, uint32_t most) { return epilogue ? std::min(target, most) : target; }
 
   NodeId create(Builder& b, NodeId n, const RegionProgram& p, std::vector<int64_t> also) const {
     if (conv_)
