@@ -12,11 +12,9 @@ namespace {
 
 bool is_blocked_float(DType t) { return t == DType::F32 || t == DType::F16 || t == DType::BF16; }
 
-bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
-
 bool is_image(const Graph& g, ValueId v) {
   if (!v.valid() || g.type(v).kind != TypeKind::Tensor || g.rank(v) != 4) return false;
-  if (!is_blocked_float(g.dtype(v)) && !is_code(g.dtype(v)) && g.dtype(v) != DType::I32) return false;
+  if (!is_blocked_float(g.dtype(v)) && !is_int8(g.dtype(v)) && g.dtype(v) != DType::I32) return false;
   return g.dims(v)[1].is_static() && std::ranges::all_of(g.dims(v), [](Dim d) { return !d.is_static() || d.size() >= 1; });
 }
 
@@ -39,8 +37,8 @@ bool is_step_operand(const Graph& g, NodeId n, ValueId v) {
 bool is_blocked_integer_conv(const Graph& g, NodeId n, const ConvChannels& c) {
   const ValueId w = g.operand(n, 1);
   const auto operands = g.operands(n);
-  if (c.depthwise() && rounds_image(g, n)) return false;
-  if (!is_code(image_type(g, n)) || g.dtype(w) != DType::I8 || (operands.size() > 3 && operands[3].valid())) return false;
+  if (c.depthwise() && rounds_operand(g, n)) return false;
+  if (!is_int8(code_type(g, n)) || g.dtype(w) != DType::I8 || (operands.size() > 3 && operands[3].valid())) return false;
   if (operands.size() > 2 && operands[2].valid() && num_elements(g.type(operands[2])) != 1) return false;
   if (c.depthwise() && g.dims(w)[2].size() * g.dims(w)[3].size() > kMostExactTaps) return false;
   for (size_t i = kQuantOperands; i < operands.size(); ++i)

@@ -194,11 +194,12 @@ bool reads_columns(const Graph& g, Graph::Use use) {
   return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
 }
 
-bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers) {
+// `but`: a reader that is not asked.
+bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers, NodeId but = {}) {
   if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
   *readers -= g.use_count(v);
   for (const auto use : g.uses(v)) {
-    if (accepts_layout(g, use, layout)) continue;
+    if (use.user == but || accepts_layout(g, use, layout)) continue;
     const auto l = is_layout_op(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
     if (!l || !all_take(g, g.result(use.user), *l, moves - 1, readers)) return false;
   }
@@ -287,21 +288,34 @@ bool is_transposed_left(const Graph& g, ValueId v) {
   return n.valid() && layout_rule(g.op(n)) == LayoutRule::Matmul && transposes_left(g, n) && g.operand(n, 0) == v;
 }
 
+// The sole Transpose among several readers of the codes of an integer convolution. Invalid if there is none or another one.
+NodeId one_turn(const Graph& g, ValueId v) {
+  if (!is_integer_conv(g.op(g.def(v))) || g.use_count(v) < 2 || g.use_count(v) > kFewReaders) return {};
+  NodeId turn;
+  for (const auto use : g.uses(v)) {
+    if (g.op(use.user) != OpKind::Transpose) continue;
+    if (turn.valid()) return {};
+    turn = use.user;
+  }
+  return turn;
+}
+
 // A producer that writes the consumer's layout: `row_major` is the result of the chain of sole consumers, all Reshapes and
-// Transposes; invalid if a matmul reads it as column-major.
+// Transposes, beside which others may read the codes of a convolution in that layout; invalid if a matmul reads it as
+// column-major.
 struct WrittenLayout {
   Layout layout;
   ValueId row_major;
 };
 std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t lanes) {
-  const NodeId maker = g.def(v);
+  const NodeId maker = g.def(v), turn = one_turn(g, v);
   const bool channels_last = keeps_channels_last(g, maker, lanes);
   const bool can_order = channels_last || axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) ||
                          has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
   ValueId last = v, read = v;  // results of the last op that reorders, and of the last op
   for (size_t moves = 0; moves < kMostMoves; ++moves) {
-    const NodeId n = g.only_user(read);
+    const NodeId n = read == v && turn.valid() ? turn : g.only_user(read);
     if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
     read = g.result(n);
     if (keeps_row_major(g, n)) continue;
@@ -314,6 +328,8 @@ std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t 
   }
   if (last == v) return std::nullopt;
   auto layout = layout_before(g, v, last);
+  size_t readers = kFewReaders;
+  if (turn.valid() && !(layout && all_take(g, v, *layout, kMostMoves, &readers, turn))) return std::nullopt;
   return layout && makes_layout(g, maker, *layout, channels_last) ? std::optional(WrittenLayout{std::move(*layout), last})
                                                                   : std::nullopt;
 }

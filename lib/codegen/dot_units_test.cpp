@@ -245,6 +245,31 @@ ValueId with_steps(Net& n, bool convolved, DType to) {
 
 }  // namespace
 
+TEST_CASE("rows of floats are quantised by the integer product that reads them") {
+  struct Rows {
+    std::vector<int64_t> x;
+    int64_t columns;
+    DType left = DType::U8, right = DType::I8;
+    bool b_zero = false;
+  };
+  for (const Rows& p : {Rows{{3, 5}, 16},
+                        {{40, 64}, 6, DType::I8},
+                        {{2, 70, 18}, 60, DType::U8, DType::U8, true},
+                        {{200, 33}, 70, DType::I8, DType::I8, true},
+                        {{900, 100}, 200},
+                        {{1, 8}, 9}})
+    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+      Net n;
+      n.cpu = cpu;
+      const int64_t k = p.x.back();
+      const ValueId x = n.floats(p.x, -40, 40, false), zero = n.value(eval::tensor_of(p.left, {}, {7}).tensor, true);
+      const ValueId codes = n.b.create(Quantize, {x, n.b.scalar(DType::F32, 0.25), zero}, QuantAttrs{0, 0, p.left});
+      const ValueId w = n.of(p.right, {k, p.columns}, true), w_zero = p.b_zero ? n.of(p.right, {p.columns}, true) : ValueId();
+      n.check(n.b.create(QMatMul, {codes, w, zero, w_zero}), FusedQMatMul,
+              std::string(cpu) + ", " + std::to_string(k) + " terms");
+    }
+}
+
 TEST_CASE("steps after an integer product run in its kernel") {
   for (bool convolved : {false, true})
     for (DType to : {DType::U8, DType::I8, DType::F32}) {

@@ -43,8 +43,8 @@ BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int
                           const std::vector<int64_t>& dilations, const std::vector<int64_t>& pads,
                           const std::vector<int64_t>& pads_end) {
   BlockedWindows w;
-  w.dtype = is_integer_conv(node.op()) ? image_type(node.graph, node.id) : node.dtype(0);
-  w.rounds = rounds_image(node.graph, node.id);
+  w.dtype = is_integer_conv(node.op()) ? code_type(node.graph, node.id) : node.dtype(0);
+  w.rounds = rounds_operand(node.graph, node.id);
   const auto in = node.dims(0), out = node.result_dims();
   if (in[0].is_static()) w.batch = in[0].size();
   w.open = !in[2].is_static() || !in[3].is_static();

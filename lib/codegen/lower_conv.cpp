@@ -64,7 +64,7 @@ bool is_same_at_all_positions(const Node& node, size_t operand) {
 WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
   WindowSpec w = window_of(node, s, c.attrs);
   if (c.zero_points) {
-    w.input = image_type(node.graph, node.id);
+    w.input = code_type(node.graph, node.id);
     w.accumulate = DType::I32;
   }
   return w;
@@ -196,7 +196,7 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   w.x_zero.reset();
   // A grid makes words of what it reads.
   const PhaseSplit bytes = phase_split_of(node, w, node.dims(0)[1]);
-  if (node.mapping().workgroups && !bytes.copied && !rounds_image(node.graph, node.id)) return bytes;
+  if (node.mapping().workgroups && !bytes.copied && !rounds_operand(node.graph, node.id)) return bytes;
   const WindowSpec words = kernel::window_of_words(w, *channels);
   return phase_split_of(node, words, Dim(words.in_channels.value));
 }
@@ -255,7 +255,7 @@ bool emit_phase_split(Node& node, const Conv& c) {
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    if (rounds_image(node.graph, node.id)) w.x_scale = s.in(kQuantOperands);
+    if (rounds_operand(node.graph, node.id)) w.x_scale = s.in(kQuantOperands);
     w.dots = dots_of(node, w, c);
     image = node.scratch(w.x_zero || w.dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
@@ -301,9 +301,10 @@ Conv conv_of(const Node& node) {
   }
 }
 
-// Quantizes an image of floats, row-major.
-uint32_t rounded_image(Node& node) {
-  const uint32_t image = node.scratch(image_type(node.graph, node.id), node.table().product(node.dims(0)));
+}  // namespace
+
+uint32_t rounded_operand(Node& node) {
+  const uint32_t codes = node.scratch(code_type(node.graph, node.id), node.table().product(node.dims(0)));
   Scope s(node, "round");
   kernel::MapSpec spec;
   spec.shape = s.shape(node.dims(0));
@@ -311,18 +312,16 @@ uint32_t rounded_image(Node& node) {
     spec.inputs.push_back(s.in(i));
     if (i > 0) spec.inputs.back().strides.assign(spec.shape.size(), 0);
   }
-  Operand to = s.scratch(image);
+  Operand to = s.scratch(codes);
   to.strides = kernel::dense(s.kernel(), to.name, to.dtype, spec.shape).strides;
   spec.outputs = {std::move(to)};
-  spec.body = [t = image_type(node.graph, node.id)](const std::vector<Expr>& v) -> std::vector<Expr> {
+  spec.body = [t = code_type(node.graph, node.id)](const std::vector<Expr>& v) -> std::vector<Expr> {
     return {kernel::quantized(v[0], v[1], cast_to(v[2], t))};
   };
   kernel::build_map(s.builder(), spec, node.mapping());
   s.finish();
-  return image;
+  return codes;
 }
-
-}  // namespace
 
 std::optional<uint32_t> row_major_scratch(Node& node, ValueId v) {
   if (!is_strided(node, v)) return std::nullopt;
@@ -345,8 +344,8 @@ bool lower_conv(Node& node) {
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
-  const bool rounds = rounds_image(node.graph, node.id);
-  const auto image = rounds ? rounded_image(node) : row_major_scratch(node, node.in(0));
+  const bool rounds = rounds_operand(node.graph, node.id);
+  const auto image = rounds ? rounded_operand(node) : row_major_scratch(node, node.in(0));
   std::vector<std::optional<uint32_t>> results;
   for (size_t i = 0; i < node.graph.result_count(node.id); ++i) results.push_back(row_major_scratch(node, node.result(i)));
   if (image && !rounds) copy_image(node, *image);

@@ -178,7 +178,7 @@ Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
 void set_unit(const Node& node, const Contraction& p, GemmSpec* g) {
   g->dots = p.dots;
   if (!p.dots || !p.zero_points) return;
-  g->a_shift = kernel::dot_shift(node.dtype(0), p.dots->a);
+  g->a_shift = kernel::dot_shift(code_type(node.graph, node.id), p.dots->a);
   g->b_shift = kernel::dot_shift(node.dtype(1), p.dots->b);
 }
 
@@ -480,6 +480,8 @@ bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   // A grid makes words of unpacked operands, too.
   if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
+  const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && p.dots && panels && p.k.is_static();
+  if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
   if (p.rounded) {
     rounded = round_left(node, p);
@@ -516,6 +518,7 @@ bool emit(Node& node, Contraction p) {
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
+  if (where_copied) g.quantized_rows = kernel::QuantizedRows{s.in(kQuantOperands), code_type(node.graph, node.id)};
   if (rounded && p.dots) {
     const int64_t block = p.quantized->block;
     const Index entries = block ? s.size(node.table().floor_div(p.k, Dim(block))) : Index(1);
@@ -595,7 +598,7 @@ Contraction contraction_of(const Node& node) {
       }
       p = contraction_of(node, false, false, {}, {}, std::move(p));
       if (p.two_sums) p.b.free = node.table().mul(p.n, Dim(2));
-      p.dots = kernel::gemm_dot_unit(node.dtype(0), node.dtype(1), node.mapping(), fills_matrix_unit(node, p));
+      p.dots = kernel::gemm_dot_unit(code_type(node.graph, node.id), node.dtype(1), node.mapping(), fills_matrix_unit(node, p));
       return p;
     }
     case OpKind::DequantMatMul: return dequantized_contraction(node);

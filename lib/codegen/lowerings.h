@@ -87,6 +87,8 @@ bool copy(Node&, Scope&, Operand x, const Dims& shape);
 std::optional<uint32_t> row_major_scratch(Node&, ValueId);
 // Copies operand 0 to the scratch image, or the scratch image to the result.
 void copy_image(Node&, uint32_t image, std::optional<size_t> result = {});
+// Quantizes the first operand (rounds_operand of ir/region.h) to a row-major scratch buffer.
+uint32_t rounded_operand(Node&);
 
 // The prepacked buffers of an op, ordered by their first operand (LoweringInfo::prepacked).
 std::vector<PrepackedBuffer> prepack_matmul(Node&, const std::vector<bool>& on_load);

@@ -74,6 +74,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_reduce_region",
                  "fuse_integer_attention",
                  "fuse_integer_results",
+                 "fuse_rounded_rows",
                  "fuse_rounded_image",
                  "lower_pixel_convs"});
   // Rewrites every node that the target has no kernel for.

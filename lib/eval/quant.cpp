@@ -180,15 +180,21 @@ bool integer_matmul(Context& c, const TensorData& left, const TensorData& right,
 }
 bool integer_matmul(Context& c, TensorData* d) { return integer_matmul(c, c.t(0), c.t(1), 2, 3, c.result_dims(), d); }
 
-// The image of a convolution minus its zero point. An image of floats is quantized by the scale of operand kQuantOperands.
-bool centred_image(Context& c, std::vector<Int>* x) {
-  if (!is_float(c.t(0).dtype)) return centred(c, c.t(0), 2, 1, x);
+// The first operand, quantized by the scale of operand kQuantOperands.
+bool quantized_operand(Context& c, TensorData* d) {
   std::vector<double> codes = c.doubles(0);
   const double scale = c.doubles(kQuantOperands)[0], zero = c.doubles(2)[0];
   for (double& v : codes) v = ops::round_even(quotient(v, scale, c.t(0).dtype)) + zero;
+  if (!c.make(c.t(2).dtype, c.dims(0), d)) return false;
+  store(*d, 0, d->elements(), codes.data());
+  return true;
+}
+
+// The image of a convolution minus its zero point.
+bool centred_image(Context& c, std::vector<Int>* x) {
+  if (!is_float(c.t(0).dtype)) return centred(c, c.t(0), 2, 1, x);
   TensorData d;
-  if (!c.make(c.t(2).dtype, c.dims(0), &d)) return false;
-  store(d, 0, d.elements(), codes.data());
+  if (!quantized_operand(c, &d)) return false;
   *x = load_all<Int>(d);
   for (Int& v : *x) v = v - load_all<Int>(c.t(2))[0];
   return true;
@@ -236,8 +242,10 @@ bool eval_fused_q_matmul(Context& c) {
   const int64_t n = dims.back();
   const bool two = has_two_sums(a.steps);
   if (two) dims.back() *= 2;
-  TensorData d;
-  if (!integer_matmul(c, c.t(0), c.t(1), 2, 3, dims, &d)) return false;
+  TensorData d, codes;
+  const bool rounds = is_float(c.t(0).dtype);
+  if (rounds && !quantized_operand(c, &codes)) return false;
+  if (!integer_matmul(c, rounds ? codes : c.t(0), c.t(1), 2, 3, dims, &d)) return false;
   std::vector<TensorData> cores(two ? 2 : 1);
   if (two && (!columns_of(c, d, 0, n, &cores[0]) || !columns_of(c, d, n, n, &cores[1]))) return false;
   if (!two) cores[0] = std::move(d);

@@ -53,6 +53,8 @@ bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // reco
 bool infer_attention_steps(InferContext&, const std::vector<Dim>& scores, const std::vector<Dim>& result);
 bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims,
                        std::span<const int64_t> also);
+// An f32 operand 0 of an integer matmul or convolution has a zero point and a scale (rounds_operand of region.h).
+bool fits_rounded_operand(InferContext&);
 // The common type of the elements of two sequences or optionals. An unranked operand contributes no shape.
 Type join_elements(DimTable&, const Type&, const Type&);
 Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation,

@@ -146,6 +146,14 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
   return further_results(c, steps, also, dims);
 }
 
+bool fits_rounded_operand(InferContext& c) {
+  if (!is_float(c.t(0).dtype)) return true;
+  const auto one = [&](size_t i) { return c.has(i) && num_elements(c.t(i)) == 1; };
+  if (c.t(0).dtype != DType::F32 || !one(2) || !one(kQuantOperands) || c.t(kQuantOperands).dtype != DType::F32)
+    return c.fail("floats must be f32, with a zero point and an f32 scale (operand 4) of one element: " + c.show(0));
+  return is_int8(c.t(2).dtype) || c.fail("the zero point must be u8 or i8: " + c.show(2));
+}
+
 bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, const std::vector<Dim>& result) {
   const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
   if (!c.a<RegionAttrs>().also.empty()) return c.fail("has one result");
@@ -174,8 +182,7 @@ bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, cons
     }
   }
   if (softmax == 0 || values < softmax + 2) return c.fail("needs a softmax and a rounding between two q_matmul");
-  if (steps[values - 1].dtype != DType::U8 && steps[values - 1].dtype != DType::I8)
-    return c.fail("the step before the last q_matmul must be u8 or i8");
+  if (!is_int8(steps[values - 1].dtype)) return c.fail("the step before the last q_matmul must be u8 or i8");
   for (size_t i = 0; i < steps.size(); ++i)
     for (uint16_t a : steps[i].args) {
       if (a & RegionStep::kStep || a == RegionStep::kNone) continue;

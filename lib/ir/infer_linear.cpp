@@ -91,7 +91,7 @@ bool infer_q_matmul(InferContext& c) {
 bool infer_fused_q_matmul(InferContext& c) {
   const auto& a = c.a<RegionAttrs>();
   std::vector<Dim> out;
-  if (!matmul_dims(c, false, false, &out) || !fits_zero_points(c, out)) return false;
+  if (!fits_rounded_operand(c) || !matmul_dims(c, false, false, &out) || !fits_zero_points(c, out)) return false;
   if (has_two_sums(a.steps)) {
     if (!c.dims().divides(Dim(2), out.back())) return c.fail("two sums need an even number of columns: " + c.show(1));
     out.back() = c.dims().floor_div(out.back(), Dim(2));
@@ -110,7 +110,7 @@ bool infer_q_attention(InferContext& c) {
       if (d != Dim(1) && !require_equal(c, q[i], d, "batch sizes")) return false;
   if (!require_equal(c, scores.back(), v[v.size() - 2], "numbers of keys")) return false;
   for (size_t i = 0; i < kAttentionOperands; ++i)
-    if (c.has(i) && c.t(i).dtype != DType::U8 && c.t(i).dtype != DType::I8) return c.fail("needs u8 or i8, gets " + c.show(i));
+    if (c.has(i) && !is_int8(c.t(i).dtype)) return c.fail("needs u8 or i8, gets " + c.show(i));
   for (size_t i = 3; i < kAttentionOperands; ++i)
     if (c.has(i) && num_elements(c.t(i)) != 1) return c.fail("the zero point " + c.show(i) + " must be one");
   std::vector<Dim> result = scores;

@@ -187,8 +187,7 @@ bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dim
   const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && fits_result(c.t(i)); };
   if (t != DType::F32) return c.fail("only f32 is quantized");
   if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
-  if (!is_number(scale + 1, [](DType d) { return d == DType::U8 || d == DType::I8; }))
-    return c.fail("the zero point must be one u8 or i8 number");
+  if (!is_number(scale + 1, is_int8)) return c.fail("the zero point must be one u8 or i8 number");
   return c.result(c.t(scale + 1).dtype, std::move(dims));
 }
 
@@ -330,14 +329,7 @@ bool infer_q_conv(InferContext& c) {
 bool infer_fused_q_conv(InferContext& c) {
   const auto& a = c.a<FusedQConvAttrs>();
   std::vector<Dim> out;
-  if (is_float(c.t(0).dtype)) {
-    const auto one = [&](size_t i) { return c.has(i) && num_elements(c.t(i)) == 1; };
-    if (c.t(0).dtype != DType::F32 || !one(2) || !one(kQuantOperands) || c.t(kQuantOperands).dtype != DType::F32)
-      return c.fail("an image of floats must be f32, with a zero point and an f32 scale (operand 4) of one element: " +
-                    c.show(0));
-    if (c.t(2).dtype != DType::U8 && c.t(2).dtype != DType::I8) return c.fail("the zero point must be u8 or i8: " + c.show(2));
-  }
-  return q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out, a.also);
+  return fits_rounded_operand(c) && q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out, a.also);
 }
 
 bool infer_conv_transpose(InferContext& c) {

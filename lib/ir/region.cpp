@@ -32,9 +32,11 @@ std::vector<RegionStep> steps_from(std::span<const RegionStep> steps, size_t fir
   return own;
 }
 
-bool rounds_image(const Graph& g, NodeId n) { return g.op(n) == OpKind::FusedQConv && is_float(g.dtype(g.operand(n, 0))); }
+bool rounds_operand(const Graph& g, NodeId n) {
+  return (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv) && is_float(g.dtype(g.operand(n, 0)));
+}
 
-DType image_type(const Graph& g, NodeId n) { return g.dtype(g.operand(n, rounds_image(g, n) ? 2 : 0)); }
+DType code_type(const Graph& g, NodeId n) { return g.dtype(g.operand(n, rounds_operand(g, n) ? 2 : 0)); }
 
 bool has_two_sums(std::span<const RegionStep> steps) { return steps.size() > 1 && steps[1].op == OpKind::QMatMul; }
 

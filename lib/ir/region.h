@@ -11,9 +11,10 @@ bool has_two_sums(std::span<const RegionStep>);        // of fused_q_matmul: ste
 inline constexpr size_t kAttentionOperands = 7;        // of q_attention; operands of the steps follow
 size_t last_matmul_step(std::span<const RegionStep>);  // of q_attention
 std::vector<RegionStep> steps_from(std::span<const RegionStep>, size_t first);  // renumbered; they read none before
-// The image of a FusedQConv may be f32: it is quantized by the scale of operand kQuantOperands to the type of its zero point.
-bool rounds_image(const Graph&, NodeId);
-DType image_type(const Graph&, NodeId);  // of the integers of a QConv or FusedQConv
+// The first operand of a FusedQMatMul or FusedQConv may be f32: it is quantized by the scale of operand kQuantOperands to the
+// type of its zero point.
+bool rounds_operand(const Graph&, NodeId);
+DType code_type(const Graph&, NodeId);  // of the integers of the first operand of these, a QMatMul or a QConv
 
 // The steps to compute for step `wanted`, given the values of earlier cores.
 std::vector<bool> needed_steps(std::span<const RegionStep>, size_t wanted);

@@ -29,6 +29,7 @@ int onnx_dtype(DType);
 
 inline bool is_float(DType t) { return dtype_class(t) == DTypeClass::Float; }
 inline bool is_integer(DType t) { return dtype_class(t) == DTypeClass::Int || dtype_class(t) == DTypeClass::UInt; }
+inline bool is_int8(DType t) { return t == DType::I8 || t == DType::U8; }  // an 8-bit integer of either sign
 inline bool is_signed(DType t) { return dtype_class(t) == DTypeClass::Int || is_float(t); }
 inline bool is_complex(DType t) { return dtype_class(t) == DTypeClass::Complex; }
 

@@ -254,7 +254,7 @@ std::optional<DType> step_between(DType from, DType to) {
 
 // The condition under which an instruction of x86 widens vectors of bytes to 32 bits, which gcc does not find.
 const char* widening_condition(Type to, DType from) {
-  const bool bytes = (from == DType::U8 || from == DType::I8) && to.dtype == DType::I32;
+  const bool bytes = is_int8(from) && to.dtype == DType::I32;
   if (!bytes || (to.lanes != 8 && to.lanes != 16)) return nullptr;
   return to.lanes == 16 ? "defined(__AVX512F__) && !defined(__clang__)" : "defined(__AVX2__) && !defined(__clang__)";
 }

@@ -150,7 +150,7 @@ bool quantize(const Site& s) {
 }
 bool is_quantize(const Graph& g, NodeId n, int64_t opset) {
   const QuantAttrs& q = g.attrs<QuantAttrs>(n);
-  const bool bytes = q.to == DType::I8 || q.to == DType::U8 || (bits(q.to) == 8 && opset >= 19);
+  const bool bytes = is_int8(q.to) || (bits(q.to) == 8 && opset >= 19);
   return opset >= 21 || (q.block == 0 && bytes && (opset >= 19 || g.dtype(g.operand(n, 0)) == DType::F32));
 }
 bool dequantize(const Site& s) {
@@ -163,7 +163,7 @@ bool dequantize(const Site& s) {
 bool is_dequantize(const Graph& g, NodeId n, int64_t opset) {
   const QuantAttrs& q = g.attrs<QuantAttrs>(n);
   const DType from = g.dtype(g.operand(n, 0));
-  const bool known = from == DType::I8 || from == DType::U8 || from == DType::I32 || (bits(from) == 8 && opset >= 19);
+  const bool known = is_int8(from) || from == DType::I32 || (bits(from) == 8 && opset >= 19);
   return q.to == g.dtype(g.operand(n, 1)) && (opset >= 21 || (q.block == 0 && known && (opset >= 19 || q.to == DType::F32)));
 }
 

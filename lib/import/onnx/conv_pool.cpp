@@ -161,26 +161,27 @@ void conv(Op& op) {
   op.set(0, op.b.create(OpKind::Conv, operands, *a));
 }
 
-// Row alpha: pads are operand 2, and the bias is operand 3.
-void conv_transpose(Op& op) {
-  const bool by_operand = op.row.alpha != 0;
-  const size_t bias = by_operand ? 3 : 2;
+std::optional<ConvAttrs> conv_transpose_attrs(Op& op, size_t weights, std::optional<size_t> pads_operand) {
+  const auto fail = [&](std::string why, Code code = Code::BadAttribute) {
+    op.fail(code, std::move(why));
+    return std::nullopt;
+  };
   Windows w;
-  if (!spatial_operands(op, 1) || !kernel_of_weights(op, std::span(op.sizes(1)).subspan(2), &w.kernel)) return;
+  if (!spatial_operands(op, weights) || !kernel_of_weights(op, std::span(op.sizes(weights)).subspan(2), &w.kernel))
+    return std::nullopt;
   const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
   const size_t n = spatial.size();
   ConvAttrs a;
   a.groups = op.i("group", 1);
-  if (a.groups < 1 || a.groups > kMaxEntry)
-    return (void)op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1");
+  if (a.groups < 1 || a.groups > kMaxEntry) return fail("group is " + std::to_string(a.groups) + ", must be >= 1");
   std::vector<int64_t> pads;
   if (!fill(op, "strides", n, 1, 1, &a.strides) || !fill(op, "dilations", n, 1, 1, &a.dilations) ||
       !fill(op, "output_padding", n, 0, 0, &a.output_padding) || !fill(op, "pads", 2 * n, 0, -kMaxEntry, &pads))
-    return;
-  if (by_operand && op.has(2)) {
-    const auto given = op.need_ints(2, "pads");
-    if (!given) return;
-    if (given->size() != 2 * n) return (void)op.fail(Code::BadShape, "pads needs " + std::to_string(2 * n) + " entries");
+    return std::nullopt;
+  if (pads_operand && op.has(*pads_operand)) {
+    const auto given = op.need_ints(*pads_operand, "pads");
+    if (!given) return std::nullopt;
+    if (given->size() != 2 * n) return fail("pads needs " + std::to_string(2 * n) + " entries", Code::BadShape);
     pads = *given;
   }
   a.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
@@ -188,8 +189,7 @@ void conv_transpose(Op& op) {
   const std::string_view mode = op.s("auto_pad", "NOTSET");
   std::vector<int64_t> want = op.ints("output_shape");
   if (want.size() == n + 2) want.erase(want.begin(), want.begin() + 2);
-  if (!want.empty() && want.size() != n)
-    return (void)op.fail(Code::BadAttribute, "output_shape needs one entry per spatial axis");
+  if (!want.empty() && want.size() != n) return fail("output_shape needs one entry per spatial axis");
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   for (size_t i = 0; i < n && (same || mode == "VALID" || !want.empty()); ++i) {
     const int64_t reach = (w.kernel[i] - 1) * a.dilations[i] + 1;
@@ -197,9 +197,12 @@ void conv_transpose(Op& op) {
     int64_t total = same ? a.output_padding[i] + reach - a.strides[i] : 0;
     if (!want.empty()) {
       const auto size = op.dims().constant_value(spatial[i]);
-      if (!size) return (void)op.unsupported("output_shape needs known sizes");
+      if (!size) {
+        op.unsupported("output_shape needs known sizes");
+        return std::nullopt;
+      }
       if (want[i] < 0 || want[i] > Dim::kMax / 4 || *size > Dim::kMax / (4 * kMaxEntry))
-        return (void)op.fail(Code::BadAttribute, "output_shape is out of range");
+        return fail("output_shape is out of range");
       total = (*size - 1) * a.strides[i] + a.output_padding[i] + reach - want[i];
     }
     if (total < 0) {
@@ -209,9 +212,18 @@ void conv_transpose(Op& op) {
     a.pads_begin[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     a.pads_end[i] = total - a.pads_begin[i];
   }
+  return a;
+}
+
+// Row alpha: pads are operand 2, and the bias is operand 3.
+void conv_transpose(Op& op) {
+  const bool by_operand = op.row.alpha != 0;
+  const size_t bias = by_operand ? 3 : 2;
+  const auto a = conv_transpose_attrs(op, 1, by_operand ? std::optional<size_t>(2) : std::nullopt);
+  if (!a) return;
   std::vector<ValueId> operands{op.in(0), op.in(1)};
   if (op.has(bias)) operands.push_back(op.in(bias));
-  op.set(0, op.b.create(OpKind::ConvTranspose, operands, a));
+  op.set(0, op.b.create(OpKind::ConvTranspose, operands, *a));
 }
 
 namespace {

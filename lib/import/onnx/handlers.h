@@ -40,7 +40,7 @@ HANDLER(lstm) HANDLER(gru_rnn) HANDLER(dynamic_quantize_lstm)
 
 // quant.cpp
 HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul)
-HANDLER(qlinear_conv) HANDLER(dynamic_quantize)
+HANDLER(qlinear_conv) HANDLER(qlinear_conv_transpose) HANDLER(dynamic_quantize)
 
 // resize.cpp
 HANDLER(resize) HANDLER(upsample)

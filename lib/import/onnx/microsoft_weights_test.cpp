@@ -206,6 +206,25 @@ TEST_CASE("integer products and sums, images with channels last") {
   p.agree({{"y", "y2"}, {"s", "s2"}, {"cl", "c2"}}, 0);
 }
 
+TEST_CASE("transposed convolutions of integers are those of floats, requantised") {
+  OnnxPair p;
+  p.integers("x", DType::U8, {1, 4, 5, 4}, 0, 255)
+      .integers("w", DType::U8, {4, 3, 3, 2}, 0, 255)
+      .integers("b", DType::I32, {6}, -500, 500);
+  p.model().input("f", DType::F32, {}, {0.02});
+  p.model().input("t", DType::F32, {}, {0.2});
+  p.model().input("z", DType::U8, {}, {120});
+  const auto strides = attribute("strides", std::vector<int64_t>{2, 1}),
+             pads = attribute("pads", std::vector<int64_t>{1, 0, 1, 1}), group = attribute("group", 2);
+  p.ms("QLinearConvTranspose", {"x", "f", "z", "w", "f", "z", "t", "z", "b"}, {"c"}, {strides, pads, group});
+  for (const char* v : {"x", "w", "z", "b"}) p.on("Cast", {v}, std::string(v) + "f", {attribute("to", 1)});
+  p.on("Sub", {"xf", "zf"}, "xc")
+      .on("Sub", {"wf", "zf"}, "wc")
+      .on("ConvTranspose", {"xc", "wc", "bf"}, "sums", {strides, pads, group});
+  p.on("Mul", {"f", "f"}, "ff").on("Mul", {"sums", "ff"}, "real").on("QuantizeLinear", {"real", "t", "z"}, "c2");
+  p.agree({{"c", "c2"}}, 0);
+}
+
 TEST_CASE("operators that are those of ai.onnx under other conditions") {
   OnnxPair p;
   p.real("x", {1, 2, 4, 4})

@@ -191,4 +191,36 @@ void qlinear_conv(Op& op) {
   if (y.valid()) op.set(0, last ? channels_last(op, y) : y);
 }
 
+// Operands as of qlinear_conv. Sums of products of 8-bit integers are exact in f32 up to 2^24. A zero point per channel is one of
+// the result's channels.
+void qlinear_conv_transpose(Op& op) {
+  const auto a = conv_transpose_attrs(op, 3);
+  if (!a) return;
+  const auto rank = static_cast<size_t>(op.rank(3));
+  const Dim channels = op.dims().mul(op.sizes(3)[1], Dim(a->groups));
+  const auto centred = [&](size_t i, size_t zero) {
+    const ValueId v = op.b.cast(op.in(i), DType::F32);
+    ValueId z = scalar_or_vector(op, zero);
+    if (!z.valid()) return v;
+    if (op.graph().rank(z) == 1) {
+      std::vector<Dim> sizes(rank, Dim(1));
+      sizes[1] = op.graph().dims(z)[0];
+      z = op.b.reshape(z, std::move(sizes));
+    }
+    return op.b.sub(v, op.b.cast(z, DType::F32));
+  };
+  if (a->groups > 1 && op.has(5) && num_elements(op.graph().type(op.in(5))) != 1)
+    return (void)op.unsupported("zero points per channel of several groups");
+  std::vector<ValueId> operands{centred(0, 2), centred(3, 5)};
+  if (op.has(8)) operands.push_back(op.b.cast(op.in(8), DType::F32));
+  const ValueId sum = op.b.create(OpKind::ConvTranspose, operands, *a);
+  ValueId w_scale = scalar_or_vector(op, 4);
+  if (w_scale.valid() && op.graph().rank(w_scale) == 1) {
+    std::vector<Dim> per_channel(rank - 1, Dim(1));
+    per_channel[0] = channels;
+    w_scale = op.b.reshape(w_scale, std::move(per_channel));
+  }
+  op.set(0, requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7));
+}
+
 }  // namespace rlxc::onnx_import

@@ -554,7 +554,7 @@ void build_conv_blocked(Builder& b, const BlockedConv& s, Index blocks, Index ba
 }
 
 bool conv_fits_blocked_dots(const BlockedConv& s, const Mapping& m) {
-  const bool integers = s.integers() && (s.windows.dtype == DType::U8 || s.windows.dtype == DType::I8);
+  const bool integers = s.integers() && is_int8(s.windows.dtype);
   const bool halves = s.windows.dtype == DType::BF16 && s.weight == DType::BF16;
   const int lanes = static_cast<int>(s.lanes);
   const DotUnit unit = integers ? DotUnit{lanes, kWordCodes, DType::U8, DType::I8, DType::I32}

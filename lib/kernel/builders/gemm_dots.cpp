@@ -10,10 +10,11 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kDotPieces = 16;     // tasks that keep threads busy
-constexpr int64_t kLeastDotRows = 48;  // per task
-constexpr int64_t kMostDotRows = 384;  // per task, if row sums are stored
-constexpr int64_t kChunkWords = 512;   // words per column in a panel on the stack
+constexpr int64_t kDotPieces = 16;        // tasks that keep threads busy
+constexpr int64_t kLeastDotRows = 48;     // per task
+constexpr int64_t kMostDotRows = 384;     // per task, if row sums are stored
+constexpr int64_t kChunkWords = 512;      // words per column in a panel on the stack
+constexpr int64_t kMostCopied = 1 << 16;  // bytes of quantized rows on the stack
 
 class DotTiles {
  public:
@@ -68,8 +69,9 @@ class DotTiles {
     });
   }
 
-  // A task is a block of rows and a panel of columns.
+  // A task is a block of rows and a panel of columns. If it quantizes its rows, it computes all panels.
   void run() {
+    if (o_.spec.quantized_rows) return by_quantized_rows();
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0, k = 256, count = 0;
     constant(o_.k, &k);
@@ -100,6 +102,14 @@ class DotTiles {
     row_block_ = row_block;
     row0_ = row0;
     rows_ = rows_of_block;
+    all_panels();
+  }
+
+ private:
+  // Columns of the panel within the result; nullopt: determined by column0 at run time.
+  using Count = std::optional<int64_t>;
+
+  void all_panels() {
     panel_ = o_.from_b;
     if (sums_rows()) add_rows();
     const Expr panels = ceil_div(o_.n, own_);
@@ -110,9 +120,51 @@ class DotTiles {
     });
   }
 
- private:
-  // Columns of the panel within the result; nullopt: determined by column0 at run time.
-  using Count = std::optional<int64_t>;
+  void by_quantized_rows() {
+    int64_t m = 0, n = w_, k = 0, count = 0;
+    constant(o_.k, &k);
+    constant(o_.n, &n);
+    const int64_t group = words_.unit.group, width = (k + group - 1) / group * group;
+    const int64_t most = std::max<int64_t>(kMostCopied / width / t_.rows, 1) * t_.rows;
+    row_block_ = std::min(kMostDotRows, most);
+    if (constant(o_.m, &m) && constant(o_.batches(), &count)) {
+      const int64_t tasks = std::clamp<int64_t>((kDotPieces + count - 1) / std::max<int64_t>(count, 1), 1,
+                                                std::max<int64_t>(m / kLeastDotRows, 1)),
+                    blocks = std::max(tasks, (m + most - 1) / most);
+      row_block_ = blocks <= 1 ? m : ((m + blocks - 1) / blocks + t_.rows - 1) / t_.rows * t_.rows;
+    }
+    const Expr blocks = ceil_div(o_.m, row_block_);
+    for_each(b_, m_, "work", o_.batches() * blocks, std::max<int64_t>(row_block_ * k * n / 32, 1), [&](Expr work) {
+      const Expr block = b_.let("block", work % blocks);
+      o_.batch = split_index(b_.let("batch", work / blocks), o_.spec.batch);
+      row0_ = b_.let("row0", block * row_block_);
+      rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
+      quantize_rows(k, width);
+      all_panels();
+    });
+  }
+
+  // Copies the rows of the task, quantized, and fills their last words with what the unit reads as 0.
+  void quantize_rows(int64_t k, int64_t width) {
+    const DType type = o_.spec.quantized_rows->type;
+    const Buf codes = b_.registers("codes", type, row_block_ * width);
+    const Expr none = constant_int(b_.kernel(), type, o_.spec.a_shift == 0 ? 0 : type == DType::U8 ? 128 : -128);
+    const Expr scale = b_.let("scale", o_.scale_of_a.load(o_.spec.quantized_rows->scale.offset.in(b_.kernel())));
+    const Expr zero = b_.let("zero", cast_to(*o_.zero_of_a(row0_), type));
+    const bool vectors = is_constant(o_.spec.a.strides.back(), 1);
+    const int lanes = vectors ? m_.vector_lanes(4) : 1;
+    b_.loop("r", rows_, [&](Expr r) {
+      const auto copy = [&](Expr at, int count) {
+        codes.store(r * width + at, kernel::quantized(o_.from_a.load(o_.where_a(row0_ + r, at), count), scale, zero));
+      };
+      b_.loop("v", b_.i64(k / lanes), [&](Expr v) { copy(v * lanes, lanes); });
+      if (k % lanes != 0) b_.loop("j", b_.i64(k % lanes), [&](Expr j) { copy(j + k / lanes * lanes, 1); });
+      for (int64_t j = k; j < width; ++j) codes.store(r * width + j, none);
+    });
+    o_.from_a = codes;
+    o_.copied_width = width;
+    o_.first_copied = row0_;
+  }
 
   // Sums of the unpacked operand are needed if the other one has a zero point.
   bool sums_rows() const { return !left_ && words_.needs_rows(); }
@@ -216,7 +268,8 @@ class DotTiles {
   void add_rows() {
     row_sums_ = b_.registers("row_sums", DType::I32, row_block_);
     const int64_t step = int64_t{t_.lanes} * kWordCodes;
-    const bool vectors = is_constant(o_.spec.a.strides.back(), 1) && is_multiple(o_.k, step) && !o_.spec.a_shift;
+    const bool contiguous = o_.copied_width || is_constant(o_.spec.a.strides.back(), 1);
+    const bool vectors = contiguous && is_multiple(o_.k, step) && !o_.spec.a_shift;
     b_.loop("r", rows_, [&](Expr r) {
       Buf sum = b_.variable("sum", o_.zero(vectors ? t_.lanes : 1));
       if (vectors)

@@ -14,7 +14,8 @@ class GemmOperands {
   void add_extras();
   void add_extras_and_c();
 
-  Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // element offsets in the buffers
+  // Element offsets in the buffers.
+  Expr where_a(Expr row, Expr k) const { return copied_width ? (row - first_copied) * copied_width + k : at(spec.a, row, k); }
   Expr where_b(Expr k, Expr column) const;
   Expr base_b() const;  // offset of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
@@ -53,6 +54,10 @@ class GemmOperands {
   Buf from_a, from_b, to_c;
   Buf scale, zero_point;     // of quantized values
   Buf row_scales, row_sums;  // of rounded rows
+  Buf scale_of_a;            // of quantized rows
+  // Once a task has copied rows from `first_copied` on to from_a: elements of a copied row. 0: there is no copy.
+  int64_t copied_width = 0;
+  Expr first_copied;
 
  private:
   Expr base(const Operand&) const;

@@ -191,7 +191,7 @@ class IntegerAttention {
     if (at + 1 >= a.steps.size() || a.steps[at].op != OpKind::Softmax || std::ranges::count_if(a.steps, is_core) != 1)
       return kNone;
     const bool plain = !a.keep && a.also.empty() && a.steps[at].dtype == DType::F32;
-    if (!plain || (g_.dtype(y) != DType::U8 && g_.dtype(y) != DType::I8)) return kNone;
+    if (!plain || !is_int8(g_.dtype(y))) return kNone;
     for (size_t i = at + 1; i < a.steps.size(); ++i)
       for (uint16_t arg : a.steps[i].args)
         if (arg != RegionStep::kNone && arg & RegionStep::kStep && (arg & ~RegionStep::kStep) < at) return kNone;
@@ -215,7 +215,7 @@ class IntegerAttention {
   }
 
   bool fits(NodeId first, NodeId last) const {
-    const auto codes = [&](ValueId v) { return g_.dtype(v) == DType::U8 || g_.dtype(v) == DType::I8; };
+    const auto codes = [&](ValueId v) { return is_int8(g_.dtype(v)); };
     const ValueId q = g_.operand(first, 0), k = g_.operand(first, 1), v = g_.operand(last, 1);
     const auto a = g_.dims(q), b = g_.dims(k), c = g_.dims(v);
     if (!codes(q) || !codes(k) || !codes(v) || a.size() != b.size() || a.size() != c.size() || is_weight(g_, k) ||

@@ -1,7 +1,9 @@
-// Rounds the result of an integer matmul, an integer convolution or an elementwise node where it is computed, though others read
-// it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a residual block, and
-// multiplies the rounded sum by its weights. Without this pass a launch would round it.
+// Rounds the result of an integer matmul, an integer convolution, a norm region or an elementwise node where it is computed,
+// though others read it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a
+// residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Without this
+// pass a launch would round it.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
+//   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
 // The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers.
 // Those that compute an elementwise result again share its steps. Runs after other fusions. Only kernels of CPU threads are
@@ -34,14 +36,15 @@ class Results {
 
   bool take(NodeId n) {
     const ValueId y = g_.result(n);
-    const bool codes = is_steps(g_, n) && is_code(g_.dtype(y));
-    if (g_.result_count(n) != 1 || (g_.dtype(y) != DType::F32 && !codes)) return false;
+    const bool codes = is_steps(g_, n) && is_int8(g_.dtype(y));
+    norm_ = g_.op(n) == OpKind::NormRegion;
+    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes)) return false;
     conv_ = g_.op(n) == OpKind::FusedQConv;
     steps_ = is_steps(g_, n);
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
     // Convolutions of single channels write their rows in another way.
-    if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_image(g_, n))) return false;
+    if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_operand(g_, n))) return false;
     followers_.clear();
     if (codes) find_beside(n);
     else if (steps_) find_again(n);
@@ -56,8 +59,6 @@ class Results {
   bool is_follower(NodeId n) const {
     return std::ranges::any_of(followers_, [&](const Follower& f) { return f.node == n; });
   }
-
-  static bool is_code(DType t) { return t == DType::U8 || t == DType::I8; }
 
   // Finds the nodes that round the same value by other numbers.
   void find_beside(NodeId n) {
@@ -123,7 +124,7 @@ class Results {
   bool rounds(NodeId reader, ValueId v) const {
     if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
     const DType t = g_.dtype(g_.result(reader));
-    return steps_ ? is_code(t) : bits(t) < bits(g_.dtype(v));
+    return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v));
   }
 
   // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.
@@ -147,12 +148,13 @@ class Results {
       return decline_end(context_, g_, kIntegerResults, n, reason, std::move(detail));
     };
     RegionProgram p(g_);
-    if (!steps_) {
+    if (!steps_ && !norm_) {
       p.operands.assign(g_.operands(n).begin(), g_.operands(n).end());
       p.operands.resize(kQuantOperands);
     }
     p.copy(n);
-    std::vector<int64_t> also;
+    const size_t results = g_.result_count(n);  // those but the first keep their places
+    std::vector<int64_t> also = norm_ ? g_.attrs<NormRegionAttrs>(n).also : std::vector<int64_t>();
     const auto write = [&](ValueId v) { also.push_back(p.code(v) & ~RegionStep::kStep); };
     const bool keeps = !is_covered(y);
     if (keeps) write(y);
@@ -165,37 +167,54 @@ class Results {
       else if (static_cast<size_t>(p.code(g_.result(f.node)) & ~RegionStep::kStep) + 1 != p.steps.size()) return false;
       members.push_back(f.node);
     }
-    if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
-    if (const size_t all = p.operands.size() + also.size(); all > context_.target.region_max_inputs)
+    const bool epilogue = !steps_ && !norm_;
+    if (p.steps.size() > limit(context_.target.region_max_steps, epilogue, kMostEpilogueSteps))
+      return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+    const size_t further = results - 1 + keeps + followers_.size() - 1;
+    if (const size_t all = p.operands.size() + further;
+        all > limit(context_.target.region_max_inputs, epilogue, kMostEpilogueInputs))
       return refuse("operand_limit", std::to_string(all) + " operands and results");
     for (const Follower& f : followers_)
       for (ValueId v : g_.operands(f.node))
         if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, point_);
     Builder b(g_, nullptr, point_);
     const size_t before = g_.node_capacity();
-    const NodeId whole = conv_ ? b.create_node(OpKind::FusedQConv, p.operands,
-                                               FusedQConvAttrs{g_.attrs<FusedQConvAttrs>(n).conv, std::move(p.steps), also})
-                               : b.create_node(steps_ ? OpKind::ElementwiseRegion : OpKind::FusedQMatMul, p.operands,
-                                               RegionAttrs{std::move(p.steps), also});
+    const NodeId whole = create(b, n, p, std::move(also));
     if (!whole.valid()) return false;
     context_.decisions.push_back(fused(g_, kIntegerResults, n, members, static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     std::vector<ValueId> codes;
     for (size_t i = 0; i < followers_.size(); ++i) {
-      ValueId v = g_.result(whole, i + 1 == followers_.size() ? 0 : keeps + i + 1);
+      ValueId v = g_.result(whole, i + 1 == followers_.size() ? 0 : results + keeps + i);
       for (NodeId move : followers_[i].moves) v = b.create(g_.op(move), {v}, g_.module().attrs[g_.attr_id(move)]);
       codes.push_back(v);
     }
     for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
     for (size_t i = 0; i < followers_.size(); ++i) replace(g_, g_.result(followers_[i].node), codes[i]);
-    if (keeps) replace(g_, y, g_.result(whole, 1));
+    for (size_t i = 1; i < results; ++i) g_.replace_all_uses(g_.result(n, i), g_.result(whole, i));
+    if (keeps) replace(g_, y, g_.result(whole, results));
     else erase_dead(g_, n);
     return true;
+  }
+
+  static uint32_t limit(uint32_t target, bool epilogue, uint32_t most) { return epilogue ? std::min(target, most) : target; }
+
+  NodeId create(Builder& b, NodeId n, const RegionProgram& p, std::vector<int64_t> also) const {
+    if (conv_)
+      return b.create_node(OpKind::FusedQConv, p.operands,
+                           FusedQConvAttrs{g_.attrs<FusedQConvAttrs>(n).conv, p.steps, std::move(also)});
+    if (!norm_)
+      return b.create_node(steps_ ? OpKind::ElementwiseRegion : OpKind::FusedQMatMul, p.operands,
+                           RegionAttrs{p.steps, std::move(also)});
+    NormRegionAttrs attrs = g_.attrs<NormRegionAttrs>(n);
+    attrs.steps = p.steps;
+    attrs.also = std::move(also);
+    return b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
   }
 
   Graph& g_;
   PassContext& context_;
   Order order_;
-  bool conv_ = false, steps_ = false;
+  bool conv_ = false, steps_ = false, norm_ = false;
   NodeId point_;  // where the fused node goes
   std::vector<Follower> followers_;
 };
@@ -208,7 +227,7 @@ PassResult fuse_integer_results(Module& m, PassContext& context) {
   each_graph(m, [&](Graph& g) {
     Results results(g, context);
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv || is_steps(g, n))
+      if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv || g.op(n) == OpKind::NormRegion || is_steps(g, n))
         found += context.rewrite([&] { return results.take(n); });
   });
   return {found > 0, {{"integer_results", found}}};

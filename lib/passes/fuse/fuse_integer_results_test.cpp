@@ -70,6 +70,35 @@ TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats
         "fused_q_matmul narrow", 1);
 }
 
+TEST_CASE("fuse_integer_results: codes beside the floats of a norm region") {
+  // A norm of groups with an activation, and a norm of rows that keeps its sum; codes behind a layout op, and of two scales.
+  for (const bool keep : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {2, 4, 6}), z = f32_input(b, "z", {2, 4, 6});
+      NormRegionAttrs a;
+      if (keep) {
+        a = {{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::RmsNorm, DType::F32, {kStep, kNone, kNone}, 1e-6, 0}},
+             2,
+             true,
+             {}};
+      } else {
+        a.steps = {{OpKind::GroupNorm, DType::F32, {0, kNone, kNone}, 1e-5, 2},
+                   {OpKind::Silu, DType::F32, {kStep, kNone, kNone}}};
+      }
+      const NodeId n = b.create_node(OpKind::NormRegion, keep ? std::vector{x, z} : std::vector{x}, a);
+      const ValueId y = b.graph().result(n);
+      std::vector<ValueId> results{b.unary(OpKind::Abs, y), rounded(b, y, 0.04), rounded(b, b.transpose(y, {0, 2, 1}), 0.02)};
+      if (keep) results.push_back(b.unary(OpKind::Neg, b.graph().result(n, 1)));
+      return results;
+    });
+    CHECK(r.left() == (keep ? "norm_region transpose abs neg" : "norm_region transpose abs"));
+    const NodeId n = r.find(OpKind::NormRegion);
+    REQUIRE(n.valid());
+    CHECK(r.after->main().result_count(n) == (keep ? 4 : 3));
+    for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+  }
+}
+
 TEST_CASE("fuse_integer_results: what stays") {
   const auto changes = [](const Rewrite::Build& build, const std::function<void(PassRun&)>& configure = {}) {
     return Rewrite(kPass, build, configure).result.changed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/region.h"
+#include "passes/fuse/rounding.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -14,66 +15,19 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kRoundedImage = "rounded_image";
-constexpr uint16_t kAbsent = RegionStep::kNone, kEarlier = RegionStep::kStep;
-
-struct Rounding {
-  ValueId x, scale, zero;  // zero: a float, or absent
-};
-
-// Returns the operands of a region that is the quantisation of an f32 value with one scale (legalise/decompose_linear.cpp).
-std::optional<Rounding> rounding_of(const Graph& g, NodeId n) {
-  if (!n.valid() || g.op(n) != OpKind::ElementwiseRegion) return std::nullopt;
-  const auto& steps = g.attrs<RegionAttrs>(n).steps;
-  const DType to = g.dtype(g.result(n));
-  if ((to != DType::U8 && to != DType::I8) || (steps.size() != 4 && steps.size() != 5)) return std::nullopt;
-  const bool shifted = steps.size() == 5;
-  const double low = to == DType::U8 ? 0 : -128;
-  size_t at = 0;
-  const auto next = [&](OpKind op, DType t, uint16_t second = kAbsent) {
-    const RegionStep& s = steps[at];
-    const auto first = static_cast<uint16_t>(at == 0 ? s.args[0] : kEarlier | (at - 1));
-    ++at;
-    return s.op == op && s.dtype == t && s.args[0] == first && s.args[1] == second;
-  };
-  const auto operand = [&](size_t step, size_t arg) {
-    const uint16_t a = steps[step].args[arg];
-    return a == kAbsent || a & kEarlier ? ValueId() : g.operand(n, a);
-  };
-  const Rounding r{operand(0, 0), operand(0, 1), shifted ? operand(2, 1) : ValueId()};
-  if (!next(OpKind::Div, DType::F32, steps[0].args[1]) || !next(OpKind::Round, DType::F32) ||
-      (shifted && !next(OpKind::Add, DType::F32, steps[2].args[1])))
-    return std::nullopt;
-  const RegionStep& clamp = steps[at];
-  if (!next(OpKind::Clamp, DType::F32) || clamp.alpha != low || clamp.beta != low + 255 || !next(OpKind::Cast, to))
-    return std::nullopt;
-  const auto one = [&](ValueId v) { return v.valid() && g.dtype(v) == DType::F32 && num_elements(g.type(v)) == 1; };
-  if (!r.x.valid() || g.dtype(r.x) != DType::F32 || !same_dims(g, r.x, g.result(n)) || !one(r.scale) || (shifted && !one(r.zero)))
-    return std::nullopt;
-  return r;
-}
-
-// Returns whether the convolution subtracts what the rounding adds.
-bool same_zero(const Graph& g, ValueId added, ValueId subtracted) {
-  if (added.valid() && subtracted.valid()) {
-    const NodeId cast = g.def(added);
-    if (cast.valid() && g.op(cast) == OpKind::Cast && g.operand(cast, 0) == subtracted) return true;
-  }
-  const auto number = [&](ValueId v) { return v.valid() ? scalar(g, v) : std::optional(0.0); };
-  const auto a = number(added);
-  return a && a == number(subtracted);
-}
+constexpr uint16_t kAbsent = RegionStep::kNone;
 
 bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   const ValueId codes = g.operand(n, 0);
   const NodeId source = g.def(codes);
-  const auto r = rounding_of(g, source);
+  const auto r = fuse::rounding_of(g, source);
   if (!r) return false;
   const auto refuse = [&](std::string_view reason, std::string detail) {
     return decline_end(context, g, kRoundedImage, n, reason, std::move(detail));
   };
   if (g.use_count(codes) != 1) return refuse("multi_consumer", std::to_string(g.use_count(codes)) + " readers of the image");
   const ValueId zero = g.operands(n).size() > 2 ? g.operand(n, 2) : ValueId();
-  if (!same_zero(g, r->zero, zero)) return false;
+  if (!fuse::same_zero(g, r->zero, zero)) return false;
   const bool fused_steps = g.op(n) == OpKind::FusedQConv;
   const ConvAttrs conv = fused_steps ? g.attrs<FusedQConvAttrs>(n).conv : g.attrs<ConvAttrs>(n);
   const auto dims = g.dims(g.operand(n, 1));

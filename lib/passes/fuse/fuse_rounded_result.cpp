@@ -22,7 +22,7 @@ bool is_number(const Graph& g, ValueId v, DType t) { return v.valid() && g.dtype
 bool rounds_to_codes(const Graph& g, NodeId n) {
   const DType to = g.dtype(g.result(n));
   const ValueId zero = g.operand(n, 2);
-  return g.op(n) == OpKind::Quantize && g.attrs<QuantAttrs>(n).block == 0 && (to == DType::U8 || to == DType::I8) &&
+  return g.op(n) == OpKind::Quantize && g.attrs<QuantAttrs>(n).block == 0 && is_int8(to) &&
          g.dtype(g.operand(n, 0)) == DType::F32 && is_number(g, g.operand(n, 1), DType::F32) &&
          (!zero.valid() || is_number(g, zero, to));
 }

@@ -9,6 +9,7 @@
 #include "ir/graphs.h"
 #include "ir/op_rules.h"
 #include "passes/fuse/cost_decision.h"
+#include "passes/fuse/region_program.h"
 #include "passes/fuse/region_step.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -36,9 +37,11 @@ class Marker {
     std::vector<NodeId> order;
     order.reserve(graph_.live_nodes());
     load_time_.resize(graph_.node_capacity());
+    of_contraction_.resize(graph_.node_capacity());
     group_.assign(graph_.node_capacity(), kNoGroup);
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
+      of_contraction_[n.raw] = follows_contraction(n);
       load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
@@ -90,6 +93,14 @@ class Marker {
     join(n, wanted[0]);
   }
 
+  // Whether elementwise nodes of one shape, up to this one, compute it from the sums of an integer contraction.
+  bool follows_contraction(NodeId n) const {
+    if (graph_.op(n) == OpKind::QMatMul || graph_.op(n) == OpKind::QConv) return true;
+    return can_be_step(graph_, n) && std::ranges::any_of(graph_.operands(n), [&](ValueId v) {
+             return v.valid() && match::same_dims(graph_, v, value(n)) && of_contraction_[graph_.def(v).raw];
+           });
+  }
+
   // Whether the node ends elementwise work on the sums of an integer contraction, which then computes it.
   bool ends_epilogue(NodeId n) const {
     for (size_t steps = 0; steps < kMostEpilogue; ++steps) {
@@ -110,7 +121,7 @@ class Marker {
     if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
     const auto rounds = [&](uint32_t u) {
       const ValueId root = value(groups_[u].root);
-      const bool codes = graph_.dtype(root) == DType::U8 || graph_.dtype(root) == DType::I8;
+      const bool codes = is_int8(graph_.dtype(root));
       return codes && match::same_dims(graph_, root, value(n)) && std::ranges::all_of(groups_[u].inputs, [&](ValueId v) {
                return !v.valid() || v == value(n) || num_elements(graph_.type(v)) == 1;
              });
@@ -168,14 +179,16 @@ class Marker {
 
   const char* refusal(NodeId n, const Group& group) const {
     if (load_time_[n.raw] != load_time_[group.root.raw]) return "load_time";
-    if (group.members.size() + 1 > target().region_max_steps) return "step_limit";
+    const bool epilogue = of_contraction_[n.raw];
+    const auto limit = [&](uint32_t own, uint32_t most) { return epilogue ? std::min(own, most) : own; };
+    if (group.members.size() + 1 > limit(target().region_max_steps, kMostEpilogueSteps)) return "step_limit";
     size_t inputs = group.inputs.size() - 1;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
       const ValueId v = graph_.operand(n, i);
       const auto before = graph_.operands(n).first(i);
       inputs += std::ranges::find(group.inputs, v) == group.inputs.end() && std::ranges::find(before, v) == before.end();
     }
-    if (inputs > target().region_max_inputs) return "operand_limit";
+    if (inputs > limit(target().region_max_inputs, kMostEpilogueInputs)) return "operand_limit";
     return nullptr;
   }
 
@@ -197,6 +210,8 @@ class Marker {
     group_.resize(graph_.node_capacity(), kNoGroup);
     load_time_.resize(graph_.node_capacity());
     load_time_[copy.raw] = load_time_[n.raw];
+    of_contraction_.resize(graph_.node_capacity());
+    of_contraction_[copy.raw] = of_contraction_[n.raw];
     std::vector<Graph::Use> mine;
     for (Graph::Use use : graph_.uses(value(n)))
       if (group_[use.user.raw] == u) mine.push_back(use);
@@ -268,9 +283,10 @@ class Marker {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<bool> load_time_;  // by node: depends on parameters and constants only
-  std::vector<uint32_t> group_;  // by node
-  std::vector<uint16_t> step_;   // by node: its step in its region
+  std::vector<bool> load_time_;       // by node: depends on parameters and constants only
+  std::vector<bool> of_contraction_;  // by node: see follows_contraction
+  std::vector<uint32_t> group_;       // by node
+  std::vector<uint16_t> step_;        // by node: its step in its region
   std::vector<Group> groups_;
   std::vector<Decision> misses_;
 };

@@ -4,6 +4,10 @@
 
 namespace rlxc {
 
+// Limits on the steps and operands after an integer matmul or convolution. Its kernel repeats the steps for each vector of a tile
+// of sums, and is slower with longer ones than a kernel of its own that loops over them.
+inline constexpr uint32_t kMostEpilogueSteps = 64, kMostEpilogueInputs = 16;
+
 // Returns whether the node is elementwise: a single op, or an ElementwiseRegion of one result.
 bool is_steps(const Graph&, NodeId);
 

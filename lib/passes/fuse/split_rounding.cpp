@@ -16,12 +16,11 @@ using namespace match;
 constexpr size_t kMostRoundedReaders = 16;
 
 bool reads_step(uint16_t arg) { return arg != RegionStep::kNone && (arg & RegionStep::kStep) != 0; }
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
 
 // The step whose value the last ones round by single numbers: div, round, add, clamp, cast.
 std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
   const auto& steps = g.attrs<RegionAttrs>(n).steps;
-  if (!is_byte(steps.back().dtype)) return std::nullopt;
+  if (!is_int8(steps.back().dtype)) return std::nullopt;
   for (size_t i = steps.size(); i-- > 1;) {
     const RegionStep& s = steps[i];
     const bool scales = s.op == OpKind::Div || s.op == OpKind::Mul;
@@ -93,7 +92,7 @@ void split_roundings(Graph& g) {
     if (g.use_count(x) > kMostRoundedReaders) continue;
     std::vector<NodeId> rounded;
     for (const Graph::Use& use : g.uses(x))
-      if (use.index == 0 && is_plain(use.user) && is_byte(g.dtype(g.result(use.user)))) rounded.push_back(use.user);
+      if (use.index == 0 && is_plain(use.user) && is_int8(g.dtype(g.result(use.user)))) rounded.push_back(use.user);
     for (NodeId r : rounded) split(g, r, n);
   }
 }

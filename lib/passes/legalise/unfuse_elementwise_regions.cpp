@@ -69,7 +69,7 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     } else if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
       const auto all = g.operands(n);
       operands.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kQuantOperands)));
-      if (rounds_image(g, n)) {
+      if (rounds_operand(g, n)) {
         const ValueId scale = b.reshape(g.operand(n, kQuantOperands), {}), zero = b.reshape(operands[2], {});
         operands[0] = b.create(OpKind::Quantize, {operands[0], scale, zero}, QuantAttrs{.to = g.dtype(zero)});
       }

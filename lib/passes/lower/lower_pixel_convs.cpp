@@ -31,7 +31,7 @@ class Convolution {
 
   bool to_matmul() {
     const bool fused = g_.op(n_) == OpKind::FusedQConv;
-    if (!covers_image(g_, n_, fused ? g_.attrs<FusedQConvAttrs>(n_).conv : g_.attrs<ConvAttrs>(n_)) || rounds_image(g_, n_))
+    if (!covers_image(g_, n_, fused ? g_.attrs<FusedQConvAttrs>(n_).conv : g_.attrs<ConvAttrs>(n_)) || rounds_operand(g_, n_))
       return false;
     std::vector<ValueId> operands(g_.operands(n_).begin(), g_.operands(n_).end());
     operands.resize(std::max(operands.size(), kQuantOperands));

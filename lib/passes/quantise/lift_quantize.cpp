@@ -6,7 +6,8 @@
 // Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
 // is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
 // scale keeps the order of its operands. The second operand of a matmul, which may be a
-// transposed view, is rounded above the Transposes of any other value that it alone reads. O(nodes).
+// transposed view, is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one
+// operand between. O(nodes).
 #include <algorithm>
 #include <tuple>
 
@@ -85,11 +86,19 @@ class Lift {
     ValueId v = g_.operand(quantize_, 0);
     bool moves = false;
     for (NodeId n = g_.def(v); n.valid() && passed_.size() < kMostPassed; n = g_.def(v)) {
+      if (!g_.has_one_use(v) || is_weight(g_, v)) break;
       const OpKind op = g_.op(n);
-      if ((op != OpKind::Transpose && op != OpKind::Reshape) || !g_.has_one_use(v) || is_weight(g_, v)) break;
+      const bool layout = op == OpKind::Transpose || op == OpKind::Reshape;
+      const auto along = layout ? std::optional<size_t>(0) : mapped(n);
+      if (!along) break;
       moves |= op == OpKind::Transpose;
       passed_.push_back(n);
-      v = g_.operand(n, 0);
+      v = g_.operand(n, *along);
+    }
+    // Elementwise nodes above the last layout op end in the rounding as they are.
+    while (!passed_.empty() && !is_layout_op(g_.op(passed_.back()))) {
+      v = g_.result(passed_.back());
+      passed_.pop_back();
     }
     ends_.push_back(v);
     return moves;
@@ -158,8 +167,7 @@ class Lift {
     if (g_.op(n) != OpKind::Pool || g_.attrs<PoolAttrs>(n).op != ReduceOp::Max || g_.use_count(g_.result(n)) != 1) return false;
     const DType t = g_.dtype(g_.result(quantize_));
     const auto scale = elements(g_, g_.operand(quantize_, 1), 1);
-    return (t == DType::U8 || t == DType::I8) && scale.size() == 1 && scale[0] > 0 &&
-           contraction_of(g_, g_.operand(n, 0)).valid();
+    return is_int8(t) && scale.size() == 1 && scale[0] > 0 && contraction_of(g_, g_.operand(n, 0)).valid();
   }
 
   // Whether nobody else reads what is between, except through a Reshape, which costs nothing.

@@ -143,6 +143,15 @@ TEST_CASE("the second operand of a matmul is rounded before it is transposed, wh
   const auto turned = [](Builder& b) { return b.transpose(f32_input(b, "y", {5, 6}), {1, 0}); };
   check(Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> { return {product_by(b, rounded(b, turned(b), {0.25F}))}; }),
         "quantize transpose q_matmul");
+  // Keys that were rounded, transposed and scaled.
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId keys = b.transpose(b.input("keys", tensor_type(DType::I8, {5, 6})), {1, 0}),
+                                s = b.scalar(DType::F32, 0.1);
+                  const ValueId floats = b.create(OpKind::Dequantize, {keys, s}, QuantAttrs{0, 0, DType::F32, true});
+                  return {product_by(b, rounded(b, b.mul(floats, s), {0.25F}))};
+                }),
+        "dequantize mul quantize transpose q_matmul");
   const Rewrite shared(kPass, [&](Builder& b) -> std::vector<ValueId> {
     const ValueId v = turned(b);
     return {product_by(b, rounded(b, v, {1})), b.unary(OpKind::Abs, v)};

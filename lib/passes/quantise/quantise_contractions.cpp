@@ -39,8 +39,7 @@ std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
   const auto& a = g.attrs<QuantAttrs>(n);
   Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
   const DType t = g.dtype(d.q);
-  if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
-    return std::nullopt;
+  if (a.block != 0 || !is_int8(t) || (d.zero.valid() && !same_dims(g, d.scale, d.zero))) return std::nullopt;
   d.per_tensor = is_single(g, d.scale);
   return d;
 }

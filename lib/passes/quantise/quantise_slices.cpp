@@ -129,7 +129,7 @@ class SlicedResult {
     std::ranges::sort(slices_, {}, &Slice::start);
     for (size_t i = 1; i < slices_.size(); ++i)
       if (slices_[i].start < slices_[i - 1].start + slices_[i - 1].count) return false;
-    return t == DType::U8 || t == DType::I8;
+    return is_int8(t);
   }
 
   // Follows the sliced axis up to the last axis of the result of the matmul.

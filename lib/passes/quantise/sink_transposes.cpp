@@ -4,8 +4,9 @@
 //   add(transpose(a), conv)          ->  transpose(add(a, back)), where back = transpose(conv) and other readers read it turned
 //   again
 //   add(transpose(a), dequantize(transpose(q)))  ->  transpose(add(a, dequantize(q)))
-// Requires one permutation, that nobody else reads the transposed a, and that an integer contraction computed a, whose epilogue
-// then adds. An integer convolution writes its result in that order. Transposes back of the result vanish. O(nodes + uses).
+// Q/DQ pairs may follow the transposes and the convolution; they then come before the transposes. Requires one permutation, that
+// nobody else reads the transposed a, and that an integer contraction computed a, whose epilogue then adds. An integer
+// convolution writes its result in that order. Transposes back of the result vanish. O(nodes + uses).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -19,6 +20,7 @@ namespace {
 using namespace match;
 
 constexpr size_t kMostTurnedReaders = 16;
+constexpr size_t kMostRoundings = 4;  // Q/DQ nodes after one another
 
 bool are_inverse(std::span<const int64_t> p, std::span<const int64_t> q) {
   for (size_t i = 0; i < p.size(); ++i)
@@ -55,9 +57,14 @@ bool turn_back(Graph& g, ValueId v, const std::vector<int64_t>& perm, const Orde
   return true;
 }
 
+// What Q/DQ nodes with one scale round to v.
+ValueId unrounded(const Graph& g, ValueId v) {
+  for (size_t i = 0; i < kMostRoundings && g.def(v).valid() && rounds_by_one(g, g.def(v)); ++i) v = g.operand(g.def(v), 0);
+  return v;
+}
+
 // Rounds before the transpose what Q/DQ nodes round after it: elements have one scale. `v` is then a transpose.
 void round_first(Graph& g, ValueId v, const std::vector<int64_t>& perm) {
-  constexpr size_t kMostRoundings = 4;
   std::vector<NodeId> rounds;  // upwards
   for (NodeId n = g.def(v); n.valid() && rounds_by_one(g, n) && rounds.size() < kMostRoundings; n = g.def(v)) {
     rounds.push_back(n);
@@ -79,11 +86,17 @@ void round_first(Graph& g, ValueId v, const std::vector<int64_t>& perm) {
 bool sink(Graph& g, NodeId n, const Order& order) {
   const auto transposed = [&](size_t i) { return defining_op(g, g.operand(n, i), OpKind::Transpose); };
   if (!same_dims(g, g.operand(n, 0), g.operand(n, 1))) return false;
-  for (const size_t i : {size_t{0}, size_t{1}})
-    if (transposed(i).valid() && !transposed(1 - i).valid() && is_product(g, transposed(i))) {
-      const std::vector<int64_t> perm = g.attrs<PermAttrs>(transposed(i)).perm;
-      if (!turn_back(g, g.operand(n, 1 - i), perm, order)) round_first(g, g.operand(n, 1 - i), perm);
-    }
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const NodeId turn = defining_op(g, unrounded(g, g.operand(n, i)), OpKind::Transpose);
+    if (!turn.valid() || !is_product(g, turn)) continue;
+    // A convolution that was turned here for another sum stays as it is.
+    if (turn != transposed(i) && g.op(contraction_of(g, g.operand(turn, 0))) != OpKind::QMatMul) continue;
+    const std::vector<int64_t> perm = g.attrs<PermAttrs>(turn).perm;
+    round_first(g, g.operand(n, i), perm);
+    if (transposed(1 - i).valid()) continue;
+    turn_back(g, unrounded(g, g.operand(n, 1 - i)), perm, order);
+    round_first(g, g.operand(n, 1 - i), perm);
+  }
   const NodeId both[] = {transposed(0), transposed(1)};
   if (!both[0].valid() || !both[1].valid()) return false;
   const std::vector<int64_t> perm = g.attrs<PermAttrs>(both[0]).perm;

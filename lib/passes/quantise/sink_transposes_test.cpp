@@ -16,6 +16,19 @@ ValueId product(Builder& b) {
 }
 ValueId residual(Builder& b) { return b.unary(OpKind::Silu, f32_input(b, "r", {2, 3, 5, 6})); }
 
+ValueId convolution(Builder& b) {
+  const ValueId image = b.input("image", tensor_type(DType::I8, {2, 2, 3, 5})),
+                w = b.input("kernel", tensor_type(DType::I8, {6, 2, 1, 1}));
+  const ValueId sums = b.create(OpKind::QConv, {image, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
+  return b.mul(b.cast(sums, DType::F32), b.scalar(DType::F32, 0.02));
+}
+ValueId quantized(Builder& b, ValueId v, double scale) {
+  return b.create(OpKind::Quantize, {v, b.scalar(DType::F32, scale), {}}, QuantAttrs{0, 0, DType::U8, true});
+}
+ValueId dequantized(Builder& b, ValueId codes, double scale) {
+  return b.create(OpKind::Dequantize, {codes, b.scalar(DType::F32, scale), {}}, QuantAttrs{0, 0, DType::F32, true});
+}
+
 void check(const Rewrite& r, std::string_view left) {
   CHECK(r.left() == left);
   for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
@@ -38,13 +51,8 @@ TEST_CASE("sink_transposes: a residual is added before both are transposed, and 
 TEST_CASE("sink_transposes: the result of a convolution is a residual, and is read by others") {
   check(Rewrite(kPass,
                 [&](Builder& b) -> std::vector<ValueId> {
-                  const ValueId image = b.input("image", tensor_type(DType::I8, {2, 2, 3, 5})),
-                                w = b.input("kernel", tensor_type(DType::I8, {6, 2, 1, 1}));
-                  const ValueId sums = b.create(OpKind::QConv, {image, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
-                  const ValueId r = b.mul(b.cast(sums, DType::F32), b.scalar(DType::F32, 0.02));
-                  const ValueId codes =
-                      b.create(OpKind::Quantize, {r, b.scalar(DType::F32, 0.1), {}}, QuantAttrs{0, 0, DType::U8, true});
-                  return {codes, b.unary(OpKind::Neg, b.add(r, b.transpose(product(b), {0, 3, 1, 2})))};
+                  const ValueId r = convolution(b);
+                  return {quantized(b, r, 0.1), b.unary(OpKind::Neg, b.add(r, b.transpose(product(b), {0, 3, 1, 2})))};
                 }),
         "q_conv cast mul transpose transpose quantize q_matmul cast mul add transpose neg");
 }
@@ -58,6 +66,16 @@ TEST_CASE("sink_transposes: a residual of codes that are transposed is dequantis
                   return {b.add(r, b.transpose(product(b), {0, 3, 1, 2})), codes};
                 }),
         "transpose dequantize q_matmul cast mul add transpose");
+}
+
+TEST_CASE("sink_transposes: Q/DQ pairs of both come before the transposes") {
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId codes = quantized(b, convolution(b), 0.1), r = dequantized(b, codes, 0.1);
+                  const ValueId y = dequantized(b, quantized(b, b.transpose(product(b), {0, 3, 1, 2}), 0.2), 0.2);
+                  return {b.unary(OpKind::Neg, b.add(r, y)), codes};
+                }),
+        "q_conv cast mul transpose quantize transpose dequantize q_matmul cast mul quantize dequantize add transpose neg");
 }
 
 TEST_CASE("sink_transposes: what stays") {

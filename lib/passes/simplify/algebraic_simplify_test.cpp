@@ -215,6 +215,20 @@ TEST_CASE("rows that were flattened for a product meet the reshape behind it") {
   CHECK(f.simplified(f.b.reshape(y, {2, f.m.dims.symbol("s"), 6})) == "input input input matmul add");
 }
 
+TEST_CASE("rows that were flattened to be rounded meet the reshape behind the product") {
+  const auto simplified = [](std::vector<Dim> flat, std::vector<Dim> scales) {
+    Fixture f;
+    const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, 5, 4})), w = f.b.input("w", tensor_type(DType::F32, {4, 6}));
+    const ValueId s = f.b.input("s", tensor_type(DType::F32, std::move(scales)));
+    const ValueId codes = f.b.create(OpKind::Quantize, {f.b.reshape(x, flat), s}, QuantAttrs{1, 0, DType::U8});
+    const ValueId rounded = f.b.create(OpKind::Dequantize, {codes, s}, QuantAttrs{1, 0, DType::F32});
+    return f.simplified(f.b.reshape(flat.size() == 2 ? f.b.matmul(rounded, w) : rounded, {2, 5, flat.size() == 2 ? 6 : 4}));
+  };
+  CHECK(simplified({10, 4}, {}) == "input input input quantize dequantize matmul");
+  // A scale per column belongs to an axis.
+  CHECK(simplified({10, 4}, {4}) == "input input input reshape quantize dequantize matmul reshape");
+}
+
 TEST_CASE("a part along the major axis of a split axis is a part of that axis") {
   Fixture f;
   const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 24}));

@@ -5,6 +5,7 @@
 
 #include "passes/counted.h"
 #include "passes/match.h"
+#include "passes/quantise/roundings.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc::simplify {
@@ -571,6 +572,19 @@ bool row_of_flattened(Simplifier& s, NodeId n) {
   return false;
 }
 
+// Moves the Reshape of flattened rows behind a Quantize or Dequantize with one scale.
+bool rounding_of_flattened(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId flat = s.def(arg(s, n), Reshape);
+  if (!flat.valid() || !rounds_by_one(g, n)) return false;
+  const auto from = g.dims(g.operand(flat, 0)), to = g.dims(arg(s, n));
+  if (from.size() < 3 || to.size() != 2 || from.back() != to.back()) return false;
+  std::vector<ValueId> operands{g.operand(flat, 0)};
+  for (ValueId v : g.operands(n).subspan(1)) operands.push_back(v.valid() ? s.at(n).reshape(v, {}) : v);
+  const ValueId y = s.at(n).create(g.op(n), operands, g.module().attrs[g.attr_id(n)]);
+  return s.replace(n, s.at(n).reshape(y, sizes(s, g.result(n))));
+}
+
 // Index of the sole operand that is not a scalar, or the number of operands if there is not exactly one.
 size_t moving_operand(const Graph& g, NodeId f) {
   const size_t none = g.operands(f).size();
@@ -652,6 +666,8 @@ constexpr Rule kMovementRules[] = {
     {MatMul, "matmul_of_one_term", false, matmul_of_one_term},
     {Transpose, "transpose_of_outer", false, transpose_of_outer},
     {Add, "row_of_flattened", false, row_of_flattened},
+    {Quantize, "rounding_of_flattened", false, rounding_of_flattened},
+    {Dequantize, "rounding_of_flattened", false, rounding_of_flattened},
     {FusedMatMulBiasAct, "matmul_transposed", false, matmul_flags<FusedMatMulAttrs>},
 };
 

@@ -1,0 +1,93 @@
+// Quantises the rows of an integer matmul where the matmul reads them. The input of a graph with Q/DQ pairs, and what a gather or
+// a concatenation gives, have no producer that could round them, and would be read and written once more.
+//   fused_q_matmul(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_matmul(x, w, zero, _, scale, ...)
+// A task of the kernel quantises its rows once and multiplies them by all columns, so rows alone keep the units busy: declines
+// ("cost") if there are few of them and many columns. Requires a weight, and a target whose kernels are for threads of a CPU.
+// Runs after fuse_integer_results, which rounds values where they are computed. O(nodes).
+#include <algorithm>
+
+#include "ir/region.h"
+#include "passes/fuse/cost_decision.h"
+#include "passes/fuse/rounding.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr std::string_view kRoundedRows = "rounded_rows";
+constexpr int64_t kLongestRow = 1 << 13;                                         // elements, of which a task holds some rows
+constexpr double kRowsOfTask = 48, kColumnsOfTask = 64, kBytesOfTask = 1 << 18;  // of the kernels
+
+// The time of the matmul with the rounding, and of both apart. With unknown sizes there is one task, as for a single row.
+fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const PassContext& context) {
+  const auto size = [&](Dim d) { return static_cast<double>(g.module().dims.constant_value(d).value_or(1)); };
+  const auto dims = g.dims(g.result(n));
+  double rows = 1;
+  for (const Dim d : dims.first(dims.size() - 1)) rows *= size(d);
+  const double tasks = std::max(rows / kRowsOfTask, 1.0), panels = std::max(size(dims.back()) / kColumnsOfTask, 1.0);
+  const Machine& machine = context.target.machine;
+  Cost apart = node_cost(g, n), together = apart;
+  const Cost of_rounding = node_cost(g, rounding);
+  together.flops += of_rounding.flops;
+  together.bytes_read += bytes(g, g.operand(rounding, 0)) - bytes(g, g.operand(n, 0));
+  const double columns = num_elements(g.type(g.result(n))) ? 1 : panels;  // unknown work grows with the columns
+  return {launch_time_ns(together, machine, tasks) * columns,
+          launch_time_ns(apart, machine, tasks * panels) +
+              launch_time_ns(of_rounding, machine,
+                             std::max(static_cast<double>(bytes(g, g.operand(rounding, 0))) / kBytesOfTask, 1.0))};
+}
+
+bool take_rows(Graph& g, NodeId n, PassContext& context) {
+  const ValueId codes = g.operand(n, 0), w = g.operand(n, 1);
+  const NodeId source = g.def(codes);
+  const auto r = fuse::rounding_of(g, source);
+  const auto k = g.module().dims.constant_value(g.dims(codes).back());
+  if (!r || g.result_count(source) != 1 || !is_weight(g, w) || g.rank(w) != 2 || !k || *k > kLongestRow) return false;
+  const auto refuse = [&](std::string_view reason, std::string detail) {
+    return decline_end(context, g, kRoundedRows, n, reason, std::move(detail));
+  };
+  if (g.use_count(codes) != 1) return refuse("multi_consumer", std::to_string(g.use_count(codes)) + " readers of the rows");
+  const ValueId zero = g.operand(n, 2);
+  if (!fuse::same_zero(g, r->zero, zero)) return false;
+  const auto time = time_of(g, n, source, context);
+  if (!time.pays()) return refuse("cost", time.detail());
+  RegionAttrs attrs{{{OpKind::QMatMul, DType::I32, {RegionStep::kNone, RegionStep::kNone, RegionStep::kNone}}}};
+  if (g.op(n) == OpKind::FusedQMatMul) attrs = g.attrs<RegionAttrs>(n);
+  for (RegionStep& s : attrs.steps)
+    for (uint16_t& a : s.args)
+      if (a != RegionStep::kNone && !(a & RegionStep::kStep)) ++a;
+  std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
+  operands.resize(std::max(operands.size(), kQuantOperands));
+  operands.insert(operands.begin() + kQuantOperands, r->scale);
+  if (operands.size() > context.target.region_max_inputs)
+    return refuse("operand_limit", std::to_string(operands.size()) + " operands");
+  Builder b(g, nullptr, n);
+  operands[0] = r->x;
+  if (!zero.valid()) operands[2] = b.scalar(g.dtype(codes), 0);
+  const NodeId whole = b.create_node(OpKind::FusedQMatMul, operands, std::move(attrs));
+  if (!whole.valid()) return false;
+  const NodeId members[] = {n, source};
+  context.decisions.push_back(fused(g, kRoundedRows, n, members, 2 * bytes(g, codes)));
+  for (size_t i = g.result_count(n); i-- > 1;) g.replace_all_uses(g.result(n, i), g.result(whole, i));
+  replace_group(g, members, g.result(n), g.result(whole));
+  return true;
+}
+
+}  // namespace
+
+PassResult fuse_rounded_rows(Module& m, PassContext& context) {
+  int64_t found = 0;
+  const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
+  if (!native(OpKind::FusedQMatMul) || !native(OpKind::QAttention)) return {};  // kernels of CPU threads round their rows
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::QMatMul)
+        found += context.rewrite([&] { return take_rows(g, n, context); });
+  });
+  return {found > 0, {{"rounded_rows", found}}};
+}
+
+}  // namespace rlxc

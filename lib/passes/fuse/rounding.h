@@ -1,0 +1,19 @@
+// Regions that quantize an f32 value with one scale, as expand_q_dq and mark_elementwise_regions leave them. The integer matmul
+// or convolution that reads the codes can quantize the value itself.
+#pragma once
+#include <optional>
+
+#include "ir/graph.h"
+
+namespace rlxc::fuse {
+
+struct Rounding {
+  ValueId x, scale, zero;  // zero: a float, or absent
+};
+
+// The operands of the region if it is the quantisation of an f32 value with one scale (legalise/decompose_linear.cpp).
+std::optional<Rounding> rounding_of(const Graph&, NodeId);
+// Whether a matmul or convolution subtracts what the rounding adds.
+bool same_zero(const Graph&, ValueId added, ValueId subtracted);
+
+}  // namespace rlxc::fuse
