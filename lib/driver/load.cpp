@@ -233,7 +233,8 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     hash.wait();
     out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
     if (out.gguf)
-      out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), o.kv_cache, d);
+      out.module =
+          gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), {o.kv_cache, o.last_logits}, d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;
@@ -264,10 +265,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
                           : onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
-  if (o.kv_cache > 0 && out.format != "gguf") {
+  if (o.kv_cache > 0 && out.format != "gguf")
     d.error(Code::BadFlag, "--kv-cache is for GGUF models", {}, "--state names the inputs and outputs of a cache");
-    return std::nullopt;
-  }
+  if (o.last_logits && out.format != "gguf") d.error(Code::BadFlag, "--last-logits is for GGUF models");
+  if (!d.ok()) return std::nullopt;
   out.content_hash = hash.get();
   check_stated_shapes(*out.module, o, out.format == "onnx", d);
   if (out.format == "onnx"

@@ -20,6 +20,18 @@ for model in "$TMPDIR"/*.gguf; do
       fail "$(basename "$model") by $engine with a cache of fixed room"
   done
 done
+for model in "$TMPDIR"/qwen3.gguf "$TMPDIR"/gemma3.gguf; do
+  data=${model%.gguf}_cache
+  python3 - "$data" <<'PYTHON' >"$TMPDIR/log" 2>&1 || fail "the last logits"
+import glob
+import sys
+import numpy as np
+for file in glob.glob(f"{sys.argv[1]}/*/logits.npy"):
+    np.save(file, np.load(file)[:, -1:])
+PYTHON
+  "$RLXC" run "$model" --kv-cache 40 --last-logits --data "$data" --rtol 1e-3 --atol 2e-5 >"$TMPDIR/log" 2>&1 ||
+    fail "$(basename "$model") with the logits of the last token"
+done
 "$RLXC" compile examples/bert.onnx --kv-cache 40 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 && fail "a cache of an ONNX model"
 grep -q "for GGUF models" "$TMPDIR/log" || fail "why there is no cache"
 

@@ -210,11 +210,11 @@ TEST_CASE("tensors must be those of the architecture") {
   Diagnostics d;
   Parts p = decoder("llama");
   auto f = read(p.bytes(), d);
-  CHECK_FALSE(import_gguf(*f, "m.gguf", 0, d));
+  CHECK_FALSE(import_gguf(*f, "m.gguf", {}, d));
   CHECK_MESSAGE(d.text().find("\"token_embd.weight\" is missing") != std::string::npos, d.text());
   p.tensors = {{"token_embd.weight", {32, 2}, 0, 0}};
   p.data = std::string(256, '\0');
   f = read(p.bytes(), d);
-  CHECK_FALSE(import_gguf(*f, "m.gguf", 0, d));
+  CHECK_FALSE(import_gguf(*f, "m.gguf", {}, d));
   CHECK_MESSAGE(d.text().find("has the shape [2,32], the model needs [?,64]") != std::string::npos, d.text());
 }

@@ -17,8 +17,8 @@ struct Tables {
 
 class Decoder {
  public:
-  Decoder(Module& m, const Config& c, const File& f, const std::string& file_name, int64_t room, Diagnostics& d)
-      : c_(c), b_(m.main(), &d), w_(b_, f, file_name, d), diagnostics_(d), room_(room) {}
+  Decoder(Module& m, const Config& c, const File& f, const std::string& file_name, const ImportOptions& o, Diagnostics& d)
+      : c_(c), b_(m.main(), &d), w_(b_, f, file_name, d), diagnostics_(d), room_(o.room), last_logits_(o.last_logits) {}
 
   bool build() {
     DimTable& dims = b_.dims();
@@ -31,6 +31,7 @@ class Decoder {
     global_ = tables(c_.rotation);
     local_ = tables(c_.local_rotation);
     for (size_t i = 0; i < static_cast<size_t>(c_.layers) && x.valid(); ++i) x = layer(i, x);
+    if (last_logits_ && x.valid()) x = b_.narrow(x, 1, b_.dims().sub(length_, Dim(1)), Dim(1));
     x = norm(x, "output_norm", c_.width);
     const bool tied = !w_.has("output.weight");
     ValueId logits = w_.product(x, tied ? "token_embd" : "output", c_.width, w_.size("token_embd.weight", 1));
@@ -196,6 +197,7 @@ class Decoder {
   Weights w_;
   Diagnostics& diagnostics_;
   const int64_t room_;  // of the cache; 0: it grows
+  const bool last_logits_;
   Dim batch_, length_, past_;
   ValueId past_count_, positions_, causal_mask_, window_mask_;
   Tables global_, local_;
@@ -204,7 +206,7 @@ class Decoder {
 
 }  // namespace
 
-std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_name, int64_t room, Diagnostics& d) {
+std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_name, const ImportOptions& o, Diagnostics& d) {
   const auto config = read_config(file, d);
   if (!config) return nullptr;
   std::string name;
@@ -212,7 +214,7 @@ std::unique_ptr<Module> import_gguf(const File& file, const std::string& file_na
     if (ElementReader r(*v); r.next()) name = r.text();
   auto m = std::make_unique<Module>(name);
   m->stage = Stage::Hir;
-  return Decoder(*m, *config, file, file_name, room, d).build() ? std::move(m) : nullptr;
+  return Decoder(*m, *config, file, file_name, o, d).build() ? std::move(m) : nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> cache_states(const Module& m) {

@@ -15,8 +15,13 @@
 
 namespace rlxc::gguf_import {
 
-// Null on errors. `file_name` is recorded as the source of the weights. `room`: tokens of a cache of fixed room; 0: caches grow.
-std::unique_ptr<Module> import_gguf(const File&, const std::string& file_name, int64_t room, Diagnostics&);
+struct ImportOptions {
+  int64_t room = 0;          // tokens of a cache of fixed room; 0: caches grow
+  bool last_logits = false;  // logits [batch,1,vocabulary] of the last token only
+};
+
+// Null on errors. `file_name` is recorded as the source of the weights.
+std::unique_ptr<Module> import_gguf(const File&, const std::string& file_name, const ImportOptions&, Diagnostics&);
 
 // The inputs and outputs of a cache of fixed room, which may share memory.
 std::vector<std::pair<std::string, std::string>> cache_states(const Module&);
