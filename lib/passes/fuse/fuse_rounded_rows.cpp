@@ -56,17 +56,10 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
   if (!time.pays()) return refuse("cost", time.detail());
   RegionAttrs attrs{{{OpKind::QMatMul, DType::I32, {RegionStep::kNone, RegionStep::kNone, RegionStep::kNone}}}};
   if (g.op(n) == OpKind::FusedQMatMul) attrs = g.attrs<RegionAttrs>(n);
-  for (RegionStep& s : attrs.steps)
-    for (uint16_t& a : s.args)
-      if (a != RegionStep::kNone && !(a & RegionStep::kStep)) ++a;
-  std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
-  operands.resize(std::max(operands.size(), kQuantOperands));
-  operands.insert(operands.begin() + kQuantOperands, r->scale);
-  if (operands.size() > context.target.region_max_inputs)
-    return refuse("operand_limit", std::to_string(operands.size()) + " operands");
+  const size_t count = std::max(g.operands(n).size(), kQuantOperands) + 1;
+  if (count > context.target.region_max_inputs) return refuse("operand_limit", std::to_string(count) + " operands");
+  const std::vector<ValueId> operands = fuse::rounding_operands(g, n, *r, &attrs.steps);
   Builder b(g, nullptr, n);
-  operands[0] = r->x;
-  if (!zero.valid()) operands[2] = b.scalar(g.dtype(codes), 0);
   const NodeId whole = b.create_node(OpKind::FusedQMatMul, operands, std::move(attrs));
   if (!whole.valid()) return false;
   const NodeId members[] = {n, source};

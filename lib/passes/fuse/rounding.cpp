@@ -1,5 +1,8 @@
 #include "passes/fuse/rounding.h"
 
+#include <algorithm>
+
+#include "ir/builder.h"
 #include "passes/match.h"
 
 namespace rlxc::fuse {
@@ -51,6 +54,19 @@ bool same_zero(const Graph& g, ValueId added, ValueId subtracted) {
   const auto number = [&](ValueId v) { return v.valid() ? scalar(g, v) : std::optional(0.0); };
   const auto a = number(added);
   return a && a == number(subtracted);
+}
+
+std::vector<ValueId> rounding_operands(Graph& g, NodeId n, const Rounding& r, std::vector<RegionStep>* steps) {
+  for (RegionStep& s : *steps)
+    for (uint16_t& a : s.args)
+      if (a != RegionStep::kNone && !(a & RegionStep::kStep)) ++a;
+  const DType codes = g.dtype(g.operand(n, 0));
+  std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
+  operands.resize(std::max(operands.size(), kQuantOperands));
+  operands.insert(operands.begin() + kQuantOperands, r.scale);
+  operands[0] = r.x;
+  if (!operands[2].valid()) operands[2] = Builder(g, nullptr, n).scalar(codes, 0);
+  return operands;
 }
 
 }  // namespace rlxc::fuse

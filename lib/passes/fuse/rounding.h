@@ -2,6 +2,7 @@
 // or convolution that reads the codes can quantize the value itself.
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -15,5 +16,9 @@ struct Rounding {
 std::optional<Rounding> rounding_of(const Graph&, NodeId);
 // Whether a matmul or convolution subtracts what the rounding adds.
 bool same_zero(const Graph&, ValueId added, ValueId subtracted);
+
+// The operands of a matmul or convolution that quantizes x itself: x is the first, its scale operand kQuantOperands. Renumbers
+// the operands of the steps.
+std::vector<ValueId> rounding_operands(Graph&, NodeId, const Rounding&, std::vector<RegionStep>*);
 
 }  // namespace rlxc::fuse
