@@ -1,7 +1,7 @@
 // TopK by a heap. The results of a row hold the best elements so far. The root is the worst of them, and a better element
 // replaces it. The heap is sorted in place at the end. O(n + r log k) for r replacements. r is small unless the row is sorted.
-// On CPU threads the heap holds keys. A key is an integer with an element's rank in its upper half and the index in its lower
-// half, so one comparison orders two elements. Values and indices replace the keys at the end.
+// The heap of a CPU thread holds keys. The upper half of a key is the element's rank and the lower half its index, so one
+// comparison orders two elements. Values and indices replace the keys at the end.
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 

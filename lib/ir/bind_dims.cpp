@@ -125,8 +125,7 @@ DimBindings determined_sizes(Module& m) {
     for (Dim d : m.main().type(m.main().result(n)).dims)
       if (const auto symbol = symbol_name(m.dims, d)) of_inputs.insert(*symbol);
   DimBindings bindings;
-  const auto equalities = m.dims.equalities();
-  for (const auto& [a, b] : equalities)
+  for (const auto& [a, b] : m.dims.equalities())
     for (const auto& [open, known] : {std::pair(a, b), std::pair(b, a)}) {
       const auto size = m.dims.evaluate(known, bindings);
       const Dim rest = m.dims.bind(open, bindings);

@@ -46,10 +46,9 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
   p.copy(end);
   for (size_t i = kQuantOperands; conv && i < p.operands.size(); ++i)
     if (!fits_positions(g, p.operands[i], sums)) return refuse("shape", "a step varies along some of the spatial axes");
-  if (p.steps.size() > std::min(context.target.region_max_steps, kMostEpilogueSteps))
-    return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
-  if (p.operands.size() > std::min(context.target.region_max_inputs, kMostEpilogueInputs))
-    return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
+  const RegionLimits limits = region_limits(context.target, true);
+  if (p.steps.size() > limits.steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+  if (p.operands.size() > limits.inputs) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
   Builder b(g, nullptr, end);
   const ValueId y = conv ? b.create(OpKind::FusedQConv, p.operands, FusedQConvAttrs{g.attrs<ConvAttrs>(n), p.steps})
                          : b.create(OpKind::FusedQMatMul, p.operands, RegionAttrs{p.steps});

@@ -167,12 +167,10 @@ class Results {
       else if (static_cast<size_t>(p.code(g_.result(f.node)) & ~RegionStep::kStep) + 1 != p.steps.size()) return false;
       members.push_back(f.node);
     }
-    const bool epilogue = !steps_ && !norm_;
-    if (p.steps.size() > limit(context_.target.region_max_steps, epilogue, kMostEpilogueSteps))
-      return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+    const RegionLimits limits = region_limits(context_.target, !steps_ && !norm_);
+    if (p.steps.size() > limits.steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
     const size_t further = results - 1 + keeps + followers_.size() - 1;
-    if (const size_t all = p.operands.size() + further;
-        all > limit(context_.target.region_max_inputs, epilogue, kMostEpilogueInputs))
+    if (const size_t all = p.operands.size() + further; all > limits.inputs)
       return refuse("operand_limit", std::to_string(all) + " operands and results");
     for (const Follower& f : followers_)
       for (ValueId v : g_.operands(f.node))
@@ -195,8 +193,6 @@ class Results {
     else erase_dead(g_, n);
     return true;
   }
-
-  static uint32_t limit(uint32_t target, bool epilogue, uint32_t most) { return epilogue ? std::min(target, most) : target; }
 
   NodeId create(Builder& b, NodeId n, const RegionProgram& p, std::vector<int64_t> also) const {
     if (conv_)

@@ -44,10 +44,7 @@ bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   Builder b(g, nullptr, n);
   const NodeId whole = b.create_node(OpKind::FusedQConv, operands, FusedQConvAttrs{conv, std::move(steps), std::move(also)});
   if (!whole.valid()) return false;
-  const NodeId members[] = {n, source};
-  context.decisions.push_back(fused(g, kRoundedImage, n, members, 2 * bytes(g, codes)));
-  for (size_t i = g.result_count(n); i-- > 1;) g.replace_all_uses(g.result(n, i), g.result(whole, i));
-  replace_group(g, members, g.result(n), g.result(whole));
+  fuse::take_over_rounding(g, n, source, whole, kRoundedImage, context);
   return true;
 }
 

@@ -62,10 +62,7 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
   Builder b(g, nullptr, n);
   const NodeId whole = b.create_node(OpKind::FusedQMatMul, operands, std::move(attrs));
   if (!whole.valid()) return false;
-  const NodeId members[] = {n, source};
-  context.decisions.push_back(fused(g, kRoundedRows, n, members, 2 * bytes(g, codes)));
-  for (size_t i = g.result_count(n); i-- > 1;) g.replace_all_uses(g.result(n, i), g.result(whole, i));
-  replace_group(g, members, g.result(n), g.result(whole));
+  fuse::take_over_rounding(g, n, source, whole, kRoundedRows, context);
   return true;
 }
 

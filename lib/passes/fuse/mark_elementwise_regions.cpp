@@ -179,16 +179,15 @@ class Marker {
 
   const char* refusal(NodeId n, const Group& group) const {
     if (load_time_[n.raw] != load_time_[group.root.raw]) return "load_time";
-    const bool epilogue = of_contraction_[n.raw];
-    const auto limit = [&](uint32_t own, uint32_t most) { return epilogue ? std::min(own, most) : own; };
-    if (group.members.size() + 1 > limit(target().region_max_steps, kMostEpilogueSteps)) return "step_limit";
+    const RegionLimits limits = region_limits(target(), of_contraction_[n.raw]);
+    if (group.members.size() + 1 > limits.steps) return "step_limit";
     size_t inputs = group.inputs.size() - 1;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
       const ValueId v = graph_.operand(n, i);
       const auto before = graph_.operands(n).first(i);
       inputs += std::ranges::find(group.inputs, v) == group.inputs.end() && std::ranges::find(before, v) == before.end();
     }
-    if (inputs > limit(target().region_max_inputs, kMostEpilogueInputs)) return "operand_limit";
+    if (inputs > limits.inputs) return "operand_limit";
     return nullptr;
   }
 

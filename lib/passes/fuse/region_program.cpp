@@ -7,6 +7,12 @@
 
 namespace rlxc {
 
+RegionLimits region_limits(const TargetTraits& target, bool epilogue) {
+  constexpr uint32_t kMostEpilogueSteps = 64, kMostEpilogueInputs = 16;
+  if (!epilogue) return {target.region_max_steps, target.region_max_inputs};
+  return {std::min(target.region_max_steps, kMostEpilogueSteps), std::min(target.region_max_inputs, kMostEpilogueInputs)};
+}
+
 bool is_steps(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::ElementwiseRegion ? g.result_count(n) == 1 : can_be_step(g, n);
 }

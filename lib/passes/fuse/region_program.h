@@ -1,12 +1,16 @@
 // Builder of the steps and operands of a region.
 #pragma once
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace rlxc {
 
-// Limits on the steps and operands after an integer matmul or convolution. Its kernel repeats the steps for each vector of a tile
-// of sums, and is slower with longer ones than a kernel of its own that loops over them.
-inline constexpr uint32_t kMostEpilogueSteps = 64, kMostEpilogueInputs = 16;
+struct RegionLimits {
+  uint32_t steps, inputs;
+};
+// The limits of a region of the target. `epilogue`: the steps after an integer matmul or convolution, whose kernel repeats them
+// for each vector of a tile of sums. A long epilogue is slower than a kernel of its own.
+RegionLimits region_limits(const TargetTraits&, bool epilogue);
 
 // Returns whether the node is elementwise: a single op, or an ElementwiseRegion of one result.
 bool is_steps(const Graph&, NodeId);

@@ -69,4 +69,11 @@ std::vector<ValueId> rounding_operands(Graph& g, NodeId n, const Rounding& r, st
   return operands;
 }
 
+void take_over_rounding(Graph& g, NodeId n, NodeId rounding, NodeId whole, std::string_view pattern, PassContext& context) {
+  const NodeId members[] = {n, rounding};
+  context.decisions.push_back(fused(g, pattern, n, members, 2 * bytes(g, g.result(rounding))));
+  for (size_t i = g.result_count(n); i-- > 1;) g.replace_all_uses(g.result(n, i), g.result(whole, i));
+  replace_group(g, members, g.result(n), g.result(whole));
+}
+
 }  // namespace rlxc::fuse

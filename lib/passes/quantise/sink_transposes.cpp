@@ -57,7 +57,7 @@ bool turn_back(Graph& g, ValueId v, const std::vector<int64_t>& perm, const Orde
   return true;
 }
 
-// What Q/DQ nodes with one scale round to v.
+// Returns the value that Q/DQ nodes with one scale round to v.
 ValueId unrounded(const Graph& g, ValueId v) {
   for (size_t i = 0; i < kMostRoundings && g.def(v).valid() && rounds_by_one(g, g.def(v)); ++i) v = g.operand(g.def(v), 0);
   return v;
