@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A GGUF file with Q4_0 weights beside llama.cpp, one thread: time and tokens per second of a step after 511 words and of a prompt of
 128, least of many runs, programs in turn: processor time of rlxc, llama.cpp as llama.mjs measures it. The model is a Llama of 8
-layers of 1024, 16 heads of queries and 8 of keys, 32,000 words, with random weights. The cache has room for 512 words; it is f32,
-that of llama.cpp f16. Both compute the logits of the last word, and both times leave loading out. Needs NumPy, and for the peer a folder in which `npm i
+layers of 1024, 16 heads of queries and 8 of keys, 32,000 words, with random weights. The cache has room for 512 words of f16, as
+that of llama.cpp. Both compute the logits of the last word, and both times leave loading out. Needs NumPy, and for the peer a folder in which `npm i
 --ignore-scripts node-llama-cpp` was run: build/llama, where scripts/compare-llama puts it, or LLAMA; without it the peer is left
 out. CPU is the value of --cpu (native), ALONE a command that runs another on one core. Usage: bench/llama.py [int8|float|model],
 the value of --activations (int8, as llama.cpp computes)."""
@@ -48,7 +48,7 @@ def write_model(path):
 
 def write_inputs(folder, length, past):
     """The words that llama.mjs evaluates, how many are in the cache, and its first contents; the files in the order of the inputs."""
-    cache = np.random.default_rng(1).standard_normal((1, KV_HEADS, ROOM, WIDTH // HEADS)).astype(np.float32)
+    cache = np.random.default_rng(1).standard_normal((1, KV_HEADS, ROOM, WIDTH // HEADS)).astype(np.float16)
     files = []
     for array in [259 + np.arange(length, dtype=np.int64) * 7919 % 10000, np.array(past)] + [cache] * (2 * LAYERS):
         files.append(os.path.join(folder, f"input_{len(files)}.bin"))
@@ -68,7 +68,7 @@ def main():
         for name, (length, past, repeat) in CASES.items():
             files = write_inputs(tmp, length, past)
             text = run([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "--activations", activations,
-                        "--kv-cache", str(ROOM), "--last-logits", "--bind", f"batch=1,sequence={length}", "-o", os.path.join(tmp, "out")])
+                        "--kv-cache", str(ROOM), "--kv-type", "f16", "--last-logits", "--bind", f"batch=1,sequence={length}", "-o", os.path.join(tmp, "out")])
             run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
             command = ["./run", "-m", tmp, "--threads", "1", "--repeat", str(repeat)] + files
             other = ["node", os.path.join(root, "bench/llama.mjs"), llama, model, str(length), str(past), str(repeat)]

@@ -289,13 +289,14 @@ struct RoundedProduct {
   std::vector<int64_t> zero = {0};  // dims; {0}: none
   DType zeros = DType::U8;
   bool trans_b = true, gated = false, ends = false;
+  DType scales = DType::F32;
 };
 
 ValueId rounded_product(Net& net, const RoundedProduct& p) {
   const int64_t k = p.x.back(), blocks = p.block ? k / p.block : 1, columns = p.gated ? 2 * p.n : p.n;
   const auto dims = [&](int64_t rows) { return p.trans_b ? std::vector{columns, rows} : std::vector{rows, columns}; };
   std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false), net.bits_of(p.codes, dims(k)),
-                                   net.floats(dims(blocks), 0.01, 0.05),
+                                   net.floats(dims(blocks), 0.01, 0.05, true, p.scales),
                                    p.zero == std::vector<int64_t>{0} ? ValueId() : net.bits_of(p.zeros, p.zero)};
   if (p.ends) operands.push_back(net.floats({columns}, -1, 1));
   if (p.ends && !p.gated) {
@@ -322,6 +323,8 @@ const RoundedProduct kRounded[] = {
     {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
     {{4, 640}, 16, 640, DType::I4},
     {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word has no integral number of blocks
+    {.x = {1, 128}, .n = 70, .block = 32, .codes = DType::I4, .scales = DType::F16},
+    {.x = {9, 128}, .n = 48, .block = 64, .zero = {96, 2}, .zeros = DType::I8, .gated = true, .scales = DType::F16},
 };
 
 }  // namespace

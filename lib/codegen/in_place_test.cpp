@@ -241,6 +241,9 @@ TEST_CASE("caches are written in place, and queries rotated beside them") {
         for (const Type& table : {half, whole})
           c.add(OpKind::FusedRopeAppend, rope(0, style),
                 {heads(4, length), heads(2, length), heads(2, length), table, table, heads(2, 9), heads(2, 9), at}, 2);
+      const Type cache = tensor_type(DType::F16, {2, 2, 9, width});
+      c.add(OpKind::FusedRopeAppend, rope(0, RopeStyle::NeoX),
+            {heads(4, length), heads(2, length), heads(2, length), half, half, cache, cache, at}, 2);
       const Type part = f32({length, 2}), each = tensor_type(DType::I64, {2, 1, length, 1});
       c.add(OpKind::FusedRopeAppend, rope(4, RopeStyle::NeoX),
             {heads(3, length), heads(1, length), f32({2, 1, length, 3}), part, part, heads(1, 9), f32({2, 1, 9, 3}), each}, 2);

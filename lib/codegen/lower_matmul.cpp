@@ -368,6 +368,9 @@ GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
 // Dot units subtract zero points from the i32 sums.
 DType zero_in_panels(const Contraction& p) { return p.dots ? DType::I32 : p.accumulate; }
 
+// Scales of f16 stay f16: runs read half the bytes.
+DType scale_in_panels(const Node& node, const Contraction& p) { return node.dtype(2) == DType::F16 ? DType::F16 : p.accumulate; }
+
 std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
   if (!p.batch.empty() || !on_load[1] || !on_load[2] || (node.has(3) && !on_load[3])) return {};
   std::vector<PrepackedBuffer> packed;
@@ -384,7 +387,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
   const auto add_blocks = [&](uint32_t operand, bool quantized) {
     const auto d = node.dims(operand);
     if (d[!trans_b] == Dim(1) && !quantized) return;
-    const DType of_entries = operand == 3 ? zero_in_panels(p) : p.accumulate;
+    const DType of_entries = operand == 3 ? zero_in_panels(p) : scale_in_panels(node, p);
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
     packed.push_back({of_entries, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
   };
@@ -400,6 +403,7 @@ std::optional<uint32_t> pack_blocks(Node& node, const Contraction& p, uint32_t o
   GemmSpec g = spec_of(s, of_weight(p, node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b]));
   g.b = of_blocks(node, s, operand);
   if (operand == 3) g.accumulate = zero_in_panels(p);
+  else g.stored = scale_in_panels(node, p);
   if (quantized) {
     g.quantized = p.quantized;
     g.quantized->block = 0;
@@ -426,10 +430,12 @@ std::optional<PackedWeight> pack_quantized(Node& node, const Contraction& p) {
 }
 
 // Returns the scale or zero point of a matmul, from its packed panels if there are any.
-Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
+Operand quantization_parameter(Node& node, Scope& s, const Contraction& p, size_t operand,
+                               const std::optional<uint32_t>& packed) {
   if (!packed) return of_blocks(node, s, operand);
   Operand o = s.scratch(*packed);
-  const Dim w(kernel::gemm_panel(node.mapping(), o.dtype)), rows = node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b];
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)),
+      rows = node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b];
   o.strides = {s.size(node.table().mul(rows, w)), rows == Dim(1) ? Index(0) : s.size(w), 1};
   return o;
 }
@@ -510,9 +516,9 @@ bool emit(Node& node, Contraction p) {
   set_unit(node, p, &g);
   if (p.quantized) {
     g.quantized = p.quantized;
-    g.quantized->scale = quantization_parameter(node, s, 2, quantized ? quantized->scale : std::nullopt);
+    g.quantized->scale = quantization_parameter(node, s, p, 2, quantized ? quantized->scale : std::nullopt);
     if (node.has(3)) {
-      g.quantized->zero = quantization_parameter(node, s, 3, quantized ? quantized->zero : std::nullopt);
+      g.quantized->zero = quantization_parameter(node, s, p, 3, quantized ? quantized->zero : std::nullopt);
       g.quantized->zero_quantized = zero_is_quantized(node);
     }
   }

@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "driver/compile.h"
 #include "ir/builder.h"
+#include "runtime/emulate_package.h"
 #include "runtime/interpret_package.h"
 #include "runtime/run_kernels.h"
 #include "support/eval.h"
@@ -42,12 +44,14 @@ struct Net {
     LoadedModel model;
     m->name = ForeignText("narrow");
     model.module = std::move(m);
-    const auto compiled = compile(std::move(model), "cpu", {}, {}, d);
+    const auto compiled = compile(std::move(model), target, {}, {}, d);
     REQUIRE_MESSAGE(compiled.has_value(), d.text());
+    if (target != "cpu") return compare(make_emulated_runner(compiled->lir, target, d), *expected, d);
     compare(make_kernel_runner(compiled->lir, d), *expected, d);
     if (interpreted) compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d);
   }
 
+  std::string target = "cpu";
   bool interpreted = false;  // also with the device host
 
  private:
@@ -162,6 +166,27 @@ TEST_CASE("other operations on narrow types, and quantisation to them") {
     }
   }
   n.check();
+}
+
+TEST_CASE("bits of 16-bit and 8-bit elements are read as another type") {
+  for (const std::string target : {"cpu", "cuda", "metal", "wgpu"}) {
+    if (target == "wgpu" && !std::getenv("RLXC_WEBGPU")) continue;
+    INFO(target);
+    Net n;
+    n.target = target;
+    std::vector<double> codes;
+    for (int i = 0; i < 200; ++i) codes.push_back(0x3000 + i * 61);  // ordinary f16 and bf16
+    codes.insert(codes.end(), {0x8001, 0xbc00, 0xc500, 0x0400});
+    const ValueId words = n.in(eval::tensor_of(DType::U16, {204}, codes)), x = n.in(test::f32({4}, {1.5, -2, 0.25, 300}));
+    const auto as = [&](ValueId v, DType t) { return n.b.create(BitCast, {v}, CastAttrs{t}); };
+    for (DType t : {DType::F16, DType::BF16, DType::I16}) {
+      n.out(as(words, t)), n.out(n.cast(as(words, t), DType::F32));
+      n.out(as(n.cast(x, t), DType::U16)), n.out(n.cast(as(n.cast(x, t), DType::I16), DType::F32));
+    }
+    const ValueId bytes = n.cast(n.b.create(BitAnd, {words, n.b.scalar(DType::U16, 255)}), DType::U8);
+    n.out(n.cast(as(bytes, DType::I8), DType::F32));
+    n.check();
+  }
 }
 
 TEST_CASE("bits of bools are 0 and 1") {

@@ -232,9 +232,9 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     out.format = "gguf";
     hash.wait();
     out.gguf = gguf_import::File::read(std::make_shared<const MappedFile>(std::move(*file)), d);
+    const gguf_import::ImportOptions options{o.kv_cache, dtype_from_name(o.kv_type).value_or(DType::F32), o.last_logits};
     if (out.gguf)
-      out.module =
-          gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), {o.kv_cache, o.last_logits}, d);
+      out.module = gguf_import::import_gguf(*out.gguf, std::filesystem::path(o.input).filename().string(), options, d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;
@@ -267,6 +267,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   if (!out.module) return std::nullopt;
   if (o.kv_cache > 0 && out.format != "gguf")
     d.error(Code::BadFlag, "--kv-cache is for GGUF models", {}, "--state names the inputs and outputs of a cache");
+  if (o.kv_type != "f32" && out.format != "gguf") d.error(Code::BadFlag, "--kv-type is for GGUF models");
   if (o.last_logits && out.format != "gguf") d.error(Code::BadFlag, "--last-logits is for GGUF models");
   if (!d.ok()) return std::nullopt;
   out.content_hash = hash.get();

@@ -213,6 +213,16 @@ bool infer_rope(InferContext& c) {
   return fits ? result() : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
 }
 
+namespace {
+
+// Whether keys and values have the type of the queries, or 16 bits beside f32 queries.
+bool fits_queries(InferContext& c, size_t keys, size_t values) {
+  const DType q = c.t(0).dtype, k = c.t(keys).dtype;
+  return same_dtype(c, keys, values) && ((q == DType::F32 && is_float(k) && bits(k) == 16) || same_dtype(c, 0, keys));
+}
+
+}  // namespace
+
 bool infer_fused_rope_append(InferContext& c) {
   const size_t caches = kRopeAppendCaches, at = caches + 2;
   const auto& a = c.a<RopeAttrs>();
@@ -222,8 +232,8 @@ bool infer_fused_rope_append(InferContext& c) {
   if (a.layout != AttentionLayout::BHSD) return c.fail("the layout must be bhsd");
   if (!rope_fits(c, 0, 3) || !rope_fits(c, 1, 3)) return false;
   const auto &q = c.t(0).dims, &rows = c.t(at).dims;
+  if (!same_dtype(c, 0, 1) || !same_dtype(c, 0, 2) || !fits_queries(c, caches, caches + 1)) return false;
   for (size_t i : {size_t{1}, size_t{2}, caches, caches + 1}) {
-    if (!same_dtype(c, 0, i)) return false;
     const auto& d = c.t(i).dims;
     if (!require_equal(c, q[0], d[0], "batch sizes") || !require_equal(c, c.t(1).dims[1], d[1], "numbers of heads of k and v"))
       return false;
@@ -261,7 +271,7 @@ bool infer_attention(InferContext& c) {
   for (size_t i = 0; i < 3; ++i)
     if (c.t(i).rank() != (packed ? 3 : 4))
       return c.fail("q, k, v need " + std::to_string(packed ? 3 : 4) + " axes: " + c.show(i));
-  if (!same_dtype(c, 0, 1) || !same_dtype(c, 0, 2)) return false;
+  if (!fits_queries(c, 1, 2)) return false;
   DimTable& t = c.dims();
   struct Parts {
     Dim b, h, s, d;

@@ -87,6 +87,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   std::vector<std::pair<std::string, std::string>> values;  // contents of inputs that shapes depend on, as 1,2
   std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
   int64_t kv_cache = 0;                                     // tokens of the cache of a GGUF model; 0: it grows
+  std::string kv_type = "f32";                              // of keys and values in that cache
   bool last_logits = false;                                 // of a GGUF model: of the last token only
   std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
   bool allow_missing_weights = false;  // otherwise an error, unless another of the model's weight files exists
@@ -358,6 +359,9 @@ inline constexpr Option kOptions[] = {
     {.key = "kv-cache", .flag = "--kv-cache", .field = &CompileOptions::kv_cache, .group = Group::Model,
      .commands = kModelCommands, .low = 1, .high = 1e6, .value = "TOKENS", .in_manifest = true,
      .help = "a cache of a GGUF model with room for so many tokens, which every run appends to in place"},
+    {.key = "kv-type", .flag = "--kv-type", .field = &CompileOptions::kv_type, .group = Group::Model,
+     .commands = kModelCommands, .choices = "f32|f16|bf16", .in_manifest = true,
+     .help = "type of the keys and values in the cache of a GGUF model"},
     {.key = "last-logits", .flag = "--last-logits", .field = &CompileOptions::last_logits, .group = Group::Model,
      .commands = kModelCommands, .in_manifest = true,
      .help = "a GGUF model computes the logits of the last token only"},

@@ -20,6 +20,10 @@ for model in "$TMPDIR"/*.gguf; do
       fail "$(basename "$model") by $engine with a cache of fixed room"
   done
 done
+for model in "$TMPDIR"/{qwen3,gemma3,mistral_window}.gguf; do
+  "$RLXC" run "$model" --kv-cache 40 --kv-type f16 --data "${model%.gguf}_cache16" --rtol 1e-2 --atol 1e-2 >"$TMPDIR/log" 2>&1 ||
+    fail "$(basename "$model") with a cache of f16"
+done
 for model in "$TMPDIR"/qwen3.gguf "$TMPDIR"/gemma3.gguf; do
   data=${model%.gguf}_cache
   python3 - "$data" <<'PYTHON' >"$TMPDIR/log" 2>&1 || fail "the last logits"
@@ -34,6 +38,15 @@ PYTHON
 done
 "$RLXC" compile examples/bert.onnx --kv-cache 40 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 && fail "a cache of an ONNX model"
 grep -q "for GGUF models" "$TMPDIR/log" || fail "why there is no cache"
+"$RLXC" compile examples/bert.onnx --kv-type f16 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 && fail "the type of a cache of an ONNX model"
+"$RLXC" compile "$TMPDIR/qwen3.gguf" -q --emit fusion --kv-type bf16 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 || fail "a growing cache of bf16"
+grep -q "attention_casts  *[1-9]" "$TMPDIR/out/fusion.txt" || fail "attention reads the narrow cache"
+
+# Kernels of other targets, emulated here; wgpu needs Dawn.
+for target in cuda ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run "$TMPDIR/qwen3.gguf" --kv-cache 40 --kv-type f16 --data "$TMPDIR/qwen3_cache16" --target $target --rtol 1e-2 --atol 1e-2 \
+    >"$TMPDIR/log" 2>&1 || fail "qwen3 on $target with a cache of f16"
+done
 
 model=$TMPDIR/gemma3.gguf
 "$RLXC" info "$model" >"$TMPDIR/log" 2>&1 || fail "info"

@@ -95,7 +95,8 @@ class Wgpu : public CLike {
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
     if (from.lanes > 1 && to.lanes == 1) return packed_word(from, h) + "(" + value + ")";
     if (to.lanes > 1 && from.lanes == 1) return bytes_of_word(to, h) + "(" + value + ")";
-    return "bitcast<" + type(to, h) + ">(" + value + ")";
+    if (rlxc::bits(to.dtype) == 32) return "bitcast<" + type(to, h) + ">(" + value + ")";
+    return narrow_bits(to, from, h) + "(" + value + ")";
   }
 
   std::string select(Type, Type, const std::string& c, const std::string& a, const std::string& b, Helpers&) const override {
@@ -402,6 +403,28 @@ class Wgpu : public CLike {
       h.add("fn " + name + "(w: i32) -> " + v +
             " {\n  let b = vec4<u32>(bitcast<u32>(w)) << vec4<u32>(24u, 16u, 8u, 0u);\n  return " + "bitcast<" + v +
             ">(b) >> vec4<u32>(24u);\n}\n");
+    return name;
+  }
+
+  // The bits of an element of at most 16 bits, which WGSL has as 32 bits, as another type.
+  std::string narrow_bits(Type to, Type from, Helpers& h) const {
+    const std::string name = "rlxc_bits_" + suffix(from) + "_" + suffix(to);
+    if (!h.needs(name)) return name;
+    std::string value;
+    if (to.lanes > 1) {
+      const std::string one = narrow_bits(to.scalar(), from.scalar(), h);
+      for (int i = 0; i < to.lanes; ++i) value += (i ? ", " : "") + one + "(" + lane("a", i) + ")";
+      value = type(to, h) + "(" + value + ")";
+    } else {
+      const std::string bits = from.dtype == DType::F16    ? "pack2x16float(vec2<f32>(a, 0.0))"
+                               : from.dtype == DType::BF16 ? "(bitcast<u32>(a) >> 16u)"
+                                                           : "bitcast<u32>(a)";
+      value = to.dtype == DType::F16                     ? "unpack2x16float(" + bits + ").x"
+              : to.dtype == DType::BF16                  ? "bitcast<f32>(" + bits + " << 16u)"
+              : dtype_class(to.dtype) == DTypeClass::Int ? wrap(to, h) + "(bitcast<i32>(" + bits + "))"
+                                                         : wrap(to, h) + "(" + bits + ")";
+    }
+    h.add("fn " + name + "(a: " + type(from, h) + ") -> " + type(to, h) + " {\n  return " + value + ";\n}\n");
     return name;
   }
 

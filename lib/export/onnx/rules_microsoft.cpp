@@ -104,7 +104,8 @@ bool is_multi_head_attention(const Graph& g, NodeId n, int64_t) {
   const bool packed = t.layout == AttentionLayout::Packed;
   if (packed ? t.num_kv_heads != 0 && t.num_kv_heads != t.num_heads : !g.dims(q)[2].is_static() || g.dims(q)[2] != g.dims(k)[2])
     return false;
-  if (g.dims(k).back() != g.dims(v).back() || g.dtype(q) != DType::F32 || g.operands(n).size() > 4) return false;
+  if (g.dims(k).back() != g.dims(v).back() || g.dtype(q) != DType::F32 || g.dtype(k) != DType::F32 || g.operands(n).size() > 4)
+    return false;
   const bool square = g.dims(q)[1] == g.dims(k)[1];
   return (t.mask == MaskKind::None && !mask.valid()) || (t.mask == MaskKind::Causal && !mask.valid() && square) ||
          (t.mask == MaskKind::Bias && g.rank(mask) == 4 && g.dims(mask)[2] == g.dims(q)[1] && g.dims(mask)[3] == g.dims(k)[1]);

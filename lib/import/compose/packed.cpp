@@ -16,7 +16,8 @@ struct Block {
   Dim n;
 
   ValueId bytes(int64_t from, int64_t count) { return b.narrow(x, 1, Dim(from), Dim(count)); }
-  ValueId half(int64_t from) { return b.cast(read_bytes(b, bytes(from, 2), DType::F16), kReal); }  // [n,1]
+  ValueId half(int64_t from) { return read_bytes(b, bytes(from, 2), DType::F16); }  // f16 [n,1]
+  ValueId wide_half(int64_t from) { return cast(half(from)); }                      // f32 [n,1]
   ValueId signed_bytes(int64_t from, int64_t count) {
     return b.create(OpKind::BitCast, {bytes(from, count)}, CastAttrs{DType::I8, true});
   }
@@ -49,7 +50,7 @@ BlockParts split_small(Block k, int width, bool min) {
   const int64_t high = min ? 4 : 2, codes = high + (width == 5 ? 4 : 0);
   ValueId q = k.spread(codes, 16, 16, kHalves, 15);
   if (width == 5) q = k.joined(q, k.spread(high, 4, 1, kEighths, 1), 4);
-  if (min) return {q, width == 4 ? DType::U4 : DType::U8, 32, k.half(0), k.b.unary(OpKind::Neg, k.half(2))};
+  if (min) return {q, width == 4 ? DType::U4 : DType::U8, 32, k.half(0), k.b.unary(OpKind::Neg, k.wide_half(2))};
   return {centred(k, q, 1 << (width - 1)), width == 4 ? DType::I4 : DType::I8, 32, k.half(0), {}};
 }
 
@@ -59,24 +60,24 @@ BlockParts split_medium(Block k, bool fifth) {
   const ValueId min = k.b.concat(std::array{k.bit_and(b, 63), k.joined(k.shr(c, 4), k.shr(b, 6), 4)}, 1);
   ValueId q = k.spread(fifth ? 48 : 16, 128, 32, kHalves, 15);
   if (fifth) q = k.joined(q, k.spread(16, 32, 32, kEighths, 1), 4);
-  return {q, fifth ? DType::U8 : DType::U4, 32, k.b.mul(k.cast(scale), k.half(0)), k.b.mul(k.cast(min), k.half(2))};
+  return {q, fifth ? DType::U8 : DType::U4, 32, k.b.mul(k.cast(scale), k.wide_half(0)), k.b.mul(k.cast(min), k.wide_half(2))};
 }
 
 BlockParts split_two(Block k) {
   const ValueId s = k.bytes(0, 16), q = k.spread(16, 64, 32, kQuarters, 3);
-  return {q, DType::U2, 16, k.b.mul(k.cast(k.bit_and(s, 15)), k.half(80)), k.b.mul(k.cast(k.shr(s, 4)), k.half(82))};
+  return {q, DType::U2, 16, k.b.mul(k.cast(k.bit_and(s, 15)), k.wide_half(80)), k.b.mul(k.cast(k.shr(s, 4)), k.wide_half(82))};
 }
 
 BlockParts split_three(Block k) {
   const ValueId low = k.spread(96, 8, 8, kHalves, 15), high = k.spread(104, 4, 4, kQuarters, 3);
   const ValueId scale = k.b.sub(k.cast(k.joined(low, high, 4)), k.real(32));
   const ValueId q = k.joined(k.spread(32, 64, 32, kQuarters, 3), k.spread(0, 32, 32, kEighths, 1), 2);
-  return {centred(k, q, 4), DType::I4, 16, k.b.mul(scale, k.half(108)), {}};
+  return {centred(k, q, 4), DType::I4, 16, k.b.mul(scale, k.wide_half(108)), {}};
 }
 
 BlockParts split_six(Block k) {
   const ValueId q = k.joined(k.spread(0, 128, 64, kHalves, 15), k.spread(128, 64, 32, kQuarters, 3), 4);
-  return {centred(k, q, 32), DType::I8, 16, k.b.mul(k.signed_integers(192, 16), k.half(208)), {}};
+  return {centred(k, q, 32), DType::I8, 16, k.b.mul(k.signed_integers(192, 16), k.wide_half(208)), {}};
 }
 
 // Codes that are entries of a table of integers.
@@ -99,7 +100,7 @@ BlockParts split_table(Block k) {
 BlockParts split_table_xs(Block k) {
   const ValueId scale = k.b.sub(k.cast(k.joined(k.spread(4, 4, 1, kHalves, 15), k.spread(2, 2, 1, kQuarters, 3), 4)), k.real(32));
   const ValueId codes = of_table(k, k.spread(8, 128, 16, kHalves, 15), iq4_nl_values(), 1);
-  return {codes, DType::I8, 32, k.b.mul(scale, k.half(0)), {}};
+  return {codes, DType::I8, 32, k.b.mul(scale, k.wide_half(0)), {}};
 }
 
 // Base-3 digits of bytes that are fractions of 256: the first digits of all bytes, then the second ones, ...
@@ -199,7 +200,7 @@ ValueId decode_blocks(Builder& b, BlockFormat f, ValueId blocks) {
   if (!p.codes.valid()) return {};
   Block k{b, blocks, b.graph().dims(blocks)[0]};
   const int64_t count = block_elements(f), runs = count / p.run;
-  const ValueId scaled = k.by_run(p.scale, runs, k.cast(p.codes), count);
+  const ValueId scaled = k.by_run(k.cast(p.scale), runs, k.cast(p.codes), count);
   return p.minimum.valid() ? k.by_run(p.minimum, runs, scaled, count, OpKind::Sub) : scaled;
 }
 

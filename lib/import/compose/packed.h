@@ -22,7 +22,8 @@ struct BlockParts {
   ValueId codes;             // i8 or u8 [n, block elements]
   DType narrow = DType::I8;  // the smallest type that holds all codes
   int64_t run = 0;           // elements that share a scale
-  ValueId scale, minimum;    // f32 [n, block elements / run]; without a minimum: invalid
+  ValueId scale;             // [n, block elements / run]; f16 if the block stores it, otherwise f32
+  ValueId minimum;           // f32 [n, block elements / run], or invalid
 };
 // Splits u8 [n, block bytes] into its parts.
 BlockParts split_blocks(Builder&, BlockFormat, ValueId blocks);

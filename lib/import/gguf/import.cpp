@@ -18,7 +18,13 @@ struct Tables {
 class Decoder {
  public:
   Decoder(Module& m, const Config& c, const File& f, const std::string& file_name, const ImportOptions& o, Diagnostics& d)
-      : c_(c), b_(m.main(), &d), w_(b_, f, file_name, d), diagnostics_(d), room_(o.room), last_logits_(o.last_logits) {}
+      : c_(c),
+        b_(m.main(), &d),
+        w_(b_, f, file_name, d),
+        diagnostics_(d),
+        room_(o.room),
+        cache_type_(o.cache_type),
+        last_logits_(o.last_logits) {}
 
   bool build() {
     DimTable& dims = b_.dims();
@@ -100,17 +106,18 @@ class Decoder {
     return b_.create(OpKind::Rope, {x, t.cos, t.sin}, a);
   }
 
-  // Appends the keys or values of the run to those of earlier tokens, or writes them behind these.
+  // Appends the keys or values of the run to those of earlier tokens, or writes them behind these. Returns all in f32.
   ValueId with_past(ValueId x, size_t layer, std::string_view which, int64_t heads, int64_t size) {
     const std::string name = std::to_string(layer) + "." + std::string(which);
-    const ValueId past = b_.input("past_key_values." + name, tensor_type(DType::F32, {batch_, Dim(heads), past_, Dim(size)}));
+    const ValueId past = b_.input("past_key_values." + name, tensor_type(cache_type_, {batch_, Dim(heads), past_, Dim(size)}));
     if (!x.valid()) return {};
+    x = b_.cast(x, cache_type_);
     const std::vector<Dim> fresh{batch_, Dim(heads), length_, Dim(size)};
     const auto place = [&] { return b_.expand(b_.reshape(positions_, {Dim(1), Dim(1), length_, Dim(1)}), fresh); };
     const ValueId all =
         room_ > 0 ? b_.create(OpKind::ScatterElements, {past, place(), x}, ScatterAttrs{2}) : b_.concat(std::array{past, x}, 2);
     present_.emplace_back("present." + name, all);
-    return all;
+    return b_.cast(all, DType::F32);
   }
 
   std::array<ValueId, 3> projections(const std::string& layer, ValueId x, int64_t heads, int64_t kv_heads) {
@@ -197,6 +204,7 @@ class Decoder {
   Weights w_;
   Diagnostics& diagnostics_;
   const int64_t room_;  // of the cache; 0: it grows
+  const DType cache_type_;
   const bool last_logits_;
   Dim batch_, length_, past_;
   ValueId past_count_, positions_, causal_mask_, window_mask_;

@@ -16,8 +16,9 @@
 namespace rlxc::gguf_import {
 
 struct ImportOptions {
-  int64_t room = 0;          // tokens of a cache of fixed room; 0: caches grow
-  bool last_logits = false;  // logits [batch,1,vocabulary] of the last token only
+  int64_t room = 0;               // tokens of a cache of fixed room; 0: caches grow
+  DType cache_type = DType::F32;  // of keys and values in a cache
+  bool last_logits = false;       // logits [batch,1,vocabulary] of the last token only
 };
 
 // Null on errors. `file_name` is recorded as the source of the weights.

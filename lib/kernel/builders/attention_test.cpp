@@ -31,15 +31,16 @@ bool visible(const Form& f, const std::vector<double>& mask, int64_t query, int6
          !(f.mask && !f.bias && mask[static_cast<size_t>(query * f.keys + key)] == 0);
 }
 
-KernelCase attention_case(const Form& f, DType dtype) {
+// `stored`: the type of keys and values.
+KernelCase attention_case(const Form& f, DType dtype, DType stored) {
   const auto count = [](int64_t n) { return static_cast<size_t>(n); };
   KernelCase c;
   c.name = std::to_string(f.queries) + " of " + std::to_string(f.keys) + ", " + std::to_string(f.width) + " and " +
-           std::to_string(f.value_width) + " " + std::string(name(dtype));
+           std::to_string(f.value_width) + " " + std::string(name(dtype)) + " " + std::string(name(stored));
   const DType mask_type = f.bias ? DType::F32 : DType::Bool;
   const auto q = random_values(count(kHeads * f.queries * f.width), dtype, -2, 2, 1),
-             k = random_values(count(f.keys * f.width), dtype, -2, 2, 2),
-             v = random_values(count(f.keys * f.value_width), dtype, -2, 2, 3);
+             k = random_values(count(f.keys * f.width), stored, -2, 2, 2),
+             v = random_values(count(f.keys * f.value_width), stored, -2, 2, 3);
   auto mask = random_values(f.mask ? count(f.queries * f.keys) : 0, mask_type, 0, 1, 4);
   for (int64_t i = 0; f.seen && i < f.queries * f.keys; ++i) mask[count(i)] = i % f.keys < *f.seen;
   const double scale = 1 / std::sqrt(static_cast<double>(f.width));
@@ -61,16 +62,16 @@ KernelCase attention_case(const Form& f, DType dtype) {
       for (int64_t j = 0; j < f.keys; ++j)
         if (sum > 0) y[count(row * f.value_width + d)] += score[count(j)] / sum * v[count(j * f.value_width + d)];
   }
-  c.buffers = {{dtype, q}, {dtype, k}, {dtype, v}};
+  c.buffers = {{dtype, q}, {stored, k}, {stored, v}};
   if (f.mask) c.buffers.push_back({mask_type, mask});
   c.buffers.push_back({DType::F32, y, true});
   if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second matmul
-  c.build = [f, dtype, mask_type, scale](kernel::Builder& builder, const Mapping& m) {
+  c.build = [f, dtype, stored, mask_type, scale](kernel::Builder& builder, const Mapping& m) {
     AttentionSpec s;
     s.heads = kHeads, s.queries = f.queries, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;
     s.q = {"q", dtype, {0, f.queries * f.width, f.width, 1}, kHeads * f.queries * f.width, 0};
-    s.k = {"k", dtype, {0, 0, f.width, 1}, f.keys * f.width, 0};
-    s.v = {"v", dtype, {0, 0, f.value_width, 1}, f.keys * f.value_width, 0};
+    s.k = {"k", stored, {0, 0, f.width, 1}, f.keys * f.width, 0};
+    s.v = {"v", stored, {0, 0, f.value_width, 1}, f.keys * f.value_width, 0};
     s.y = {"y", DType::F32, {0, f.queries * f.value_width, f.value_width, 1}, kHeads * f.queries * f.value_width, 0};
     if (f.mask) s.mask = Operand{"mask", mask_type, {0, 0, f.keys, 1}, f.queries * f.keys, 0};
     s.mask_is_bias = f.bias, s.finite = f.finite, s.causal = f.causal, s.window = f.window, s.scale = scale,
@@ -89,7 +90,7 @@ TEST_CASE("attention on units that read tiles") {
                         Form{64, 70, 128, 64, false, {}, true}, Form{40, 80, 72, 104, false, {}, true, true, false, 5},
                         Form{50, 40, 64, 64, true, {}, false, false, true}, Form{33, 64, 192, 64},
                         Form{70, 90, 64, 64, true, {}, false, false, false, 0, {}, true}}) {
-    cases.push_back(attention_case(f, t));
+    cases.push_back(attention_case(f, t, t));
     t = t == DType::F16 ? DType::BF16 : DType::F16;
   }
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
@@ -105,7 +106,16 @@ TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
           Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true}, Form{12, 40, 24, 16, false, {}, true},
           Form{12, 40, 24, 16, false, {}, true, true, false, 5}, Form{49, 49, 32, 40},
           Form{49, 49, 16, 16, false, {}, true, true}})
-      cases.push_back(attention_case(f, t));
+      cases.push_back(attention_case(f, t, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("attention of f32 queries with keys and values of 16 bits") {
+  std::vector<KernelCase> cases;
+  for (DType t : {DType::F16, DType::BF16})
+    for (const Form& f : {Form{1, 70, 40, 40}, Form{1, 300, 64, 64, false, {}, true, false, false, 0, 70}, Form{5, 7, 8, 8},
+                          Form{33, 90, 20, 8, true, 17}, Form{70, 90, 64, 64, true}, Form{128, 128, 64, 64, true}})
+      cases.push_back(attention_case(f, DType::F32, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 

@@ -50,6 +50,7 @@ struct GemmSpec {
   Index m = 1, n = 1, k = 1;
   Operand a, b, c;
   DType accumulate = DType::F32;
+  std::optional<DType> stored;  // type of the result of build_pack; absent: accumulate
   // A computed b ignores its strides: b_at returns an element, `fill` (CPU threads) a panel.
   std::function<Expr(const std::vector<Expr>& batch, Expr k, Expr column)> b_at;
   std::function<void(const Panel&)> fill;

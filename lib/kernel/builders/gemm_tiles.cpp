@@ -29,7 +29,7 @@ class GemmTiles {
 
   void pack(const std::string& out) {
     const Expr panels = ceil_div(o_.n, own_);
-    Buf to = b_.output(out, o_.spec.accumulate, o_.batches() * panels * o_.k * w_);
+    Buf to = b_.output(out, o_.spec.stored.value_or(o_.spec.accumulate), o_.batches() * panels * o_.k * w_);
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
       pack_panel(to, i * (o_.k * w_), b_.let("column", i % panels * own_), b_.i64(0), o_.k);
@@ -127,7 +127,9 @@ class GemmTiles {
     auto part = [&] {
       const Expr rest = known ? b_.i64(n % own_) : b_.let("rest", o_.n - column), done = rest / t_.lanes;
       b_.loop("p", count, [&](Expr p) {
-        b_.loop("v", own_ / t_.lanes - done, [&](Expr v) { to.store(base + p * w_ + (done + v) * t_.lanes, o_.zero(t_.lanes)); });
+        b_.loop("v", own_ / t_.lanes - done, [&](Expr v) {
+          to.store(base + p * w_ + (done + v) * t_.lanes, broadcast(b_.value(to.type().dtype, 0), t_.lanes));
+        });
       });
       copy_columns(to, base, from, rest, k0, count);
     };
@@ -137,7 +139,9 @@ class GemmTiles {
   }
 
   void copy_columns(const Buf& to, Expr base, Expr from, Expr width, Expr k0, Expr count) {
-    auto one = [&](Expr p, Expr j, int lanes) { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j, lanes)); };
+    auto one = [&](Expr p, Expr j, int lanes) {
+      to.store(base + p * w_ + j, cast_to(o_.load_b(k0 + p, from + j, lanes), to.type().dtype));
+    };
     if (!o_.b_vectors()) return b_.loop("j", width, [&](Expr j) { b_.loop("p", count, [&](Expr p) { one(p, j, 1); }); });
     const Expr vectors = width / t_.lanes, done = vectors * t_.lanes;
     b_.loop("p", count, [&](Expr p) {

@@ -61,7 +61,8 @@ class RotateAppend {
 
   void copy(const Buf& x, Expr from, const Buf& y, Expr to, Expr count, Thread thread) {
     const int lanes = vector_for(m_, count, compute_);
-    across(b_, count, lanes, thread, m_.workgroup_size, 1, [&](Expr i, int w, int) { y.store(to + i, x.load(from + i, w)); });
+    across(b_, count, lanes, thread, m_.workgroup_size, 1,
+           [&](Expr i, int w, int) { y.store(to + i, cast_to(x.load(from + i, w), y.type().dtype)); });
   }
 
   // `at`: batch, head of x and row of x; `of_table`: the same with the head of the table.

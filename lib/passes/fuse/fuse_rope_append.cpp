@@ -1,7 +1,8 @@
 // Fuses the rotations of queries and keys and the writes of keys and values to their caches:
 //   attention(rope(q), scatter(keys, at, rope(k)), scatter(values, at, v))
-// gives the three operands of the attention by one FusedRopeAppend. Declined ("rope_append") if the rotated keys have other
-// readers, heads are normalised, or a result is read before all operands are computed. O(nodes + readers of the results).
+// gives the three operands of the attention by one FusedRopeAppend, which also rounds keys and values to caches of 16 bits.
+// Declined ("rope_append") if the rotated keys have other readers, heads are normalised, or a result is read before all operands
+// are computed. O(nodes + readers of the results).
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -24,19 +25,27 @@ ValueId rows_of(const Graph& g, NodeId scatter) {
   return fits && g.dtype(at) == DType::I64 ? at : ValueId();
 }
 
+// What a scatter writes: its updates, or what they are rounded from to fit a cache of 16 bits.
+ValueId written(const Graph& g, NodeId scatter) {
+  const ValueId updates = g.operand(scatter, 2);
+  const NodeId cast = defining_op(g, updates, OpKind::Cast);
+  if (!cast.valid() || bits(g.dtype(updates)) != 16 || g.dtype(g.operand(cast, 0)) != DType::F32) return updates;
+  return g.has_one_use(updates) ? g.operand(cast, 0) : updates;
+}
+
 bool append(Graph& g, NodeId n, const Order& order, PassContext& ctx) {
   const NodeId q = defining_op(g, g.operand(n, 0), OpKind::Rope);
   const NodeId keys = defining_op(g, g.operand(n, 1), OpKind::ScatterElements);
   const NodeId values = defining_op(g, g.operand(n, 2), OpKind::ScatterElements);
   if (!q.valid() || !keys.valid() || !values.valid() || keys == values) return false;
-  const NodeId k = defining_op(g, g.operand(keys, 2), OpKind::Rope);
+  const NodeId k = defining_op(g, written(g, keys), OpKind::Rope);
   const ValueId at = rows_of(g, keys);
   if (!k.valid() || k == q || !at.valid() || rows_of(g, values) != at) return false;
   const auto refuse = [&](std::string_view reason, std::string detail) {
     return decline(ctx, g, kRopeAppend, n, reason, std::move(detail));
   };
   const RopeAttrs a = g.attrs<RopeAttrs>(q);
-  const ValueId cos = g.operand(q, 1), sin = g.operand(q, 2), v = g.operand(values, 2);
+  const ValueId cos = g.operand(q, 1), sin = g.operand(q, 2), v = written(g, values);
   if (a.layout != AttentionLayout::BHSD || g.attr_id(q) != g.attr_id(k) || cos != g.operand(k, 1) || sin != g.operand(k, 2) ||
       g.rank(cos) > 3)
     return refuse("table_shape", "queries and keys are not rotated alike");

@@ -14,7 +14,7 @@ struct Form {
   RopeStyle style = RopeStyle::NeoX;
   bool full_tables = false, rows_by_batch = false, tap = false, norm = false, other_table = false, early = false;
   int64_t axis = 2;
-  DType dtype = DType::F32;
+  DType dtype = DType::F32, cache = DType::F32;
 };
 
 // Four heads of queries and two of keys of eight elements; caches with room for six rows.
@@ -24,7 +24,7 @@ Rewrite::Build decoder(Form f) {
       return b.cast(f32_input(b, name, {f.batch, heads, f.length, 8}), f.dtype);
     };
     const ValueId q = part("q", 4), k = part("k", 2), v = part("v", 2);
-    const auto cache = [&](std::string_view name) { return b.cast(f32_input(b, name, {f.batch, 2, 6, 8}), f.dtype); };
+    const auto cache = [&](std::string_view name) { return b.cast(f32_input(b, name, {f.batch, 2, 6, 8}), f.cache); };
     const ValueId keys = cache("keys"), values = cache("values");
     const int64_t columns = (f.rotated ? f.rotated : 8) / (f.full_tables ? 1 : 2);
     const auto table = [&](std::string_view name) { return b.cast(f32_input(b, name, {f.length, columns}), f.dtype); };
@@ -35,10 +35,10 @@ Rewrite::Build decoder(Form f) {
     const ValueId at = b.constant(make_data(DType::I64, {f.rows_by_batch ? f.batch : 1, 1, f.length, 1}, rows));
     const ValueId index = b.expand(at, {f.batch, 2, f.length, 8});
     const ValueId rotated_k = b.create(OpKind::Rope, {k, f.other_table ? table("cos2") : cos, sin, gamma}, a);
-    const ValueId all_keys = b.create(OpKind::ScatterElements, {keys, index, rotated_k}, ScatterAttrs{f.axis});
+    const ValueId all_keys = b.create(OpKind::ScatterElements, {keys, index, b.cast(rotated_k, f.cache)}, ScatterAttrs{f.axis});
     std::vector<ValueId> out;
     if (f.early) out.push_back(b.unary(OpKind::Neg, all_keys));
-    const ValueId all_values = b.create(OpKind::ScatterElements, {values, index, v}, ScatterAttrs{f.axis});
+    const ValueId all_values = b.create(OpKind::ScatterElements, {values, index, b.cast(v, f.cache)}, ScatterAttrs{f.axis});
     const ValueId rotated_q = b.create(OpKind::Rope, {q, cos, sin, gamma}, a);
     AttentionAttrs attention;
     attention.num_heads = 4;
@@ -60,6 +60,8 @@ TEST_CASE("fuse_rope_append: rotations and writes to the caches are one node") {
   CHECK(left({.length = 1}) == "fused_rope_append attention");
   CHECK(left({.batch = 2, .rows_by_batch = true}) == "fused_rope_append attention");
   CHECK(left({.batch = 2}) == "fused_rope_append attention");
+  CHECK(left({.cache = DType::F16}) == "cast cast fused_rope_append attention");
+  CHECK(left({.batch = 2, .rotated = 4, .cache = DType::BF16}) == "cast cast fused_rope_append attention");
   CHECK(left({.rotated = 4, .style = RopeStyle::GptJ}) == "fused_rope_append attention");
   CHECK(left({.style = RopeStyle::GptJ, .full_tables = true}) == "fused_rope_append attention");
 }
@@ -73,13 +75,16 @@ TEST_CASE("fuse_rope_append: what keeps the nodes apart") {
 
 TEST_CASE("fuse_rope_append: the decomposition computes the same") {
   for (const RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
-    for (const int64_t rotated : {0, 4}) {
-      Rewrite r(kPass, decoder({.batch = 2, .rotated = rotated, .style = style}));
-      PassRun lower;
-      lower.target.native.reset(static_cast<size_t>(OpKind::FusedRopeAppend));
-      CHECK(lower(*r.after, "decompose").changed);
-      std::string why;
-      CHECK_MESSAGE(eval::same_results(*r.before, *r.after, 1, 1e-4, 1e-5, &why), why);
-      CHECK_FALSE(r.find(OpKind::FusedRopeAppend).valid());
-    }
+    for (const int64_t rotated : {0, 4})
+      for (const DType cache : {DType::F32, DType::F16}) {
+        Rewrite r(kPass, decoder({.batch = 2, .rotated = rotated, .style = style, .cache = cache}));
+        PassRun lower;
+        lower.target.native.reset(static_cast<size_t>(OpKind::FusedRopeAppend));
+        lower.target.native.reset(static_cast<size_t>(OpKind::Attention));
+        CHECK(lower(*r.after, "decompose").changed);
+        std::string why;
+        CHECK_MESSAGE(eval::same_results(*r.before, *r.after, 1, 1e-4, 1e-5, &why), why);
+        CHECK_FALSE(r.find(OpKind::FusedRopeAppend).valid());
+        CHECK_FALSE(r.find(OpKind::Attention).valid());
+      }
 }

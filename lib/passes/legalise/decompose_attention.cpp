@@ -42,6 +42,8 @@ std::vector<ValueId> attention(Expansion& e) {
   ValueId q = heads_first(e, e.in(0), a.layout, a.num_heads), k = heads_first(e, e.in(1), a.layout, kv),
           v = heads_first(e, e.in(2), a.layout, kv);
   if (!q.valid() || !k.valid() || !v.valid()) return {};
+  k = e.b.cast(k, e.g.dtype(q));
+  v = e.b.cast(v, e.g.dtype(q));
   const Dim batch = e.dim(q, 0), heads = e.dim(q, 1), queries = e.dim(q, 2), width = e.dim(q, 3), kv_heads = e.dim(k, 1);
   const Dim keys = e.dim(v, 2), value_width = e.dim(v, 3);
   if (a.scale == 0 && !width.is_static()) return {};
@@ -170,7 +172,8 @@ std::vector<ValueId> rope_append(Expansion& e) {
   const auto rotated = [&](size_t i) { return e.b.create(OpKind::Rope, {e.in(i), e.in(3), e.in(4)}, e.attrs<RopeAttrs>()); };
   const auto appended = [&](size_t cache, ValueId fresh) {
     if (!fresh.valid()) return ValueId();
-    return e.b.create(OpKind::ScatterElements, {e.in(cache), e.b.expand(e.in(values + 1), e.dims(fresh)), fresh},
+    return e.b.create(OpKind::ScatterElements,
+                      {e.in(cache), e.b.expand(e.in(values + 1), e.dims(fresh)), e.b.cast(fresh, e.g.dtype(e.in(cache)))},
                       ScatterAttrs{2});
   };
   return {rotated(0), appended(keys, rotated(1)), appended(values, e.in(2))};

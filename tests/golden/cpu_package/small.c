@@ -170,14 +170,14 @@ static int unlock(small_ctx* c, int status) {
   return status;
 }
 
-// Returns aligned memory. Large blocks use huge pages, which reduces TLB misses.
-static unsigned char* allocate(int64_t bytes) {
+void* small_allocate(size_t bytes) {
   size_t unit = 64;
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
   if (bytes >= 4 << 20) unit = 2 << 20;
 #endif
-  const size_t size = ((size_t)(bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
-  unsigned char* p = aligned_alloc(unit, size);
+  if (bytes > SIZE_MAX - unit) return NULL;
+  const size_t size = ((bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
+  void* p = aligned_alloc(unit, size);
 #ifdef MADV_HUGEPAGE
   if (p && unit > 64) madvise(p, size, MADV_HUGEPAGE);
 #endif
@@ -198,7 +198,7 @@ static int set_sizes(small_ctx* c, const int64_t* s) {
   const int64_t total = rlxc_add(&bad, rlxc_add(&bad, n[3], 0), 0);
   if (bad) return SMALL_NO_SIZES;
   free(c->arena);
-  c->arena = allocate(total);
+  c->arena = small_allocate((size_t)total);
   if (!c->arena) return SMALL_NO_MEMORY;
   c->held = c->arena + n[3];
   c->scratch = c->held + 0;
@@ -261,7 +261,7 @@ static int place_weight(small_ctx* c, int i) {
   const weight_row* w = &kWeights[i];
   if (w->bytes == 0 || (w->stored == w->bytes && (uintptr_t)c->weights[i] % (unsigned)w->alignment == 0)) return SMALL_OK;
   if (!c->weights[i]) return SMALL_OK;
-  c->copies[i] = allocate((int64_t)w->bytes);
+  c->copies[i] = small_allocate(w->bytes);
   if (!c->copies[i]) return SMALL_NO_MEMORY;
   for (uint64_t at = 0; at < w->bytes; at += w->stored) memcpy(c->copies[i] + at, c->weights[i], w->stored);
   c->weights[i] = c->copies[i];
@@ -271,8 +271,8 @@ static int place_weight(small_ctx* c, int i) {
 static small_ctx* finish(small_ctx* c, int status, int* error) {
   unsigned char* scratch = NULL;
   if (!status && !c->packed_file) {
-    scratch = allocate(0);
-    c->packed = allocate(PACKED);
+    scratch = small_allocate(0);
+    c->packed = small_allocate(PACKED);
     status = c->packed && scratch ? SMALL_OK : SMALL_NO_MEMORY;
   }
   for (int i = 0; !status && i < WEIGHTS; ++i) status = place_weight(c, i);

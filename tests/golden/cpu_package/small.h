@@ -74,6 +74,10 @@ size_t small_output_bytes(const small_ctx*, int i);
 int64_t small_input_dim(const small_ctx*, int i, int axis);
 int64_t small_output_dim(const small_ctx*, int i, int axis);
 
+// Memory for the buffers of a call, aligned for vectors; NULL if there is none. Large blocks use huge pages, which reduces TLB
+// misses: let the caches of a decoder share one. Released by free().
+void* small_allocate(size_t bytes);
+
 // One run. `input_count` is SMALL_INPUTS, `output_count` SMALL_OUTPUTS. After an error the outputs hold nothing of use; the context
 // can run again. A buffer without bytes may be NULL.
 int small_run(small_ctx*, const void* const* inputs, int input_count, void* const* outputs, int output_count);

@@ -1,4 +1,5 @@
-"""The data sets of gguf_models.py for a cache of fixed room: FOLDER/NAME_data as FOLDER/NAME_cache. Usage: gguf_cache.py FOLDER"""
+"""The data sets of gguf_models.py for a cache of fixed room: FOLDER/NAME_data as FOLDER/NAME_cache, and as FOLDER/NAME_cache16 with
+keys and values in f16. Usage: gguf_cache.py FOLDER"""
 import glob
 import os
 import sys
@@ -12,7 +13,9 @@ def main():
     rng = np.random.default_rng(1)
     for source in glob.glob(f"{sys.argv[1]}/*_data/test_data_set_*"):
         to = source.replace("_data/", "_cache/")
+        narrow = source.replace("_data/", "_cache16/")
         os.makedirs(to)
+        os.makedirs(narrow)
         arrays = {os.path.basename(f): np.load(f) for f in glob.glob(f"{source}/*.npy")}
         past = arrays["past_key_values.0.key.npy"].shape[2]
         for name, x in arrays.items():
@@ -27,6 +30,9 @@ def main():
             elif not name.startswith("present."):
                 np.save(f"{to}/{name}", x)
         np.save(f"{to}/past_length.npy", np.array(past))
+        for name in os.listdir(to):
+            x = np.load(f"{to}/{name}")
+            np.save(f"{narrow}/{name}", x.astype(np.float16) if name.startswith(("past_key", "present.")) else x)
 
 
 main()

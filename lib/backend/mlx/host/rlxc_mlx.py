@@ -684,6 +684,7 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
         if layout == "packed":
             x = mx.reshape(x, [x.shape[0], x.shape[1], n, -1])
         return x if layout == "bhsd" else mx.swapaxes(x, 1, 2)
+    k, v = k.astype(q.dtype), v.astype(q.dtype)
     q, v = heads(q, num_heads), heads(v, num_kv_heads or num_heads)
     k = mx.swapaxes(k, -1, -2) if k_transposed else heads(k, num_kv_heads or num_heads)
     scale = scale or 1 / math.sqrt(q.shape[-1])
