@@ -2,10 +2,10 @@
 """A GGUF file with Q4_0 weights beside llama.cpp, one thread: time and tokens per second of a step after 511 words and of a prompt of
 128, least of many runs, programs in turn: processor time of rlxc, llama.cpp as llama.mjs measures it. The model is a Llama of 8
 layers of 1024, 16 heads of queries and 8 of keys, 32,000 words, with random weights. The cache has room for 512 words of f16, as
-that of llama.cpp. Both compute the logits of the last word, and both times leave loading out. Needs NumPy, and for the peer a folder in which `npm i
---ignore-scripts node-llama-cpp` was run: build/llama, where scripts/compare-llama puts it, or LLAMA; without it the peer is left
-out. CPU is the value of --cpu (native), ALONE a command that runs another on one core. Usage: bench/llama.py [int8|float|model],
-the value of --activations (int8, as llama.cpp computes)."""
+that of llama.cpp. Both compute the logits of the last word, and both times leave loading out. Needs NumPy, and for the peer a
+folder in which `npm i --ignore-scripts node-llama-cpp` was run: build/llama, where scripts/compare-llama puts it, or LLAMA;
+without it the peer is left out. CPU is the value of --cpu (native), ALONE a command that runs another on one core. Usage:
+bench/llama.py [int8|float|model], the value of --activations (int8, as llama.cpp computes)."""
 import os
 import re
 import subprocess

@@ -202,12 +202,28 @@ Order::Order(const Graph& g) : position_(g.node_capacity()) {
 }
 
 void Order::hoist(Graph& g, ValueId v, NodeId before) {
-  const NodeId n = g.def(v);
-  if (at(n) <= at(before)) return;  // earlier, or already moved
-  for (ValueId o : g.operands(n))
-    if (o.valid()) hoist(g, o, before);
-  g.move_before(n, before);
-  position_[n.raw] = at(before);
+  struct Frame {
+    NodeId n;
+    size_t next;  // operand to visit
+  };
+  std::vector<Frame> path;
+  const auto visit = [&](ValueId x) {
+    if (x.valid() && at(g.def(x)) > at(before)) path.push_back({g.def(x), 0});  // otherwise earlier, or already moved
+  };
+  visit(v);
+  while (!path.empty()) {
+    Frame& f = path.back();
+    const auto operands = g.operands(f.n);
+    if (f.next < operands.size()) {
+      visit(operands[f.next++]);
+      continue;
+    }
+    const NodeId n = f.n;
+    path.pop_back();
+    if (at(n) <= at(before)) continue;
+    g.move_before(n, before);
+    position_[n.raw] = at(before);
+  }
 }
 
 bool is_row(const Graph& g, ValueId v, ValueId x) {

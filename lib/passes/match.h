@@ -67,7 +67,7 @@ class Order {
  public:
   explicit Order(const Graph&);
   uint32_t at(NodeId n) const { return n.raw < position_.size() ? position_[n.raw] : 0; }
-  // Moves the nodes that compute the weight `v` (see is_weight) before `n` if they come later.
+  // Moves the nodes that compute the weight `v` before `n` if they come later. O(nodes moved).
   void hoist(Graph&, ValueId v, NodeId n);
 
  private:

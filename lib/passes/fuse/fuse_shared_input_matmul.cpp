@@ -24,7 +24,7 @@ class SharedFloats final : public fuse::SharedInput {
   }
 
   bool has_weights(NodeId n) const override {
-    return std::ranges::all_of(g_.operands(n).subspan(1), [&](ValueId v) { return !v.valid() || is_weight(g_, v); });
+    return std::ranges::all_of(g_.operands(n).subspan(1), [&](ValueId v) { return !v.valid() || on_load(v); });
   }
 
   const char* conflict(NodeId a, NodeId b) override { return fuse::packing_conflict(g_, a, b); }

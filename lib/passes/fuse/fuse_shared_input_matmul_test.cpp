@@ -194,6 +194,19 @@ TEST_CASE("fuse_shared_input_matmul: codes of other types, blocks and layouts, a
   CHECK(plain.first_decline() == "quantization_differs");
 }
 
+TEST_CASE("fuse_shared_input_matmul: weights that a long chain decodes at load time") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {1, 8});
+    const auto decoded = [&](std::string_view name) {
+      ValueId w = f32_param(b, name, {4, 8});
+      for (int i = 0; i < 12; ++i) w = b.unary(OpKind::Neg, w);
+      return w;
+    };
+    return std::vector{b.matmul(x, decoded("u"), false, true), b.matmul(x, decoded("w"), false, true)};
+  });
+  CHECK(matmuls(r) == 1);
+}
+
 TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n") {
   Module m;
   Builder b(m.main());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/packed_weights.h"
 #include "passes/provenance.h"
@@ -20,12 +21,16 @@ constexpr size_t kMostKinds = 16;     // of matmuls of one value, that those beh
 }  // namespace
 
 SharedInput::SharedInput(Graph& g, PassContext& ctx)
-    : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()), room_(packed_room(g, ctx)) {}
+    : g_(g), ctx_(ctx), order_(g), phase_(derive_phases(g)), known_(g.node_capacity()), room_(packed_room(g, ctx)) {}
 
 int64_t SharedInput::run() {
   for (NodeId n : g_.nodes())
     if (n.raw < known_ && candidate(n)) readers_of(g_.operand(n, 0));
   return merged_;
+}
+
+bool SharedInput::on_load(ValueId v) const {
+  return is_weight(g_, v) || (g_.def(v).raw < known_ && is_known_on_load(g_, phase_, v));
 }
 
 // Collects the matmuls that read x, in execution order, and splits them where neighbours are distant.

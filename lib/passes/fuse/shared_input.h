@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/lir.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 
@@ -36,6 +37,7 @@ class SharedInput {
   virtual bool prepare(const std::vector<Member>&) { return true; }  // false: the members cannot be merged after all
   virtual ValueId merged(std::vector<Member>&, ValueId x) = 0;       // builds the merged matmul before the first member
 
+  bool on_load(ValueId) const;  // whether the value is computed at load time from weights, at any depth
   void hoist(ValueId v, NodeId before) { order_.hoist(g_, v, before); }
 
   Graph& g_;
@@ -53,6 +55,7 @@ class SharedInput {
   void emit(std::vector<Member>&, ValueId x);
 
   match::Order order_;
+  std::vector<Phase> phase_;
   size_t known_;            // nodes created later have larger ids
   std::vector<bool> seen_;  // by value: its users have been visited
   int64_t merged_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passes/fuse/join_rows.h"
+
 namespace rlxc::fuse {
 
 namespace {
@@ -42,6 +44,7 @@ const char* packing_conflict(const Graph& g, NodeId a, NodeId b) {
 ValueId concatenated_matmul(Builder& b, ValueId x, std::span<const NodeId> nodes) {
   Graph& g = b.graph();
   const bool swapped = trans_b(g, nodes[0]);
+  JoinRows join_rows(b);
   const auto join = [&](size_t operand) {
     const ValueId first = g.operand(nodes[0], operand);
     const bool same = std::ranges::all_of(nodes, [&](NodeId n) { return g.operand(n, operand) == first; });
@@ -54,7 +57,7 @@ ValueId concatenated_matmul(Builder& b, ValueId x, std::span<const NodeId> nodes
       const ValueId v = g.operand(n, operand);
       parts.push_back(operand > 1 ? spread(b, v, blocks, g.dims(g.operand(n, 1))[!swapped], swapped) : v);
     }
-    return b.concat(parts, swapped ? 0 : 1);
+    return swapped ? join_rows(parts) : b.concat(parts, 1);
   };
   if (!by_codes(g, nodes[0])) return b.matmul(x, join(1), false, swapped);
   const bool zero = g.operand(nodes[0], 3).valid();
