@@ -22,9 +22,10 @@ export interface Launch {
 }
 
 export class Program {
-  /** source: text of a kernel file; weight: bytes of a weights file. */
+  /** source: text of a kernel file; weight: bytes of a weights file; blocking: kernels are compiled on this thread, in turn. */
   static create(gpu: Gpu | undefined, launch: Launch, source: (file: string) => string | Promise<string>,
-                weight: (file: string, offset: number, bytes: number) => Uint8Array | Promise<Uint8Array>): Promise<Program>;
+                weight: (file: string, offset: number, bytes: number) => Uint8Array | Promise<Uint8Array>,
+                options?: { blocking?: boolean }): Promise<Program>;
   setSizes(sizes: Record<string, number>): void;
   /** Bytes in the order of launch.inputs; gives those of launch.outputs. Null leaves a state on the device. */
   run(inputs: (ArrayBufferView | ArrayBuffer | null)[]): Promise<(ArrayBuffer | null)[]>;

@@ -53,7 +53,8 @@ const kPackedDots = [['dot4I8Packed', 'i32'], ['dot4U8Packed', 'u32']].map(([nam
 
 export class Program {
   // gpu: navigator.gpu; launch: the object of launch.json; source(file): text of a kernel; weight(file, offset, bytes): its bytes.
-  static async create(gpu, launch, source, weight) {
+  // blocking: kernels are compiled on this thread, in turn. Without a page to keep alive that saves Node from polling.
+  static async create(gpu, launch, source, weight, { blocking = false } = {}) {
     const adapter = await gpu?.requestAdapter();
     if (!adapter) throw new Error('no WebGPU adapter');
     const requiredLimits = {};
@@ -64,8 +65,8 @@ export class Program {
     p.launch = launch;
     p.groups = new Map();
     p.device.pushErrorScope('validation');
-    p.kernels = [];
-    for (const k of launch.kernels) p.kernels.push(await p.kernel(await source(k.file), k.name, k.bindings, k.separate));
+    p.blocking = blocking;
+    p.kernels = await Promise.all(launch.kernels.map(async k => p.kernel(await source(k.file), k.name, k.bindings, k.separate)));
     p.copyMemory = await p.kernel(copyShader('memory'), 'copy', [[0, 1]], [0]);
     p.copyWeight = await p.kernel(copyShader('weight'), 'copy', [[0, 1], [1, 1]], [0, 1]);
     await p.checked('kernels');
@@ -223,9 +224,8 @@ export class Program {
     const entry = (binding, buffer) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer });
     const entries = [entry(1, { type: 'uniform', hasDynamicOffset: true }), ...types.map((type, b) => entry(b === 0 ? 0 : b + 1, { type }))];
     const layout = this.device.createBindGroupLayout({ entries });
-    const pipeline = await this.device.createComputePipelineAsync({
-      layout: this.device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint },
-    });
+    const wanted = { layout: this.device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint } };
+    const pipeline = this.blocking ? this.device.createComputePipeline(wanted) : await this.device.createComputePipelineAsync(wanted);
     return { layout, pipeline, id: this.kernelCount = (this.kernelCount ?? 0) + 1 };
   }
   dispatch(kernel, buffers, values, grid) {

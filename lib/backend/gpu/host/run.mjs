@@ -30,7 +30,8 @@ try {
     fs.closeSync(fd);
     return data;
   };
-  const program = await Program.create(create([]), launch, file => fs.readFileSync(path.join(here, file), 'utf8'), weight);
+  const program = await Program.create(create([]), launch, file => fs.readFileSync(path.join(here, file), 'utf8'), weight,
+                                       { blocking: true });
   if (launch.symbols.length) program.setSizes(sizes);
   const outputs = await program.run(inputs);
   outputs.forEach((o, i) => {
