@@ -42,11 +42,14 @@ grep -q "for GGUF models" "$TMPDIR/log" || fail "why there is no cache"
 "$RLXC" compile "$TMPDIR/qwen3.gguf" -q --emit fusion --kv-type bf16 -o "$TMPDIR/out" >"$TMPDIR/log" 2>&1 || fail "a growing cache of bf16"
 grep -q "attention_casts  *[1-9]" "$TMPDIR/out/fusion.txt" || fail "attention reads the narrow cache"
 
-# Kernels of other targets, emulated here; wgpu needs Dawn.
-for target in cuda ${RLXC_WEBGPU:+wgpu}; do
+# Other targets, emulated here; wgpu needs Dawn.
+export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python
+for target in cuda mlx ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run "$TMPDIR/qwen3.gguf" --kv-cache 40 --kv-type f16 --data "$TMPDIR/qwen3_cache16" --target $target --rtol 1e-2 --atol 1e-2 \
     >"$TMPDIR/log" 2>&1 || fail "qwen3 on $target with a cache of f16"
 done
+"$RLXC" run "$TMPDIR/qwen3.gguf" --data "$TMPDIR/qwen3_data/test_data_set_0" --target tpu --rtol 1e-3 --atol 2e-5 >"$TMPDIR/log" 2>&1 ||
+  fail "qwen3 on tpu"
 
 model=$TMPDIR/gemma3.gguf
 "$RLXC" info "$model" >"$TMPDIR/log" 2>&1 || fail "info"

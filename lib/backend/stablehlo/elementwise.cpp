@@ -38,6 +38,13 @@ class Elementwise : public NodeTranslator {
     return set(b_.convert(b_.expression(*k, y.id, parameters, dims), result_dtype()));
   }
 
+  bool bit_cast() {
+    const Hlo x = in(0).dtype == DType::Bool ? b_.convert(in(0), DType::U8) : in(0);
+    const DType to = result_dtype();
+    if (to == DType::Bool || x.dtype == to) return set(b_.convert(x, to));
+    return set(b_.op("bitcast_convert", {x}, to, x.dims));
+  }
+
   // saturate(round(x / scale) + zero point), and the inverse. Scales are per tensor, per axis coordinate or per block.
   bool quantize() {
     const auto& a = attrs<QuantAttrs>();
@@ -82,6 +89,7 @@ std::span<const Translation> elementwise_translations() {
   static constexpr Translation kTable[] = {
       {OpKind::Where, call<Elementwise, &Elementwise::elementwise>},
       {OpKind::Cast, call<Elementwise, &Elementwise::elementwise>},
+      {OpKind::BitCast, call<Elementwise, &Elementwise::bit_cast>},
       {OpKind::ElementwiseRegion, call<Elementwise, &Elementwise::elementwise>},
       {OpKind::Quantize, call<Elementwise, &Elementwise::quantize>},
       {OpKind::Dequantize, call<Elementwise, &Elementwise::dequantize>},

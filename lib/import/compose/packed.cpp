@@ -89,8 +89,13 @@ ValueId of_table(Block k, ValueId codes, std::span<const float> table, float fac
 }
 
 BlockParts split_fp4(Block k) {  // half the scale, twice the values: integers
-  const ValueId scale = k.b.create(OpKind::BitCast, {k.bytes(0, 1)}, CastAttrs{DType::F8E8M0, true});
-  return {of_table(k, k.spread(1, 16, 16, kHalves, 15), fp4_values(), 2), DType::I8, 32, k.b.mul(k.cast(scale), k.real(0.5)), {}};
+  const auto word = [&](uint32_t v) { return k.b.scalar(DType::U32, v); };
+  const auto shl = [&](ValueId v, ValueId by) { return k.b.create(OpKind::Shl, {v, by}); };
+  const ValueId e = k.b.cast(k.bytes(0, 1), DType::U32);  // 2^(e-128) as f32, of which the first two are subnormal
+  const ValueId bits = k.b.create(
+      OpKind::Where, {k.b.create(OpKind::Lt, {e, word(2)}), shl(word(0x200000), e), shl(k.b.sub(e, word(1)), word(23))});
+  const ValueId scale = k.b.create(OpKind::BitCast, {bits}, CastAttrs{kReal, true});
+  return {of_table(k, k.spread(1, 16, 16, kHalves, 15), fp4_values(), 2), DType::I8, 32, scale, {}};
 }
 
 BlockParts split_table(Block k) {

@@ -216,6 +216,11 @@ def cast(x, to, saturate=True):
     return x.astype(DTYPES[to])
 
 
+def bit_cast(x, to, saturate=True):
+    x = x.astype(mx.uint8) if x.dtype == mx.bool_ else x
+    return cast(x, to) if to == "bool" or to in _INTEGER_BITS else x.view(DTYPES[to])
+
+
 def div(a, b):
     if a.dtype not in INTEGERS:
         return a / b
