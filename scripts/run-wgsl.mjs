@@ -34,7 +34,7 @@ for (const line of fs.readFileSync(path.join(folder, 'jobs'), 'utf8').trim().spl
     continue;
   }
   const groups = [x, y, z].map(Number);
-  const pipeline = await device.createComputePipelineAsync({
+  const pipeline = device.createComputePipeline({  // the other form polls meanwhile
     layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
     compute: { module: shader, entryPoint: entry },
   });

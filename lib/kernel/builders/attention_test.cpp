@@ -112,10 +112,12 @@ TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
 
 TEST_CASE("attention of f32 queries with keys and values of 16 bits") {
   std::vector<KernelCase> cases;
-  for (DType t : {DType::F16, DType::BF16})
-    for (const Form& f : {Form{1, 70, 40, 40}, Form{1, 300, 64, 64, false, {}, true, false, false, 0, 70}, Form{5, 7, 8, 8},
-                          Form{33, 90, 20, 8, true, 17}, Form{70, 90, 64, 64, true}, Form{128, 128, 64, 64, true}})
-      cases.push_back(attention_case(f, DType::F32, t));
+  DType t = DType::F16;
+  for (const Form& f : {Form{1, 70, 40, 40}, Form{5, 7, 8, 8}, Form{1, 300, 64, 64, false, {}, true, false, false, 0, 70},
+                        Form{33, 90, 20, 8, true, 17}, Form{70, 90, 64, 64, true}}) {
+    cases.push_back(attention_case(f, DType::F32, t));
+    t = t == DType::F16 ? DType::BF16 : DType::F16;
+  }
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 
