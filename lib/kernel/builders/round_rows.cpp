@@ -1,11 +1,14 @@
 #include "kernel/builders/round_rows.h"
 
+#include <bit>
+
 namespace rlxc::kernel {
 namespace {
 
 constexpr double kMostCode = 127;
 // Bits of an f32: all but its sign, infinity, a NaN, a step of its exponent.
 constexpr int64_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000, kNan = 0x7FC00000, kDouble = 1 << 23;
+constexpr int32_t kShift = 0x4B400000;  // bits of 1.5 * 2^23: added to a small whole number, it leaves that in the lowest bits
 // Of split rows: bits of a number below the largest power of two of its block; the least such power, and the inverse of a unit
 // then; what carries into the exponent from 127/128 of the next power on.
 constexpr int kFraction = 30;
@@ -60,12 +63,19 @@ class RoundRows {
     return reduce_max(most.get());
   }
 
+  // Of a whole number below 2^22. Casts on CPUs also handle NaN and numbers that do not fit, which takes several instructions.
+  Expr integer_of(Expr whole) const {
+    if (m_.workgroups) return cast_to(whole, DType::I32);
+    return bitcast_to(whole + std::bit_cast<float>(kShift), DType::I32) - kShift;
+  }
+
   void rounded() {
-    const Expr scale = b_.let("scale", bitcast_to(most(), Type(DType::F32)) / kMostCode);
+    const Expr largest = b_.let("largest", most());
+    const Expr scale = b_.let("scale", bitcast_to(select(largest < kInfinity, largest, kNan), Type(DType::F32)) / kMostCode);
     const Expr inverse = b_.let("inverse", select(scale != 0, 1 / scale, 0)), to = b_.let("to", row_ * k_ + first_);
     const Buf sum = counter("sum");
     each_vector([&](Expr j) {
-      const Expr code = b_.let("code", cast_to(round_even(load(j) * inverse), DType::I32));
+      const Expr code = b_.let("code", integer_of(round_even(load(j) * inverse)));
       values_.store(to + j, s_.scale ? cast_to(code, DType::I8) : cast_to(cast_to(code, DType::F32) * scale, s_.values.dtype));
       if (s_.sums) sum.set(sum.get() + code);
     });

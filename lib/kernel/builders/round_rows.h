@@ -1,5 +1,6 @@
 // Rows as 8-bit integers with scales, one for each block of a row. Two forms:
-//   rounded: round_even(x * (1 / scale)) with scale = max |x| / 127, in f32 arithmetic. A block of zeros has scale 0.
+//   rounded: round_even(x * (1 / scale)) with scale = max |x| / 127, in f32 arithmetic. A block of zeros has scale 0,
+//            one with an infinity or NaN has scale NaN.
 //   split:   x / scale = d0 * 256^2 + d1 * 256 + d2 + d3 / 256 with digits d of -128 .. 127 and the least power of two as scale:
 //            fixed-point numbers, accurate to 2^-23 of the largest |x| of the block, or to 2^-31 if `fine` says that d3 counts.
 //            It does where more than a fifth of the values other than 0 are below 2^-9 of the largest one. A block with an
