@@ -19,8 +19,8 @@ constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 constexpr double kCopyNs = 0.4, kReadNs = 1;
 
 // Up to so many rows of floats multiply a quantized weight on a dot unit, as digits: decoding the weight takes longer than
-// reading it. Sums of three digits need many registers.
-constexpr int64_t kFewSplitRows = 8;
+// reading it. With few registers, the sums of digits are in memory.
+int64_t most_split_rows(const kernel::Mapping& m) { return m.workgroups ? 0 : m.has_many_registers() ? 8 : 1; }
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
@@ -574,7 +574,7 @@ Contraction dequantized_contraction(const Node& node) {
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
   const auto m = table.constant_value(p.m);
-  p.split = !a.int8_x && !node.mapping().workgroups && node.mapping().has_many_registers() && m && *m <= kFewSplitRows;
+  p.split = !a.int8_x && m && *m <= most_split_rows(node.mapping());
   if ((a.int8_x || p.split) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
     p.dots = kernel::gemm_quantized_dot_unit(p.quantized->bits, a.block, *n, *k, node.mapping());
   p.split = p.split && p.dots;

@@ -188,7 +188,8 @@ class QuantizedDots {
           const Expr codes = b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes}));
           each([&](int i, int d) {
             Buf& to = part->dots[part->at(i, d, t_.vectors, v)];
-            to.set(dot(codes, of_rows[part->at(i, d, 1, 0)], to.get()));
+            const Expr x = of_rows[part->at(i, d, 1, 0)];
+            to.set(fields_ > 1 ? dot_of_small(codes, x, to.get()) : dot(codes, x, to.get()));
           });
         }
       }
