@@ -196,18 +196,7 @@ class QuantizedDots {
     });
   }
 
-  // The last digits of a row, where they count.
-  std::vector<Buf> fine_sums(const Chunk& c, Expr g, Expr block, Expr row) {
-    std::vector<Buf> sums;
-    for (int v = 0; v < t_.vectors; ++v) sums.push_back(b_.variable("fine", float_zero()));
-    b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + row, block) != 0, [&] {
-      Part part{row, 1, digits_, 1};
-      multiply_block(c, g, block, &part);
-      for (size_t v = 0; v < sums.size(); ++v) sums[v].set(cast_to(part.dots[v].get(), DType::F32) * (1.0 / kDigitBase));
-    });
-    return sums;
-  }
-
+  // Split rows have tiles of one row.
   void tile(const Chunk& c, Expr r, int rows) {
     const auto each = [&](const std::function<void(int i, int v, size_t at)>& body) {
       for (int i = 0; i < rows; ++i)
@@ -218,15 +207,10 @@ class QuantizedDots {
     each([&](int i, int v, size_t) {
       sums.push_back(b_.variable("sum", c.all ? float_zero() : sums_.load(place(i, v), t_.lanes)));
     });
-    b_.loop("g", c.count, [&](Expr g) {
-      const Expr block = b_.let("block", c.first + g);
-      Part part{r, rows, 0, digits_};
+    // Adds digits digit .. digit + digits of a block.
+    const auto add_block = [&](Expr g, Expr block, int digit, int digits) {
+      Part part{r, rows, digit, digits};
       multiply_block(c, g, block, &part);
-      std::vector<Buf> fine;
-      for (int i = 0; digits_ > 1 && i < rows; ++i) {
-        const std::vector<Buf> of_row = fine_sums(c, g, block, r + i);
-        fine.insert(fine.end(), of_row.begin(), of_row.end());
-      }
       std::vector<Expr> scales;
       for (int v = 0; v < t_.vectors; ++v) {
         const Expr scale = panel_entry(o_, o_.scale, *quantized_.scale, panel_, block, int64_t{v} * t_.lanes, t_.lanes);
@@ -236,11 +220,18 @@ class QuantizedDots {
         const Expr of_row = o_.of_row(o_.row_scales, o_.spec.rounded->scale, row0_ + r + i, block);
         const auto of_digit = [&](int d) { return cast_to(part.dots[part.at(i, d, t_.vectors, v)].get(), DType::F32); };
         Expr dots = of_digit(0);
-        for (int d = 1; d < digits_; ++d) dots = fma(dots, broadcast(b_.f32(kDigitBase), t_.lanes), of_digit(d));
-        if (!fine.empty()) dots = dots + fine[at].get();
-        sums[at].set(fma(dots, scales[static_cast<size_t>(v)] * of_row, sums[at].get()));
+        for (int d = 1; d < digits; ++d) dots = fma(dots, broadcast(b_.f32(kDigitBase), t_.lanes), of_digit(d));
+        const Expr scale = scales[static_cast<size_t>(v)] * (digit == 0 ? of_row : of_row * (1 / kDigitBase));
+        sums[at].set(fma(dots, scale, sums[at].get()));
       });
-    });
+    };
+    b_.loop("g", c.count, [&](Expr g) { add_block(g, b_.let("block", c.first + g), 0, digits_); });
+    // The last digits have a loop of their own: compilers would keep decoded weights of the first one for it.
+    if (digits_ > 1)
+      b_.loop("g", c.count, [&](Expr g) {
+        const Expr block = b_.let("block", c.first + g);
+        b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + r, block) != 0, [&] { add_block(g, block, digits_, 1); });
+      });
     if (!c.all) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
       const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
