@@ -281,7 +281,7 @@ TEST_CASE("steps after an integer product run in its kernel") {
 
 namespace {
 
-// x times a quantized weight, with x rounded to 8 bits.
+// x times a quantized weight. x is rounded to 8 bits, or few rows of it are split into digits.
 struct RoundedProduct {
   std::vector<int64_t> x;
   int64_t n, block;
@@ -292,7 +292,7 @@ struct RoundedProduct {
   DType scales = DType::F32;
 };
 
-ValueId rounded_product(Net& net, const RoundedProduct& p) {
+ValueId rounded_product(Net& net, const RoundedProduct& p, bool rounds) {
   const int64_t k = p.x.back(), blocks = p.block ? k / p.block : 1, columns = p.gated ? 2 * p.n : p.n;
   const auto dims = [&](int64_t rows) { return p.trans_b ? std::vector{columns, rows} : std::vector{rows, columns}; };
   std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false), net.bits_of(p.codes, dims(k)),
@@ -305,7 +305,7 @@ ValueId rounded_product(Net& net, const RoundedProduct& p) {
     operands.push_back(net.floats(y, -1, 1, false));
   }
   return net.b.create(OpKind::DequantMatMul, operands,
-                      DequantMatMulAttrs{.trans_b = p.trans_b, .block = p.block, .act = {}, .gated = p.gated, .int8_x = true});
+                      DequantMatMulAttrs{.trans_b = p.trans_b, .block = p.block, .act = {}, .gated = p.gated, .int8_x = rounds});
 }
 
 const RoundedProduct kRounded[] = {
@@ -329,12 +329,35 @@ const RoundedProduct kRounded[] = {
 
 }  // namespace
 
-TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
-  for (const RoundedProduct& p : kRounded) {
+TEST_CASE("rounded rows, and rows of floats, times quantized weights agree with the evaluator") {
+  const auto check = [](const RoundedProduct& p, bool rounds, std::string_view cpu) {
     Net net;
-    const ValueId y = rounded_product(net, p);
+    net.cpu = cpu;
+    const ValueId y = rounded_product(net, p, rounds);
     net.check(y, OpKind::DequantMatMul, std::to_string(p.x.back()) + " terms, " + std::to_string(p.n) + " columns", 1e-4, 1e-4);
+  };
+  for (const RoundedProduct& p : kRounded) {
+    check(p, true, "generic");
+    for (const char* cpu : {"generic", "neoverse-n1"}) check(p, false, cpu);
   }
+}
+
+TEST_CASE("a row of floats times a quantized weight keeps values beside outliers whose weight is 0") {
+  constexpr int64_t kTerms = 64, kColumns = 48, kBlock = 32;
+  for (const double outlier : {1e2, 1e3, 1e4, 1e5})
+    for (const DType t : {DType::I4, DType::I8}) {
+      Net net;
+      std::vector<double> x(kTerms), w(kColumns * kTerms);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = i % kBlock == 7 ? outlier : static_cast<float>(0.1 + 0.01 * static_cast<double>(i * 37 % 64));
+      for (size_t i = 0; i < w.size(); ++i) w[i] = i % kBlock == 7 ? 0 : static_cast<double>(i * 89 % 251 % 8);
+      const ValueId rows = net.value(eval::tensor_of(DType::F32, {1, kTerms}, x).tensor, false);
+      const ValueId codes = net.value(eval::tensor_of(t, {kColumns, kTerms}, w).tensor, true);
+      const ValueId scale = net.floats({kColumns, kTerms / kBlock}, 0.01, 0.05);
+      net.check(net.b.create(OpKind::DequantMatMul, {rows, codes, scale},
+                             DequantMatMulAttrs{.trans_b = true, .block = kBlock, .act = {}}),
+                OpKind::DequantMatMul, "an outlier of " + std::to_string(outlier), 1e-4, 1e-5);
+    }
 }
 
 namespace {
@@ -429,7 +452,7 @@ TEST_CASE("rounded rows times quantized weights run on the dot units of grids") 
     INFO(target);
     Net n;
     std::vector<ValueId> results;
-    for (const RoundedProduct& p : kRounded) results.push_back(rounded_product(n, p));
+    for (const RoundedProduct& p : kRounded) results.push_back(rounded_product(n, p, true));
     CHECK(units_on(target, n, results, 1e-4, 1e-4).kernels >= std::size(kRounded) - 1);  // the blocks of one are not whole words
   }
 }

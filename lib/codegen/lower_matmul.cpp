@@ -18,6 +18,10 @@ constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 // or two rows.
 constexpr double kCopyNs = 0.4, kReadNs = 1;
 
+// Up to so many rows of floats multiply a quantized weight on a dot unit, as digits: decoding the weight takes longer than
+// reading it. With few registers, the sums of digits are in memory.
+int64_t most_split_rows(const kernel::Mapping& m) { return m.workgroups ? 0 : m.has_many_registers() ? 8 : 1; }
+
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
 // The axes of one operand of a matmul: batch axes of the result, rows (or columns), and the contracted axis.
@@ -40,6 +44,7 @@ struct Contraction {
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
   bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
+  bool split = false;                          // for `dots`, a is split into digits of 8 bits (build_round_rows)
   std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
@@ -149,7 +154,7 @@ Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index w
 }
 
 Operand left_operand(Node& node, Scope& s, const Contraction& p) {
-  if (p.left) return rows_in_scratch(s, p, *p.left, s.size(p.k));
+  if (p.left) return rows_in_scratch(s, p, *p.left, s.size(node.table().mul(p.k, Dim(p.split ? kernel::kRowDigits : 1))));
   return side_operand(node, s, 0, p.a, p.batch, true, p.run);
 }
 
@@ -453,9 +458,9 @@ void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   g->results = values_of_results(p.steps, p.also);
 }
 
-// Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block.
+// Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block; or split.
 struct RoundedLeft {
-  uint32_t values = 0, scale = 0, sums = 0;
+  uint32_t values = 0, scale = 0, sums = 0, fine = 0;
 };
 
 RoundedLeft round_left(Node& node, const Contraction& p) {
@@ -464,11 +469,13 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
   const Dim rows = t.product(x.first(x.size() - 1)), k = x.back();
   const int64_t block = p.quantized->block;
   const Dim entries = block ? t.mul(rows, t.floor_div(k, Dim(block))) : rows;
-  RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(rows, k))};
+  const Dim digits(p.split ? kernel::kRowDigits : 1);
+  RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(t.mul(rows, k), digits))};
   if (p.dots) {
     r.scale = node.scratch(DType::F32, entries);
-    r.sums = node.scratch(DType::I32, entries);
+    r.sums = node.scratch(DType::I32, t.mul(entries, digits));
   }
+  if (p.split) r.fine = node.scratch(DType::I32, entries);
   Scope s(node, "round_rows");
   kernel::RoundRowsSpec spec{.rows = s.shape(x.first(x.size() - 1)), .k = s.size(k), .block = block};
   spec.x = s.in(0);
@@ -477,6 +484,7 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
     spec.scale = s.scratch(r.scale);
     spec.sums = s.scratch(r.sums);
   }
+  if (p.split) spec.fine = s.scratch(r.fine);
   kernel::build_round_rows(s.builder(), spec, node.mapping());
   s.finish();
   return r;
@@ -486,10 +494,11 @@ bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   // A grid makes words of unpacked operands, too.
   if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
+  p.split = p.split && p.dots;
   const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && p.dots && panels && p.k.is_static();
   if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
-  if (p.rounded) {
+  if (p.rounded || p.split) {
     rounded = round_left(node, p);
     p.left = rounded->values;
   }
@@ -526,10 +535,12 @@ bool emit(Node& node, Contraction p) {
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
   if (where_copied) g.quantized_rows = kernel::QuantizedRows{s.in(kQuantOperands), code_type(node.graph, node.id)};
   if (rounded && p.dots) {
+    DimTable& t = node.table();
     const int64_t block = p.quantized->block;
-    const Index entries = block ? s.size(node.table().floor_div(p.k, Dim(block))) : Index(1);
-    Operand scale = rows_in_scratch(s, p, rounded->scale, entries), sums = rows_in_scratch(s, p, rounded->sums, entries);
-    g.rounded = kernel::RoundedRows{std::move(scale), std::move(sums)};
+    const Dim entries = block ? t.floor_div(p.k, Dim(block)) : Dim(1), digits(p.split ? kernel::kRowDigits : 1);
+    g.rounded = kernel::RoundedRows{rows_in_scratch(s, p, rounded->scale, s.size(entries)),
+                                    rows_in_scratch(s, p, rounded->sums, s.size(t.mul(entries, digits)))};
+    if (p.split) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
   }
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
@@ -568,8 +579,11 @@ Contraction dequantized_contraction(const Node& node) {
   p.rounded = a.int8_x;
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
-  if (a.int8_x && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
+  const auto m = table.constant_value(p.m);
+  p.split = !a.int8_x && m && *m <= most_split_rows(node.mapping());
+  if ((a.int8_x || p.split) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
     p.dots = kernel::gemm_quantized_dot_unit(p.quantized->bits, a.block, *n, *k, node.mapping());
+  p.split = p.split && p.dots;
   return p;
 }
 

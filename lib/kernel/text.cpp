@@ -52,7 +52,7 @@ class Text {
     else s += "(";
     for (int n = 0; n < operand_count(e.op); ++n) s += (n ? ", " : "") + expr(e.args[n]);
     if (e.op == ExprOp::Ramp || e.op == ExprOp::Lane || e.op == ExprOp::ShuffleXor) s += ", " + std::to_string(e.payload);
-    else if (moves_lanes(e.op) && e.payload != 0) s += ", " + std::to_string(e.payload);
+    else if ((moves_lanes(e.op) || e.op == ExprOp::Dot) && e.payload != 0) s += ", " + std::to_string(e.payload);
     return s + ")";
   }
 

@@ -67,8 +67,9 @@ class CLike {
   virtual std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const;
   virtual std::string matrix_multiply(const kernel::MatrixUnit&, Helpers&) const { return ""; }  // a function of a, b and c
 
-  virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }  // likewise
-  virtual bool dots_words() const { return false; }                                           // whether its a and b are i32 words
+  virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }              // likewise
+  virtual std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const { return dot(a, b, c, h); }  // elements of a < 128
+  virtual bool dots_words() const { return false; }  // whether its a and b are i32 words
 
   // Loads and stores of `buffer[index]`. A vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;

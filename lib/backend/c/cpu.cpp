@@ -85,7 +85,8 @@ class Cpu : public CLike {
     return cpu_cast_through(*this, to, middle, from, value, h);
   }
 
-  std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, h); }
+  std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, false, h); }
+  std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, true, h); }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
     if (to.lanes > 1) return "((" + type(to, h) + ")(" + value + "))";

@@ -5,14 +5,17 @@
 namespace rlxc::target {
 namespace {
 
-// Instructions for c + a * b on registers of `bytes` bytes, exact for u8, i8 and i32. Excludes `vpmaddubsw`, which saturates sums
-// of two products. An asm operand stays in its register, while gcc 12 copies the accumulators of its intrinsics. $A, $B and $C
-// are the types of a, b and c, $H is $A in 16-bit elements.
+// Instructions for c + a * b on registers of `bytes` bytes, exact for u8, i8 and i32. `vpmaddubsw`, which saturates sums of two
+// products, is exact for elements of a below 128 only. An asm operand stays in its register, while gcc 12 copies the accumulators
+// of its intrinsics. $A, $B and $C are the types of a, b and c, $H is $A in 16-bit elements.
 struct Instructions {
+  enum Use : uint8_t { Always, Small, Large };  // Small: for elements of a below 128; Large: for others
+
   DType a;
   std::string_view condition;
   int bytes;
   std::string_view body;
+  Use use = Always;
 };
 
 // Widens even and odd bytes to 16-bit elements, whose products are added in pairs.
@@ -22,6 +25,12 @@ constexpr std::string_view kPairs = R"(    const $H even = (const $H)(($U)a & 25
     __asm__("vpmaddwd %1, %0, %0" : "+v"(high) : "v"(odd));
     return c + low + high;
 )";
+constexpr std::string_view kSmallPairs = R"(    const $H ones = ($H){0} + 1;
+    $H pairs;
+    __asm__("vpmaddubsw %2, %1, %0" : "=v"(pairs) : "v"(a), "v"(b));
+    __asm__("vpmaddwd %1, %0, %0" : "+v"(pairs) : "v"(ones));
+    return c + ($C)pairs;
+)";
 constexpr Instructions kInstructions[] = {
     {DType::U8, "defined(__AVX512VNNI__)", 64,
      "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
@@ -29,15 +38,20 @@ constexpr Instructions kInstructions[] = {
      "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
     {DType::U8, "defined(__AVXVNNI__)", 32,
      "    __asm__(\"%{vex%} vpdpbusd %2, %1, %0\" : \"+x\"(c) : \"x\"(a), \"x\"(b));\n    return c;\n"},
-    {DType::U8, "defined(__AVX512BW__)", 64, kPairs},
-    {DType::U8, "defined(__AVX2__)", 32, kPairs},
+    {DType::U8, "defined(__AVX512BW__)", 64, kSmallPairs, Instructions::Small},
+    {DType::U8, "defined(__AVX512BW__)", 64, kPairs, Instructions::Large},
+    {DType::U8, "defined(__AVX2__)", 32, kSmallPairs, Instructions::Small},
+    {DType::U8, "defined(__AVX2__)", 32, kPairs, Instructions::Large},
     {DType::U8, "defined(__ARM_FEATURE_MATMUL_INT8)", 16,
      "    __asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n    return c;\n"},
+    {DType::U8, "defined(__ARM_FEATURE_DOTPROD)", 16,
+     "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n    return c;\n", Instructions::Small},
     // a - 128 is signed. The difference depends on b alone.
     {DType::U8, "defined(__ARM_FEATURE_DOTPROD)", 16,
      "    const $A flipped = a ^ 128, lowest = ($A){0} + 128;\n    $C lack = {0};\n"
      "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(flipped), \"w\"(b));\n"
-     "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(lack) : \"w\"(lowest), \"w\"(b));\n    return c - lack;\n"},
+     "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(lack) : \"w\"(lowest), \"w\"(b));\n    return c - lack;\n",
+     Instructions::Large},
     {DType::BF16, "defined(__AVX512BF16__)", 64,
      "    __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
     {DType::BF16, "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)", 16,
@@ -102,8 +116,8 @@ std::string piece(const CLike& t, const Instructions& i, const std::string& name
 
 }  // namespace
 
-std::string cpu_dot(const CLike& t, Type a, Type b, Type c, Helpers& h) {
-  const std::string name = "rlxc_dot_" + suffix(a) + "_" + suffix(b) + "_" + suffix(c);
+std::string cpu_dot(const CLike& t, Type a, Type b, Type c, bool small, Helpers& h) {
+  const std::string name = (small ? "rlxc_small_dot_" : "rlxc_dot_") + suffix(a) + "_" + suffix(b) + "_" + suffix(c);
   if (!h.needs(name)) return name;
   const std::string otherwise = element_by_element(t, a, b, c, name, h);
   if (!has_instructions(a, b, c)) {
@@ -114,7 +128,7 @@ std::string cpu_dot(const CLike& t, Type a, Type b, Type c, Helpers& h) {
   std::string text;
   for (const Instructions& i : kInstructions) {
     const auto [piece_a, piece_b, piece_c] = registers(i);
-    if (i.a != a.dtype || piece_a.lanes > a.lanes) continue;
+    if (i.a != a.dtype || piece_a.lanes > a.lanes || i.use == (small ? Instructions::Large : Instructions::Small)) continue;
     text += (text.empty() ? "#if " : "#elif ") + std::string(i.condition) + "\n";
     const std::string call = name + "_piece";
     text += piece(t, i, call, h);

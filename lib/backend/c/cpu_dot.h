@@ -18,7 +18,7 @@ constexpr kernel::Mapping cpu_mapping(bool bf16 = false) {
   return m;
 }
 
-// Adds a function of a, b and c and returns its name.
-std::string cpu_dot(const CLike&, Type a, Type b, Type c, Helpers&);
+// Adds a function of a, b and c and returns its name. small: elements of a are below 128.
+std::string cpu_dot(const CLike&, Type a, Type b, Type c, bool small, Helpers&);
 
 }  // namespace rlxc::target

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/builder.h"
+#include "kernel/builders/dot_unit.h"
 #include "support/half.h"
 #include "support/native.h"
 
@@ -14,13 +15,14 @@ using namespace rlxc::target;
 namespace {
 
 // y = c + sums of products of a and b, as a vector of 16 sums and one at a time.
-Kernel sums_of_products(int64_t n, int lanes) {
-  kernel::Builder b("sums_" + std::to_string(lanes));
+Kernel sums_of_products(int64_t n, int lanes, bool small) {
+  kernel::Builder b((small ? "small_sums_" : "sums_") + std::to_string(lanes));
   const Buf x = b.input("a", DType::U8, n), w = b.input("b", DType::I8, n), c = b.input("c", DType::I32, n / 4),
             y = b.output("y", DType::I32, n / 4);
   b.loop("i", n / (4 * lanes), [&](Expr i) {
     const Expr at = i * (4 * lanes);
-    y.store(i * lanes, dot(x.load(at, 4 * lanes), w.load(at, 4 * lanes), c.load(i * lanes, lanes)));
+    const Expr of_x = x.load(at, 4 * lanes), of_w = w.load(at, 4 * lanes), sum = c.load(i * lanes, lanes);
+    y.store(i * lanes, small ? dot_of_small(of_x, of_w, sum) : dot(of_x, of_w, sum));
   });
   return b.finish();
 }
@@ -44,15 +46,19 @@ struct InstructionSet {
 
 }  // namespace
 
-TEST_CASE("dot units are exact on every instruction set") {
+namespace {
+
+void check_integers(bool small) {
   constexpr int64_t kCount = 4 * 64;
+  const int most = small ? 127 : 255;
   std::vector<uint8_t> a(kCount);
   std::vector<int8_t> w(kCount);
   std::vector<int32_t> c(kCount / 4), y(kCount / 4), expected(kCount / 4);
   for (size_t i = 0; i < a.size(); ++i) {
-    a[i] = static_cast<uint8_t>(i % 3 == 0 ? 255 : i * 37), w[i] = static_cast<int8_t>(i % 5 < 2    ? -128
-                                                                                       : i % 5 == 2 ? 127
-                                                                                                    : i * 11);
+    a[i] = static_cast<uint8_t>(i % 3 == 0 ? most : static_cast<int>(i * 37) & most),
+    w[i] = static_cast<int8_t>(i % 5 < 2    ? -128
+                               : i % 5 == 2 ? 127
+                                            : i * 11);
     c[i / 4] = i < 16 ? INT32_MAX : static_cast<int32_t>(i) * 1000003;
   }
   for (size_t i = 0; i < c.size(); ++i) {
@@ -69,7 +75,7 @@ TEST_CASE("dot units are exact on every instruction set") {
           {"-mavx512vnni", __builtin_cpu_supports("avx512vnni") != 0}};
 #endif
   std::vector<Kernel> kernels;
-  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_products(kCount, lanes));
+  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_products(kCount, lanes, small));
   for (const char* compiler : {"gcc", "clang"})
     for (const InstructionSet& set : sets) {
       if (!set.runs) continue;
@@ -86,6 +92,12 @@ TEST_CASE("dot units are exact on every instruction set") {
         CHECK(y == expected);
       }
     }
+}
+
+}  // namespace
+
+TEST_CASE("dot units are exact on every instruction set") {
+  for (const bool small : {false, true}) check_integers(small);
 }
 
 TEST_CASE("dot units of bf16 add small integers exactly on every instruction set") {

@@ -343,7 +343,9 @@ class Printer {
         return {name + "(" + a + ", " + b + ", " + c + ")"};
       }
       case ExprOp::Dot: {
-        const std::string name = target_.dot(arg_type(0), arg_type(1), e.type, helpers_);
+        const Type of_a = arg_type(0), of_b = arg_type(1);
+        const std::string name =
+            e.payload ? target_.dot_of_small(of_a, of_b, e.type, helpers_) : target_.dot(of_a, of_b, e.type, helpers_);
         const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);
         return {name + "(" + a + ", " + b + ", " + c + ")"};
       }

@@ -116,16 +116,15 @@ Expr AttentionOperands::some_visible(Expr rows, const std::function<Expr(Expr)>&
   const auto note = [&](Buf& found, Expr row, Expr j, int n) {
     found.set(found.get() | cast_to(shown(mask(row, key + j, n)), DType::I32));
   };
+  Buf wide;
+  if (together > 1) wide = b.variable("wide", broadcast(constant_int(b.kernel(), DType::I32, 0), together));
   b.loop("r", same_mask_for_queries() ? min(rows, 1) : rows, [&](Expr r) {
     const Expr row = query(r);
-    if (together > 1) {
-      Buf wide = b.variable("wide", broadcast(constant_int(b.kernel(), DType::I32, 0), together));
-      b.loop("j", count / together, [&](Expr j) { note(wide, row, j * together, together); });
-      seen.set(seen.get() | reduce_max(wide.get()));
-    }
+    if (together > 1) b.loop("j", count / together, [&](Expr j) { note(wide, row, j * together, together); });
     const Expr rest = together > 1 ? b.let("rest", count % together) : count;
     b.loop("j", rest, [&](Expr j) { note(seen, row, count - rest + j, 1); });
   });
+  if (together > 1) seen.set(seen.get() | reduce_max(wide.get()));
   return seen.get() != 0;
 }
 

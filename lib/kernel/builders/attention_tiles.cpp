@@ -105,15 +105,20 @@ class AttentionTiles {
     b_.loop("block", ceil_div(end, keys_) - begin, [&](Expr block) {
       key0_ = b_.let("key0", (begin + block) * keys_);
       some_ = b_.let("count", min(end - key0_, keys_));
-      if (!o_.hides_keys()) return add_keys();
-      b_.when(o_.some_visible(
-                  count_, [&](Expr r) { return first_ + r; }, key0_, some_, t_.lanes),
-              [&] { add_keys(); });
+      if (!o_.hides_keys() || pieces_skip_keys()) return add_keys();
+      when_visible(b_.i64(0), count_, [&] { add_keys(); });
     });
     b_.loop("r", count_, [&](Expr r) {
       const Expr scale = b_.let("scale", reciprocal(totals_.load(r)));
       b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(first_ + r, d, acc_.load(r * s.value_width + d) * scale); });
     });
+  }
+
+  // Whether each piece of the queries skips blocks of keys that are hidden from all of it, or the task does.
+  bool pieces_skip_keys() const { return o_.hides_keys() && copies_mask() && !copies_keys(); }
+  void when_visible(Expr column, Expr count, const std::function<void()>& body) {
+    const auto query = [&](Expr r) { return first_ + column + r; };
+    b_.when(o_.some_visible(count, query, key0_, some_, t_.lanes), body);
   }
 
   // The keys of a block, for pieces of the queries.
@@ -146,6 +151,10 @@ class AttentionTiles {
   // fewer.
   void add_keys_to(Expr column, Expr q_at, int vectors, int64_t most) {
     const Expr here = b_.let("here", min(count_ - column, vectors * t_.lanes));
+    if (!pieces_skip_keys()) return add_keys_to(column, here, q_at, vectors, most);
+    when_visible(column, here, [&] { add_keys_to(column, here, q_at, vectors, most); });
+  }
+  void add_keys_to(Expr column, Expr here, Expr q_at, int vectors, int64_t most) {
     const Expr seen = seen_by(column, vectors * t_.lanes, some_);
     std::vector<Buf> tops;
     for (int v = 0; v < vectors; ++v)

@@ -27,6 +27,8 @@ const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
   return nullptr;
 }
 
+Expr dot_of_small(Expr a, Expr b, Expr c) { return {a.kernel, a.kernel->intern({ExprOp::Dot, c.type(), {a.id, b.id, c.id}, 1})}; }
+
 int dot_shift(DType own, DType of_unit) { return own == of_unit ? 0 : of_unit == DType::U8 ? kSignFlip : -kSignFlip; }
 
 bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k) {

@@ -25,9 +25,10 @@ void GemmOperands::add_zeros() {
     scale_of_a = b.input(o.name, o.dtype, o.extent);
   }
   if (!spec.rounded) return;
-  const auto& [scale_of_rows, sums] = *spec.rounded;
+  const auto& [scale_of_rows, sums, fine] = *spec.rounded;
   row_scales = b.input(scale_of_rows.name, scale_of_rows.dtype, scale_of_rows.extent);
   row_sums = b.input(sums.name, sums.dtype, sums.extent);
+  if (fine) row_fine = b.input(fine->name, fine->dtype, fine->extent);
 }
 
 void GemmOperands::add_extras() {

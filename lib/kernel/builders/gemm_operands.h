@@ -52,9 +52,9 @@ class GemmOperands {
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
   Buf from_a, from_b, to_c;
-  Buf scale, zero_point;     // of quantized values
-  Buf row_scales, row_sums;  // of rounded rows
-  Buf scale_of_a;            // of quantized rows
+  Buf scale, zero_point;               // of quantized values
+  Buf row_scales, row_sums, row_fine;  // of rounded rows
+  Buf scale_of_a;                      // of quantized rows
   // Once a task has copied rows from `first_copied` on to from_a: elements of a copied row. 0: there is no copy.
   int64_t copied_width = 0;
   Expr first_copied;

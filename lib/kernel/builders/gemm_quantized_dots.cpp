@@ -2,11 +2,13 @@
 //   y = sum over blocks of scale of row and block * scale of block and column * (sum x * q - zero * sum x)
 // Weight values are unsigned: signed ones have their sign bit flipped, which shifts their zero point. A byte of a word has as
 // many values of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words yield the unit's operand.
-// Few rows multiply the words directly; for more, a chunk of a panel is unpacked to bytes first.
+// Few rows multiply the words directly; for more, a chunk of a panel is unpacked to bytes first. Split rows (RoundedRows) have
+// such sums for each digit; those of the last digit are computed where it counts.
 #include <algorithm>
 
 #include "kernel/builders/dot_unit.h"
 #include "kernel/builders/gemm_quantized.h"
+#include "kernel/builders/round_rows.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 constexpr int kTileRows = 2;             // rows whose sums, and those of a block, stay in registers beside a row of the panel
 constexpr int kRowsOfWords = 3;          // up to so many rows, words are multiplied without unpacking
 constexpr int64_t kMostBlock = 1 << 16;  // products whose sum fits in 32 bits
+constexpr double kDigitBase = 256;       // of split rows
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
 
@@ -29,7 +32,8 @@ class QuantizedDots {
         own_(o.spec.pairs() ? w_ / 2 : w_),
         bits_(quantized_.bits),
         fields_(8 / bits_),
-        step_(codes_of_word(bits_)) {
+        step_(codes_of_word(bits_)),
+        digits_(o.spec.rounded && o.spec.rounded->fine ? kRowDigits - 1 : 1) {
     constant(o.k, &k_);
     block_ = quantized_.block ? quantized_.block : k_;
   }
@@ -69,6 +73,7 @@ class QuantizedDots {
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
       column0_ = b_.let("column0", panel_ * own_);
       words_at_ = b_.let("words_at", panel_ * (k_ / step_ * w_));
+      if (digits_ > 1) return b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); });
       if (known && m <= kRowsOfWords) return tile(whole(), b_.i64(0), static_cast<int>(m));
       if (known) return many();
       b_.when(
@@ -141,6 +146,57 @@ class QuantizedDots {
     return zero + cast_to(own, DType::I32);
   }
 
+  // Rows of a tile and digits of them whose sums of a block are computed together.
+  struct Part {
+    Expr r;
+    int rows, digit, digits;
+    std::vector<Buf> dots = {};  // of rows, digits and vectors
+    size_t at(int row, int d, int vectors, int v) const { return static_cast<size_t>((row * digits + d) * vectors + v); }
+  };
+
+  void multiply_block(const Chunk& c, Expr g, Expr block, Part* part) {
+    const auto each = [&](const std::function<void(int i, int d)>& body) {
+      for (int i = 0; i < part->rows; ++i)
+        for (int d = 0; d < part->digits; ++d) body(i, d);
+    };
+    const int64_t blocks = k_ / block_;
+    each([&](int i, int d) {
+      const Expr entry = block + (part->digit + d) * blocks;
+      for (int v = 0; v < t_.vectors; ++v) {
+        const Expr sum = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + part->r + i, entry);
+        part->dots.push_back(b_.variable("dots", broadcast(-(zero_of(block, v) * sum), t_.lanes)));
+      }
+    });
+    const Expr base = c.spread ? g * (block_ / kWordCodes * w_) : words_at_ + block * (block_ / step_ * w_);
+    const Expr words_at = b_.let("at", base), k0 = b_.let("k0", block * block_);
+    const int64_t fields = c.spread ? 1 : fields_;
+    b_.loop("p", block_ / (kWordCodes * fields), [&](Expr p) {
+      const Buf& from = c.spread ? bytes_ : o_.from_b;
+      const auto word_of = [&](int v) { return b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes)); };
+      std::vector<Expr> words;  // of several fields
+      for (int v = 0; fields > 1 && v < t_.vectors; ++v) words.push_back(word_of(v));
+      for (int64_t f = 0; f < fields; ++f) {
+        std::vector<Expr> of_rows;
+        each([&](int i, int d) {
+          const Expr at = o_.where_a(row0_ + part->r + i, k0 + (p * fields + f) * kWordCodes + (part->digit + d) * k_);
+          const Expr word = bitcast_to(o_.from_a.load(at, kWordCodes), Type(DType::I32));
+          of_rows.push_back(b_.let("x", bitcast_to(broadcast(word, t_.lanes), {DType::I8, t_.lanes * kWordCodes})));
+        });
+        // All rows read a vector of the panel before the next one is loaded: compilers load it once.
+        for (int v = 0; v < t_.vectors; ++v) {
+          const Expr word = fields > 1 ? words[static_cast<size_t>(v)] : word_of(v);
+          const Expr codes = b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes}));
+          each([&](int i, int d) {
+            Buf& to = part->dots[part->at(i, d, t_.vectors, v)];
+            const Expr x = of_rows[part->at(i, d, 1, 0)];
+            to.set(fields_ > 1 ? dot_of_small(codes, x, to.get()) : dot(codes, x, to.get()));
+          });
+        }
+      }
+    });
+  }
+
+  // Split rows have tiles of one row.
   void tile(const Chunk& c, Expr r, int rows) {
     const auto each = [&](const std::function<void(int i, int v, size_t at)>& body) {
       for (int i = 0; i < rows; ++i)
@@ -151,41 +207,10 @@ class QuantizedDots {
     each([&](int i, int v, size_t) {
       sums.push_back(b_.variable("sum", c.all ? float_zero() : sums_.load(place(i, v), t_.lanes)));
     });
-    b_.loop("g", c.count, [&](Expr g) {
-      const Expr block = b_.let("block", c.first + g);
-      std::vector<Buf> dots;
-      each([&](int i, int v, size_t) {
-        const Expr sum = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + r + i, block);
-        dots.push_back(b_.variable("dots", broadcast(-(zero_of(block, v) * sum), t_.lanes)));
-      });
-      const Expr base = c.spread ? g * (block_ / kWordCodes * w_) : words_at_ + block * (block_ / step_ * w_);
-      const Expr words_at = b_.let("at", base), k0 = b_.let("k0", block * block_);
-      const int64_t fields = c.spread ? 1 : fields_;
-      b_.loop("p", block_ / (kWordCodes * fields), [&](Expr p) {
-        const Buf& from = c.spread ? bytes_ : o_.from_b;
-        const auto word_of = [&](int v) {
-          return b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes));
-        };
-        std::vector<Expr> words;  // of several fields
-        for (int v = 0; fields > 1 && v < t_.vectors; ++v) words.push_back(word_of(v));
-        for (int64_t f = 0; f < fields; ++f) {
-          std::vector<Expr> of_rows;
-          for (int i = 0; i < rows; ++i) {
-            const Expr at = o_.where_a(row0_ + r + i, k0 + (p * fields + f) * kWordCodes);
-            const Expr word = bitcast_to(o_.from_a.load(at, kWordCodes), Type(DType::I32));
-            of_rows.push_back(b_.let("x", bitcast_to(broadcast(word, t_.lanes), {DType::I8, t_.lanes * kWordCodes})));
-          }
-          // All rows read a vector of the panel before the next one is loaded: compilers load it once.
-          for (int v = 0; v < t_.vectors; ++v) {
-            const Expr word = fields > 1 ? words[static_cast<size_t>(v)] : word_of(v);
-            const Expr codes = b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes}));
-            for (int i = 0; i < rows; ++i) {
-              Buf& to = dots[static_cast<size_t>(i * t_.vectors + v)];
-              to.set(dot(codes, of_rows[static_cast<size_t>(i)], to.get()));
-            }
-          }
-        }
-      });
+    // Adds digits digit .. digit + digits of a block.
+    const auto add_block = [&](Expr g, Expr block, int digit, int digits) {
+      Part part{r, rows, digit, digits};
+      multiply_block(c, g, block, &part);
       std::vector<Expr> scales;
       for (int v = 0; v < t_.vectors; ++v) {
         const Expr scale = panel_entry(o_, o_.scale, *quantized_.scale, panel_, block, int64_t{v} * t_.lanes, t_.lanes);
@@ -193,9 +218,20 @@ class QuantizedDots {
       }
       each([&](int i, int v, size_t at) {
         const Expr of_row = o_.of_row(o_.row_scales, o_.spec.rounded->scale, row0_ + r + i, block);
-        sums[at].set(fma(cast_to(dots[at].get(), DType::F32), scales[static_cast<size_t>(v)] * of_row, sums[at].get()));
+        const auto of_digit = [&](int d) { return cast_to(part.dots[part.at(i, d, t_.vectors, v)].get(), DType::F32); };
+        Expr dots = of_digit(0);
+        for (int d = 1; d < digits; ++d) dots = fma(dots, broadcast(b_.f32(kDigitBase), t_.lanes), of_digit(d));
+        const Expr scale = scales[static_cast<size_t>(v)] * (digit == 0 ? of_row : of_row * (1 / kDigitBase));
+        sums[at].set(fma(dots, scale, sums[at].get()));
       });
-    });
+    };
+    b_.loop("g", c.count, [&](Expr g) { add_block(g, b_.let("block", c.first + g), 0, digits_); });
+    // The last digits have a loop of their own: compilers would keep decoded weights of the first one for it.
+    if (digits_ > 1)
+      b_.loop("g", c.count, [&](Expr g) {
+        const Expr block = b_.let("block", c.first + g);
+        b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + r, block) != 0, [&] { add_block(g, block, digits_, 1); });
+      });
     if (!c.all) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
       const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
@@ -218,6 +254,7 @@ class QuantizedDots {
   const int64_t w_, own_;  // columns per panel, and result columns per panel
   const int bits_;
   const int64_t fields_, step_;  // quantized values per byte and per word
+  const int digits_;             // of a value of a, without the last of split rows
   int64_t k_ = 0, block_ = 0, row_block_ = m_.blocking.gemm_rows;
   Expr panel_, row0_, rows_, column0_, words_at_;
   Buf bytes_, sums_;

@@ -33,9 +33,11 @@ struct Quantized {
 };
 
 // Rows of a that hold quantized i8 values (build_round_rows): for each row and block of `Quantized::block` steps of k, a scale
-// (f32) and the sum of the values (i32). Strides are over the batch axes, m and blocks.
+// (f32) and the sum of the values (i32). Strides are over the batch axes, m and blocks. Of split rows, the digits of a row follow
+// at distance k, their sums at the distance of all blocks of a row, and `fine` says whether the last digit counts.
 struct RoundedRows {
   Operand scale, sums;
+  std::optional<Operand> fine = {};
 };
 
 // Rows of a that hold floats: quantized by one scale and a_zero to `type`, once for all columns, where a task copies them.

@@ -1,46 +1,129 @@
 #include "kernel/builders/round_rows.h"
 
+#include <bit>
+
 namespace rlxc::kernel {
 namespace {
 
 constexpr double kMostCode = 127;
-constexpr int64_t kMagnitude = 0x7FFFFFFF;  // the bits of an f32 without its sign
+// Bits of an f32: all but its sign, infinity, a NaN, a step of its exponent.
+constexpr int64_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000, kNan = 0x7FC00000, kDouble = 1 << 23;
+constexpr int32_t kShift = 0x4B400000;  // bits of 1.5 * 2^23: added to a small whole number, it leaves that in the lowest bits
+// Of split rows: bits of a number below the largest power of two of its block; the least such power, and the inverse of a unit
+// then; what carries into the exponent from 127/128 of the next power on.
+constexpr int kFraction = 30;
+constexpr int64_t kLeastPower = 64 * kDouble, kInversePower = (2 * 127 + kFraction - 64) * kDouble, kHeadroom = kDouble / 64;
+constexpr int64_t kSmall = 1 << (kFraction - 9);  // numbers below it are accurate with all digits only
+constexpr int64_t kLargePerSmall = 4;             // so many others make up for one of them
+
+class RoundRows {
+ public:
+  RoundRows(Builder& b, const RoundRowsSpec& s, const Mapping& m)
+      : b_(b), s_(s), m_(m), k_(s.k.in(b.kernel())), block_(s.block ? b.i64(s.block) : k_) {
+    x_ = b.input(s.x.name, s.x.dtype, s.x.extent);
+    const auto result = [&](const Operand& o) { return b.output(o.name, o.dtype, o.extent); };
+    values_ = result(s.values);
+    if (s.scale) scales_ = result(*s.scale);
+    if (s.sums) sums_ = result(*s.sums);
+    if (s.fine) fine_ = result(*s.fine);
+    lanes_ = m.workgroups || !is_constant(s.x.strides.back(), 1) ? 1 : m.vector_lanes(4);
+    while (!is_multiple(block_, lanes_)) lanes_ /= 2;
+  }
+
+  void run() {
+    blocks_ = s_.block ? k_ / s_.block : b_.i64(1);
+    int64_t bytes = 256;
+    constant(block_, &bytes);
+    for_each(b_, m_, "entry", product(b_.kernel(), s_.rows) * blocks_, 5 * bytes, [&](Expr entry) {
+      entry_ = entry;
+      row_ = b_.let("row", entry / blocks_);
+      first_ = b_.let("first", entry % blocks_ * block_);
+      std::vector<Expr> index = split_index(row_, s_.rows);
+      index.push_back(first_);
+      from_ = b_.let("from", element_at(b_.kernel(), s_.x, index));
+      s_.fine ? split() : rounded();
+    });
+  }
+
+ private:
+  Expr vector(Expr scalar) const { return broadcast(scalar, lanes_); }
+  Expr integer(int64_t v) const { return constant_int(b_.kernel(), DType::I32, v); }
+  Buf counter(const char* name) { return b_.variable(name, vector(integer(0))); }
+
+  Expr load(Expr j) const { return cast_to(x_.load(from_ + j * s_.x.strides.back().in(b_.kernel()), lanes_), DType::F32); }
+
+  void each_vector(const std::function<void(Expr j)>& body) {
+    b_.loop("j", block_ / lanes_, [&](Expr j) { body(j * lanes_); });
+  }
+
+  // The bits of the largest magnitude. Magnitudes are ordered as their bits are, those of NaN last.
+  Expr most() {
+    const Buf most = counter("most");
+    each_vector([&](Expr j) { most.set(max(most.get(), bitcast_to(load(j), Type(DType::I32, lanes_)) & kMagnitude)); });
+    return reduce_max(most.get());
+  }
+
+  // Of a whole number below 2^22. Casts on CPUs also handle NaN and numbers that do not fit, which takes several instructions.
+  Expr integer_of(Expr whole) const {
+    if (m_.workgroups) return cast_to(whole, DType::I32);
+    return bitcast_to(whole + std::bit_cast<float>(kShift), DType::I32) - kShift;
+  }
+
+  void rounded() {
+    const Expr largest = b_.let("largest", most());
+    const Expr scale = b_.let("scale", bitcast_to(select(largest < kInfinity, largest, kNan), Type(DType::F32)) / kMostCode);
+    const Expr inverse = b_.let("inverse", select(scale != 0, 1 / scale, 0)), to = b_.let("to", row_ * k_ + first_);
+    const Buf sum = counter("sum");
+    each_vector([&](Expr j) {
+      const Expr code = b_.let("code", integer_of(round_even(load(j) * inverse)));
+      values_.store(to + j, s_.scale ? cast_to(code, DType::I8) : cast_to(cast_to(code, DType::F32) * scale, s_.values.dtype));
+      if (s_.sums) sum.set(sum.get() + code);
+    });
+    if (s_.scale) scales_.store(entry_, scale);
+    if (s_.sums) sums_.store(entry_, reduce_add(sum.get()));
+  }
+
+  void split() {
+    const Expr largest = b_.let("largest", most()), finite = b_.let("finite", largest < kInfinity);
+    // The headroom keeps the first digit below 128.
+    const Expr power = b_.let("power", max((largest + kHeadroom) & kInfinity, kLeastPower));
+    const Expr inverse = b_.let("inverse", bitcast_to(kInversePower - (power - kLeastPower), Type(DType::F32)));
+    std::vector<Buf> sums;
+    for (int i = 0; i < kRowDigits; ++i) sums.push_back(counter("sum"));
+    const Buf balance = counter("balance");
+    const Expr to = b_.let("to", row_ * kRowDigits * k_ + first_);
+    each_vector([&](Expr j) {
+      const Expr scaled = select(vector(finite), load(j) * inverse, vector(b_.f32(0)));
+      const Expr value = b_.let("value", cast_to(round_even(scaled), DType::I32));
+      const Expr others = select(value == 0, vector(integer(0)), vector(integer(1)));
+      balance.set(balance.get() + select(abs(value) < kSmall, others * -kLargePerSmall, others));
+      Expr rest = value;
+      for (int i = kRowDigits - 1; i >= 0; --i) {
+        const Expr digit = b_.let("digit", (rest << 24) >> 24);
+        values_.store(to + j + i * k_, cast_to(digit, DType::I8));
+        Buf& sum = sums[static_cast<size_t>(i)];
+        sum.set(sum.get() + digit);
+        if (i > 0) rest = b_.let("rest", (rest - digit) >> 8);
+      }
+    });
+    const Expr scale = bitcast_to(select(finite, power - (kFraction - 8) * kDouble, kNan), Type(DType::F32));
+    scales_.store(entry_, scale);
+    fine_.store(entry_, cast_to(reduce_add(balance.get()) < 0, DType::I32));
+    for (int i = 0; i < kRowDigits; ++i)
+      sums_.store((row_ * kRowDigits + i) * blocks_ + entry_ % blocks_, reduce_add(sums[static_cast<size_t>(i)].get()));
+  }
+
+  Builder& b_;
+  const RoundRowsSpec& s_;
+  const Mapping& m_;
+  Expr k_, block_, blocks_;
+  Buf x_, values_, scales_, sums_, fine_;
+  int lanes_ = 1;
+  Expr entry_, row_, first_, from_;
+};
 
 }  // namespace
 
-void build_round_rows(Builder& b, const RoundRowsSpec& s, const Mapping& m) {
-  Buf x = b.input(s.x.name, s.x.dtype, s.x.extent), values = b.output(s.values.name, s.values.dtype, s.values.extent);
-  Buf scales, sums;
-  if (s.scale) scales = b.output(s.scale->name, s.scale->dtype, s.scale->extent);
-  if (s.sums) sums = b.output(s.sums->name, s.sums->dtype, s.sums->extent);
-  Kernel* kernel = b.kernel();
-  const Expr k = s.k.in(kernel), block = s.block ? b.i64(s.block) : k, blocks = s.block ? k / s.block : b.i64(1);
-  int lanes = m.workgroups || !is_constant(s.x.strides.back(), 1) ? 1 : m.vector_lanes(4);
-  while (!is_multiple(block, lanes)) lanes /= 2;
-  int64_t bytes = 256;
-  constant(block, &bytes);
-  for_each(b, m, "entry", product(kernel, s.rows) * blocks, 5 * bytes, [&](Expr entry) {
-    const Expr row = b.let("row", entry / blocks), first = b.let("first", entry % blocks * block);
-    std::vector<Expr> index = split_index(row, s.rows);
-    index.push_back(first);
-    const Expr from = b.let("from", element_at(kernel, s.x, index)), to = b.let("to", row * k + first);
-    const auto load = [&](Expr j) { return cast_to(x.load(from + j * s.x.strides.back().in(kernel), lanes), DType::F32); };
-    // Magnitudes are ordered as their bits are, those of NaN last.
-    Buf most = b.variable("most", broadcast(b.value(DType::I32, 0), lanes));
-    b.loop("j", block / lanes,
-           [&](Expr j) { most.set(max(most.get(), bitcast_to(load(j * lanes), Type(DType::I32, lanes)) & kMagnitude)); });
-    const Expr scale = b.let("scale", bitcast_to(reduce_max(most.get()), Type(DType::F32)) / kMostCode);
-    const Expr inverse = b.let("inverse", select(scale != 0, 1 / scale, 0));
-    Buf sum = b.variable("sum", broadcast(b.value(DType::I32, 0), lanes));
-    b.loop("j", block / lanes, [&](Expr j) {
-      const Expr code = b.let("code", cast_to(round_even(load(j * lanes) * inverse), DType::I32));
-      values.store(to + j * lanes,
-                   s.scale ? cast_to(code, DType::I8) : cast_to(cast_to(code, DType::F32) * scale, s.values.dtype));
-      if (s.sums) sum.set(sum.get() + code);
-    });
-    if (s.scale) scales.store(entry, scale);
-    if (s.sums) sums.store(entry, reduce_add(sum.get()));
-  });
-}
+void build_round_rows(Builder& b, const RoundRowsSpec& s, const Mapping& m) { RoundRows(b, s, m).run(); }
 
 }  // namespace rlxc::kernel
