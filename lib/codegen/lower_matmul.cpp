@@ -19,8 +19,8 @@ constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 constexpr double kCopyNs = 0.4, kReadNs = 1;
 
 // Up to so many rows of floats multiply a quantized weight on a dot unit, as digits: decoding the weight takes longer than
-// reading it. With few registers, the sums of digits are in memory.
-int64_t most_split_rows(const kernel::Mapping& m) { return m.workgroups ? 0 : m.has_many_registers() ? 8 : 1; }
+// reading it. Where a dot product takes several instructions, that holds for one row.
+int64_t most_split_rows(const kernel::Mapping& m) { return m.workgroups ? 0 : m.dots_of_bytes ? 8 : 1; }
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
