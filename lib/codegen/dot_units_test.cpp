@@ -338,7 +338,7 @@ TEST_CASE("rounded rows, and rows of floats, times quantized weights agree with 
   };
   for (const RoundedProduct& p : kRounded) {
     check(p, true, "generic");
-    for (const char* cpu : {"generic", "neoverse-n1"}) check(p, false, cpu);
+    for (const char* cpu : {"generic", "zen4", "neoverse-n1"}) check(p, false, cpu);
   }
 }
 
