@@ -73,6 +73,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_norm_region",
                  "fuse_reduce_region",
                  "fuse_integer_attention",
+                 "fuse_concat_parts",
                  "fuse_integer_results",
                  "fuse_rounded_rows",
                  "fuse_rounded_image",
