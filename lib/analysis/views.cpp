@@ -13,6 +13,7 @@ constexpr size_t kFewReaders = 32;  // limit on the uses of a value and of all i
 constexpr size_t kMostMoves = 6;    // limit on the length of a chain of layout ops
 // Twice as long, because the operand of a chain may itself be written in its consumer's layout.
 constexpr size_t kLongestPath = 2 * kMostMoves;
+constexpr int64_t kFewElements = 256;  // that a launch of their own costs more than elementwise steps without vectors
 constexpr int64_t kFewRows = 16;  // with fewer rows, a matmul writes neither strided columns nor strided rows without batch dims
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
@@ -185,33 +186,35 @@ bool has_planes(DimTable& dims, const Layout& l) {
 }
 
 // Returns whether the sole consumer accepts a strided last dim at no more than the cost of a copy.
-bool reads_columns(const Graph& g, Graph::Use use) {
+bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   const NodeId n = g.only_user(g.operand(use.user, use.index));
   if (!n.valid() || n == g.terminator()) return false;
   const OpKind op = g.op(n);
   if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
+  const auto elements = num_elements(g.type(g.result(n)));
+  if (lanes > 1 && has_trait(op, kElementwise) && elements && *elements <= kFewElements) return true;
   if (op != OpKind::ElementwiseRegion) return has_trait(op, kElementwise) && is_cheap(op);
   return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
 }
 
 // `but`: a reader that is not asked.
-bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers, NodeId but = {}) {
+bool all_take(const Graph& g, ValueId v, const Layout& layout, int64_t lanes, size_t moves, size_t* readers, NodeId but = {}) {
   if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
   *readers -= g.use_count(v);
   for (const auto use : g.uses(v)) {
-    if (use.user == but || accepts_layout(g, use, layout)) continue;
+    if (use.user == but || accepts_layout(g, use, layout, lanes)) continue;
     const auto l = is_layout_op(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
-    if (!l || !all_take(g, g.result(use.user), *l, moves - 1, readers)) return false;
+    if (!l || !all_take(g, g.result(use.user), *l, lanes, moves - 1, readers)) return false;
   }
   return true;
 }
 
 // The layout of the node's result as a view of its row-major operand, if the view is not row-major and all users accept it.
-std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
+std::optional<Layout> read_in_place(const Graph& g, NodeId n, int64_t lanes) {
   if (keeps_row_major(g, n)) return std::nullopt;
   auto l = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
   size_t readers = kFewReaders;
-  return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
+  return l && all_take(g, g.result(n), *l, lanes, kMostMoves, &readers) ? l : std::nullopt;
 }
 
 // Returns whether the kernel accepts strides for its result.
@@ -222,6 +225,9 @@ bool has_strided_result(OpKind op) {
 // Returns whether the kernel reads a right operand of contiguous columns as fast as one of contiguous rows: words of a dot unit
 // are pieces of columns.
 bool reads_columns_of_right(OpKind op) { return op == OpKind::QMatMul || op == OpKind::FusedQMatMul || op == OpKind::QAttention; }
+
+// Returns whether the kernel of CPU threads copies rows of the left operand that are not contiguous, once for all columns.
+bool copies_rows_of_left(OpKind op) { return op == OpKind::QMatMul || op == OpKind::FusedQMatMul; }
 
 bool has_columns(const Layout& l) {
   const size_t rank = l.axes.size();
@@ -319,7 +325,7 @@ std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t 
     if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
     read = g.result(n);
     if (keeps_row_major(g, n)) continue;
-    if (last == v && !channels_last && read_in_place(g, n)) return std::nullopt;
+    if (last == v && !channels_last && read_in_place(g, n, lanes)) return std::nullopt;
     last = read;
   }
   if (last == v && channels_last && is_transposed_left(g, read)) {
@@ -329,7 +335,7 @@ std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t 
   if (last == v) return std::nullopt;
   auto layout = layout_before(g, v, last);
   size_t readers = kFewReaders;
-  if (turn.valid() && !(layout && all_take(g, v, *layout, kMostMoves, &readers, turn))) return std::nullopt;
+  if (turn.valid() && !(layout && all_take(g, v, *layout, lanes, kMostMoves, &readers, turn))) return std::nullopt;
   return layout && makes_layout(g, maker, *layout, channels_last) ? std::optional(WrittenLayout{std::move(*layout), last})
                                                                   : std::nullopt;
 }
@@ -341,7 +347,7 @@ std::optional<WrittenLayout> written_layout(const Graph& g, ValueId v, int64_t l
   if (own || !is_integer_conv(g.op(maker))) return own;
   for (size_t i = 0; i < g.result_count(maker); ++i) {
     if (g.result(maker, i) == v) continue;
-    if (auto other = written_as_read(g, g.result(maker, i), lanes); other && all_accept_layout(g, v, other->layout))
+    if (auto other = written_as_read(g, g.result(maker, i), lanes); other && all_accept_layout(g, v, other->layout, lanes))
       return WrittenLayout{std::move(other->layout), {}};
   }
   return std::nullopt;
@@ -349,36 +355,38 @@ std::optional<WrittenLayout> written_layout(const Graph& g, ValueId v, int64_t l
 
 }  // namespace
 
-bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l) {
+bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l, int64_t lanes) {
   const OpKind op = g.op(use.user);
   const bool rows = l.rows() && !l.split();
   switch (layout_rule(op)) {
-    case LayoutRule::RowMajor:
+    case LayoutRule::RowMajor: return op == OpKind::ReduceRegion && rows;
     case LayoutRule::View: return false;
     case LayoutRule::Norm: {
       const auto row = axes_of_rows(g, use.user);
-      return row && !l.split(*row) && (l.rows() || reads_columns(g, use));
+      return row && !l.split(*row) && (l.rows() || reads_columns(g, use, lanes));
     }
     case LayoutRule::Matmul:
     case LayoutRule::MatmulResult:
       if (is_residual(op, use.index)) return can_write_layout(g, use.user, l);
       if (op == OpKind::QAttention && use.index == 2) return rows;
+      if (op == OpKind::DequantMatMul) return use.index == 0 && lanes > 1 && rows;
       if (layout_rule(op) != LayoutRule::Matmul || use.index > 1) return false;
-      return rows || (use.index == 1 && reads_columns_of_right(op) && has_columns(l));
+      if (use.index == 0) return rows || (lanes > 1 && !l.split() && copies_rows_of_left(op));
+      return rows || (reads_columns_of_right(op) && has_columns(l));
     case LayoutRule::Conv: return use.index == 0 && reads_image(g, use.user, l);
     case LayoutRule::Attention: return rows && use.index < 3;
     case LayoutRule::Rope: return rows && use.index == 0;
     case LayoutRule::Concat: return concatenates(g, use.user);
     case LayoutRule::Elementwise:
       if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
-      return (l.vectors() || (!l.split() && reads_columns(g, use))) && !view_of(g, use.user);
+      return (l.vectors() || (!l.split() && reads_columns(g, use, lanes))) && !view_of(g, use.user);
   }
   return false;
 }
 
-bool all_accept_layout(const Graph& g, ValueId v, const Layout& l) {
+bool all_accept_layout(const Graph& g, ValueId v, const Layout& l, int64_t lanes) {
   size_t readers = kFewReaders;
-  return all_take(g, v, l, kMostMoves, &readers);
+  return all_take(g, v, l, lanes, kMostMoves, &readers);
 }
 
 bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
@@ -430,7 +438,7 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v, int64_t lanes)
   while (moves > 0) {
     const NodeId n = path[--moves];
     if (made && g.result(n) == made->row_major) l.reset();
-    else l = l ? moved(g, n, std::move(*l)) : read_in_place(g, n);
+    else l = l ? moved(g, n, std::move(*l)) : read_in_place(g, n, lanes);
   }
   return l;
 }
@@ -488,7 +496,7 @@ class LayoutPaths {
     path = paths_[g_.operand(n, 0).raw];
     if (++path.moves > kLongestPath) return layout_in_larger(g_, v, lanes_);
     if (v == path.row_major) return std::nullopt;
-    return of_operand ? moved(g_, n, *of_operand) : read_in_place(g_, n);
+    return of_operand ? moved(g_, n, *of_operand) : read_in_place(g_, n, lanes_);
   }
 
  private:

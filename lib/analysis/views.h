@@ -13,10 +13,10 @@ struct View {
   Dim byte_offset;
 };
 
-// Returns whether this use accepts its operand in layout `l`: strided, or with permuted axes.
-bool accepts_layout(const Graph&, Graph::Use, const Layout&);
+// Returns whether this use accepts its operand in layout `l`: strided, or with permuted axes. `lanes`: of assign_layouts.
+bool accepts_layout(const Graph&, Graph::Use, const Layout&, int64_t lanes = 0);
 // Returns whether every user of v, or of views of v, accepts v in layout `l`. O(uses); the number of visited uses is bounded.
-bool all_accept_layout(const Graph&, ValueId v, const Layout&);
+bool all_accept_layout(const Graph&, ValueId v, const Layout&, int64_t lanes = 0);
 // Returns whether the matmul can write its result, and read a residual, in this layout.
 bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
 // The layout of v for which `moved`, the result of Reshapes and Transposes of v, is row-major, or has the layout of the last
@@ -31,7 +31,8 @@ std::optional<Layout> layout_in_larger(const Graph&, ValueId v, int64_t lanes = 
 std::optional<View> view_of(const Graph&, NodeId);
 
 // Views and layouts of all values. Memory planning and code generation read the result from GraphPlan::layouts. `lanes`: f32
-// elements of a vector, if kernels read images whose channels are in blocks (channel_blocks.h); else 0. O(values).
+// elements of a vector, if kernels read images whose channels are in blocks (channel_blocks.h) and are for threads of a CPU; else
+// 0. O(values).
 GraphLayouts assign_layouts(const Graph&, int64_t lanes = 0);
 
 }  // namespace rlxc

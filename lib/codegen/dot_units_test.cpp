@@ -270,6 +270,33 @@ TEST_CASE("rows of floats are quantised by the integer product that reads them")
     }
 }
 
+TEST_CASE("an integer product copies rows that are not contiguous, and rounds those of floats") {
+  struct Columns {
+    std::vector<int64_t> x;  // of the transposed operand
+    int64_t columns;
+    DType left = DType::U8, right = DType::I8;
+    bool floats = false;
+  };
+  for (const Columns& p : {Columns{{2, 128, 16}, 20},
+                           {{64, 40}, 64, DType::I8},
+                           {{3, 18, 70}, 130, DType::U8, DType::U8},
+                           {{2, 64, 40}, 48, DType::I8, DType::I8, true},
+                           {{33, 200}, 70, DType::U8, DType::I8, true},
+                           {{2, 8, 1}, 9}})
+    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+      Net n;
+      n.cpu = cpu;
+      const std::vector<int64_t> turn = p.x.size() == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1};
+      const ValueId zero = n.value(eval::tensor_of(p.left, {}, {7}).tensor, true), scale = n.b.scalar(DType::F32, 0.25);
+      ValueId rows = n.b.transpose(p.floats ? n.floats(p.x, -40, 40, false) : n.of(p.left, p.x), turn);
+      if (p.floats) rows = n.b.create(Quantize, {rows, scale, zero}, QuantAttrs{0, 0, p.left});
+      const ValueId w = n.of(p.right, {p.x.end()[-2], p.columns}, true);
+      const ValueId sums = n.b.create(QMatMul, {rows, w, zero});
+      n.check(n.b.mul(n.b.cast(sums, DType::F32), scale), FusedQMatMul,
+              std::string(cpu) + ", " + std::to_string(p.columns) + " columns");
+    }
+}
+
 TEST_CASE("steps after an integer product run in its kernel") {
   for (bool convolved : {false, true})
     for (DType to : {DType::U8, DType::I8, DType::F32}) {

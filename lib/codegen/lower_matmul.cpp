@@ -495,7 +495,9 @@ bool emit(Node& node, Contraction p) {
   // A grid makes words of unpacked operands, too.
   if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
   p.split = p.split && p.dots;
-  const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && p.dots && panels && p.k.is_static();
+  // A task can copy rows that are not contiguous, or quantize them.
+  const bool copies = p.zero_points && p.dots && panels && p.k.is_static() && !node.mapping().workgroups;
+  const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && copies;
   if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
   if (p.rounded || p.split) {
@@ -533,7 +535,8 @@ bool emit(Node& node, Contraction p) {
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
-  if (where_copied) g.quantized_rows = kernel::QuantizedRows{s.in(kQuantOperands), code_type(node.graph, node.id)};
+  if (where_copied) g.copied_rows = kernel::CopiedRows{s.in(kQuantOperands), code_type(node.graph, node.id)};
+  else if (copies && !kernel::is_constant(g.a.strides.back(), 1)) g.copied_rows = kernel::CopiedRows{{}, g.a.dtype};
   if (rounded && p.dots) {
     DimTable& t = node.table();
     const int64_t block = p.quantized->block;

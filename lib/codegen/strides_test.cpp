@@ -11,6 +11,7 @@
 #include "memory/plan_lir.h"
 #include "runtime/interpret_package.h"
 #include "runtime/run_package.h"
+#include "support/norm_region.h"
 #include "support/random.h"
 
 using namespace rlxc;
@@ -182,7 +183,8 @@ class Paths {
 
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
+      case 10: return output(scaled(v, d));
       case 9: return output(ended(d, v));
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
@@ -196,6 +198,12 @@ class Paths {
       case 7: return output(b_.unary(OpKind::Exp, v));
       default: return normalise(v, d);
     }
+  }
+  // Adds the mean of the squares of each row.
+  ValueId scaled(ValueId v, const std::vector<Dim>& d) {
+    const auto axis = static_cast<int64_t>(d.size()) - 1;
+    return b_.create(OpKind::ReduceRegion, {v},
+                     test::reduce_region({"mul(i0,i0):f32", "reduce_mean(s0):f32", "add(i0,s1):f32"}, {axis}));
   }
   // Convolves pixels or windows, dense or depthwise.
   ValueId convolved(ValueId v, const std::vector<Dim>& d, bool alone, bool windows) {

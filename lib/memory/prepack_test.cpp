@@ -1,4 +1,5 @@
 // Tests of the packed region with and without a limit. Results must not depend on the limit.
+#include "memory/plan_lir.h"
 #include "memory/prepack.h"
 
 #include <doctest/doctest.h>

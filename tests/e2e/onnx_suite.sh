@@ -17,3 +17,8 @@ mapfile -t sized < <(printf '%s\n' "${cases[@]}" | grep -E '_(compress|loop|nonm
 "$build/onnx_suite" --engine=interpreter --target cuda --expected-failures tests/onnx/expected.txt --allow-skips "${sized[@]}"
 RLXC_KEEP_CASES=$TMPDIR/cases "$build/rlxc_tests" -sf='*lib/import*' > "$TMPDIR/log"
 "$build/onnx_suite" --engine=kernels --seconds 240 --rtol 1e-3 --atol 1e-5 "$TMPDIR/cases"
+# Integer operators of com.microsoft, with the kernels of every target.
+RLXC_KEEP_CASES=$TMPDIR/integers "$build/rlxc_tests" -tc='integer products and sums*,transposed convolutions of integers*' > "$TMPDIR/log"
+for target in cpu cuda metal rocm wgpu; do
+  "$build/onnx_suite" --engine=interpreter --target "$target" --rtol 1e-3 --atol 1e-5 "$TMPDIR/integers"
+done

@@ -32,7 +32,7 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       in_rows(floats ? steps : steps + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
-      words_of_memory_(o.spec.quantized_rows || reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
+      words_of_memory_(o.spec.copied_rows || reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
       whole_words_of_b_(is_memory(o.spec) && reads_words(o.spec.b, o.spec.b.strides.size() - 2, m, unit.group) &&
                         is_multiple(o.k, unit.group)) {
   if (!o.spec.quantized) return;
@@ -154,8 +154,7 @@ Expr DotWords::words_of_b(Expr p, Expr column, int words) const {
 }
 
 void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body) const {
-  if (o_.spec.quantized_rows)
-    return o_.b.loop("p", steps, [&](Expr p) { body(p, true); });  // copied with what fills the last word
+  if (o_.spec.copied_rows) return o_.b.loop("p", steps, [&](Expr p) { body(p, true); });  // copied with what fills the last word
   o_.b.loop("p", o_.k / unit.group, [&](Expr p) { body(p, true); });
   if (is_multiple(o_.k, unit.group)) return;
   const auto last = [&] { body(steps - 1, false); };

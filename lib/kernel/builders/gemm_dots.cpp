@@ -69,9 +69,9 @@ class DotTiles {
     });
   }
 
-  // A task is a block of rows and a panel of columns. If it quantizes its rows, it computes all panels.
+  // A task is a block of rows and a panel of columns. If it copies its rows, it computes all panels.
   void run() {
-    if (o_.spec.quantized_rows) return by_quantized_rows();
+    if (o_.spec.copied_rows) return by_copied_rows();
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0, k = 256, count = 0;
     constant(o_.k, &k);
@@ -120,7 +120,7 @@ class DotTiles {
     });
   }
 
-  void by_quantized_rows() {
+  void by_copied_rows() {
     int64_t m = 0, n = w_, k = 0, count = 0;
     constant(o_.k, &k);
     constant(o_.n, &n);
@@ -139,23 +139,27 @@ class DotTiles {
       o_.batch = split_index(b_.let("batch", work / blocks), o_.spec.batch);
       row0_ = b_.let("row0", block * row_block_);
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
-      quantize_rows(k, width);
+      copy_rows(k, width);
       all_panels();
     });
   }
 
-  // Copies the rows of the task, quantized, and fills their last words with what the unit reads as 0.
-  void quantize_rows(int64_t k, int64_t width) {
-    const DType type = o_.spec.quantized_rows->type;
+  // Copies the rows of the task, quantized if they are floats, and fills their last words with what the unit reads as 0.
+  void copy_rows(int64_t k, int64_t width) {
+    const auto& [of_floats, type] = *o_.spec.copied_rows;
     const Buf codes = b_.registers("codes", type, row_block_ * width);
     const Expr none = constant_int(b_.kernel(), type, o_.spec.a_shift == 0 ? 0 : type == DType::U8 ? 128 : -128);
-    const Expr scale = b_.let("scale", o_.scale_of_a.load(o_.spec.quantized_rows->scale.offset.in(b_.kernel())));
-    const Expr zero = b_.let("zero", cast_to(*o_.zero_of_a(row0_), type));
+    Expr scale, zero;
+    if (of_floats) {
+      scale = b_.let("scale", o_.scale_of_a.load(of_floats->offset.in(b_.kernel())));
+      zero = b_.let("zero", cast_to(*o_.zero_of_a(row0_), type));
+    }
     const bool vectors = is_constant(o_.spec.a.strides.back(), 1);
     const int lanes = vectors ? m_.vector_lanes(4) : 1;
     b_.loop("r", rows_, [&](Expr r) {
       const auto copy = [&](Expr at, int count) {
-        codes.store(r * width + at, kernel::quantized(o_.from_a.load(o_.where_a(row0_ + r, at), count), scale, zero));
+        const Expr value = o_.from_a.load(o_.where_a(row0_ + r, at), count);
+        codes.store(r * width + at, of_floats ? kernel::quantized(value, scale, zero) : value);
       };
       b_.loop("v", b_.i64(k / lanes), [&](Expr v) { copy(v * lanes, lanes); });
       if (k % lanes != 0) b_.loop("j", b_.i64(k % lanes), [&](Expr j) { copy(j + k / lanes * lanes, 1); });

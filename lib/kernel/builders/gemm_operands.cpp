@@ -20,8 +20,8 @@ void GemmOperands::add_b() {
 void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
   if (spec.b_zero) b_zero_ = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
-  if (spec.quantized_rows) {
-    const Operand& o = spec.quantized_rows->scale;
+  if (spec.copied_rows && spec.copied_rows->scale) {
+    const Operand& o = *spec.copied_rows->scale;
     scale_of_a = b.input(o.name, o.dtype, o.extent);
   }
   if (!spec.rounded) return;

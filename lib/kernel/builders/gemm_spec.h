@@ -40,9 +40,10 @@ struct RoundedRows {
   std::optional<Operand> fine = {};
 };
 
-// Rows of a that hold floats: quantized by one scale and a_zero to `type`, once for all columns, where a task copies them.
-struct QuantizedRows {
-  Operand scale;
+// Rows of a that a task copies, once for all columns: floats, quantized by one scale and a_zero to `type`, or integers of rows
+// that are not contiguous.
+struct CopiedRows {
+  std::optional<Operand> scale;  // of floats
   DType type;
 };
 
@@ -71,7 +72,7 @@ struct GemmSpec {
   // panels, blocks, columns.
   std::optional<Quantized> quantized;
   std::optional<RoundedRows> rounded;
-  std::optional<QuantizedRows> quantized_rows;  // k is a constant; for a packed b on a dot unit of CPU threads
+  std::optional<CopiedRows> copied_rows;  // k is a constant; for a packed b on a dot unit of CPU threads
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b
   std::optional<Operand> bias;   // added to the sums first: one number per column of b, or (stride 0) one for all

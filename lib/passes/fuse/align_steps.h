@@ -1,6 +1,7 @@
 // Aligns the programs of the epilogues of several matmuls, so that one program computes all of them with operands that differ by
 // column. If a program lacks a step of another, the step is added with a neutral operand. That is exact: v * 1,
-// v / 1, v + -0, v - 0.
+// v / 1, v + -0, v - 0. If it lacks a Q/DQ pair, it repeats a pair before that, or the rounding after it. That is exact, too:
+// k * s / s rounds to k for integers k of 16 bits.
 #pragma once
 #include <vector>
 
@@ -12,7 +13,6 @@ struct AlignedSteps {
   struct Operand {
     std::vector<ValueId> values;  // by member; invalid: neutral
     OpKind reader;                // a step that reads it
-    bool operator==(const Operand&) const = default;
   };
   std::vector<RegionStep> steps;  // arguments are numbers of `operands`, or steps
   std::vector<Operand> operands;

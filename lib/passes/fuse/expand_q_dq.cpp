@@ -1,6 +1,6 @@
 // Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
-// fuses them: a Quantize with its producers, a Dequantize with its consumers. Requires a target with regions. Leaves blocked
-// scales. O(nodes).
+// fuses them: a Quantize with its producers, a Dequantize with its consumers. A pair whose integers nobody else reads stays in
+// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves blocked scales. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -22,7 +22,12 @@ PassResult expand_q_dq(Module& m, PassContext& context) {
   match::each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (can_be_steps(g, n))
-        expanded += context.rewrite([&] { return legalise::expand_node(g, n, legalise::decomposition(g.op(n))); });
+        expanded += context.rewrite([&] {
+          const ValueId codes = g.operand(n, 0);
+          if (!legalise::expand_node(g, n, legalise::decomposition(g.op(n)))) return false;
+          if (g.def(codes).valid() && g.alive(g.def(codes))) match::erase_dead(g, g.def(codes));  // not read in floats
+          return true;
+        });
   });
   return {expanded > 0, {{"expanded", expanded}}};
 }

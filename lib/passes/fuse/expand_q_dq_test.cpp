@@ -29,6 +29,26 @@ TEST_CASE("expand_q_dq: one scale for a tensor or for each coordinate of an axis
   }
 }
 
+TEST_CASE("expand_q_dq: a pair whose integers nobody else reads stays in floats, bit by bit") {
+  for (DType t : {DType::I8, DType::U8, DType::I16, DType::U16})
+    for (const bool zero : {false, true})
+      for (const bool shared : {false, true}) {
+        const Rewrite r(
+            kPass,
+            [&](Builder& b) {
+              const ValueId scale = number(b, DType::F32, bits(t) == 8 ? 0.01 : 1e-5), point = zero ? number(b, t, 7) : ValueId();
+              const ValueId q = b.create(OpKind::Quantize, {f32_input(b, "x", {3, 40}), scale, point}, QuantAttrs{0, 0, t});
+              std::vector<ValueId> out{b.create(OpKind::Dequantize, {q, scale, point}, QuantAttrs{0, 0, DType::F32})};
+              if (shared) out.push_back(q);
+              return out;
+            },
+            {}, 0);
+        size_t converted = 0;
+        for (NodeId n : r.after->main().nodes()) converted += r.after->main().dtype(r.after->main().result(n)) == DType::I32;
+        CHECK((converted > 0) == shared);
+      }
+}
+
 TEST_CASE("expand_q_dq: blocked scales stay") {
   Rewrite r(kPass, [](Builder& b) {
     const ValueId scale = b.constant(eval::tensor_of(DType::F32, {2, 2}, {0.5, 0.25, 0.125, 1}).tensor);

@@ -48,7 +48,7 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
     if (!fits_positions(g, p.operands[i], sums)) return refuse("shape", "a step varies along some of the spatial axes");
   const RegionLimits limits = region_limits(context.target, true);
   if (p.steps.size() > limits.steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
-  if (p.operands.size() > limits.inputs) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
+  if (!limits.take(g, p.operands)) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
   Builder b(g, nullptr, end);
   const ValueId y = conv ? b.create(OpKind::FusedQConv, p.operands, FusedQConvAttrs{g.attrs<ConvAttrs>(n), p.steps})
                          : b.create(OpKind::FusedQMatMul, p.operands, RegionAttrs{p.steps});

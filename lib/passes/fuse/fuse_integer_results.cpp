@@ -67,7 +67,7 @@ class Results {
     const ValueId x = *std::ranges::find_if(g_.operands(n), whole);
     if (g_.use_count(x) > kMostUses) return;
     for (const Graph::Use& use : g_.uses(x))
-      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, false) &&
+      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, {}) &&
           !is_follower(use.user) && !is_image(use.user))
         followers_.push_back({use.user, {}});
   }
@@ -111,7 +111,7 @@ class Results {
     if (g_.use_count(v) > kMostUses) return;
     for (const Graph::Use& use : g_.uses(v)) {
       if (use.user == g_.terminator() || is_follower(use.user)) continue;
-      if (follows(use.user, v, !moves.empty())) {
+      if (follows(use.user, v, moves)) {
         followers_.push_back({use.user, moves});
       } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween) {
         std::vector<NodeId> further = moves;
@@ -128,11 +128,19 @@ class Results {
   }
 
   // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.
-  bool follows(NodeId reader, ValueId v, bool moved) const {
+  bool follows(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
     return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-             if (!o.valid() || o == v) return true;
-             return is_there(o) && (num_elements(g_.type(o)) == 1 || (!moved && !conv_));
+             return !o.valid() || o == v || (is_there(o) && (num_elements(g_.type(o)) == 1 || (!conv_ && is_before(o, moves))));
            });
+  }
+
+  // Whether the moves are slices along axes along which o is one number: it is then the operand before them, too.
+  bool is_before(ValueId o, const std::vector<NodeId>& moves) const {
+    return std::ranges::all_of(moves, [&](NodeId n) {
+      if (g_.op(n) != OpKind::Narrow) return false;
+      const int axis = static_cast<int>(g_.attrs<NarrowAttrs>(n).axis) - g_.rank(g_.result(n)) + g_.rank(o);
+      return axis < 0 || g_.dims(o)[static_cast<size_t>(axis)] == Dim(1);
+    });
   }
 
   // Whether the followers are the only readers of v.
@@ -168,10 +176,16 @@ class Results {
       members.push_back(f.node);
     }
     const RegionLimits limits = region_limits(context_.target, !steps_ && !norm_);
-    if (p.steps.size() > limits.steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
     const size_t further = results - 1 + keeps + followers_.size() - 1;
-    if (const size_t all = p.operands.size() + further; all > limits.inputs)
-      return refuse("operand_limit", std::to_string(all) + " operands and results");
+    const bool many_steps = p.steps.size() > limits.steps;
+    if (many_steps || !limits.take(g_, p.operands, further)) {
+      if (followers_.size() > 1) {
+        followers_.pop_back();
+        return fuse(n);
+      }
+      return many_steps ? refuse("step_limit", std::to_string(p.steps.size()) + " steps")
+                        : refuse("operand_limit", std::to_string(p.operands.size() + further) + " operands and results");
+    }
     for (const Follower& f : followers_)
       for (ValueId v : g_.operands(f.node))
         if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, point_);

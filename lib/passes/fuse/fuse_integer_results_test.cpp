@@ -70,6 +70,22 @@ TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats
         "fused_q_matmul narrow", 1);
 }
 
+TEST_CASE("fuse_integer_results: codes of slices by a scale for each row, and as many of several as fit") {
+  const auto build = [](Builder& b) -> std::vector<ValueId> {
+    const ValueId y = floats(b);
+    std::vector<ValueId> out{b.unary(OpKind::Abs, y)};
+    for (int64_t i = 0; i < 3; ++i) {
+      const ValueId rows = b.add(f32_param(b, "rows" + std::to_string(i), {3, 1}), b.scalar(DType::F32, 4));
+      out.push_back(rounded(b, b.narrow(y, 2, i, 4), 0, rows));
+    }
+    return out;
+  };
+  check(Rewrite(kPass, build), "add add add fused_q_matmul narrow narrow narrow abs", 4);
+  const Rewrite few(kPass, build, [](PassRun& run) { run.target.region_max_inputs = 10; });
+  CHECK(few.first_decline() != "operand_limit");
+  same_results(*few.before, *few.after, 1);
+}
+
 TEST_CASE("fuse_integer_results: codes beside the floats of a norm region") {
   // A norm of groups with an activation, and a norm of rows that keeps its sum; codes behind a layout op, and of two scales.
   for (const bool keep : {false, true}) {

@@ -22,6 +22,9 @@ struct Product {
   std::optional<OpKind> act = {};
   std::optional<std::string> residual = {}, scale = {};  // names of inputs
   bool weight_is_input = false;
+  int pairs = 0;              // rounded and dequantised again so many times before
+  double least_scale = 0.05;  // of these
+  double last_scale = 0.07;   // of the codes
 };
 
 ValueId codes_param(Builder& b, std::string_view name, DType t, std::vector<int64_t> dims) {
@@ -57,7 +60,16 @@ ValueId product(Builder& b, ValueId x, const std::string& id, const Product& p) 
   if (p.act) step(*p.act, DType::F32);
   if (p.residual) step(OpKind::Add, DType::F32, f32_input(b, *p.residual, {2, 3, Dim(p.columns)}));
   if (p.factor) step(OpKind::Mul, DType::F32, num(b, 0.35));
-  step(OpKind::Div, DType::F32, num(b, 0.07 + 0.01 * static_cast<double>(id.back() - '0')));
+  for (int i = 0; i < p.pairs; ++i) {
+    const ValueId scale = num(b, p.least_scale * (1 + 0.3 * i)), zero = num(b, 90 + i + static_cast<double>(id.back() - '0'));
+    step(OpKind::Div, DType::F32, scale);
+    step(OpKind::Round, DType::F32);
+    step(OpKind::Add, DType::F32, zero);
+    step(OpKind::Clamp, DType::F32, {}, 0, 255);
+    step(OpKind::Sub, DType::F32, zero);
+    step(OpKind::Mul, DType::F32, scale);
+  }
+  step(OpKind::Div, DType::F32, num(b, p.last_scale + p.last_scale / 7 * static_cast<double>(id.back() - '0')));
   step(OpKind::Round, DType::F32);
   step(OpKind::Add, DType::F32, num(b, 100 + static_cast<double>(id.back() - '0')));
   step(OpKind::Clamp, DType::F32, {}, 0, 255);
@@ -100,6 +112,18 @@ TEST_CASE("fuse_shared_integer_matmul: query, key and value, one without the sca
       CHECK(r.after->main().attrs<RegionAttrs>(n).steps.size() == 10);
       CHECK(r.after->main().dims(r.after->main().result(n)).back() == Dim(18));
     }
+}
+
+TEST_CASE("fuse_shared_integer_matmul: products that are rounded more or less often") {
+  for (const auto& pairs : {std::vector{2, 1, 0}, {0, 2}, {1, 3}, {0, 0, 1}}) {
+    std::vector<Product> all;
+    for (const int n : pairs) all.push_back({.factor = n > 1, .pairs = n});
+    const Rewrite r = exact(all);
+    CHECK(matmuls(r) == 1);
+    CHECK(r.run.decisions.at(0).members.size() == pairs.size());
+  }
+  CHECK(matmuls(exact({{.pairs = 1, .least_scale = 1e-35, .last_scale = 1e-35},
+                       {.pairs = 2, .least_scale = 1e-35, .last_scale = 1e-35}})) == 2);
 }
 
 TEST_CASE("fuse_shared_integer_matmul: sums without steps, and no zero points") {

@@ -19,8 +19,8 @@ namespace rlxc {
 namespace {
 
 constexpr uint32_t kNoGroup = 0xFFFFFFFF;
-constexpr size_t kMostCopies = 4;    // limit on copies of a node
-constexpr size_t kMostEpilogue = 8;  // elementwise nodes after a contraction that are looked at
+constexpr size_t kMostCopies = 4;     // limit on copies of a node
+constexpr size_t kMostEpilogue = 24;  // elementwise nodes after a contraction that are looked at
 
 struct Group {
   NodeId root;
@@ -105,7 +105,7 @@ class Marker {
   bool ends_epilogue(NodeId n) const {
     for (size_t steps = 0; steps < kMostEpilogue; ++steps) {
       const auto whole = std::ranges::find_if(graph_.operands(n), [&](ValueId v) {
-        return v.valid() && match::same_dims(graph_, v, value(n)) && graph_.has_one_use(v) && !load_time_[graph_.def(v).raw];
+        return v.valid() && match::same_dims(graph_, v, value(n)) && graph_.has_one_use(v) && of_contraction_[graph_.def(v).raw];
       });
       if (whole == graph_.operands(n).end()) return false;
       n = graph_.def(*whole);
@@ -181,14 +181,11 @@ class Marker {
     if (load_time_[n.raw] != load_time_[group.root.raw]) return "load_time";
     const RegionLimits limits = region_limits(target(), of_contraction_[n.raw]);
     if (group.members.size() + 1 > limits.steps) return "step_limit";
-    size_t inputs = group.inputs.size() - 1;
-    for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
-      const ValueId v = graph_.operand(n, i);
-      const auto before = graph_.operands(n).first(i);
-      inputs += std::ranges::find(group.inputs, v) == group.inputs.end() && std::ranges::find(before, v) == before.end();
-    }
-    if (inputs > limits.inputs) return "operand_limit";
-    return nullptr;
+    std::vector<ValueId> inputs = group.inputs;
+    std::erase(inputs, value(n));
+    for (ValueId v : graph_.operands(n))
+      if (std::ranges::find(inputs, v) == inputs.end()) inputs.push_back(v);
+    return limits.take(graph_, inputs) ? nullptr : "operand_limit";
   }
 
   void join(NodeId n, uint32_t u) {

@@ -171,3 +171,19 @@ TEST_CASE("the end of the epilogue of an integer matmul is not copied into the r
   CHECK(r.first_decline() == "multi_consumer");
   CHECK(Rewrite("mark_elementwise_regions", graph(false)).left() == "elementwise_region matmul elementwise_region matmul");
 }
+
+TEST_CASE("a long epilogue with Q/DQ pairs, whose residual comes first, is not copied either") {
+  const Rewrite r("mark_elementwise_regions", [](Builder& b) -> std::vector<ValueId> {
+    const ValueId x = b.input("x", tensor_type(DType::I8, {5, 4})), w = b.input("w", tensor_type(DType::I8, {4, 6}));
+    const ValueId scale = b.scalar(DType::F32, 0.01);
+    ValueId y = b.mul(b.cast(b.create(OpKind::QMatMul, {x, w}), DType::F32), scale);
+    for (int i = 0; i < 2; ++i) {
+      const ValueId q = b.create(OpKind::Clamp, {b.unary(OpKind::Round, b.div(y, scale))}, ClampAttrs{-128, 127});
+      y = b.mul(b.add(q, b.scalar(DType::F32, 0)), scale);
+    }
+    y = b.add(b.unary(OpKind::Neg, f32_input(b, "r", {5, 6})), y);
+    return {b.matmul(b.unary(OpKind::Abs, y), f32_input(b, "a", {6, 6})),
+            b.matmul(b.unary(OpKind::Neg, y), f32_input(b, "b", {6, 6}))};
+  });
+  CHECK(r.left() == "q_matmul elementwise_region abs matmul neg matmul");
+}

@@ -8,9 +8,19 @@
 namespace rlxc {
 
 RegionLimits region_limits(const TargetTraits& target, bool epilogue) {
-  constexpr uint32_t kMostEpilogueSteps = 64, kMostEpilogueInputs = 16;
-  if (!epilogue) return {target.region_max_steps, target.region_max_inputs};
-  return {std::min(target.region_max_steps, kMostEpilogueSteps), std::min(target.region_max_inputs, kMostEpilogueInputs)};
+  constexpr uint32_t kMostEpilogueSteps = 64, kMostEpilogueArrays = 16;
+  const uint32_t steps = target.region_max_steps, inputs = target.region_max_inputs;
+  if (!epilogue) return {steps, inputs, inputs};
+  return {std::min(steps, kMostEpilogueSteps), inputs, std::min(inputs, kMostEpilogueArrays)};
+}
+
+bool RegionLimits::take(const Graph& g, std::span<const ValueId> operands, size_t results) const {
+  size_t all = results, large = results;
+  for (ValueId v : operands) {
+    ++all;
+    large += !v.valid() || num_elements(g.type(v)) != 1;
+  }
+  return all <= inputs && large <= arrays;
 }
 
 bool is_steps(const Graph& g, NodeId n) {
@@ -37,6 +47,11 @@ uint16_t RegionProgram::add(OpKind op, DType t, uint16_t a, uint16_t b, ValueId 
 }
 
 void RegionProgram::copy(NodeId n, bool share) {
+  give(g_.result(n), copy(
+                         n, [&](ValueId v) { return code(v); }, share));
+}
+
+uint16_t RegionProgram::copy(NodeId n, const std::function<uint16_t(ValueId)>& of, bool share) {
   std::vector<RegionStep> body;
   if (g_.op(n) == OpKind::ElementwiseRegion || g_.op(n) == OpKind::FusedQMatMul) {
     body = g_.attrs<RegionAttrs>(n).steps;
@@ -52,12 +67,12 @@ void RegionProgram::copy(NodeId n, bool share) {
   for (RegionStep& s : body) {
     for (uint16_t& a : s.args) {
       if (a == RegionStep::kNone) continue;
-      a = a & RegionStep::kStep ? codes[a & ~RegionStep::kStep] : code(g_.operand(n, a));
+      a = a & RegionStep::kStep ? codes[a & ~RegionStep::kStep] : of(g_.operand(n, a));
     }
     const auto known = share && !is_core(s) ? std::ranges::find(steps, s) : steps.end();
     codes.push_back(known == steps.end() ? add(s) : static_cast<uint16_t>(RegionStep::kStep | (known - steps.begin())));
   }
-  give(g_.result(n), codes.back());
+  return codes.back();
 }
 
 }  // namespace rlxc

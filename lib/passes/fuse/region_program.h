@@ -1,12 +1,17 @@
 // Builder of the steps and operands of a region.
 #pragma once
+#include <functional>
+
 #include "ir/graph.h"
 #include "passes/pass.h"
 
 namespace rlxc {
 
 struct RegionLimits {
-  uint32_t steps, inputs;
+  uint32_t steps, inputs, arrays;  // arrays: inputs of more than one element
+
+  // Whether these operands, and further results, are within the limits.
+  bool take(const Graph&, std::span<const ValueId> operands, size_t results = 0) const;
 };
 // The limits of a region of the target. `epilogue`: the steps after an integer matmul or convolution, whose kernel repeats them
 // for each vector of a tile of sums. A long epilogue is slower than a kernel of its own.
@@ -27,6 +32,8 @@ class RegionProgram {
   // Appends the steps of an elementwise node, a NormRegion, a FusedQMatMul or a FusedQConv. `share`: elementwise steps that are
   // there stand for equal ones.
   void copy(NodeId, bool share = false);
+  // The same, with the codes of the operands that `of` returns. Returns the code of the result.
+  uint16_t copy(NodeId, const std::function<uint16_t(ValueId)>& of, bool share = false);
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

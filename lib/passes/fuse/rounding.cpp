@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/region.h"
 #include "passes/match.h"
 
 namespace rlxc::fuse {

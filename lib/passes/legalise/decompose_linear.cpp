@@ -1,5 +1,6 @@
 // Decompositions of general contractions and of quantised ops.
 #include <algorithm>
+#include <optional>
 
 #include "passes/legalise/decompositions.h"
 
@@ -87,16 +88,56 @@ std::vector<ValueId> quantize(Expansion& e) {
   return {e.b.cast(e.b.create(OpKind::Clamp, {q}, range), a.to)};
 }
 
+// What integers were converted to a type of their own from.
+ValueId unconverted(const Graph& g, ValueId v) {
+  while (g.def(v).valid() && (g.op(g.def(v)) == OpKind::Cast || g.op(g.def(v)) == OpKind::Reshape)) v = g.operand(g.def(v), 0);
+  return v;
+}
+
+// The result of quantize() before its conversion to integers that nobody else reads, and what it adds, if it adds a zero point.
+struct Rounded {
+  ValueId value, zero;
+};
+std::optional<Rounded> rounded_operand(const Expansion& e, DType real) {
+  const Graph& g = e.g;
+  const auto from = [&](ValueId v, OpKind op) {
+    const NodeId n = g.def(v);
+    return n.valid() && g.op(n) == op && g.dtype(g.operand(n, 0)) == real ? n : NodeId();
+  };
+  const NodeId cast = from(e.in(0), OpKind::Cast);
+  if (!cast.valid() || !g.has_one_use(e.in(0)) || !is_integer(g.dtype(e.in(0))) || bits(g.dtype(e.in(0))) > 16) return {};
+  const NodeId clamp = from(g.operand(cast, 0), OpKind::Clamp);
+  if (!clamp.valid()) return {};
+  const NodeId add = from(g.operand(clamp, 0), OpKind::Add);
+  const Rounded r{g.operand(cast, 0), add.valid() ? g.operand(add, 1) : ValueId()};
+  if (add.valid() && !is_integer(g.dtype(unconverted(g, r.zero)))) return {};
+  const bool is_signed = dtype_class(g.dtype(e.in(0))) == DTypeClass::Int;
+  const double span = static_cast<double>(int64_t{1} << bits(g.dtype(e.in(0))));
+  const auto& range = g.attrs<ClampAttrs>(clamp);
+  const bool fits = range.min >= (is_signed ? -span / 2 : 0) && range.max < (is_signed ? span / 2 : span);
+  if (!fits || !from(g.operand(add.valid() ? add : clamp, 0), OpKind::Round).valid()) return {};
+  return r;
+}
+
 std::vector<ValueId> dequantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
   const DType from = e.g.dtype(e.in(0));
   if (is_integer(from) && bits(from) > 32) return {};
-  const DType real = number_type(a.to), compute = is_float(from) ? real : DType::I32;
+  const DType real = number_type(a.to);
   const ValueId scale = scale_like(e, 1, real);
   if (!scale.valid()) return {};
+  const auto scaled = [&](ValueId q) { return std::vector{e.b.cast(e.b.mul(e.b.cast(q, real), scale), a.to)}; };
+  if (const auto r = rounded_operand(e, real)) {
+    // Integers of 16 bits are exact in floats. + 0 makes 0 of -0.
+    const ValueId q = r->zero.valid() ? r->value : e.b.add(r->value, e.b.scalar(real, 0));
+    if (!e.has(2)) return scaled(q);
+    const bool same = r->zero.valid() && e.g.rank(r->zero) == 0 && unconverted(e.g, r->zero) == unconverted(e.g, e.in(2));
+    return scaled(e.b.sub(q, same ? r->zero : scale_like(e, 2, real)));
+  }
+  const DType compute = is_float(from) ? real : DType::I32;
   ValueId q = e.b.cast(e.in(0), compute);
   if (e.has(2)) q = e.b.sub(q, scale_like(e, 2, compute));
-  return {e.b.cast(e.b.mul(e.b.cast(q, real), scale), a.to)};
+  return scaled(q);
 }
 
 std::vector<ValueId> fake_quantize(Expansion& e) {

@@ -1,0 +1,100 @@
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_concat_parts";
+constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+
+// Steps that divide by a number, round and clamp to 8 bits.
+ValueId rounded(Builder& b, ValueId v, double scale) {
+  RegionAttrs a;
+  a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+             {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, -128, 127},
+             {OpKind::Cast, DType::I8, {kStep | 2, kNone, kNone}}};
+  return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, scale)}, a);
+}
+
+void check(const Rewrite& r, std::string_view left, size_t results) {
+  CHECK(r.left() == left);
+  const NodeId region = r.find(OpKind::ElementwiseRegion);
+  REQUIRE(region.valid());
+  CHECK(r.after->main().result_count(region) == results);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
+}  // namespace
+
+TEST_CASE("fuse_concat_parts: parts of one shape, each with its own scale, and a part that is no region") {
+  for (const int64_t axis : {0, 1, 2}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {2, 3, 4}), y = f32_input(b, "y", {2, 3, 4});
+      const ValueId codes = b.input("codes", tensor_type(DType::I8, {2, 3, 4}));
+      return {b.concat(std::vector{rounded(b, x, 0.5), codes, rounded(b, y, 0.03)}, axis)};
+    });
+    check(r, "elementwise_region concat", 2);
+    CHECK(r.run.decisions.at(0).launches_saved == 2);
+  }
+}
+
+TEST_CASE("fuse_concat_parts: the halves of a rotation, and what reads them") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    const ValueId x = f32_input(b, "x", {2, 3, 8}), sin = f32_input(b, "sin", {3, 8});
+    const ValueId turned = b.concat(std::vector{b.unary(OpKind::Neg, b.narrow(x, 2, 4, 4)), b.narrow(x, 2, 0, 4)}, 2);
+    RegionAttrs a;
+    a.steps = {{OpKind::Mul, DType::F32, {0, 1, kNone}},
+               {OpKind::Mul, DType::F32, {2, 3, kNone}},
+               {OpKind::Add, DType::F32, {kStep, kStep | 1, kNone}}};
+    return {b.create(OpKind::ElementwiseRegion, {turned, sin, x, b.scalar(DType::F32, 0.5)}, a)};
+  });
+  check(r, "narrow narrow narrow narrow elementwise_region concat", 2);
+}
+
+TEST_CASE("fuse_concat_parts: operands that do not vary along the axis, and symbolic sizes") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    const Dim n = b.module().dims.symbol("n");
+    const ValueId x = f32_input(b, "x", {n, 4}), y = f32_input(b, "y", {n, 4}), column = f32_input(b, "c", {n, 1});
+    return {b.mul(b.concat(std::vector{b.unary(OpKind::Abs, x), b.unary(OpKind::Neg, y)}, 1), column)};
+  });
+  check(r, "elementwise_region concat", 2);
+}
+
+TEST_CASE("fuse_concat_parts: parts of any sizes that differ in numbers alone") {
+  for (const bool reader : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const auto part = [&](std::string_view name, int64_t rows, double scale) {
+        RegionAttrs a;
+        a.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}}, {OpKind::Mul, DType::F32, {kStep, 1, kNone}}};
+        return b.create(OpKind::ElementwiseRegion,
+                        {b.input(name, tensor_type(DType::U8, {2, rows, 5})), b.scalar(DType::F32, scale)}, a);
+      };
+      const ValueId all = b.concat(std::vector{part("x", 3, 0.5), part("y", 1, 0.25)}, 1);
+      return {reader ? b.mul(all, f32_input(b, "c", {4, 5})) : all};
+    });
+    check(r, "concat reshape expand reshape concat elementwise_region", 1);
+  }
+}
+
+TEST_CASE("fuse_concat_parts: parts of several shapes or with other readers, and the limits of the target") {
+  const auto left = [](int64_t columns, bool shared, uint32_t inputs = 32) {
+    const Rewrite r(
+        kPass,
+        [&](Builder& b) -> std::vector<ValueId> {
+          const ValueId p = b.unary(OpKind::Abs, f32_input(b, "x", {3, 4})),
+                        q = b.unary(OpKind::Neg, f32_input(b, "y", {3, Dim(columns)}));
+          std::vector<ValueId> out{b.concat(std::vector{p, q}, 1)};
+          if (shared) out.push_back(p);
+          return out;
+        },
+        [&](PassRun& run) { run.target.region_max_inputs = inputs; });
+    return r.left();
+  };
+  CHECK(left(4, false) == "elementwise_region concat");
+  CHECK(left(5, false) == "abs neg concat");
+  CHECK(left(4, true) == "abs neg concat");
+  CHECK(left(4, false, 2) == "abs neg concat");
+}
