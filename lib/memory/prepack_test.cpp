@@ -1,5 +1,4 @@
 // Tests of the packed region with and without a limit. Results must not depend on the limit.
-#include "memory/plan_lir.h"
 #include "memory/prepack.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +7,7 @@
 #include "eval/eval.h"
 #include "eval/random.h"
 #include "ir/builder.h"
+#include "memory/plan_lir.h"
 #include "runtime/run_package.h"
 
 using namespace rlxc;
