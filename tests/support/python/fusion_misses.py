@@ -420,7 +420,8 @@ def written_out(g):
         if n.op == "Concat" and len(n.operands) == 2:
             real, imaginary = (g.defining_op(v, "ElementwiseRegion") for v in n.operands)
             turns = [[s.split("(")[0] for s in x.attrs["steps"]] if x else None for x in (real, imaginary)]
-            if turns == [["mul", "mul", "sub"], ["mul", "mul", "add"]] and sorted(real.operands) == sorted(imaginary.operands):
+            apart = [["mul", "mul", "sub"], ["mul", "mul", "add"]]
+            if turns == apart and sorted(real.operands) == sorted(imaginary.operands) or real is imaginary and turns[0] == sum(apart, []):
                 yield "rope", names(n)
         if n.op == "Rope" and (len(n.operands) < 4 or n.operands[3] is None):
             x = g.defining_op(n.operands[0], "Reshape")
