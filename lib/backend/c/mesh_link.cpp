@@ -74,7 +74,7 @@ static UNUSED int read_bytes(int file, unsigned char* to, uint64_t bytes, uint64
 static UNUSED int take_slice($N_ctx* c, int i, int file, const unsigned char* whole) {
   const weight_row* w = &kWeights[i];
   const int64_t at = position_in(w->group), own = own_bytes((int64_t)w->run, (int64_t)w->whole, at);
-  c->weights[i] = c->copies[i] = allocate((int64_t)w->bytes);
+  c->weights[i] = c->copies[i] = $N_allocate(w->bytes);
   int status = c->copies[i] ? $U_OK : $U_NO_MEMORY;
   if (!status && whole) take_runs(c->copies[i], whole, (int64_t)w->runs, (int64_t)w->run, (int64_t)w->whole, at);
   for (uint64_t r = 0; !status && !whole && r < w->runs; ++r) {
