@@ -44,11 +44,14 @@ struct Contraction {
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
   bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
-  bool split = false;                          // for `dots`, a is split into digits of 8 bits (build_round_rows)
   std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
+
+  // Whether rows of floats meet a quantized b on `dots`, split into digits of 8 bits (build_round_rows).
+  bool is_split() const { return quantized && dots && !rounded; }
+  Dim digits() const { return Dim(is_split() ? kernel::kRowDigits : 1); }
 };
 
 bool has_zero(const Node& node, const Contraction& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
@@ -154,7 +157,7 @@ Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index w
 }
 
 Operand left_operand(Node& node, Scope& s, const Contraction& p) {
-  if (p.left) return rows_in_scratch(s, p, *p.left, s.size(node.table().mul(p.k, Dim(p.split ? kernel::kRowDigits : 1))));
+  if (p.left) return rows_in_scratch(s, p, *p.left, s.size(node.table().mul(p.k, p.digits())));
   return side_operand(node, s, 0, p.a, p.batch, true, p.run);
 }
 
@@ -469,13 +472,12 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
   const Dim rows = t.product(x.first(x.size() - 1)), k = x.back();
   const int64_t block = p.quantized->block;
   const Dim entries = block ? t.mul(rows, t.floor_div(k, Dim(block))) : rows;
-  const Dim digits(p.split ? kernel::kRowDigits : 1);
-  RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(t.mul(rows, k), digits))};
+  RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(t.mul(rows, k), p.digits()))};
   if (p.dots) {
     r.scale = node.scratch(DType::F32, entries);
-    r.sums = node.scratch(DType::I32, t.mul(entries, digits));
+    r.sums = node.scratch(DType::I32, t.mul(entries, p.digits()));
   }
-  if (p.split) r.fine = node.scratch(DType::I32, entries);
+  if (p.is_split()) r.fine = node.scratch(DType::I32, entries);
   Scope s(node, "round_rows");
   kernel::RoundRowsSpec spec{.rows = s.shape(x.first(x.size() - 1)), .k = s.size(k), .block = block};
   spec.x = s.in(0);
@@ -484,7 +486,7 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
     spec.scale = s.scratch(r.scale);
     spec.sums = s.scratch(r.sums);
   }
-  if (p.split) spec.fine = s.scratch(r.fine);
+  if (p.is_split()) spec.fine = s.scratch(r.fine);
   kernel::build_round_rows(s.builder(), spec, node.mapping());
   s.finish();
   return r;
@@ -494,13 +496,12 @@ bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   // A grid makes words of unpacked operands, too.
   if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
-  p.split = p.split && p.dots;
   // A task can copy rows that are not contiguous, or quantize them.
   const bool copies = p.zero_points && p.dots && panels && p.k.is_static() && !node.mapping().workgroups;
   const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && copies;
   if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
-  if (p.rounded || p.split) {
+  if (p.rounded || p.is_split()) {
     rounded = round_left(node, p);
     p.left = rounded->values;
   }
@@ -540,10 +541,10 @@ bool emit(Node& node, Contraction p) {
   if (rounded && p.dots) {
     DimTable& t = node.table();
     const int64_t block = p.quantized->block;
-    const Dim entries = block ? t.floor_div(p.k, Dim(block)) : Dim(1), digits(p.split ? kernel::kRowDigits : 1);
+    const Dim entries = block ? t.floor_div(p.k, Dim(block)) : Dim(1);
     g.rounded = kernel::RoundedRows{rows_in_scratch(s, p, rounded->scale, s.size(entries)),
-                                    rows_in_scratch(s, p, rounded->sums, s.size(t.mul(entries, digits)))};
-    if (p.split) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
+                                    rows_in_scratch(s, p, rounded->sums, s.size(t.mul(entries, p.digits())))};
+    if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
   }
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
@@ -583,10 +584,9 @@ Contraction dequantized_contraction(const Node& node) {
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
   const auto m = table.constant_value(p.m);
-  p.split = !a.int8_x && m && *m <= most_split_rows(node.mapping());
-  if ((a.int8_x || p.split) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
+  const bool few = m && *m <= most_split_rows(node.mapping());
+  if ((a.int8_x || few) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
     p.dots = kernel::gemm_quantized_dot_unit(p.quantized->bits, a.block, *n, *k, node.mapping());
-  p.split = p.split && p.dots;
   return p;
 }
 

@@ -19,6 +19,7 @@ struct Term {
   }
   Term number(double n) const { return valid() ? Term{b, b->scalar(dtype(), n)} : *this; }
   Term with(ValueId other) const { return {b, other}; }
+  Term as(DType t) const { return valid() ? with(b->cast(v, t)) : *this; }
 };
 
 inline Term make(OpKind op, std::initializer_list<Term> in, const Attrs& attrs) {

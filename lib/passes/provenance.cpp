@@ -42,4 +42,8 @@ void merge_origins(Graph& g, NodeId into, std::span<const NodeId> members) {
   g.set_origin(into, m.add_origin(std::move(merged)));
 }
 
+void merge_origins_since(Graph& g, size_t first, std::span<const NodeId> members) {
+  for (size_t i = first; i < g.node_capacity(); ++i) merge_origins(g, NodeId(i), members);
+}
+
 }  // namespace rlxc

@@ -48,15 +48,14 @@ std::pair<double, double> range_of(DType t) {
 Spread spread(Term x, Term scale, Term zero_point, const QuantAttrs& a) {
   if (!scale.valid()) return {scale, scale};
   const DType t = compute_dtype(x, scale);
-  const auto as_float = [&](Term v) { return v.valid() ? v.with(v.b->cast(v.v, t)) : v; };
-  return {beside(x, as_float(scale), a), beside(x, as_float(zero_point), a)};
+  return {beside(x, scale.as(t), a), beside(x, zero_point.as(t), a)};
 }
 
 StraightThrough straight_through(Term x, Term scale, Term zero_point, const QuantAttrs& a) {
   const Spread s = spread(x, scale, zero_point, a);
   if (!s.scale.valid() || (zero_point.valid() && !s.zero_point.valid())) return {x.with({}), x.with({})};
   const auto [low, high] = range_of(a.to);
-  Term q = x.with(x.b->cast(x.v, s.scale.dtype())) / s.scale;
+  Term q = x.as(s.scale.dtype()) / s.scale;
   if (is_integer(a.to)) q = make(OpKind::Round, {q});
   if (s.zero_point.valid()) q = q + s.zero_point;
   return {s.scale, both(q >= low, q <= high)};
@@ -75,7 +74,7 @@ Term fake_quantize_slope(Term x, Term scale, const FakeQuantizeAttrs& a) {
       scale.valid() ? reshape(scale, sizes) : x.with(x.b->reduce(ReduceOp::Max, size.v, others, true)) / a.largest();
   const Term s = max(most, kLeastFakeScale), limit = s * a.largest();
   switch (a.ste) {
-    case StraightThroughKind::ClippedIdentity: return x.with(x.b->cast((size <= limit).v, x.dtype()));
+    case StraightThroughKind::ClippedIdentity: return (size <= limit).as(x.dtype());
     case StraightThroughKind::HardTanh: return max(1.0 - size / limit, 0.0);
     case StraightThroughKind::Tanh: {
       const Term t = tanh(x / s);
@@ -87,9 +86,9 @@ Term fake_quantize_slope(Term x, Term scale, const FakeQuantizeAttrs& a) {
 }
 
 Term centred(Term x, Term zero_point, std::vector<Dim> vector_dims) {
-  const Term numbers = x.with(x.b->cast(x.v, DType::F32));
+  const Term numbers = x.as(DType::F32);
   if (!zero_point.valid()) return numbers;
-  const Term z = x.with(x.b->cast(zero_point.v, DType::F32));
+  const Term z = zero_point.as(DType::F32);
   if (is_single(zero_point)) return numbers - reshape(z, {});
   return numbers - (z.rank() == 1 && !vector_dims.empty() ? reshape(z, std::move(vector_dims)) : z);
 }

@@ -133,13 +133,12 @@ AttentionGradients gradients_in_blocks(const AttentionAttrs& a, double scale, co
 
 bool attention_back(Adjoint& a) {
   const DType t = a.in(0).dtype();
-  const auto cast = [](Term x, DType to) { return x.with(x.b->cast(x.v, to)); };
-  const AttentionGradients g = attention_gradients(a.attrs<AttentionAttrs>(), a.in(0), cast(a.in(1), t), cast(a.in(2), t),
+  const AttentionGradients g = attention_gradients(a.attrs<AttentionAttrs>(), a.in(0), a.in(1).as(t), a.in(2).as(t),
                                                    a.has(3) ? a.in(3) : a.in(0).with({}), a.g(), a.wants(3));
   if (!g.q.valid() || !g.k.valid() || !g.v.valid()) return false;
   a.give(0, g.q);
-  a.give(1, cast(g.k, a.in(1).dtype()));
-  a.give(2, cast(g.v, a.in(2).dtype()));
+  a.give(1, g.k.as(a.in(1).dtype()));
+  a.give(2, g.v.as(a.in(2).dtype()));
   if (a.wants(3)) a.give(3, g.scores);
   return true;
 }

@@ -37,7 +37,7 @@ Term product_of_others(Term x, const std::vector<int64_t>& axes) {
 }
 
 Term evenly(Term chosen, DType t, const std::vector<int64_t>& axes) {
-  const Term ones = chosen.with(chosen.b->cast(chosen.v, t));
+  const Term ones = chosen.as(t);
   return ones / sum(ones, axes);
 }
 

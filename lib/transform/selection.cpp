@@ -3,12 +3,6 @@
 #include "transform/nn_gradients.h"
 
 namespace rlxc::transform {
-namespace {
-
-Term number_of(Term condition, DType t) { return condition.with(condition.b->cast(condition.v, t)); }
-
-}  // namespace
-
 Term gathered(OpKind scatter, const ScatterAttrs& s, Term x, Term index) {
   return scatter == OpKind::ScatterElements ? make(OpKind::GatherElements, {x, index}, AxisAttrs{s.axis})
                                             : make(OpKind::GatherNd, {x, index});
@@ -25,13 +19,13 @@ ScatterSlopes scatter_slopes(OpKind op, const ScatterAttrs& s, Term x, Term inde
     case Reduction::Mul: {
       const Term is_zero = equal(u, 0.0), rest = select(is_zero, 1.0, u);
       const Term product = gathered(op, s, scattered(x, rest, Reduction::Mul), index);
-      const Term zeros_there = gathered(op, s, scattered(none, number_of(is_zero, x.dtype()), Reduction::Add), index);
-      const Term others = zeros_there - number_of(is_zero, x.dtype());
+      const Term zeros_there = gathered(op, s, scattered(none, is_zero.as(x.dtype()), Reduction::Add), index);
+      const Term others = zeros_there - is_zero.as(x.dtype());
       return {scattered(ones, u, Reduction::Mul), select(equal(others, 0.0), product / rest, 0.0)};
     }
     case Reduction::Max:
     case Reduction::Min: {
-      const Term first = number_of(equal(x, y), x.dtype()), second = number_of(equal(u, gathered(op, s, y, index)), x.dtype());
+      const Term first = equal(x, y).as(x.dtype()), second = equal(u, gathered(op, s, y, index)).as(x.dtype());
       const Term count = scattered(first, second, Reduction::Add);
       return {first / count, second / gathered(op, s, count, index)};
     }

@@ -10,15 +10,15 @@ namespace rlxc::target {
 
 inline constexpr std::string_view kGenericCpu = "generic";
 
-// Vectors, registers and caches of a processor, and whether it has dot products of bf16 and of bytes. Tiles and blocks follow
-// from them: the sums of a tile, a row of weights and an element of the other operand fill the registers, and blocks stay in the
-// second cache (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016).
+// The vectors, registers, caches and dot products of a processor. Tiles and blocks follow from them (Low et al., "Analytical
+// Modeling Is Enough for High-Performance BLIS", 2016). The sums of a tile, a row of weights and an element of the other operand
+// fill the registers. Blocks stay in the second cache.
 struct CpuModel {
   std::string_view name;
   int vector_bytes, vector_registers;
-  int64_t second_cache;  // bytes of a core
-  int64_t last_cache;    // bytes that cores share
-  bool bf16 = false, dots_of_bytes = false;
+  int64_t second_cache;                      // bytes of a core
+  int64_t last_cache;                        // bytes that cores share
+  bool bf16 = false, dots_of_bytes = false;  // dot products of bf16, and of bytes
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.

@@ -406,7 +406,23 @@ class Wgpu : public CLike {
     return name;
   }
 
-  // The bits of an element of at most 16 bits, which WGSL has as 32 bits, as another type.
+  // The low bits of a u32 that hold an element of at most 16 bits, and the element of such bits. The other bits are 0. Kernels
+  // compute with elements of 32 bits.
+  static std::string bits_of(DType t, const std::string& element) {
+    if (t == DType::F16) return "pack2x16float(vec2<f32>(" + element + ", 0.0))";
+    if (t == DType::BF16) return "(bitcast<u32>(" + element + ") >> 16u)";
+    if (t == DType::Bool) return "u32(" + element + ")";
+    return "(u32(" + element + ") & " + mask_of(t) + ")";
+  }
+  std::string of_bits(Type t, const std::string& bits, Helpers& h) const {
+    if (t.dtype == DType::F16) return "unpack2x16float(" + bits + ").x";
+    if (t.dtype == DType::BF16) return "bitcast<f32>((" + bits + ") << 16u)";
+    if (t.dtype == DType::Bool) return "(" + bits + ") != 0u";
+    return dtype_class(t.dtype) == DTypeClass::Int ? wrap(t, h) + "(bitcast<i32>(" + bits + "))" : bits;
+  }
+  static std::string mask_of(DType t) { return rlxc::bits(t) == 8 ? "0xffu" : "0xffffu"; }
+
+  // The bits of an element of at most 16 bits as another type.
   std::string narrow_bits(Type to, Type from, Helpers& h) const {
     const std::string name = "rlxc_bits_" + suffix(from) + "_" + suffix(to);
     if (!h.needs(name)) return name;
@@ -416,13 +432,7 @@ class Wgpu : public CLike {
       for (int i = 0; i < to.lanes; ++i) value += (i ? ", " : "") + one + "(" + lane("a", i) + ")";
       value = type(to, h) + "(" + value + ")";
     } else {
-      const std::string bits = from.dtype == DType::F16    ? "pack2x16float(vec2<f32>(a, 0.0))"
-                               : from.dtype == DType::BF16 ? "(bitcast<u32>(a) >> 16u)"
-                                                           : "bitcast<u32>(a)";
-      value = to.dtype == DType::F16                     ? "unpack2x16float(" + bits + ").x"
-              : to.dtype == DType::BF16                  ? "bitcast<f32>(" + bits + " << 16u)"
-              : dtype_class(to.dtype) == DTypeClass::Int ? wrap(to, h) + "(bitcast<i32>(" + bits + "))"
-                                                         : wrap(to, h) + "(" + bits + ")";
+      value = of_bits(to, bits_of(from.dtype, "a"), h);
     }
     h.add("fn " + name + "(a: " + type(from, h) + ") -> " + type(to, h) + " {\n  return " + value + ";\n}\n");
     return name;
@@ -476,11 +486,7 @@ class Wgpu : public CLike {
     if (h.needs(name)) {
       std::string word = word_at(b, "at / " + std::to_string(per_word), h),
                   shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
-      std::string part = "(" + word + " >> (" + shift + ")) & " + (bits == 8 ? "0xffu" : "0xffffu"), value = part;
-      if (t.dtype == DType::F16) value = "unpack2x16float(" + part + ").x";
-      else if (t.dtype == DType::BF16) value = "bitcast<f32>((" + part + ") << 16u)";
-      else if (t.dtype == DType::Bool) value = "(" + part + ") != 0u";
-      else if (dtype_class(t.dtype) == DTypeClass::Int) value = wrap(t, h) + "(bitcast<i32>(" + part + "))";
+      const std::string value = of_bits(t, "(" + word + " >> (" + shift + ")) & " + mask_of(t.dtype), h);
       h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value +
             ";\n}\n");
     }
@@ -502,11 +508,7 @@ class Wgpu : public CLike {
     std::string name = "rlxc_write_" + b.name;
     int bits = rlxc::bits(t), per_word = 32 / bits;
     if (h.needs(name)) {
-      std::string mask = bits == 8 ? "0xffu" : "0xffffu", n = std::to_string(per_word);
-      std::string part = t == DType::F16    ? "pack2x16float(vec2<f32>(v, 0.0))"
-                         : t == DType::BF16 ? "(bitcast<u32>(v) >> 16u)"
-                         : t == DType::Bool ? "u32(v)"
-                                            : "(u32(v) & " + mask + ")";
+      const std::string mask = mask_of(t), n = std::to_string(per_word), part = bits_of(t, "v");
       h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " +
             n + ") * " + std::to_string(bits) + "u;\n  " + touch(b, "at / " + n, Touch::And, "~(" + mask + " << shift)", h) +
             "\n  " + touch(b, "at / " + n, Touch::Or, part + " << shift", h) + "\n}\n");

@@ -32,9 +32,9 @@ struct Quantized {
   bool zero_quantized = false;  // zero points are stored as b is; else they are numbers
 };
 
-// Rows of a that hold quantized i8 values (build_round_rows): for each row and block of `Quantized::block` steps of k, a scale
-// (f32) and the sum of the values (i32). Strides are over the batch axes, m and blocks. Of split rows, the digits of a row follow
-// at distance k, their sums at the distance of all blocks of a row, and `fine` says whether the last digit counts.
+// Rows of a that hold quantized i8 values (build_round_rows). Each row and block of `Quantized::block` steps of k has a scale
+// (f32) and the sum of the values (i32). Strides are over the batch axes, m and blocks. A split row has its digits one after
+// another, k values each, and their sums likewise. `fine` says whether the last digit counts.
 struct RoundedRows {
   Operand scale, sums;
   std::optional<Operand> fine = {};

@@ -9,12 +9,13 @@ constexpr double kMostCode = 127;
 // Bits of an f32: all but its sign, infinity, a NaN, a step of its exponent.
 constexpr int64_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000, kNan = 0x7FC00000, kDouble = 1 << 23;
 constexpr int32_t kShift = 0x4B400000;  // bits of 1.5 * 2^23: added to a small whole number, it leaves that in the lowest bits
-// Of split rows: bits of a number below the largest power of two of its block; the least such power, and the inverse of a unit
-// then; what carries into the exponent from 127/128 of the next power on.
+// Split rows. The power of a block is the largest power of two up to its magnitudes. A unit of the numbers is 2^-kFraction of it.
 constexpr int kFraction = 30;
-constexpr int64_t kLeastPower = 64 * kDouble, kInversePower = (2 * 127 + kFraction - 64) * kDouble, kHeadroom = kDouble / 64;
-constexpr int64_t kSmall = 1 << (kFraction - 9);  // numbers below it are accurate with all digits only
-constexpr int64_t kLargePerSmall = 4;             // so many others make up for one of them
+constexpr int64_t kLeastPower = 64 * kDouble;                            // the least power of a block
+constexpr int64_t kInversePower = (2 * 127 + kFraction - 64) * kDouble;  // the inverse of a unit of the least power
+constexpr int64_t kHeadroom = kDouble / 64;                              // carries 127/128 of a power into the next one
+constexpr int64_t kSmall = 1 << (kFraction - 9);                         // numbers below it are accurate with all digits only
+constexpr int64_t kLargePerSmall = 4;                                    // so many others make up for one of them
 
 class RoundRows {
  public:
@@ -63,7 +64,7 @@ class RoundRows {
     return reduce_max(most.get());
   }
 
-  // Of a whole number below 2^22. Casts on CPUs also handle NaN and numbers that do not fit, which takes several instructions.
+  // Converts a whole number below 2^22. A cast takes several instructions on CPUs: it also handles NaN and large numbers.
   Expr integer_of(Expr whole) const {
     if (m_.workgroups) return cast_to(whole, DType::I32);
     return bitcast_to(whole + std::bit_cast<float>(kShift), DType::I32) - kShift;

@@ -1,10 +1,10 @@
 // Rows as 8-bit integers with scales, one for each block of a row. Two forms:
 //   rounded: round_even(x * (1 / scale)) with scale = max |x| / 127, in f32 arithmetic. A block of zeros has scale 0,
 //            one with an infinity or NaN has scale NaN.
-//   split:   x / scale = d0 * 256^2 + d1 * 256 + d2 + d3 / 256 with digits d of -128 .. 127 and the least power of two as scale:
-//            fixed-point numbers, accurate to 2^-23 of the largest |x| of the block, or to 2^-31 if `fine` says that d3 counts.
-//            It does where more than a fifth of the values other than 0 are below 2^-9 of the largest one. A block with an
-//            infinity or NaN has scale NaN.
+//   split:   x / scale = d0 * 256^2 + d1 * 256 + d2 + d3 / 256. The digits are -128 .. 127, the scale is the least power of two
+//            that allows it. Values are accurate to 2^-23 of the largest |x| of the block, or to 2^-31 if d3 counts. `fine` says
+//            so: more than a fifth of the values other than 0 are below 2^-9 of the largest one. A block with an infinity or NaN
+//            has scale NaN.
 #pragma once
 #include <optional>
 
@@ -19,7 +19,7 @@ struct RoundRowsSpec {
   Index k = 1;
   int64_t block = 0;  // divides k; 0: all of k
   Operand x = {};     // strides over rows and k
-  // Dense results: i8 values and, per row and block, their scale (f32) and sum (i32); or only the float value * scale. Of split
+  // Dense results: i8 values and, per row and block, their scale (f32) and sum (i32); or only the float value * scale. For split
   // rows, `values` and `sums` have an axis of digits after the rows, and `fine` (i32) is 0 or 1.
   Operand values = {};
   std::optional<Operand> scale = {}, sums = {}, fine = {};

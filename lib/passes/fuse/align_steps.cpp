@@ -123,7 +123,7 @@ class Alignment {
       if (!fits || steps[k].dtype != DType::F32 || !reads_last(s, k) || !is_operand(steps[k].args[1])) return 0;
     return rounding + 2;
   }
-  // Where program s, whose next step is i, has a rounding that it may repeat in place of the pair that the other one has at j.
+  // The other program has a pair at j, beside step i of program s. Returns the rounding that s may repeat there, or kNowhere.
   size_t repeated_rounding(int s, size_t i, size_t j, size_t length) const {
     for (const size_t at : {i >= length ? i - length : kNowhere, i}) {
       if (at == kNowhere || (at == i ? readers_[s][i - 1] != 1 || rounding_at(s, i) + 2 != length : pair_at(s, at) != length))

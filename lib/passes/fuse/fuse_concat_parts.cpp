@@ -116,7 +116,7 @@ class ConcatParts {
     for (ValueId v : parts_) members.push_back(g_.def(v));
     members.push_back(root);
     context_.decisions.push_back(fused(g_, kConcatParts, root, members));
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     replace(g_, g_.result(root), y);
     return true;
   }
@@ -186,7 +186,7 @@ class ConcatParts {
     for (ValueId v : parts_) parts.push_back(reader.valid() || is_computed(v) ? result() : v);
     const ValueId y = b.concat(parts, g_.attrs<AxisAttrs>(concat_).axis);
     context_.decisions.push_back(fused(g_, kConcatParts, root, members));
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     replace(g_, g_.result(root), y);
     return true;
   }

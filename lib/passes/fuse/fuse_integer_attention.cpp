@@ -284,7 +284,7 @@ class IntegerAttention {
     const NodeId members[] = {first, region, last};
     context_.decisions.push_back(
         fused(g_, kIntegerAttention, last, members, 2 * (bytes(g_, g_.result(first)) + bytes(g_, g_.result(region)))));
-    for (size_t i = before; grouped && i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    if (grouped) merge_origins_since(g_, before, members);
     replace_group(g_, members, g_.result(last), y);
     return true;
   }

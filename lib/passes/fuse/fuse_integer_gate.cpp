@@ -57,7 +57,7 @@ class Gates {
     room_ -= needed;
     const NodeId members[] = {gate, n};
     context_.decisions.push_back(fused(g_, kIntegerGate, n, members, 2 * bytes(g_, g_.result(gate))));
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     replace_group(g_, members, g_.result(n), y);
     return true;
   }

@@ -200,7 +200,7 @@ class Results {
       for (NodeId move : followers_[i].moves) v = b.create(g_.op(move), {v}, g_.module().attrs[g_.attr_id(move)]);
       codes.push_back(v);
     }
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     for (size_t i = 0; i < followers_.size(); ++i) replace(g_, g_.result(followers_[i].node), codes[i]);
     for (size_t i = 1; i < results; ++i) g_.replace_all_uses(g_.result(n, i), g_.result(whole, i));
     if (keeps) replace(g_, y, g_.result(whole, results));

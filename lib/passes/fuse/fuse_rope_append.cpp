@@ -25,7 +25,7 @@ ValueId rows_of(const Graph& g, NodeId scatter) {
   return fits && g.dtype(at) == DType::I64 ? at : ValueId();
 }
 
-// What a scatter writes: its updates, or what they are rounded from to fit a cache of 16 bits.
+// Returns the updates of a scatter before their rounding to a cache of 16 bits, if they are rounded.
 ValueId written(const Graph& g, NodeId scatter) {
   const ValueId updates = g.operand(scatter, 2);
   const NodeId cast = defining_op(g, updates, OpKind::Cast);

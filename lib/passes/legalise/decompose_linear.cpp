@@ -88,7 +88,7 @@ std::vector<ValueId> quantize(Expansion& e) {
   return {e.b.cast(e.b.create(OpKind::Clamp, {q}, range), a.to)};
 }
 
-// What integers were converted to a type of their own from.
+// Looks through the casts and reshapes that yield v.
 ValueId unconverted(const Graph& g, ValueId v) {
   while (g.def(v).valid() && (g.op(g.def(v)) == OpKind::Cast || g.op(g.def(v)) == OpKind::Reshape)) v = g.operand(g.def(v), 0);
   return v;

@@ -52,7 +52,7 @@ class Convolution {
       results.push_back(b_.reshape(g_.result(whole, i), {y.begin(), y.end()}));
     }
     const NodeId members[] = {n_};
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     for (size_t i = results.size(); i-- > 1;) g_.replace_all_uses(g_.result(n_, i), results[i]);
     replace_group(g_, members, g_.result(n_), results[0]);
     return true;

@@ -57,7 +57,7 @@ bool split(Graph& g, NodeId cast, const Product& p, uint64_t part) {
   const ValueId joined = b.reshape(b.create(OpKind::Concat, std::span<const ValueId>(converted), AxisAttrs{row_axis}),
                                    {g.dims(whole).begin(), g.dims(whole).end()});
   if (!joined.valid()) return false;
-  for (size_t i = before; i < g.node_capacity(); ++i) merge_origins(g, NodeId(i), {&p.node, 1});
+  merge_origins_since(g, before, {&p.node, 1});
   g.replace_all_uses(whole, joined);
   return true;
 }

@@ -252,7 +252,7 @@ bool lift(Graph& g, NodeId quantize) {
   if (!codes.valid()) return false;
   std::vector<NodeId> members(way.passed().begin(), way.passed().end());
   members.push_back(quantize);
-  for (size_t i = before; i < g.node_capacity(); ++i) merge_origins(g, NodeId(i), members);
+  merge_origins_since(g, before, members);
   replace(g, g.result(quantize), codes);
   return true;
 }

@@ -55,7 +55,7 @@ class Quantiser {
       ValueId v;
       if (!context_.rewrite([&] { return (v = rewrite(n)).valid(); })) continue;
       const NodeId members[] = {n};
-      for (size_t i = before; i < graph_.node_capacity(); ++i) merge_origins(graph_, NodeId(i), members);
+      merge_origins_since(graph_, before, members);
       graph_.replace_all_uses(graph_.result(n), v);
       dead_.push_back(n);
     }

@@ -108,7 +108,7 @@ class SlicedResult {
     }
     std::vector<NodeId> members;
     for (const Slice& s : slices_) members.push_back(s.quantize);
-    for (size_t i = before; i < g_.node_capacity(); ++i) merge_origins(g_, NodeId(i), members);
+    merge_origins_since(g_, before, members);
     for (size_t i = 0; i < slices_.size(); ++i) replace(g_, g_.result(slices_[i].quantize), results[i]);
     return true;
   }
