@@ -110,22 +110,22 @@ bool AttentionOperands::score_vectors() const {
   return !spec.mask || is_constant(spec.mask->strides[3], 0) || is_constant(spec.mask->strides[3], 1);
 }
 
-Expr AttentionOperands::some_visible(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const {
-  Buf seen = b.variable("seen", constant_int(b.kernel(), DType::I32, 0));
+Expr AttentionOperands::visible_keys(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const {
   const int together = score_vectors() ? lanes : 1;
-  const auto note = [&](Buf& found, Expr row, Expr j, int n) {
-    found.set(found.get() | cast_to(shown(mask(row, key + j, n)), DType::I32));
+  const auto none = [&](int n) { return broadcast(constant_int(b.kernel(), DType::I32, 0), n); };
+  Buf seen = b.variable("seen", none(1));
+  // `n` keys from the i-th on.
+  const auto note = [&](Expr i, int n) {
+    Buf any = b.variable("any", none(n));
+    b.loop("r", same_mask_for_queries() ? min(rows, 1) : rows,
+           [&](Expr r) { any.set(any.get() | cast_to(shown(mask(query(r), key + i, n)), DType::I32)); });
+    const Expr found = n > 1 ? reduce_max(any.get()) : any.get();
+    seen.set(select(found != 0, cast_to(i + n, DType::I32), seen.get()));
   };
-  Buf wide;
-  if (together > 1) wide = b.variable("wide", broadcast(constant_int(b.kernel(), DType::I32, 0), together));
-  b.loop("r", same_mask_for_queries() ? min(rows, 1) : rows, [&](Expr r) {
-    const Expr row = query(r);
-    if (together > 1) b.loop("j", count / together, [&](Expr j) { note(wide, row, j * together, together); });
-    const Expr rest = together > 1 ? b.let("rest", count % together) : count;
-    b.loop("j", rest, [&](Expr j) { note(seen, row, count - rest + j, 1); });
-  });
-  if (together > 1) seen.set(seen.get() | reduce_max(wide.get()));
-  return seen.get() != 0;
+  const Expr whole = count / together;
+  b.loop("j", whole, [&](Expr j) { note(j * together, together); });
+  if (together > 1) b.loop("j", count % together, [&](Expr j) { note(whole * together + j, 1); });
+  return max(min(cast_to(seen.get(), DType::I64), count), 0);  // a range that verification knows
 }
 
 Expr AttentionOperands::first_block(Expr first, int64_t block) const {

@@ -33,10 +33,10 @@ class AttentionOperands {
   Expr score_of_queries(Expr scaled, Expr query, Expr key, std::optional<Expr> mask) const;
   bool score_vectors() const;  // whether score() accepts vectors of keys
   bool same_mask_for_queries() const { return spec.mask && is_constant(spec.mask->strides[2], 0); }
-  // Whether a mask hides keys, whose blocks may then be skipped. some_visible(): whether one of `count` keys from `key` on is
-  // visible to any of `rows` rows; `query` selects the head of a row and returns its query.
+  // Whether a mask hides keys, which may then be skipped. visible_keys(): those of `count` keys from `key` on up to the last that
+  // is visible to any of `rows` rows, rounded up to whole vectors; `query` selects the head of a row and returns its query.
   bool hides_keys() const { return spec.mask && !spec.mask_is_bias && !spec.finite; }
-  Expr some_visible(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const;
+  Expr visible_keys(Expr rows, const std::function<Expr(Expr)>& query, Expr key, Expr count, int lanes) const;
   // The keys visible to queries first .. first + count: the number of the first block of `block` keys, and the end.
   Expr first_block(Expr first, int64_t block) const;
   Expr end(Expr first, int64_t count) const;

@@ -65,9 +65,9 @@ class AttentionRows {
         b_.loop("tile", tiles_, [&](Expr i) { add_values(i * rows_); });
       };
       if (!o_.hides_keys()) return keys();
-      b_.when(o_.some_visible(
-                  limit_, [&](Expr r) { return at_row(r); }, key0_, some_, t_.lanes),
-              keys);
+      const Expr visible = o_.visible_keys(
+          limit_, [&](Expr r) { return at_row(r); }, key0_, some_, t_.lanes);
+      b_.when(visible != 0, keys);
     });
     b_.loop("r", limit_, [&](Expr r) {
       const Expr query = at_row(r);

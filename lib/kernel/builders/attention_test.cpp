@@ -21,6 +21,7 @@ struct Form {
   double softcap = 0;
   std::optional<int64_t> seen = {};  // the mask hides keys from this one on
   bool busy = false;                 // any number of workgroups occupies the device
+  bool rising = false;               // the mask hides keys after the query's position
 };
 
 constexpr int64_t kHeads = 2;  // that share one head of keys and values
@@ -43,6 +44,8 @@ KernelCase attention_case(const Form& f, DType dtype, DType stored) {
              v = random_values(count(f.keys * f.value_width), stored, -2, 2, 3);
   auto mask = random_values(f.mask ? count(f.queries * f.keys) : 0, mask_type, 0, 1, 4);
   for (int64_t i = 0; f.seen && i < f.queries * f.keys; ++i) mask[count(i)] = i % f.keys < *f.seen;
+  for (int64_t i = 0; f.rising && i < f.queries * f.keys; ++i)
+    if (i % f.keys > i / f.keys + f.keys - f.queries) mask[count(i)] = 0;
   const double scale = 1 / std::sqrt(static_cast<double>(f.width));
   std::vector<double> y(count(kHeads * f.queries * f.value_width));
   for (int64_t row = 0; row < kHeads * f.queries; ++row) {
@@ -105,7 +108,8 @@ TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
           Form{20, 200, 16, 16, false, {}, true, false, false, 0, 100}, Form{2, 9, 6, 8, false, {}, true, false, false, 0, 0},
           Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true}, Form{12, 40, 24, 16, false, {}, true},
           Form{12, 40, 24, 16, false, {}, true, true, false, 5}, Form{49, 49, 32, 40},
-          Form{49, 49, 16, 16, false, {}, true, true}})
+          Form{49, 49, 16, 16, false, {}, true, true}, Form{70, 70, 16, 20, false, {}, true, false, false, 0, {}, false, true},
+          Form{40, 150, 24, 16, false, {}, true, false, false, 0, 120, false, true}})
       cases.push_back(attention_case(f, t, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

@@ -34,9 +34,10 @@ class AttentionTiles {
       known_ = true;
       vectors_ = ceil_div(needed, ceil_div(needed, most));
     }
-    // All queries of a piece take the keys that the last of them sees: pieces of a causal mask are narrower. With few registers,
-    // a tile of one vector has too few sums for each load.
-    const int most_wide = o.spec.causal && !o.spec.finite ? (m.has_many_registers() ? 1 : 2) : t_.vectors;
+    // All queries of a piece take the keys that the last of them sees: pieces of a mask are narrower. With few registers, a tile
+    // of one vector has too few sums for each load.
+    const bool narrow = (o.spec.causal && !o.spec.finite) || pieces_skip_keys();
+    const int most_wide = narrow ? (m.has_many_registers() ? 1 : 2) : t_.vectors;
     wide_ = static_cast<int>(std::min<int64_t>(vectors_, most_wide));
     columns_ = vectors_ * t_.lanes;
     count_of_task_ = known_ && queries <= columns_ ? queries : columns_;
@@ -68,7 +69,7 @@ class AttentionTiles {
     q_ = b_.registers("q_pieces", o_.type, ceil_div(vectors_, wide_) * wide_ * t_.lanes * s.width);
     scores_ = b_.registers("scores", o_.type, scores_rows * t_.lanes * wide_);
     if (copies_keys()) k_ = b_.registers("k_block", o_.type, keys_ * s.width);
-    if (copies_mask()) masks_ = b_.registers("masks", o_.mask_type(), scores_rows * t_.lanes * wide_);
+    if (copies_mask()) masks_ = b_.registers("masks", copied_mask_type(), scores_rows * t_.lanes * wide_);
     if (!one_block_) acc_ = b_.registers("acc", o_.type, columns_ * s.value_width);
     tops_ = b_.registers("tops", o_.type, columns_);
     totals_ = b_.registers("sums", o_.type, columns_);
@@ -106,7 +107,7 @@ class AttentionTiles {
       key0_ = b_.let("key0", (begin + block) * keys_);
       some_ = b_.let("count", min(end - key0_, keys_));
       if (!o_.hides_keys() || pieces_skip_keys()) return add_keys();
-      when_visible(b_.i64(0), count_, [&] { add_keys(); });
+      b_.when(visible_to(b_.i64(0), count_, some_) != 0, [&] { add_keys(); });
     });
     b_.loop("r", count_, [&](Expr r) {
       const Expr scale = b_.let("scale", reciprocal(totals_.load(r)));
@@ -114,11 +115,12 @@ class AttentionTiles {
     });
   }
 
-  // Whether each piece of the queries skips blocks of keys that are hidden from all of it, or the task does.
+  // Whether each piece of the queries skips keys that are hidden from all of it, or the task does.
   bool pieces_skip_keys() const { return o_.hides_keys() && copies_mask() && !copies_keys(); }
-  void when_visible(Expr column, Expr count, const std::function<void()>& body) {
+  // Those of `keys` keys of the block that `count` queries from `column` on may see.
+  Expr visible_to(Expr column, Expr count, Expr keys) {
     const auto query = [&](Expr r) { return first_ + column + r; };
-    b_.when(o_.some_visible(count, query, key0_, some_, t_.lanes), body);
+    return b_.let("visible", o_.visible_keys(count, query, key0_, keys, t_.lanes));
   }
 
   // The keys of a block, for pieces of the queries.
@@ -151,11 +153,12 @@ class AttentionTiles {
   // fewer.
   void add_keys_to(Expr column, Expr q_at, int vectors, int64_t most) {
     const Expr here = b_.let("here", min(count_ - column, vectors * t_.lanes));
-    if (!pieces_skip_keys()) return add_keys_to(column, here, q_at, vectors, most);
-    when_visible(column, here, [&] { add_keys_to(column, here, q_at, vectors, most); });
-  }
-  void add_keys_to(Expr column, Expr here, Expr q_at, int vectors, int64_t most) {
     const Expr seen = seen_by(column, vectors * t_.lanes, some_);
+    if (!pieces_skip_keys()) return add_keys_to(column, here, q_at, vectors, most, seen);
+    const Expr visible = visible_to(column, here, seen);
+    b_.when(visible != 0, [&] { add_keys_to(column, here, q_at, vectors, most, visible); });
+  }
+  void add_keys_to(Expr column, Expr here, Expr q_at, int vectors, int64_t most, Expr seen) {
     std::vector<Buf> tops;
     for (int v = 0; v < vectors; ++v)
       tops.push_back(
@@ -173,15 +176,18 @@ class AttentionTiles {
     return b_.let("seen", max(min(keys, o_.end(first_ + column, count) - key0_), 0));
   }
 
-  // Whether the mask must be transposed, which a mask that is the same for all queries need not.
+  // Whether the mask must be transposed, which a mask that is the same for all queries need not. Bytes would be moved one by one.
   bool copies_mask() const { return o_.spec.mask && !o_.same_mask_for_queries(); }
+  DType copied_mask_type() const { return o_.mask_type() == DType::Bool ? DType::I32 : o_.mask_type(); }
   void copy_mask(Expr column, int vectors, Expr here, Expr seen) {
     const int64_t row = vectors * t_.lanes;
     b_.loop("v", int64_t{vectors}, [&](Expr v) {
       const Expr at = v * t_.lanes;
       turn(
           seen, is_constant(o_.spec.mask->strides[3], 1),
-          [&](Expr lane, Expr j, int lanes) { return o_.mask(first_ + column + min(at + lane, here - 1), key0_ + j, lanes); },
+          [&](Expr lane, Expr j, int lanes) {
+            return cast_to(o_.mask(first_ + column + min(at + lane, here - 1), key0_ + j, lanes), copied_mask_type());
+          },
           [&](Expr lane, Expr j, Expr mask) { masks_.store(j * row + at + lane, mask); });
     });
   }
