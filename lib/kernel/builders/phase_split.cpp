@@ -78,8 +78,8 @@ struct RowCopy {
   Expr outside;                                              // the padding value
   std::function<Expr(const std::vector<Expr>& place)> from;  // called once per row
   std::function<Expr(Expr from, Expr position)> element;
-  int lanes = 1;                                              // of vectors that split_pairs() reads
-  std::function<Expr(Expr from, Expr position)> vector = {};  // of neighbouring elements
+  int lanes = 1;
+  std::function<Expr(Expr from, Expr position)> vector = {};  // `lanes` neighbouring elements
 };
 
 // Elements of a phase that the source has, and those of them that vectors have copied.
@@ -127,8 +127,18 @@ void copy_row(Builder& b, const RowCopy& c, Expr row) {
   };
   const auto phase = [&](Expr f, const PhaseRange& p) {
     const Expr to = row * (length * axis.phases) + f * length, shift = f - c.s.pads_begin[last];
-    const auto copy = [&](Expr first, Expr count) {
+    const auto copy_singly = [&](Expr first, Expr count) {
       b.loop("j", count, [&](Expr j) { c.to.store(to + (first + j), c.element(from, (first + j) * axis.source_step + shift)); });
+    };
+    // The last vector overlaps the one before.
+    const auto copy = [&](Expr first, Expr count) {
+      if (!c.vector || axis.source_step != 1) return copy_singly(first, count);
+      const Expr fits = count >= c.lanes;
+      b.loop("v", select(fits, ceil_div(count, c.lanes), b.i64(0)), [&](Expr v) {
+        const Expr i = b.let("i", first + min(v * c.lanes, count - c.lanes));
+        c.to.store(to + i, c.vector(from, i + shift));
+      });
+      copy_singly(first, select(fits, b.i64(0), count));
     };
     b.loop("j", p.begin, [&](Expr j) { c.to.store(to + j, c.outside); });
     copy(p.begin, p.low - p.begin);
@@ -143,6 +153,14 @@ void copy_row(Builder& b, const RowCopy& c, Expr row) {
   }
   if (axis.phases == 1) phase(b.i64(0), range(b.i64(0)));
   else b.loop("phase", axis.phases, [&](Expr f) { phase(f, range(f)); });
+}
+
+// Lanes of vectors of words that fit in a row.
+int vector_lanes_of(const Index& row, const Mapping& m) {
+  int lanes = m.vector_lanes(sizeof(float));
+  int64_t size = 0;
+  while (lanes > 1 && constant(row, &size) && size < lanes) lanes /= 2;
+  return lanes;
 }
 
 Dims rows_of(const PhaseSplitImage& image, const WindowSpec& s) {
@@ -163,8 +181,11 @@ struct SplitSource {
     if (s.x_zero) zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
     if (s.x_scale) scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
   }
-  // An element of the image as it is stored, or rounded.
-  Expr at(Expr place) const { return scale.builder() ? quantized(x[place], scale[0], zero[0]) : x[place]; }
+  // Elements of the image as they are stored, or rounded.
+  Expr at(Expr place, int lanes = 1) const {
+    const Expr value = x.load(place, lanes);
+    return scale.builder() ? quantized(value, scale[0], zero[0]) : value;
+  }
 
   Buf x, zero, scale;
 };
@@ -191,7 +212,7 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
                }};
   if (!m.workgroups && !s.x_zero && !s.x_scale && source.dtype == DType::F32 && split.dtype == DType::F32 &&
       is_constant(step, 1)) {
-    copy.lanes = m.vector_lanes(sizeof(float));
+    copy.lanes = vector_lanes_of(s.in_size.back(), m);
     if (copy.lanes > 1) copy.vector = [&](Expr first, Expr position) { return from.x.load(first + position, copy.lanes); };
   }
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
@@ -232,18 +253,23 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
       }
       return channel;
     };
-    const auto element = [&](Expr channel, Expr position) {
+    const auto words_at = [&](Expr channel, Expr position, int lanes) {
       Expr word;
       for (int q = 0; q < kWordCodes; ++q) {
-        Expr code = cast_to(data.at(from[static_cast<size_t>(q)] + position * step), DType::I32);
+        Expr code = cast_to(data.at(from[static_cast<size_t>(q)] + position * step, lanes), DType::I32);
         if (shift) code = code + shift;
         if (negative) code = code & 255;
-        if (!whole && q > 0) code = select(channel + q < channels, code, outside & 255);
+        if (!whole && q > 0) code = select(channel + q < channels, code, broadcast(outside & 255, lanes));
         word = q == 0 ? code : word | code << 8 * q;
       }
       return word;
     };
-    copy_row(b, {image, to, y, rows, outside, first, element}, row);
+    RowCopy copy{image, to, y, rows, outside, first, [&](Expr c, Expr i) { return words_at(c, i, 1); }};
+    if (!m.workgroups && is_constant(step, 1)) {
+      copy.lanes = vector_lanes_of(to.in_size.back(), m);
+      if (copy.lanes > 1) copy.vector = [&](Expr c, Expr i) { return words_at(c, i, copy.lanes); };
+    }
+    copy_row(b, copy, row);
   });
 }
 
