@@ -6,6 +6,7 @@
 
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/gemm_quantized.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -54,8 +55,8 @@ class GemmTiles {
     for_each(b_, m_, "block", o_.batches() * blocks, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / blocks, o_.spec.batch);
       const Expr row = b_.let("row", i % blocks * high), rows = b_.let("rows", min(o_.m - row, high));
-      auto each_column = [&](const std::function<void(Expr, Expr)>& body) {
-        b_.loop("p", o_.k, [&](Expr p) { body(p, b_.let("at", (i * o_.k + p) * high)); });
+      auto each_column = [&](Expr done, const std::function<void(Expr, Expr)>& body) {
+        b_.loop("p", o_.k - done, [&](Expr p) { body(done + p, b_.let("at", (i * o_.k + done + p) * high)); });
       };
       auto whole = [&](Expr p, Expr at) {
         for (int64_t r = 0; r < high; ++r) to.store(at + r, o_.load_a(row + r, p));
@@ -65,7 +66,7 @@ class GemmTiles {
         b_.loop("r", high - rows, [&](Expr r) { to.store(at + rows + r, o_.zero()); });
       };
       b_.when(
-          rows == high, [&] { each_column(whole); }, [&] { each_column(part); });
+          rows == high, [&] { each_column(turn_rows(to, i, row), whole); }, [&] { each_column(b_.i64(0), part); });
     });
   }
 
@@ -102,6 +103,24 @@ class GemmTiles {
   }
 
  private:
+  // Packs squares of a block of rows by vectors along k, and returns how many columns. What a vector holds beyond the rows is
+  // overwritten by the next one, so at least one column is left.
+  Expr turn_rows(Buf to, Expr block, Expr row) {
+    const int64_t high = t_.rows, side = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(high)));
+    if (side > m_.vector_lanes(rlxc::bits(o_.spec.accumulate) / 8) || side < 2 || !is_constant(o_.spec.a.strides.back(), 1))
+      return b_.i64(0);
+    const int lanes = static_cast<int>(side);
+    const Expr squares = b_.let("squares", max(o_.k - 1, 0) / side);
+    b_.loop("square", squares, [&](Expr square) {
+      const Expr first = b_.let("first", square * side), at = b_.let("at", (block * o_.k + first) * high);
+      std::vector<Expr> all;
+      for (int64_t r = 0; r < side; ++r) all.push_back(r < high ? b_.let("along", o_.load_a(row + r, first, lanes)) : all.back());
+      all = turned(b_, all);
+      for (int64_t p = 0; p < side; ++p) to.store(at + p * high, all[static_cast<size_t>(p)]);
+    });
+    return squares * side;
+  }
+
   // Returns the rows per task, given `groups` groups of panels: enough tasks to balance threads, of nearly equal size.
   int64_t balanced_rows(int64_t m, int64_t groups, int64_t most) const {
     const int64_t high = t_.rows;
