@@ -23,7 +23,7 @@ peer = os.environ.get("ONNXRUNTIME", "")
 alone = os.environ.get("ALONE", "taskset -c 0").split()
 repeat = os.environ.get("REPEAT", "15")
 random = np.random.default_rng(0)
-CASES = []  # name, operator, inputs, constants, types of the results, attributes
+CASES = []  # name, operator or function of a model and inputs, inputs, constants, types of the results, opset, attributes
 
 
 def real(*shape):
@@ -148,6 +148,61 @@ def integers():
     case("DequantizeLinear", "DequantizeLinear", [codes(np.uint8, 1, 64, 56, 56)], scalar(np.float32, 0.02), scalar(np.uint8, 117))
 
 
+def paired(op, *shapes, constants=(), **attributes):
+    """An operation of floats between pairs of QuantizeLinear and DequantizeLinear."""
+    def build(m, *inputs):
+        return pair(m, m(op, *[pair(m, x, 0.02, 117) for x in inputs], *constants, **attributes), 0.05, 120)
+    case(f"pairs around {op} {' '.join('x'.join(map(str, s)) for s in shapes)}", build, [real(*s) for s in shapes], opset=17)
+
+
+def pair(m, x, scale, zero):
+    operands = scalar(np.float32, scale), scalar(np.uint8, zero)
+    return m("DequantizeLinear", m("QuantizeLinear", x, *operands), *operands)
+
+
+def channel_scales(n):
+    return (0.002 * (1 + random.random(n))).astype(np.float32)
+
+
+def quantised():
+    """Graphs as quantisers write them: pairs, dynamic quantisation and weights of few bits."""
+    image, rows = (1, 64, 56, 56), (128, 768)
+    for op in ("Add", "Mul"):
+        paired(op, image, image)
+    for op, attributes in (("Sigmoid", {}), ("HardSwish", {}), ("LeakyRelu", {"alpha": 0.1}), ("Transpose", {"perm": [0, 2, 3, 1]}),
+                           ("GlobalAveragePool", {}), ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}),
+                           ("AveragePool", {"kernel_shape": [3, 3], "pads": [1] * 4})):
+        paired(op, image, **attributes)
+    paired("Concat", image, image, axis=1), paired("Softmax", (12, 128, 128), axis=-1), paired("ReduceMean", rows, axes=[1])
+    paired("MatMul", (12, 128, 64), (12, 64, 128)), paired("LayerNormalization", rows, constants=(real(768), real(768)))
+    for mode in ("nearest", "linear"):
+        paired("Resize", (1, 64, 32, 32), constants=(None, np.array([1, 1, 2, 2], np.float32)), mode=mode)
+    for channels, out, size, kernel, stride, groups, op in (
+            (3, 64, 224, 7, 2, 1, "Conv"), (256, 64, 56, 1, 1, 1, "Conv"), (96, 96, 56, 3, 1, 96, "Conv"), (64, 64, 56, 3, 1, 4, "Conv"),
+            (64, 32, 32, 4, 2, 1, "ConvTranspose")):
+        shape = (channels, out, kernel, kernel) if op == "ConvTranspose" else (out, channels // groups, kernel, kernel)
+        w, bias, axis = codes(np.int8, *shape), random.integers(-5000, 5000, out).astype(np.int32), int(op == "ConvTranspose")
+
+        def window(m, x, op=op, w=w, bias=bias, axis=axis, kernel=kernel, stride=stride, groups=groups, out=out):
+            weight = m("DequantizeLinear", w, channel_scales(out), np.zeros(out, np.int8), axis=axis)
+            y = m(op, pair(m, x, 0.02, 117), weight, m("DequantizeLinear", bias, scalar(np.float32, 4e-5)), group=groups,
+                  kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[0 if axis else kernel // 2] * 4)
+            return pair(m, y, 0.1, 128)
+        case(f"pairs around {op} {channels}x{size}x{size}, {out}x{kernel}x{kernel}/{stride}" + (f", {groups} groups" if groups > 1 else ""), window,
+             [real(1, channels, size, size)], opset=17)
+    for m, k, n in ((1, 768, 3072), (8, 768, 3072), (128, 768, 768)):
+        weight, bias = (codes(np.int8, k, n), channel_scales(n), np.zeros(n, np.int8)), real(n)
+        case(f"DynamicQuantizeMatMul {m}x{k}x{n}", "DynamicQuantizeMatMul", [real(m, k)], *weight, bias, domain="com.microsoft")
+    case("QAttention 128x768", "QAttention", [codes(np.uint8, 1, *rows)], codes(np.int8, 768, 2304), real(2304), scalar(np.float32, 0.02),
+         scalar(np.float32, 0.003), None, scalar(np.uint8, 117), scalar(np.int8, 0), domain="com.microsoft", num_heads=12)
+    for m in (1, 4, 32, 128):
+        for bits, block, level in ((4, 32, 4), (4, 128, 4), (4, 32, 0), (8, 32, 4), (8, 128, 0)):
+            k, n = 1024, 2048
+            case(f"MatMulNBits {m}x{k}x{n}, {bits} bits, block {block}, level {level}", "MatMulNBits", [real(m, k)],
+                 codes(np.uint8, n, k // block, block * bits // 8), channel_scales(n * k // block), domain="com.microsoft", K=k, N=n, bits=bits,
+                 block_size=block, accuracy_level=level)
+
+
 def output(args, **more):
     p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if p.returncode != 0:
@@ -159,7 +214,8 @@ def measure(folder, op, inputs, constants, results, opset, attributes):
     """Milliseconds of a run here and of the peer, and the difference of the first result."""
     model, package = os.path.join(folder, "model.onnx"), os.path.join(folder, "out/kernels/cpu")
     m = Model(opset)
-    made = m(op, *[m.input(x.shape, x.dtype.name) for x in inputs], *constants, n=len(results), **attributes)
+    named = [m.input(x.shape, x.dtype.name) for x in inputs]
+    made = op(m, *named) if callable(op) else m(op, *named, *constants, n=len(results), **attributes)
     m.save(model, *zip([made] if len(results) == 1 else made, results))
     files = [os.path.join(folder, f"input_{i}.bin") for i in range(len(inputs))]
     for x, path in zip(inputs, files):
@@ -181,7 +237,7 @@ def measure(folder, op, inputs, constants, results, opset, attributes):
     return *best, abs(y - expected).max() / (abs(expected).max() or 1) if y.shape == expected.shape else float("inf")
 
 
-for group in (convolutions, images, rows, elements, integers):
+for group in (convolutions, images, rows, elements, integers, quantised):
     group()
 print(f"{'one thread':50} {'ms':>9} {'ONNX Runtime':>13} {'ratio':>6}  difference")
 for name, *rest in CASES:
