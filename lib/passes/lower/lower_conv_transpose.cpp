@@ -2,16 +2,20 @@
 // ... of a stride s. Each phase is a convolution of stride 1 by the taps r, r + s, ... in reverse order. One convolution computes
 // the phases of all axes as output channels. A transpose interleaves them, and a Narrow crops the pads. Windows are filled with
 // zeros to a multiple of the stride. Weights are rearranged at load time. O(nodes).
+#include "passes/lower/lower_conv_transpose.h"
+
 #include <algorithm>
 
 #include "ir/graphs.h"
-#include "passes/legalise/decompositions.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 
 namespace rlxc {
 namespace {
 
 using legalise::Expansion;
+
+constexpr int64_t kMostChannels = 1 << 12;  // whose zero points are read
 
 // An axis: of the transposed convolution, and of the convolution that it becomes, whose stride is 1.
 struct Axis {
@@ -49,8 +53,7 @@ ValueId pad_behind(Expansion& e, ValueId v, size_t axis, int64_t zeros) {
 }
 
 // Inserts the gaps between the taps of each axis, and fills the window to a multiple of the stride.
-ValueId filled_weights(Expansion& e, const std::vector<Axis>& axes) {
-  ValueId w = e.in(1);
+ValueId filled_weights(Expansion& e, ValueId w, const std::vector<Axis>& axes) {
   for (size_t d = 0; d < axes.size(); ++d) {
     const Axis& x = axes[d];
     int64_t size = x.kernel;
@@ -69,9 +72,9 @@ ValueId filled_weights(Expansion& e, const std::vector<Axis>& axes) {
 
 // The weights [in, out / groups, window...] as [out * phases, in / groups, taps...]; the phases of an output channel are
 // adjacent.
-ValueId weights_of_phases(Expansion& e, int64_t groups, const std::vector<Axis>& axes) {
+ValueId weights_of_phases(Expansion& e, ValueId w, int64_t groups, const std::vector<Axis>& axes) {
   DimTable& t = e.b.dims();
-  const ValueId w = filled_weights(e, axes);
+  w = filled_weights(e, w, axes);
   const Dim in = t.floor_div(e.dim(w, 0), Dim(groups)), out = e.dim(w, 1);
   std::vector<Dim> split{Dim(groups), in, out}, phases{t.mul(Dim(groups), out), in};
   std::vector<int64_t> order{0, 2}, taps;
@@ -114,16 +117,36 @@ ValueId interleaved(Expansion& e, ValueId y, const std::vector<Axis>& axes) {
   return y;
 }
 
-// A bias [C] repeated for the phases of each channel.
-ValueId bias_of_phases(Expansion& e, int64_t phases) {
-  const ValueId bias = e.in(2);
-  if (!bias.valid() || phases == 1) return bias;
-  const Dim channels = e.dim(bias, 0);
-  const ValueId column = e.b.reshape(bias, {channels, Dim(1)});
+// A vector [C] repeated for the phases of each channel.
+ValueId repeated(Expansion& e, ValueId v, int64_t phases) {
+  if (!v.valid() || phases == 1) return v;
+  const Dim channels = e.dim(v, 0);
+  const ValueId column = e.b.reshape(v, {channels, Dim(1)});
   return e.b.reshape(e.b.expand(column, {channels, Dim(phases)}), {e.b.dims().mul(channels, Dim(phases))});
 }
 
-std::vector<ValueId> as_conv(Expansion& e) {
+// The same of codes, dequantised.
+ValueId dequantised_phases(Expansion& e, NodeId dequantize, int64_t groups, const std::vector<Axis>& axes, int64_t phases) {
+  QuantAttrs a = e.g.attrs<QuantAttrs>(dequantize);
+  a.axis = 0;
+  const ValueId codes = weights_of_phases(e, e.g.operand(dequantize, 0), groups, axes), scale = e.g.operand(dequantize, 1);
+  return e.b.create(OpKind::Dequantize, {codes, e.g.rank(scale) == 1 ? repeated(e, scale, phases) : scale}, a);
+}
+
+}  // namespace
+
+NodeId quantised_weight(const Graph& g, NodeId n) {
+  const NodeId d = match::defining_op(g, g.operand(n, 1), OpKind::Dequantize);
+  if (!d.valid() || !is_int8(g.dtype(g.operand(d, 0)))) return {};
+  const auto& a = g.attrs<QuantAttrs>(d);
+  const ValueId zero = g.operand(d, 2);
+  const auto zeros = zero.valid() ? match::elements(g, zero, kMostChannels) : std::vector<double>{0};
+  const bool symmetric = !zeros.empty() && std::ranges::all_of(zeros, [](double z) { return z == 0; });
+  const bool by_output = a.axis == 1 && g.attrs<ConvAttrs>(n).groups == 1;
+  return symmetric && a.block == 0 && (g.rank(g.operand(d, 1)) == 0 || by_output) ? d : NodeId();
+}
+
+std::vector<ValueId> conv_of_phases(Expansion& e) {
   const bool fused = e.g.op(e.n) == OpKind::FusedConvTransposeBiasAct;
   const ConvAttrs& a = fused ? e.attrs<FusedConvAttrs>().conv : e.attrs<ConvAttrs>();
   std::vector<Axis> axes;
@@ -144,7 +167,10 @@ std::vector<ValueId> as_conv(Expansion& e) {
     if (d == Dim(0)) return {};
   const bool residual = fused && e.has(3);
   const Epilogue act = fused ? e.attrs<FusedConvAttrs>().act : Epilogue{};
-  const ValueId w = weights_of_phases(e, a.groups, axes), bias = bias_of_phases(e, phases);
+  const NodeId codes = fused ? NodeId() : quantised_weight(e.g, e.n);
+  const ValueId w =
+      codes.valid() ? dequantised_phases(e, codes, a.groups, axes, phases) : weights_of_phases(e, e.in(1), a.groups, axes);
+  const ValueId bias = repeated(e, e.in(2), phases);
   ValueId y = fused && !residual && act.has
                   ? e.b.create(OpKind::FusedConvBiasAct, {e.in(0), w, bias, {}}, FusedConvAttrs{conv, act})
                   : e.b.create(OpKind::Conv, {e.in(0), w, bias}, conv);
@@ -154,13 +180,11 @@ std::vector<ValueId> as_conv(Expansion& e) {
   return {y};
 }
 
-}  // namespace
-
 PassResult lower_conv_transpose(Module& m, PassContext&) {
   int64_t lowered = 0;
   for (GraphId id : graphs_in_use(m))
     for (const OpKind op : {OpKind::ConvTranspose, OpKind::FusedConvTransposeBiasAct})
-      lowered += legalise::expand_all(m.graph(id), op, as_conv);
+      lowered += legalise::expand_all(m.graph(id), op, conv_of_phases);
   return {lowered > 0, {{"nodes_lowered", lowered}}};
 }
 
