@@ -80,7 +80,8 @@ class MapBuilder {
   void by_tiles(size_t column, int64_t row_bytes) {
     Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
     const Expr columns = outer[column].in(b_.kernel()), inner = spec_.shape.back().in(b_.kernel());
-    const int lanes = square_lanes(column);
+    const int64_t width = strip_width(column);
+    const int lanes = width > 0 ? whole_lanes() : square_lanes(column);
     outer[column] = ceil_div(columns, kTile);
     for_each(b_, m_, "tile", product(b_.kernel(), outer), row_bytes * kTile, [&](Expr tile) {
       std::vector<Expr> index = split_index(tile, outer);
@@ -96,6 +97,11 @@ class MapBuilder {
       };
       if (lanes == 1) return points(b_.i64(0));
       const auto squares = [&] {
+        if (width > 0)
+          return b_.loop("t", kTile / lanes, [&](Expr t) {
+            index[column] = b_.let("column", first + t * lanes);
+            strip(index, column, width, lanes);
+          });
         b_.loop("j", inner / lanes, [&](Expr j) {
           b_.loop("t", kTile / lanes, [&](Expr t) {
             index[column] = b_.let("column", first + t * lanes);
@@ -125,8 +131,43 @@ class MapBuilder {
       if (!access(o, column)) return 1;
     for (const Operand& o : spec_.outputs)
       if (access(o, column) != Access::Row) return 1;
+    return whole_lanes();
+  }
+  int whole_lanes() const {
     const int lanes = std::min<int>(m_.vector_lanes(widest_), kTile);
     return lanes >= kLeastSquare ? lanes : 1;
+  }
+  // The size of a last axis shorter than a vector, if the outputs have the rows of all columns one after another: then vectors
+  // of columns are interleaved. 0 for other maps, or if there is no whole tile.
+  int64_t strip_width(size_t column) const {
+    const size_t last = spec_.shape.size() - 1;
+    int64_t columns = 0, width = 0;
+    if (!constant(spec_.shape[last], &width) || width < 2 || width >= whole_lanes() || (width & (width - 1)) != 0) return 0;
+    if (constant(spec_.shape[column], &columns) && columns < kTile) return 0;
+    for (const Operand& o : spec_.inputs) {
+      const auto a = access(o, column);
+      if (a != Access::Turned && (a != Access::Repeated || !is_constant(o.strides[column], 0))) return 0;
+    }
+    for (const Operand& o : spec_.outputs)
+      if (access(o, column) != Access::Row || !is_constant(o.strides[column], width)) return 0;
+    return width;
+  }
+  // All `width` points of `lanes` columns from index[column] on.
+  void strip(const std::vector<Expr>& index, size_t column, int64_t width, int lanes) {
+    std::vector<std::vector<Expr>> parts(spec_.inputs.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (access(spec_.inputs[i], column) == Access::Repeated) {
+        parts[i].assign(static_cast<size_t>(width), load(i, with(index, b_.i64(0)), 1));
+        continue;
+      }
+      for (int64_t j = 0; j < width; ++j) parts[i].push_back(load(i, with(index, b_.i64(j)), lanes));
+      parts[i] = interleaved(b_, parts[i]);
+    }
+    for (int64_t v = 0; v < width; ++v) {
+      std::vector<Expr> in;
+      for (const auto& part : parts) in.push_back(part[static_cast<size_t>(v)]);
+      store(in, with(index, b_.i64(0)), lanes, v * lanes);
+    }
   }
   // Points of `lanes` columns and rows from (index[column], row) on.
   void square(std::vector<Expr> index, size_t column, Expr row, int lanes) {
@@ -210,12 +251,13 @@ class MapBuilder {
     const Operand& o = spec_.inputs[i];
     return b_.let(o.name + "_v", cast_to(bufs_[i].load(element_at(b_.kernel(), o, index), lanes), compute_dtype(o.dtype)));
   }
-  void store(const std::vector<Expr>& in, const std::vector<Expr>& index, int lanes) {
+  // Stores the results at the point and `ahead` elements.
+  void store(const std::vector<Expr>& in, const std::vector<Expr>& index, int lanes, int64_t ahead = 0) {
     const std::vector<Expr> out = spec_.body(in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Operand& o = spec_.outputs[i];
       const Buf& to = bufs_[spec_.inputs.size() + i];
-      to.store(element_at(b_.kernel(), o, index), broadcast(cast_to(out[i], o.dtype), lanes));
+      to.store(element_at(b_.kernel(), o, index) + ahead, broadcast(cast_to(out[i], o.dtype), lanes));
     }
   }
 

@@ -102,6 +102,31 @@ KernelCase turned(int64_t rows, int64_t columns, DType t) {
   return k;
 }
 
+// y[i][c][w] = a[i][w][c] * b for a number b: the planes of a are interleaved.
+KernelCase interleaved_planes(int64_t width, int64_t columns, DType t) {
+  constexpr int64_t kImages = 3;
+  KernelCase k;
+  k.name = std::to_string(width) + " planes of " + std::to_string(columns) + " " + std::string(name(t));
+  k.build = [=](kernel::Builder& builder, const Mapping& m) {
+    MapSpec spec;
+    spec.shape = {kImages, columns, width};
+    Operand a = dense(builder.kernel(), "a", t, {kImages, width, columns}), b = dense(builder.kernel(), "b", t, {1, 1, 1});
+    a.strides = {width * columns, 1, columns};
+    b.strides = {0, 0, 0};
+    spec.inputs = {a, b};
+    spec.outputs = {dense(builder.kernel(), "y", t, spec.shape)};
+    spec.body = [](const std::vector<Expr>& v) { return std::vector<Expr>{v[0] * v[1]}; };
+    build_map(builder, spec, m);
+  };
+  const auto plane = static_cast<size_t>(width * columns), across = static_cast<size_t>(columns),
+             deep = static_cast<size_t>(width);
+  CheckBuffer a{t, random_values(kImages * plane, t, -5, 5, 7)}, b{t, {2}}, y{t, {}, true};
+  for (size_t i = 0; i < a.values.size(); ++i)
+    y.values.push_back(2 * a.values[i / plane * plane + i % deep * across + i % plane / deep]);
+  k.buffers = {a, b, y};
+  return k;
+}
+
 }  // namespace
 
 TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
@@ -126,5 +151,13 @@ TEST_CASE("elementwise kernels: a transposed operand, in squares and at their ed
   for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
     for (const auto& [rows, columns] : {std::pair{16, 16}, {32, 48}, {37, 50}, {5, 40}, {40, 3}})
       cases.push_back(turned(rows, columns, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("elementwise kernels: interleaved planes") {
+  std::vector<KernelCase> cases;
+  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
+    for (const auto& [width, columns] : {std::pair{2, 16}, {2, 33}, {4, 50}, {8, 40}, {3, 40}, {2, 5}})
+      cases.push_back(interleaved_planes(width, columns, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

@@ -1,4 +1,4 @@
-// Transposition of a square of elements in vectors.
+// Transposition and interleaving of vectors.
 #pragma once
 #include <vector>
 
@@ -32,6 +32,20 @@ inline std::vector<Expr> turned(Builder& b, std::vector<Expr> rows) {
       }
     rows = std::move(even);
     rows.insert(rows.end(), odd.begin(), odd.end());
+  }
+  return rows;
+}
+
+// Interleaves vectors, of which there is a power of two: the first lanes of all, then the second ones, and so on.
+inline std::vector<Expr> interleaved(Builder& b, std::vector<Expr> rows) {
+  const size_t all = rows.size(), half = all / 2;
+  for (size_t stage = 1; stage < all; stage *= 2) {
+    std::vector<Expr> next;
+    for (size_t i = 0; i < half; ++i) {
+      next.push_back(b.let("mixed", interleave_low(rows[i], rows[i + half])));
+      next.push_back(b.let("mixed", interleave_high(rows[i], rows[i + half])));
+    }
+    rows = std::move(next);
   }
   return rows;
 }
