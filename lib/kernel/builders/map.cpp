@@ -13,6 +13,9 @@ constexpr int kLeastSquare = 4;  // lanes of vectors whose squares are turned
 
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
+// The type whose width lanes of vectors have on CPU threads.
+DType in_registers(DType t) { return t == DType::Bool ? DType::I32 : compute_dtype(t); }
+
 class MapBuilder {
  public:
   MapBuilder(Builder& b, MapSpec spec, const Mapping& m) : b_(b), spec_(std::move(spec)), m_(m) {
@@ -29,7 +32,7 @@ class MapBuilder {
       spec_.shape.push_back(1);
       for (Operand* o : operands_) o->strides.push_back(1);
     }
-    for (Operand* o : operands_) widest_ = std::max(widest_, bytes(m.workgroups ? o->dtype : compute_dtype(o->dtype)));
+    for (Operand* o : operands_) widest_ = std::max(widest_, bytes(m.workgroups ? o->dtype : in_registers(o->dtype)));
   }
 
   void run() {
