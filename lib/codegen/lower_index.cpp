@@ -32,7 +32,7 @@ bool copy_rows(Node& node, Scope& s, const Buf& data, Expr rows, Expr inner, con
   auto& b = s.builder();
   int64_t known = kUsualRow;
   const bool is_short = kernel::constant(inner, &known) && known < kLongRow;
-  if (node.mapping().workgroups || is_short || node.result_dtype() == DType::Bool)
+  if (node.mapping().workgroups || is_short)
     return generate(node, s, {rows, inner}, [&](const Exprs& at) -> Exprs { return {data[from(at[0]) + at[1]]}; });
   int lanes = node.mapping().vector_lanes(std::max(bytes_of(node.result_dtype()), 4));
   while (lanes > known) lanes /= 2;
