@@ -86,6 +86,7 @@ class Cpu : public CLike {
   }
 
   std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, false, h); }
+  std::string dot_instructions(int vector_bytes, Helpers& h) const override { return cpu_dot_instructions(vector_bytes, h); }
   std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, true, h); }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
