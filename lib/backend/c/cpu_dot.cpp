@@ -158,9 +158,9 @@ std::string cpu_dot_instructions(int vector_bytes, Helpers& h) {
   std::string text;
   const auto constant = [&](int count) { text += "enum { " + name + " = " + std::to_string(count) + " };\n"; };
   for (const Instructions& i : kInstructions) {
-    if (i.a != DType::U8 || i.bytes != vector_bytes || i.use == Instructions::Large) continue;
+    if (i.a != DType::U8 || i.bytes > vector_bytes || i.use == Instructions::Large) continue;
     text += (text.empty() ? "#if " : "#elif ") + std::string(i.condition) + "\n";
-    constant(i.count);
+    constant(i.count * (vector_bytes / i.bytes));
   }
   if (text.empty()) constant(0);
   else {

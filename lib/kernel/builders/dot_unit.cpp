@@ -7,7 +7,10 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kMostSlowRows = 1;  // most rows that are split where a dot product takes several instructions
+// Most rows that are split where a dot product takes several instructions in one register. Vectors of several registers, of which
+// tiles of floats need more than there are, are no such case.
+constexpr int64_t kMostSlowRows = 1;
+constexpr int kSlowInstructions = 3;
 
 DType other_sign(DType t) { return t == DType::I8 ? DType::U8 : DType::I8; }
 
@@ -55,9 +58,10 @@ Expr splits_rows_of(Expr m, const Mapping& mapping) {
   if (const auto always = splits_rows(known ? std::optional(rows) : std::nullopt, mapping))
     return constant_int(m.kernel, DType::Bool, *always);
   if (mapping.dot_instructions > 1) return m <= kMostSlowRows;
-  const Expr instructions = dot_instructions(m.kernel, mapping.vector_bytes), one = instructions == 1;
-  if (known) return rows <= kMostSlowRows ? instructions != 0 : one;
-  return one || (instructions != 0 && m <= kMostSlowRows);
+  const Expr instructions = dot_instructions(m.kernel, mapping.vector_bytes), any = instructions != 0;
+  if (known && rows <= kMostSlowRows) return any;
+  const Expr fast = any && instructions != kSlowInstructions;
+  return known ? fast : fast || (any && m <= kMostSlowRows);
 }
 
 }  // namespace rlxc::kernel
