@@ -19,7 +19,7 @@ struct CpuModel {
   int64_t second_cache;      // bytes of a core
   int64_t last_cache;        // bytes that cores share
   bool bf16 = false;         // dot products
-  int dot_instructions = 3;  // of a dot product of bytes; 0: not known
+  int dot_instructions = 3;  // of a dot product of bytes in a vector; 0: not known
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.
