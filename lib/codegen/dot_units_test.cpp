@@ -319,17 +319,24 @@ struct RoundedProduct {
   DType scales = DType::F32;
 };
 
-ValueId rounded_product(Net& net, const RoundedProduct& p, bool rounds) {
+// `symbolic`: the sizes of x but its last one.
+ValueId rounded_product(Net& net, const RoundedProduct& p, bool rounds, bool symbolic = false) {
   const int64_t k = p.x.back(), blocks = p.block ? k / p.block : 1, columns = p.gated ? 2 * p.n : p.n;
   const auto dims = [&](int64_t rows) { return p.trans_b ? std::vector{columns, rows} : std::vector{rows, columns}; };
-  std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false), net.bits_of(p.codes, dims(k)),
+  const auto declared = [&](int64_t last) {
+    std::vector<Dim> sizes;
+    for (size_t i = 0; symbolic && i + 1 < p.x.size(); ++i) sizes.push_back(net.m->dims.symbol("rows" + std::to_string(i)));
+    if (symbolic) sizes.emplace_back(last);
+    return sizes;
+  };
+  std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false, DType::F32, declared(k)), net.bits_of(p.codes, dims(k)),
                                    net.floats(dims(blocks), 0.01, 0.05, true, p.scales),
                                    p.zero == std::vector<int64_t>{0} ? ValueId() : net.bits_of(p.zeros, p.zero)};
   if (p.ends) operands.push_back(net.floats({columns}, -1, 1));
   if (p.ends && !p.gated) {
     std::vector<int64_t> y = p.x;
     y.back() = p.n;
-    operands.push_back(net.floats(y, -1, 1, false));
+    operands.push_back(net.floats(y, -1, 1, false, DType::F32, declared(p.n)));
   }
   return net.b.create(OpKind::DequantMatMul, operands,
                       DequantMatMulAttrs{.trans_b = p.trans_b, .block = p.block, .act = {}, .gated = p.gated, .int8_x = rounds});
@@ -357,28 +364,60 @@ const RoundedProduct kRounded[] = {
 }  // namespace
 
 TEST_CASE("rounded rows, and rows of floats, times quantized weights agree with the evaluator") {
-  const auto check = [](const RoundedProduct& p, bool rounds, std::string_view cpu) {
+  const auto check = [](const RoundedProduct& p, bool rounds, std::string_view cpu, bool symbolic) {
     Net net;
     net.cpu = cpu;
-    const ValueId y = rounded_product(net, p, rounds);
+    const ValueId y = rounded_product(net, p, rounds, symbolic);
     net.check(y, OpKind::DequantMatMul, std::to_string(p.x.back()) + " terms, " + std::to_string(p.n) + " columns", 1e-4, 1e-4);
   };
   for (const RoundedProduct& p : kRounded) {
-    check(p, true, "generic");
-    for (const char* cpu : {"generic", "zen4", "neoverse-n1"}) check(p, false, cpu);
+    check(p, true, "generic", false);
+    for (const char* cpu : {"generic", "zen4", "neoverse-n1"}) check(p, false, cpu, false);
+    for (const char* cpu : {"generic", "haswell", "zen4"}) check(p, false, cpu, true);
   }
 }
 
+TEST_CASE("the result of a row does not depend on the number of rows where a dot product is one instruction") {
+  constexpr int64_t kRows = 6, kTerms = 512, kColumns = 48;
+  Net net;
+  const ValueId y = rounded_product(net, {{kRows, kTerms}, kColumns, 32}, false, true);
+  net.m->main().add_output(y, {});
+  std::vector<double> x(kRows * kTerms);  // the last digit of many blocks counts
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>((i % 32 == 5 ? 1e4 : 1) * (0.1 + static_cast<double>(i * 37 % 101)));
+  Diagnostics d;
+  LoadedModel model;
+  net.m->name = ForeignText("dots");
+  model.module = std::move(net.m);
+  CompileOptions options;
+  options.cpu = "zen4";
+  const auto compiled = compile(std::move(model), "cpu", options, {}, d);
+  REQUIRE_MESSAGE(compiled.has_value(), d.text());
+  const auto runner = make_kernel_runner(compiled->lir, d, 0, compiled->lowerings.get());
+  REQUIRE_MESSAGE(runner, d.text());
+  const auto rows = [&](int64_t first, int64_t count) {
+    const std::vector<double> part(x.begin() + first * kTerms, x.begin() + (first + count) * kTerms);
+    const auto results = runner->run({eval::tensor_of(DType::F32, {count, kTerms}, part)}, d);
+    REQUIRE_MESSAGE(results.has_value(), d.text());
+    return eval::numbers((*results)[0]);
+  };
+  std::vector<double> one_by_one;
+  for (int64_t r = 0; r < kRows; ++r)
+    for (double v : rows(r, 1)) one_by_one.push_back(v);
+  CHECK(rows(0, kRows) == one_by_one);
+}
+
 TEST_CASE("a row of floats times a quantized weight keeps values beside outliers whose weight is 0") {
-  constexpr int64_t kTerms = 64, kColumns = 48, kBlock = 32;
+  constexpr int64_t kTerms = 320, kColumns = 48, kBlock = 32;
   for (const double outlier : {1e2, 1e3, 1e4, 1e5})
-    for (const DType t : {DType::I4, DType::I8}) {
+    for (const auto& [t, count] : {std::pair(DType::I4, 1), {DType::I8, 1}, {DType::I4, 5}, {DType::I8, 5}}) {
       Net net;
-      std::vector<double> x(kTerms), w(kColumns * kTerms);
+      net.cpu = count > 1 ? "zen4" : "generic";
+      std::vector<double> x(static_cast<size_t>(count * kTerms)), w(kColumns * kTerms);
       for (size_t i = 0; i < x.size(); ++i)
         x[i] = i % kBlock == 7 ? outlier : static_cast<float>(0.1 + 0.01 * static_cast<double>(i * 37 % 64));
       for (size_t i = 0; i < w.size(); ++i) w[i] = i % kBlock == 7 ? 0 : static_cast<double>(i * 89 % 251 % 8);
-      const ValueId rows = net.value(eval::tensor_of(DType::F32, {1, kTerms}, x).tensor, false);
+      const ValueId rows = net.value(eval::tensor_of(DType::F32, {count, kTerms}, x).tensor, false);
       const ValueId codes = net.value(eval::tensor_of(t, {kColumns, kTerms}, w).tensor, true);
       const ValueId scale = net.floats({kColumns, kTerms / kBlock}, 0.01, 0.05);
       net.check(net.b.create(OpKind::DequantMatMul, {rows, codes, scale},

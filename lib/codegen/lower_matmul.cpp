@@ -18,10 +18,6 @@ constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 // or two rows.
 constexpr double kCopyNs = 0.4, kReadNs = 1;
 
-// Up to so many rows of floats multiply a quantized weight on a dot unit, as digits: decoding the weight takes longer than
-// reading it. Where a dot product takes several instructions, that holds for one row.
-int64_t most_split_rows(const kernel::Mapping& m) { return m.workgroups ? 0 : m.dots_of_bytes ? 8 : 1; }
-
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
 // The axes of one operand of a matmul: batch axes of the result, rows (or columns), and the contracted axis.
@@ -51,6 +47,7 @@ struct Contraction {
 
   // Whether rows of floats meet a quantized b on `dots`, split into digits of 8 bits (build_round_rows).
   bool is_split() const { return quantized && dots && !rounded; }
+  bool splits_in_some_runs = false;  // is_split(): the number of rows, or the processor, decides in the run
   Dim digits() const { return Dim(is_split() ? kernel::kRowDigits : 1); }
 };
 
@@ -469,7 +466,8 @@ struct RoundedLeft {
 RoundedLeft round_left(Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const auto x = node.dims(0);
-  const Dim rows = t.product(x.first(x.size() - 1)), k = x.back();
+  const bool one_row = p.splits_in_some_runs && kernel::splits_rows(2, node.mapping()) == false;
+  const Dim rows = one_row ? Dim(1) : t.product(x.first(x.size() - 1)), k = x.back();
   const int64_t block = p.quantized->block;
   const Dim entries = block ? t.mul(rows, t.floor_div(k, Dim(block))) : rows;
   RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(t.mul(rows, k), p.digits()))};
@@ -480,6 +478,7 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
   if (p.is_split()) r.fine = node.scratch(DType::I32, entries);
   Scope s(node, "round_rows");
   kernel::RoundRowsSpec spec{.rows = s.shape(x.first(x.size() - 1)), .k = s.size(k), .block = block};
+  spec.where_it_pays = p.splits_in_some_runs && p.is_split();
   spec.x = s.in(0);
   spec.values = s.scratch(r.values);
   if (p.dots) {
@@ -545,6 +544,7 @@ bool emit(Node& node, Contraction p) {
     g.rounded = kernel::RoundedRows{rows_in_scratch(s, p, rounded->scale, s.size(entries)),
                                     rows_in_scratch(s, p, rounded->sums, s.size(t.mul(entries, p.digits())))};
     if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
+    if (p.is_split() && p.splits_in_some_runs) g.floats = side_operand(node, s, 0, p.a, p.batch, true, p.run);
   }
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
@@ -584,8 +584,9 @@ Contraction dequantized_contraction(const Node& node) {
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
   const auto m = table.constant_value(p.m);
-  const bool few = m && *m <= most_split_rows(node.mapping());
-  if ((a.int8_x || few) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
+  const auto splits = kernel::splits_rows(m, node.mapping());
+  p.splits_in_some_runs = !a.int8_x && !splits;
+  if ((a.int8_x || splits.value_or(true)) && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k)
     p.dots = kernel::gemm_quantized_dot_unit(p.quantized->bits, a.block, *n, *k, node.mapping());
   return p;
 }

@@ -143,6 +143,7 @@ Expr bitcast_to(Expr a, Type t) {
   return t.lanes == a.lanes() ? bitcast_to(a, t.dtype) : intern(a.kernel, ExprOp::Bitcast, t, {a.id});
 }
 
+Expr dot_instructions(Kernel* k, int vector_bytes) { return intern(k, ExprOp::DotInstructions, DType::I32, {}, vector_bytes); }
 Expr dot(Expr a, Expr b, Expr c) { return intern(a.kernel, ExprOp::Dot, c.type(), {a.id, b.id, c.id}); }
 
 Expr broadcast(Expr a, int lanes) {

@@ -125,6 +125,7 @@ Expr cast_to(Expr, DType);
 Expr bitcast_to(Expr, DType);
 Expr bitcast_to(Expr, Type);  // total bits must match: i32 as four u8
 Expr dot(Expr a, Expr b, Expr c);
+Expr dot_instructions(Kernel*, int vector_bytes);
 Expr broadcast(Expr scalar, int lanes);           // `scalar` itself if it has `lanes` lanes already
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);

@@ -320,6 +320,9 @@ class Interpreter {
     switch (e.op) {
       case ExprOp::Const:
       case ExprOp::Var: return;
+      case ExprOp::DotInstructions:
+        for (size_t c = 0; c < cells; ++c) out[c] = from_int(1);
+        return;
       case ExprOp::Load:
       case ExprOp::LoadIf: return load(e, out);
       case ExprOp::Broadcast:

@@ -32,7 +32,7 @@ struct Mapping {
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
   int64_t last_cache = 0;              // bytes of the last cache; results as large are written past the caches; 0: none are
-  bool dots_of_bytes = false;          // a dot product of bytes is one instruction on every processor that runs the kernels
+  int dot_instructions = 0;            // of a dot product of bytes in a vector; 0: known where the kernels are compiled
   Blocking blocking;
 
   int64_t most_shared_bytes() const { return shared_bytes + pipeline_bytes; }  // of kernels in one launch

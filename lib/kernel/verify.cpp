@@ -58,6 +58,7 @@ class Verifier {
         if (e.op == ExprOp::Var &&
             (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.vars.size() || k_.vars[e.payload].type != e.type))
           bad("no such variable, or not of that type");
+        if (e.op == ExprOp::DotInstructions && e.type != Type(DType::I32)) bad("is not i32");
         break;
       case TypeRule::Memory: {
         if (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.buffers.size()) return bad("no such buffer");

@@ -69,6 +69,7 @@ class CLike {
 
   virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }              // likewise
   virtual std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const { return dot(a, b, c, h); }  // elements of a < 128
+  virtual std::string dot_instructions(int /*vector_bytes*/, Helpers&) const { return "1"; }
   virtual bool dots_words() const { return false; }  // whether its a and b are i32 words
 
   // Loads and stores of `buffer[index]`. A vector covers consecutive elements, or with `gather` one element per index lane.

@@ -18,8 +18,10 @@ constexpr std::string_view kPrelude = R"(#include <math.h>
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__)
+#if defined(__AVX512F__)
 #pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
+#elif defined(__FMA__)
+#pragma GCC target("tune=skylake-avx512")  // others copy vectors of two registers by words, whose loads wait for the stores
 #endif
 #endif
 
@@ -86,6 +88,7 @@ class Cpu : public CLike {
   }
 
   std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, false, h); }
+  std::string dot_instructions(int vector_bytes, Helpers& h) const override { return cpu_dot_instructions(vector_bytes, h); }
   std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, true, h); }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {

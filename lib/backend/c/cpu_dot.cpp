@@ -16,6 +16,7 @@ struct Instructions {
   int bytes;
   std::string_view body;
   Use use = Always;
+  int count = 1;  // of instructions, for elements of a below 128
 };
 
 // Widens even and odd bytes to 16-bit elements, whose products are added in pairs.
@@ -38,9 +39,9 @@ constexpr Instructions kInstructions[] = {
      "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
     {DType::U8, "defined(__AVXVNNI__)", 32,
      "    __asm__(\"%{vex%} vpdpbusd %2, %1, %0\" : \"+x\"(c) : \"x\"(a), \"x\"(b));\n    return c;\n"},
-    {DType::U8, "defined(__AVX512BW__)", 64, kSmallPairs, Instructions::Small},
+    {DType::U8, "defined(__AVX512BW__)", 64, kSmallPairs, Instructions::Small, 3},
     {DType::U8, "defined(__AVX512BW__)", 64, kPairs, Instructions::Large},
-    {DType::U8, "defined(__AVX2__)", 32, kSmallPairs, Instructions::Small},
+    {DType::U8, "defined(__AVX2__)", 32, kSmallPairs, Instructions::Small, 3},
     {DType::U8, "defined(__AVX2__)", 32, kPairs, Instructions::Large},
     {DType::U8, "defined(__ARM_FEATURE_MATMUL_INT8)", 16,
      "    __asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n    return c;\n"},
@@ -147,6 +148,26 @@ std::string cpu_dot(const CLike& t, Type a, Type b, Type c, bool small, Helpers&
          {"F", call}});
   }
   text += "#else\n" + otherwise + "#endif\n";
+  h.add(std::move(text));
+  return name;
+}
+
+std::string cpu_dot_instructions(int vector_bytes, Helpers& h) {
+  const std::string name = "rlxc_dot_instructions_" + std::to_string(vector_bytes);
+  if (!h.needs(name)) return name;
+  std::string text;
+  const auto constant = [&](int count) { text += "enum { " + name + " = " + std::to_string(count) + " };\n"; };
+  for (const Instructions& i : kInstructions) {
+    if (i.a != DType::U8 || i.bytes > vector_bytes || i.use == Instructions::Large) continue;
+    text += (text.empty() ? "#if " : "#elif ") + std::string(i.condition) + "\n";
+    constant(i.count * (vector_bytes / i.bytes));
+  }
+  if (text.empty()) constant(0);
+  else {
+    text += "#else\n";
+    constant(0);
+    text += "#endif\n";
+  }
   h.add(std::move(text));
   return name;
 }

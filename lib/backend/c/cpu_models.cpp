@@ -12,14 +12,14 @@ namespace {
 
 // `generic` has the widest vectors, which a C compiler splits where they are narrower.
 constexpr CpuModel kCpus[] = {
-    {kGenericCpu, 64, 32, 1 << 20, 32 << 20},
-    {"zen4", 64, 32, 1 << 20, 32 << 20, true, true},
+    {kGenericCpu, 64, 32, 1 << 20, 32 << 20, false, 0},
+    {"zen4", 64, 32, 1 << 20, 32 << 20, true, 1},
     {"skylake-avx512", 64, 32, 1 << 20, 32 << 20},
-    {"sapphirerapids", 64, 32, 2 << 20, 64 << 20, true, true},
+    {"sapphirerapids", 64, 32, 2 << 20, 64 << 20, true, 1},
     {"zen3", 32, 16, 512 << 10, 32 << 20},
     {"haswell", 32, 16, 256 << 10, 32 << 20},
-    {"neoverse-n1", 16, 32, 1 << 20, 32 << 20, false, true},
-    {"apple-m1", 16, 32, 3 << 20, 8 << 20, false, true},  // its second cache is shared by four
+    {"neoverse-n1", 16, 32, 1 << 20, 32 << 20, false, 1},
+    {"apple-m1", 16, 32, 3 << 20, 8 << 20, false, 1},  // its second cache is shared by four
 };
 
 // Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
@@ -75,7 +75,7 @@ kernel::Mapping cpu_mapping(const CpuModel& c) {
   m.vector_bytes = m.load_bytes = c.vector_bytes;
   m.vector_registers = c.vector_registers;
   m.last_cache = c.last_cache;
-  m.dots_of_bytes = c.dots_of_bytes;
+  m.dot_instructions = c.dot_instructions;
   m.blocking = blocking_for(c);
   return m;
 }

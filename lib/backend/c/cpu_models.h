@@ -16,9 +16,10 @@ inline constexpr std::string_view kGenericCpu = "generic";
 struct CpuModel {
   std::string_view name;
   int vector_bytes, vector_registers;
-  int64_t second_cache;                      // bytes of a core
-  int64_t last_cache;                        // bytes that cores share
-  bool bf16 = false, dots_of_bytes = false;  // dot products of bf16, and of bytes
+  int64_t second_cache;      // bytes of a core
+  int64_t last_cache;        // bytes that cores share
+  bool bf16 = false;         // dot products
+  int dot_instructions = 3;  // of a dot product of bytes in a vector; 0: not known
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.

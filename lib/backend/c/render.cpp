@@ -305,6 +305,7 @@ class Printer {
         return {s, s[0] == '-' ? 0 : kPrimary};
       }
       case ExprOp::Var: return {k_->vars[e.payload].name};
+      case ExprOp::DotInstructions: return {target_.dot_instructions(static_cast<int>(e.payload), helpers_)};
       case ExprOp::Load: return {load(e)};
       case ExprOp::LoadIf: {
         const std::string loaded = load(e), condition = operand(e.args[1], 0, false), other = arg(2);

@@ -49,14 +49,27 @@ void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
   });
 }
 
+// One query, as in decoding, has a form of its own if the number of queries is not known.
+void attention_on_threads(AttentionOperands& o, const Mapping& m) {
+  int64_t queries = 0;
+  if (constant(o.queries, &queries)) {
+    const auto rows = attention_tasks_on_rows(o, m);
+    return run_tasks(o.b, m, rows ? *rows : attention_tasks_on_tiles(o, m));
+  }
+  AttentionOperands one(o, o.b.i64(1));
+  const Tasks tiles = attention_tasks_on_tiles(o, m);
+  const auto rows = attention_tasks_on_rows(one, m);
+  rows ? run_tasks(o.b, m, o.queries == 1, *rows, tiles) : run_tasks(o.b, m, tiles);
+}
+
 }  // namespace
 
 void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m) {
   AttentionOperands o(b, s);
   if (m.workgroups) {
     if (!attention_on_units(o, m) && !attention_on_grid(o, m)) attention_on_lanes(o, m);
-  } else if (!attention_on_rows(o, m)) {
-    attention_on_tiles(o, m);
+  } else {
+    attention_on_threads(o, m);
   }
 }
 

@@ -17,6 +17,20 @@ AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
   y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
 }
 
+AttentionOperands::AttentionOperands(const AttentionOperands& o, Expr n)
+    : b(o.b),
+      spec(o.spec),
+      type(o.type),
+      queries(n),
+      keys(o.keys),
+      q_(o.q_),
+      k_(o.k_),
+      v_(o.v_),
+      mask_(o.mask_),
+      scale_of_y_(o.scale_of_y_),
+      zero_of_y_(o.zero_of_y_),
+      y_(o.y_) {}
+
 void AttentionOperands::at_head(Expr batch, Expr head) {
   batch_ = batch;
   head_ = first_head_ = head;

@@ -5,14 +5,16 @@
 #include <functional>
 
 #include "kernel/builders/attention_spec.h"
+#include "kernel/builders/tasks.h"
 
 namespace rlxc::kernel {
 
 class AttentionOperands {
  public:
-  AttentionOperands(Builder&, const AttentionSpec&);  // adds the arguments
-  void at_head(Expr batch, Expr head);                // selects the head that the functions below access
-  void at_member(Expr i);                             // head + i of at_head(), which shares its keys and values
+  AttentionOperands(Builder&, const AttentionSpec&);          // adds the arguments
+  AttentionOperands(const AttentionOperands&, Expr queries);  // the same arguments, with so many queries
+  void at_head(Expr batch, Expr head);                        // selects the head that the functions below access
+  void at_member(Expr i);                                     // head + i of at_head(), which shares its keys and values
 
   Expr load_q(Expr query, Expr d, int lanes = 1) const;
   Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or along contiguous keys
@@ -64,9 +66,11 @@ class AttentionOperands {
   Expr batch_, first_head_, head_, kv_head_;
 };
 
+// Tasks on CPU threads.
+Tasks attention_tasks_on_tiles(AttentionOperands&, const Mapping&);
+std::optional<Tasks> attention_tasks_on_rows(AttentionOperands&, const Mapping&);  // for few queries; nullopt: too many
+
 // Each emits the kernel body.
-void attention_on_tiles(AttentionOperands&, const Mapping&);  // on CPU threads
-bool attention_on_rows(AttentionOperands&, const Mapping&);   // for few queries; false, nothing emitted: too many
 bool attention_on_units(AttentionOperands&, const Mapping&);  // on a grid; false, nothing emitted: no units that read tiles fit
 bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, nothing emitted: too few lanes or too little shared memory
 

@@ -30,14 +30,14 @@ class AttentionRows {
 
   bool fits() const { return fits_; }
 
-  void run() {
+  Tasks tasks() {
     limit_ = o_.queries * members_;
     const Expr heads = o_.spec.heads.in(b_.kernel()) / members_;
-    for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads, block_ << 14, [&](Expr work) {
-      o_.at_head(b_.let("batch", work / heads), b_.let("head", work % heads * members_));
-      tiles_ = b_.let("tiles", ceil_div(limit_, int64_t{rows_}));
-      heads_of_task();
-    });
+    return {o_.spec.batch.in(b_.kernel()) * heads, block_ << 14, [=, this](Expr work) {
+              o_.at_head(b_.let("batch", work / heads), b_.let("head", work % heads * members_));
+              tiles_ = b_.let("tiles", ceil_div(limit_, int64_t{rows_}));
+              heads_of_task();
+            }};
   }
 
  private:
@@ -178,10 +178,9 @@ class AttentionRows {
 
 }  // namespace
 
-bool attention_on_rows(AttentionOperands& o, const Mapping& m) {
-  AttentionRows rows(o, m);
-  if (rows.fits()) rows.run();
-  return rows.fits();
+std::optional<Tasks> attention_tasks_on_rows(AttentionOperands& o, const Mapping& m) {
+  const auto rows = std::make_shared<AttentionRows>(o, m);
+  return rows->fits() ? std::optional(tasks_of(rows)) : std::nullopt;
 }
 
 }  // namespace rlxc::kernel

@@ -22,6 +22,7 @@ struct Form {
   std::optional<int64_t> seen = {};  // the mask hides keys from this one on
   bool busy = false;                 // any number of workgroups occupies the device
   bool rising = false;               // the mask hides keys after the query's position
+  bool symbolic = false;             // the number of queries is known in the run
 };
 
 constexpr int64_t kHeads = 2;  // that share one head of keys and values
@@ -69,14 +70,17 @@ KernelCase attention_case(const Form& f, DType dtype, DType stored) {
   if (f.mask) c.buffers.push_back({mask_type, mask});
   c.buffers.push_back({DType::F32, y, true});
   if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second matmul
+  if (f.symbolic) c.symbols = {f.queries};
   c.build = [f, dtype, stored, mask_type, scale](kernel::Builder& builder, const Mapping& m) {
     AttentionSpec s;
-    s.heads = kHeads, s.queries = f.queries, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;
-    s.q = {"q", dtype, {0, f.queries * f.width, f.width, 1}, kHeads * f.queries * f.width, 0};
+    const Expr n = f.symbolic ? builder.symbol("queries", 0, 1000) : builder.i64(f.queries);
+    s.queries = n;
+    s.heads = kHeads, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;
+    s.q = {"q", dtype, {0, n * f.width, f.width, 1}, n * kHeads * f.width, 0};
     s.k = {"k", stored, {0, 0, f.width, 1}, f.keys * f.width, 0};
     s.v = {"v", stored, {0, 0, f.value_width, 1}, f.keys * f.value_width, 0};
-    s.y = {"y", DType::F32, {0, f.queries * f.value_width, f.value_width, 1}, kHeads * f.queries * f.value_width, 0};
-    if (f.mask) s.mask = Operand{"mask", mask_type, {0, 0, f.keys, 1}, f.queries * f.keys, 0};
+    s.y = {"y", DType::F32, {0, n * f.value_width, f.value_width, 1}, n * kHeads * f.value_width, 0};
+    if (f.mask) s.mask = Operand{"mask", mask_type, {0, 0, f.keys, 1}, n * f.keys, 0};
     s.mask_is_bias = f.bias, s.finite = f.finite, s.causal = f.causal, s.window = f.window, s.scale = scale,
     s.softcap = f.softcap;
     Mapping occupied = m;
@@ -111,6 +115,18 @@ TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
           Form{49, 49, 16, 16, false, {}, true, true}, Form{70, 70, 16, 20, false, {}, true, false, false, 0, {}, false, true},
           Form{40, 150, 24, 16, false, {}, true, false, false, 0, 120, false, true}})
       cases.push_back(attention_case(f, t, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("attention of one query or more, as the run says") {
+  std::vector<KernelCase> cases;
+  for (DType t : {DType::F32, DType::F16})
+    for (Form f : {Form{1, 70, 40, 40}, Form{1, 70, 16, 20, true}, Form{70, 90, 16, 20, true}, Form{3, 90, 20, 8, true, 17},
+                   Form{1, 300, 48, 32, false, {}, true, false, false, 0, 70}, Form{12, 40, 24, 16, false, {}, true},
+                   Form{1, 40, 24, 16, false, {}, true, true, false, 5}, Form{1, 9, 6, 8, false, {}, true, false, false, 0, 0}}) {
+      f.symbolic = true;
+      cases.push_back(attention_case(f, t, t));
+    }
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 

@@ -47,14 +47,14 @@ class AttentionTiles {
     if (!one_block_) keys_ = ceil_div(keys_, rows_of(wide_)) * rows_of(wide_);
   }
 
-  void run() {
+  Tasks tasks() {
     const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, columns_);
-    for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, columns_ << 14, [&](Expr work) {
-      first_ = b_.let("query0", work % blocks * columns_);
-      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
-      count_ = b_.let("queries", min(o_.queries - first_, columns_));
-      queries_of_task();
-    });
+    return {o_.spec.batch.in(b_.kernel()) * heads * blocks, columns_ << 14, [=, this](Expr work) {
+              first_ = b_.let("query0", work % blocks * columns_);
+              o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
+              count_ = b_.let("queries", min(o_.queries - first_, columns_));
+              queries_of_task();
+            }};
   }
 
  private:
@@ -328,6 +328,8 @@ class AttentionTiles {
 
 }  // namespace
 
-void attention_on_tiles(AttentionOperands& o, const Mapping& m) { AttentionTiles(o, m).run(); }
+Tasks attention_tasks_on_tiles(AttentionOperands& o, const Mapping& m) {
+  return tasks_of(std::make_shared<AttentionTiles>(o, m));
+}
 
 }  // namespace rlxc::kernel

@@ -7,6 +7,11 @@
 namespace rlxc::kernel {
 namespace {
 
+// Most rows that are split where a dot product takes several instructions in one register. Vectors of several registers, of which
+// tiles of floats need more than there are, are no such case.
+constexpr int64_t kMostSlowRows = 1;
+constexpr int kSlowInstructions = 3;
+
 DType other_sign(DType t) { return t == DType::I8 ? DType::U8 : DType::I8; }
 
 }  // namespace
@@ -38,6 +43,25 @@ bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k) {
     return !constant(extent, &size) || size >= kFewest;
   };
   return fills(m) && fills(n) && fills(k);
+}
+
+std::optional<bool> splits_rows(std::optional<int64_t> m, const Mapping& mapping) {
+  if (mapping.workgroups) return false;
+  if (mapping.dot_instructions == 1) return true;
+  if (mapping.dot_instructions > 1 && m) return *m <= kMostSlowRows;
+  return {};
+}
+
+Expr splits_rows_of(Expr m, const Mapping& mapping) {
+  int64_t rows = 0;
+  const bool known = constant(m, &rows);
+  if (const auto always = splits_rows(known ? std::optional(rows) : std::nullopt, mapping))
+    return constant_int(m.kernel, DType::Bool, *always);
+  if (mapping.dot_instructions > 1) return m <= kMostSlowRows;
+  const Expr instructions = dot_instructions(m.kernel, mapping.vector_bytes), any = instructions != 0;
+  if (known && rows <= kMostSlowRows) return any;
+  const Expr fast = any && instructions != kSlowInstructions;
+  return known ? fast : fast || (any && m <= kMostSlowRows);
 }
 
 }  // namespace rlxc::kernel

@@ -8,8 +8,8 @@
 
 namespace rlxc::kernel {
 
-// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [scale, sums and fine of rounded rows], [bias], extras, c
-// and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [scale, sums and fine of rounded rows], [floats], [bias],
+// extras, c and the body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel() (gemm_spec.h), zero-filled. With

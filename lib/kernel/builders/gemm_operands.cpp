@@ -10,7 +10,7 @@ GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
 void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.extent); }
 void GemmOperands::add_b() {
   from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);
-  if (spec.b_row) b_row_ = b.input(spec.b_row->name, spec.b_row->dtype, spec.b_row->extent);
+  if (spec.b_row) b_row = b.input(spec.b_row->name, spec.b_row->dtype, spec.b_row->extent);
   if (!spec.quantized) return;
   const Quantized& c = *spec.quantized;
   if (c.scale) scale = b.input(c.scale->name, c.scale->dtype, c.scale->extent);
@@ -18,8 +18,8 @@ void GemmOperands::add_b() {
 }
 
 void GemmOperands::add_zeros() {
-  if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
-  if (spec.b_zero) b_zero_ = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
+  if (spec.a_zero) a_zero = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
+  if (spec.b_zero) b_zero = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
   if (spec.copied_rows && spec.copied_rows->scale) {
     const Operand& o = *spec.copied_rows->scale;
     scale_of_a = b.input(o.name, o.dtype, o.extent);
@@ -29,17 +29,18 @@ void GemmOperands::add_zeros() {
   row_scales = b.input(scale_of_rows.name, scale_of_rows.dtype, scale_of_rows.extent);
   row_sums = b.input(sums.name, sums.dtype, sums.extent);
   if (fine) row_fine = b.input(fine->name, fine->dtype, fine->extent);
+  if (spec.floats) floats = b.input(spec.floats->name, spec.floats->dtype, spec.floats->extent);
 }
 
 void GemmOperands::add_extras() {
-  if (spec.bias) bias_ = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
-  for (const Operand& o : spec.extras) extras_.push_back(b.input(o.name, o.dtype, o.extent));
+  if (spec.bias) bias = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
+  for (const Operand& o : spec.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
 }
 
 void GemmOperands::add_extras_and_c() {
   add_extras();
   to_c = b.output(spec.c.name, spec.c.dtype, spec.c.extent);
-  for (const Operand& o : spec.also) to_also_.push_back(b.output(o.name, o.dtype, o.extent));
+  for (const Operand& o : spec.also) to_also.push_back(b.output(o.name, o.dtype, o.extent));
 }
 
 Expr GemmOperands::base(const Operand& o) const {
@@ -54,7 +55,7 @@ Expr GemmOperands::at(const Operand& o, Expr row, Expr column) const {
 
 Expr GemmOperands::base_b() const {
   if (!spec.b_row) return base(spec.b);
-  const Expr row = cast_to(b_row_.load(batch[0]), DType::I64);
+  const Expr row = cast_to(b_row.load(batch[0]), DType::I64);
   return min(max(row, 0), spec.b_rows.in(b.kernel()) - 1) * spec.b.strides[0].in(b.kernel());
 }
 
@@ -112,13 +113,13 @@ Expr GemmOperands::of_row(const Buf& from, const Operand& o, Expr row, Expr bloc
 
 std::optional<Expr> GemmOperands::zero_of_a(Expr row) const {
   if (!spec.a_zero) return std::nullopt;
-  return cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
+  return cast_to(a_zero.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
 }
 
 std::optional<Expr> GemmOperands::zero_of_b(Expr column, int lanes) const {
   if (!spec.b_zero) return std::nullopt;
   const Index& step = spec.b_zero->strides.back();
-  return cast_to(b_zero_.load(base(*spec.b_zero) + column * step.in(b.kernel()), is_constant(step, 0) ? 1 : lanes),
+  return cast_to(b_zero.load(base(*spec.b_zero) + column * step.in(b.kernel()), is_constant(step, 0) ? 1 : lanes),
                  spec.accumulate);
 }
 
@@ -148,7 +149,7 @@ Expr GemmOperands::biased(Expr sum, Expr column, bool down) const {
   if (!spec.bias) return sum;
   const Index& step = spec.bias->strides.back();
   const Expr at = base(*spec.bias) + column * step.in(b.kernel());
-  return sum + cast_to(bias_.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
+  return sum + cast_to(bias.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
 }
 
 Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) const {
@@ -162,14 +163,14 @@ Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) 
     return known ? ramp(first, distance, lanes)
                  : broadcast(first, lanes) + ramp(b.i64(0), 1, lanes) * broadcast(step.in(b.kernel()), lanes);
   };
-  const Expr v = lanes == 1 || (known && distance == 1) ? extras_[i].load(first, lanes) : extras_[i].gather(each());
+  const Expr v = lanes == 1 || (known && distance == 1) ? extras[i].load(first, lanes) : extras[i].gather(each());
   return cast_to(v, compute_dtype(o.dtype));
 }
 
 void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second, bool down) const {
   std::vector<Expr> sums{biased(sum, column, down)}, of_extras;
   if (second) sums.push_back(biased(*second, column + n, down));
-  for (size_t i = 0; i < extras_.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
+  for (size_t i = 0; i < extras.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
   const int lanes = sum.lanes();
   const auto put = [&](const Buf& to, const Operand& o, Expr v) {
     const Expr first = at(o, row, column), all = broadcast(cast_to(v, o.dtype), lanes);
@@ -183,7 +184,7 @@ void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> se
     if (!spec.also.empty())
       for (Expr& v : values) v = b.let("value", v);
     put(to_c, spec.c, values[0]);
-    for (size_t i = 0; i < spec.also.size(); ++i) put(to_also_[i], spec.also[i], values[i + 1]);
+    for (size_t i = 0; i < spec.also.size(); ++i) put(to_also[i], spec.also[i], values[i + 1]);
     return;
   }
   const Expr whole = second ? spec.pair(sums[0], sums[1]) : sums[0];

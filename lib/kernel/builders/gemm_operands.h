@@ -1,13 +1,27 @@
 // The operands of a matmul, shared by its implementations (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp).
 #pragma once
 #include "kernel/builders/gemm_spec.h"
+#include "kernel/builders/tasks.h"
 
 namespace rlxc::kernel {
 
+// The arguments of the kernel.
+struct GemmBuffers {
+  Buf from_a, from_b, to_c;
+  Buf scale, zero_point;               // of quantized values
+  Buf row_scales, row_sums, row_fine;  // of rounded rows
+  Buf floats;                          // rows that are split
+  Buf scale_of_a;                      // of quantized rows
+  Buf a_zero, b_zero, b_row, bias;
+  std::vector<Buf> extras, to_also;
+};
+
 // Loads return the accumulator type with zero points subtracted. Set `batch` before any load.
-class GemmOperands {
+class GemmOperands : public GemmBuffers {
  public:
   GemmOperands(Builder&, const GemmSpec&);  // adds no arguments
+  // The same arguments by another spec.
+  GemmOperands(const GemmOperands& o, const GemmSpec& s) : GemmBuffers(o), b(o.b), spec(s), m(o.m), n(o.n), k(o.k) {}
   void add_a();
   void add_b();      // adds scale and zero points of a quantized b too
   void add_zeros();  // adds those of the spec
@@ -51,10 +65,6 @@ class GemmOperands {
   const GemmSpec& spec;
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
-  Buf from_a, from_b, to_c;
-  Buf scale, zero_point;               // of quantized values
-  Buf row_scales, row_sums, row_fine;  // of rounded rows
-  Buf scale_of_a;                      // of quantized rows
   // Once a task has copied rows from `first_copied` on to from_a: elements of a copied row. 0: there is no copy.
   int64_t copied_width = 0;
   Expr first_copied;
@@ -67,9 +77,6 @@ class GemmOperands {
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
   Expr biased(Expr sum, Expr column, bool down) const;
-
-  Buf a_zero_, b_zero_, b_row_, bias_;
-  std::vector<Buf> extras_, to_also_;
 };
 
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows
@@ -82,9 +89,10 @@ struct RegisterTile {
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
 // Each emits the kernel body. Arguments were added before.
-void gemm_on_tiles(GemmOperands&, const Mapping&);  // CPU threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);   // grid, tiles in shared memory and registers
-void gemm_on_dots(GemmOperands&, const Mapping&);   // CPU threads, GemmSpec::dots
+Tasks gemm_tasks_on_tiles(GemmOperands&, const Mapping&);  // CPU threads, register tiles over panels of b
+void gemm_on_tiles(GemmOperands&, const Mapping&);
+void gemm_on_grid(GemmOperands&, const Mapping&);  // grid, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots
 // The same for `rows` rows from row0 on, at most row_block, and all columns of a packed b.
 void gemm_rows_on_dots(GemmOperands&, const Mapping&, Expr row0, Expr rows, int64_t row_block);
 void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b

@@ -5,7 +5,9 @@
 namespace rlxc::kernel {
 namespace {
 
-int64_t rows_of_word(const Quantized& c, const RegisterTile& t) { return 32 / (int64_t{c.bits} * t.vectors); }
+int64_t rows_of_word(const GemmSpec& s, const RegisterTile& t) {
+  return 32 / (int64_t{s.quantized->bits} * (s.dots ? 1 : t.vectors));
+}
 
 }  // namespace
 
@@ -16,7 +18,13 @@ Expr panel_entry(const GemmOperands& o, const Buf& from, const Operand& at, Expr
 }
 
 QuantizedPanels::QuantizedPanels(GemmOperands& o, const RegisterTile& t)
-    : o_(o), b_(o.b), quantized_(*o.spec.quantized), tile_(t), bits_(quantized_.bits), rows_(rows_of_word(quantized_, t)) {}
+    : o_(o),
+      b_(o.b),
+      quantized_(*o.spec.quantized),
+      tile_(t),
+      bits_(quantized_.bits),
+      rows_(rows_of_word(o.spec, t)),
+      words_of_rows_(o.spec.dots ? t.panel() : t.lanes) {}
 
 Expr QuantizedPanels::word(Expr at, const std::function<Expr(Expr)>& column) const {
   const Expr row = at / int64_t{tile_.lanes} * rows_, lane = at % int64_t{tile_.lanes};
@@ -54,22 +62,26 @@ void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr bl
     if (quantized_.zero) zero = zero + cast_to(of_block(o_.zero_point, *quantized_.zero, v), o_.spec.accumulate);
     offset.push_back(b_.let("offset", -(zero * scale[v])));
   }
+  const bool of_columns = o_.spec.dots != nullptr;  // each word has values of one column
   auto with_words = [&](Expr at, Expr p, Expr shift_of_row) {
     body(p, [&](size_t v) {
-      const Expr words = o_.from_b.load(at, lanes[v]);
-      const Expr shift = shift_of_row + static_cast<int64_t>(v) * bits_;
+      const int64_t vector = static_cast<int64_t>(v);
+      const Expr words = o_.from_b.load(of_columns ? at + vector * tile_.lanes : at, lanes[v]);
+      const Expr shift = of_columns ? shift_of_row : shift_of_row + vector * bits_;
       const Expr code = words >> cast_to(shift, DType::I32) & ((1 << bits_) - 1);
       const Expr x = cast_to(quantized_.sign ? code : quantized_.value(code), o_.spec.accumulate);
       return offset.empty() ? x * scale[v] : fma(x, scale[v], offset[v]);
     });
   };
-  const Expr base = b_.let("codes_at", panel * words() + (k0 + first) / rows_ * int64_t{tile_.lanes});
+  const Expr base = b_.let("codes_at", panel * words() + (k0 + first) / rows_ * words_of_rows_);
   b_.loop("g", count / rows_, [&](Expr g) {
-    for (int64_t j = 0; j < rows_; ++j)
-      with_words(base + g * int64_t{tile_.lanes}, first + g * rows_ + j, b_.i64(j * tile_.vectors * bits_));
+    for (int64_t j = 0; j < rows_; ++j) {
+      const int64_t shift = of_columns ? j % kWordCodes * 8 + j / kWordCodes * bits_ : j * tile_.vectors * bits_;
+      with_words(base + g * words_of_rows_, first + g * rows_ + j, b_.i64(shift));
+    }
   });
   int64_t whole = 0;
-  if (rows_ == 1 || (constant(count, &whole) && whole % rows_ == 0)) return;
+  if (rows_ == 1 || of_columns || (constant(count, &whole) && whole % rows_ == 0)) return;
   const Expr done = b_.let("done", count / rows_);
   b_.loop("t", count % rows_,
           [&](Expr t) { with_words(base + done * int64_t{tile_.lanes}, first + done * rows_ + t, t * (tile_.vectors * bits_)); });
@@ -78,7 +90,7 @@ void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr bl
 int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
   if (s.dots) return quantized_dot_words(s, m);
   const RegisterTile t = register_tile(m, s.accumulate);
-  const int64_t columns = s.pairs() ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.quantized, t);
+  const int64_t columns = s.pairs() ? t.panel() / 2 : t.panel(), rows = rows_of_word(s, t);
   int64_t n = 0, k = 0;
   constant(s.n, &n);
   constant(s.k, &k);
@@ -89,7 +101,7 @@ bool gemm_packs_codes(const GemmSpec& s, const Mapping& m) {
   const int64_t block = s.quantized->block;
   int64_t n = 0, k = 0;
   return constant(s.n, &n) && constant(s.k, &k) && n >= 16 && k >= 16 && (block <= 4 * kChunk || block % kChunk == 0) &&
-         block % rows_of_word(*s.quantized, register_tile(m, s.accumulate)) == 0;
+         block % rows_of_word(s, register_tile(m, s.accumulate)) == 0;
 }
 
 }  // namespace rlxc::kernel

@@ -1,6 +1,7 @@
 // A quantized weight in panels for register tiles. Lane l of a vector of words has the quantized values of lane l of all vectors
 // of a panel row, for as many rows as fit. A shift and a mask of the words yield a vector of quantized values without byte
-// conversions.
+// conversions. Words for a dot unit (GemmSpec::dots, gemm_quantized_dots.cpp) have the values of one column each, and are read in
+// the same way.
 #pragma once
 #include "kernel/builders/gemm_operands.h"
 
@@ -19,8 +20,8 @@ class QuantizedPanels {
   void each_step(Expr panel, Expr k0, Expr count, const std::vector<int>& lanes,
                  const std::function<void(Expr p, const Column&)>& body) const;
 
-  int64_t steps_of_word() const { return rows_; }  // steps of k, for each of which body is called in turn
-  Expr words() const { return ceil_div(o_.k, rows_) * int64_t{tile_.lanes}; }  // of a panel
+  int64_t steps_of_word() const { return rows_; }                        // steps of k, for each of which body is called in turn
+  Expr words() const { return ceil_div(o_.k, rows_) * words_of_rows_; }  // of a panel
   // Returns word `at` of a panel. `column` maps places in the panel to columns of b.
   Expr word(Expr at, const std::function<Expr(Expr place)>& column) const;
 
@@ -32,7 +33,8 @@ class QuantizedPanels {
   Builder& b_;
   const Quantized& quantized_;
   const RegisterTile tile_;
-  const int64_t bits_, rows_;  // of a quantized value; steps of k in a word
+  const int64_t bits_, rows_;    // of a quantized value; steps of k in a word
+  const int64_t words_of_rows_;  // of a panel for so many steps
 };
 
 }  // namespace rlxc::kernel

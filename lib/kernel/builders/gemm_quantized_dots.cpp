@@ -3,7 +3,8 @@
 // Weight values are unsigned: signed ones have their sign bit flipped, which shifts their zero point. A byte of a word has as
 // many values of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words yield the unit's operand.
 // Few rows multiply the words directly; for more, a chunk of a panel is unpacked to bytes first. Split rows (RoundedRows) have
-// such sums for each digit; those of the last digit are computed where it counts.
+// such sums for each digit; those of the last digit are computed where it counts. Where the count of rows decides in the run
+// whether they are split (splits_rows), a kernel has both forms.
 #include <algorithm>
 
 #include "kernel/builders/dot_unit.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int kTileRows = 2;             // rows whose sums, and those of a block, stay in registers beside a row of the panel
 constexpr int kRowsOfWords = 3;          // up to so many rows, words are multiplied without unpacking
+constexpr int kSplitRowsOfWords = 8;     // the same of split rows
 constexpr int64_t kMostBlock = 1 << 16;  // products whose sum fits in 32 bits
 constexpr double kDigitBase = 256;       // of split rows
 
@@ -58,54 +60,75 @@ class QuantizedDots {
   }
 
   // A task is a block of rows and a panel of columns.
-  void run() {
+  Tasks tasks() {
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
     row_block_ = known ? std::min(m, row_block_) : row_block_;
     const Expr blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::max(k_ * w_ * bits_ / 8, row_block_ * k_ * w_ / 32);
-    for_each(b_, m_, "work", o_.batches() * panels * blocks, bytes, [&](Expr work) {
-      const Expr rows = b_.let("block", work % blocks);
-      panel_ = b_.let("panel", work / blocks % panels);
-      o_.batch = split_index(b_.let("batch", work / (blocks * panels)), o_.spec.batch);
-      row0_ = b_.let("row0", rows * row_block_);
-      rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
-      column0_ = b_.let("column0", panel_ * own_);
-      words_at_ = b_.let("words_at", panel_ * (k_ / step_ * w_));
-      if (digits_ > 1) return b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); });
-      if (known && m <= kRowsOfWords) return tile(whole(), b_.i64(0), static_cast<int>(m));
-      if (known) return many();
-      b_.when(
-          rows_ <= kRowsOfWords, [&] { b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); }); }, [&] { many(); });
-    });
+    return {o_.batches() * panels * blocks, bytes, [=, this](Expr work) {
+              const Expr rows = b_.let("block", work % blocks);
+              panel_ = b_.let("panel", work / blocks % panels);
+              o_.batch = split_index(b_.let("batch", work / (blocks * panels)), o_.spec.batch);
+              row0_ = b_.let("row0", rows * row_block_);
+              rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
+              column0_ = b_.let("column0", panel_ * own_);
+              words_at_ = b_.let("words_at", panel_ * (k_ / step_ * w_));
+              if (digits_ > 1) return split_rows(known ? std::optional(m) : std::nullopt);
+              if (known && m <= kRowsOfWords) return tile(whole(), b_.i64(0), static_cast<int>(m));
+              if (known) return many();
+              b_.when(
+                  rows_ <= kRowsOfWords, [&] { b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); }); }, [&] { many(); });
+            }};
   }
 
  private:
-  // Blocks first .. first + count of the panel. spread: unpacked to bytes; all: covers k, otherwise sums are buffered.
+  // Blocks first .. first + count of the panel. spread: unpacked to bytes. Sums start at zero (`begins`) and are written to the
+  // result (`ends`), or else are buffered. digits: of split rows, those that always count, the last one, or both.
+  enum class Digits : uint8_t { First, Last, All };
   struct Chunk {
     Expr first, count;
-    bool spread, all;
+    bool spread, begins, ends;
+    Digits digits = Digits::All;
   };
-  Chunk whole() const { return {b_.i64(0), b_.i64(k_ / block_), false, true}; }
+  Chunk whole() const { return {b_.i64(0), b_.i64(k_ / block_), false, true, true}; }
+
+  // The last digits of a row are added after all others: the result of a row does not depend on the number of rows.
+  void split_rows(std::optional<int64_t> m) {
+    const auto rows = [&](const Chunk& c) { b_.loop("r", rows_, [&](Expr r) { tile(c, r, 1); }); };
+    if ((m && *m <= kSplitRowsOfWords) || !splits_rows(kSplitRowsOfWords + 1, m_).value_or(true)) return rows(whole());
+    sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
+    Chunk first = whole(), last = first;
+    first.ends = last.begins = false;
+    first.digits = Digits::First;
+    last.digits = Digits::Last;
+    m ? many()
+      : b_.when(
+            rows_ <= kSplitRowsOfWords, [&] { rows(first); }, [&] { many(); });
+    rows(last);
+    sums_ = {};
+  }
 
   void many() {
-    const bool spread = fields_ > 1 && block_ <= 2 * kChunk;
+    const bool spread = fields_ > 1 && block_ <= 2 * kChunk, split = digits_ > 1;
     const int64_t blocks = k_ / block_, size = std::min(std::max<int64_t>(kChunk / block_, 1), blocks);
     if (spread) bytes_ = b_.registers("panel_b", DType::I32, size * block_ / kWordCodes * w_);
+    Chunk c{b_.i64(0), b_.i64(blocks), spread, true, !split, split ? Digits::First : Digits::All};
     if (size == blocks) {
-      const Chunk c{b_.i64(0), b_.i64(blocks), spread, true};
       if (spread) spread_out(c);
       return tiles(c);
     }
-    sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
+    if (!split) sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
     b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    c.begins = c.ends = false;
     b_.loop("chunk", (blocks + size - 1) / size, [&](Expr i) {
-      const Expr first = b_.let("first", i * size);
-      const Chunk c{first, b_.let("blocks", min(blocks - first, size)), spread, false};
+      c.first = b_.let("first", i * size);
+      c.count = b_.let("blocks", min(blocks - c.first, size));
       if (spread) spread_out(c);
       tiles(c);
     });
+    if (split) return;
     b_.loop("r", rows_, [&](Expr r) { o_.write_line(row0_ + r, column0_, own_, sums_, r * w_, t_.lanes); });
     sums_ = {};
   }
@@ -130,7 +153,9 @@ class QuantizedDots {
 
   void tiles(const Chunk& c) {
     int64_t m = 0;
-    b_.loop("tile", rows_ / kTileRows, [&](Expr i) { tile(c, b_.let("row", i * kTileRows), kTileRows); });
+    const int high = digits_ > 1 ? 1 : kTileRows;
+    b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
+    if (high == 1) return;
     const Expr done = rows_ / kTileRows * kTileRows;
     if (constant(o_.m, &m) && m == row_block_) {
       if (m % kTileRows) tile(c, done, static_cast<int>(m % kTileRows));
@@ -205,7 +230,7 @@ class QuantizedDots {
     const auto place = [&](int i, int v) { return (r + i) * w_ + int64_t{v} * t_.lanes; };
     std::vector<Buf> sums;
     each([&](int i, int v, size_t) {
-      sums.push_back(b_.variable("sum", c.all ? float_zero() : sums_.load(place(i, v), t_.lanes)));
+      sums.push_back(b_.variable("sum", c.begins ? float_zero() : sums_.load(place(i, v), t_.lanes)));
     });
     // Adds digits digit .. digit + digits of a block.
     const auto add_block = [&](Expr g, Expr block, int digit, int digits) {
@@ -225,14 +250,14 @@ class QuantizedDots {
         sums[at].set(fma(dots, scale, sums[at].get()));
       });
     };
-    b_.loop("g", c.count, [&](Expr g) { add_block(g, b_.let("block", c.first + g), 0, digits_); });
+    if (c.digits != Digits::Last) b_.loop("g", c.count, [&](Expr g) { add_block(g, b_.let("block", c.first + g), 0, digits_); });
     // The last digits have a loop of their own: compilers would keep decoded weights of the first one for it.
-    if (digits_ > 1)
+    if (digits_ > 1 && c.digits != Digits::First)
       b_.loop("g", c.count, [&](Expr g) {
         const Expr block = b_.let("block", c.first + g);
         b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + r, block) != 0, [&] { add_block(g, block, digits_, 1); });
       });
-    if (!c.all) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
+    if (!c.ends) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
       const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
       return each([&](int i, int v, size_t at) {
@@ -278,7 +303,16 @@ int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
   return (n + own - 1) / own * (k / codes_of_word(s.quantized->bits)) * w;
 }
 
-void gemm_on_quantized_dots(GemmOperands& o, const Mapping& m) { QuantizedDots(o, m).run(); }
+void gemm_on_quantized_dots(GemmOperands& o, const Mapping& m) {
+  const Tasks dots = tasks_of(std::make_shared<QuantizedDots>(o, m));
+  if (!o.spec.floats) return run_tasks(o.b, m, dots);
+  GemmSpec of_floats = o.spec;
+  of_floats.a = *o.spec.floats;
+  GemmOperands floats(o, of_floats);
+  floats.from_a = o.floats;
+  run_tasks(o.b, m, splits_rows_of(o.m, m), dots, gemm_tasks_on_tiles(floats, m));
+}
+
 void pack_quantized_dots(GemmOperands& o, const std::string& out, const Mapping& m) { QuantizedDots(o, m).pack(out); }
 
 }  // namespace rlxc::kernel

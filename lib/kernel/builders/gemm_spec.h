@@ -72,6 +72,7 @@ struct GemmSpec {
   // panels, blocks, columns.
   std::optional<Quantized> quantized;
   std::optional<RoundedRows> rounded;
+  std::optional<Operand> floats;          // the rows that are split as `a`; multiplied in f32 unless splits_rows_of(m)
   std::optional<CopiedRows> copied_rows;  // k is a constant; for a packed b on a dot unit of CPU threads
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b

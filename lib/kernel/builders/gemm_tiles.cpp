@@ -71,7 +71,7 @@ class GemmTiles {
   }
 
   // A task is a block of rows and a panel of columns, or several panels if rows are copied.
-  void run() {
+  Tasks tasks() {
     copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
     const int64_t row_block = m_.blocking.gemm_rows;
@@ -85,21 +85,21 @@ class GemmTiles {
     if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? row_block : 3 * row_block);
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
-    for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
-      const Expr block = b_.let("block", work % blocks), first = b_.let("panel0", work / blocks % groups * group_);
-      o_.batch = split_index(b_.let("batch", work / (blocks * groups)), o_.spec.batch);
-      const Expr matrix = o_.spec.packed ? b_.let("matrix", o_.base_b()) : b_.i64(0);
-      row0_ = b_.let("row0", block * row_block_);
-      rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
-      auto each_panel = [&](const std::function<void(Expr, Expr)>& body) {
-        auto one = [&](Expr i) {
-          column0_ = b_.let("column0", (first + i) * own_);
-          body(i, matrix * panels + first + i);
-        };
-        group_ == 1 ? one(b_.i64(0)) : b_.loop("panel", min(panels - first, group_), one);
-      };
-      chunks(each_panel);
-    });
+    return {o_.batches() * groups * blocks, bytes, [=, this](Expr work) {
+              const Expr block = b_.let("block", work % blocks), first = b_.let("panel0", work / blocks % groups * group_);
+              o_.batch = split_index(b_.let("batch", work / (blocks * groups)), o_.spec.batch);
+              const Expr matrix = o_.spec.packed ? b_.let("matrix", o_.base_b()) : b_.i64(0);
+              row0_ = b_.let("row0", block * row_block_);
+              rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
+              auto each_panel = [&](const std::function<void(Expr, Expr)>& body) {
+                auto one = [&](Expr i) {
+                  column0_ = b_.let("column0", (first + i) * own_);
+                  body(i, matrix * panels + first + i);
+                };
+                group_ == 1 ? one(b_.i64(0)) : b_.loop("panel", min(panels - first, group_), one);
+              };
+              chunks(each_panel);
+            }};
   }
 
  private:
@@ -516,7 +516,8 @@ bool gemm_copies_rows(const GemmSpec& s) {
   return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
 }
 
-void gemm_on_tiles(GemmOperands& o, const Mapping& m) { GemmTiles(o, m).run(); }
+Tasks gemm_tasks_on_tiles(GemmOperands& o, const Mapping& m) { return tasks_of(std::make_shared<GemmTiles>(o, m)); }
+void gemm_on_tiles(GemmOperands& o, const Mapping& m) { run_tasks(o.b, m, gemm_tasks_on_tiles(o, m)); }
 
 void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);

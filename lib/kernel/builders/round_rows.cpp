@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "kernel/builders/dot_unit.h"
+
 namespace rlxc::kernel {
 namespace {
 
@@ -35,7 +37,9 @@ class RoundRows {
     blocks_ = s_.block ? k_ / s_.block : b_.i64(1);
     int64_t bytes = 256;
     constant(block_, &bytes);
-    for_each(b_, m_, "entry", product(b_.kernel(), s_.rows) * blocks_, 5 * bytes, [&](Expr entry) {
+    const Expr rows = product(b_.kernel(), s_.rows), entries = rows * blocks_;
+    const Expr count = s_.where_it_pays ? select(splits_rows_of(rows, m_), entries, 0) : entries;
+    for_each(b_, m_, "entry", count, 5 * bytes, [&](Expr entry) {
       entry_ = entry;
       row_ = b_.let("row", entry / blocks_);
       first_ = b_.let("first", entry % blocks_ * block_);

@@ -23,6 +23,7 @@ struct RoundRowsSpec {
   // rows, `values` and `sums` have an axis of digits after the rows, and `fine` (i32) is 0 or 1.
   Operand values = {};
   std::optional<Operand> scale = {}, sums = {}, fine = {};
+  bool where_it_pays = false;  // split: only if splits_rows_of(the number of rows)
 };
 
 // Adds arguments x, values, [scale, sums, fine] and the body.

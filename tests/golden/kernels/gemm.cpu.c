@@ -6,8 +6,10 @@
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
-#if defined(__FMA__)
+#if defined(__AVX512F__)
 #pragma GCC target("tune=generic")  // tunings for Zen may read memory in every multiply-add of a tile
+#elif defined(__FMA__)
+#pragma GCC target("tune=skylake-avx512")  // others copy vectors of two registers by words, whose loads wait for the stores
 #endif
 #endif
 
