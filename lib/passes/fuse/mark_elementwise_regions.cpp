@@ -42,7 +42,7 @@ class Marker {
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
       of_contraction_[n.raw] = follows_contraction(n);
-      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      load_time_[n.raw] = has_known_sizes(n) && is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
@@ -61,6 +61,13 @@ class Marker {
  private:
   const TargetTraits& target() const { return context_.target; }
   ValueId value(NodeId n) const { return graph_.result(n); }
+
+  // Whether the sizes of the results are known before the first run.
+  bool has_known_sizes(NodeId n) const {
+    for (size_t i = 0; i < graph_.result_count(n); ++i)
+      if (!graph_.type(graph_.result(n, i)).is_static()) return false;
+    return true;
+  }
 
   // Adds n to the region of its users, or starts a new region.
   void place(NodeId n) {
@@ -163,7 +170,7 @@ class Marker {
   fuse::CostDecision recompute(NodeId n, const std::vector<uint32_t>& wanted) const {
     const Machine& machine = target().machine;
     const bool known = num_elements(graph_.type(value(n))) && num_elements(graph_.type(value(groups_[wanted[0]].root)));
-    if (!known) return {is_cheap(graph_.op(n)) ? 0 : machine.launch_ns + 1, machine.launch_ns};
+    if (!known) return {is_cheap(graph_.op(n)) || divides_alike(n, wanted) ? 0 : machine.launch_ns + 1, machine.launch_ns};
     fuse::CostDecision time{0, launch_time_ns(node_cost(graph_, n), machine)};
     for (uint32_t u : wanted) {
       Cost c = cost_of(groups_[u]);
@@ -175,6 +182,16 @@ class Marker {
       time.fused_ns += work_time_ns(c, machine);
     }
     return time;
+  }
+
+  // Whether n divides elements by a number, in at most two regions whose rows are its own: these read the elements instead of the
+  // quotients.
+  bool divides_alike(NodeId n, const std::vector<uint32_t>& wanted) const {
+    return wanted.size() <= 2 && cost_rule(graph_.op(n)) == CostRule::Division && graph_.operands(n).size() == 2 &&
+           num_elements(graph_.type(graph_.operand(n, 1))) == 1 && std::ranges::all_of(wanted, [&](uint32_t u) {
+             const auto own = graph_.dims(value(n)), whole = graph_.dims(value(groups_[u].root));
+             return !own.empty() && !whole.empty() && own.back() == whole.back();
+           });
   }
 
   const char* refusal(NodeId n, const Group& group) const {
