@@ -5,7 +5,8 @@
 //   concat(neg(x2), x1) * sin           ->  concat_region(x2, x1, sin1, sin2)
 //   c = concat(x, y); c / s, c / t      ->  two results of concat_region(x, y, s, t)
 // The kernel of a Concat knows the layouts of images of convolutions. There parts that differ in numbers alone, and widen what
-// they read, are concatenated before, and others are fused only if they are several of one shape:
+// they read, are concatenated before, and several others of one shape are computed by one region, before the Concat if they are
+// no codes:
 //   concat(dequantize(x, s), dequantize(y, t)) * c  ->  elementwise_region(concat(x, y), [s.., t..], c)
 // O(nodes * parts).
 #include <algorithm>
@@ -39,11 +40,16 @@ class ConcatParts {
     if (computed == 0 && readers_.empty()) return false;
     if (!touches_image()) return fuse();
     if (computed == std::ssize(parts_) && ((readers_.size() == 1 && sink(readers_[0])) || sink({}))) return true;
-    return computed > 1 && std::ranges::all_of(parts_, [&](ValueId v) { return same_dims(g_, v, parts_[0]); }) && fuse();
+    if (!std::ranges::all_of(parts_, [&](ValueId v) { return same_dims(g_, v, parts_[0]); })) return false;
+    if (readers_.size() > 1) readers_.clear();
+    if (computed > 0 && !readers_.empty() && fuse()) return true;
+    readers_.clear();
+    return computed > 1 && fuse();
   }
 
  private:
   static constexpr size_t kMostReaders = 4, kMostUses = 16;
+  static constexpr int64_t kKept = -1;  // a part that is no step
 
   bool is_only_read_here(ValueId v) const {
     return !g_.is_output(v) && g_.use_count(v) <= kMostParts &&
@@ -228,13 +234,20 @@ class ConcatParts {
     ConcatRegionAttrs a;
     a.axis = static_cast<int64_t>(axis());
     a.results = std::max<int64_t>(1, std::ssize(readers_));
+    const ValueId whole = readers_.empty() ? g_.result(concat_) : g_.result(readers_[0]);
+    const bool apart = touches_image() && !is_int8(g_.dtype(whole));
     for (size_t r = 0; r < static_cast<size_t>(a.results); ++r)
       for (size_t i = 0; i < parts_.size(); ++i) {
         uint16_t code = 0;
-        if (!readers_.empty())
+        if (!readers_.empty()) {
           code = p.copy(
               readers_[r], [&](ValueId v) { return p.code(v == g_.result(concat_) ? parts_[i] : slice(b, v, i)); }, true);
-        else if (code = p.code(parts_[i]); !(code & RegionStep::kStep)) code = p.add(OpKind::Cast, g_.dtype(parts_[i]), code);
+        } else if (apart && !is_computed(parts_[i])) {
+          a.parts.push_back(kKept);
+          continue;
+        } else if (code = p.code(parts_[i]); !(code & RegionStep::kStep)) {
+          code = p.add(OpKind::Cast, g_.dtype(parts_[i]), code);
+        }
         a.parts.push_back(code & ~RegionStep::kStep);
       }
     a.steps = p.steps;
@@ -250,16 +263,42 @@ class ConcatParts {
     for (NodeId n : readers_)
       for (ValueId v : g_.operands(n))
         if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, root);
-    const NodeId region = b.create_node(OpKind::ConcatRegion, p.operands, std::move(a));
-    if (!region.valid()) {
+    const std::vector<ValueId> results = apart ? concatenated(b, p, a) : joined(b, p, a);
+    if (results.empty()) {
       erase_since(before);
       return decline_end(context_, g_, kConcatParts, last, "types", "the steps do not fit together");
     }
     context_.decisions.push_back(fused(g_, kConcatParts, last, members));
     merge_origins_since(g_, before, members);
-    if (readers_.empty()) replace(g_, g_.result(concat_), g_.result(region));
-    for (size_t r = 0; r < readers_.size(); ++r) replace(g_, g_.result(readers_[r]), g_.result(region, r));
+    if (readers_.empty()) replace(g_, g_.result(concat_), results[0]);
+    for (size_t r = 0; r < readers_.size(); ++r) replace(g_, g_.result(readers_[r]), results[r]);
     return true;
+  }
+
+  // The results of one node; none if the steps do not fit together.
+  std::vector<ValueId> joined(Builder& b, const RegionProgram& p, const ConcatRegionAttrs& a) const {
+    const NodeId region = b.create_node(OpKind::ConcatRegion, p.operands, a);
+    std::vector<ValueId> results;
+    for (size_t r = 0; region.valid() && r < g_.result_count(region); ++r) results.push_back(g_.result(region, r));
+    return results;
+  }
+
+  // The same as a region of several results, and a Concat.
+  std::vector<ValueId> concatenated(Builder& b, const RegionProgram& p, const ConcatRegionAttrs& a) const {
+    RegionAttrs attrs{p.steps, {}};
+    const auto last = std::ranges::find(a.parts, std::ssize(p.steps) - 1);
+    if (last == a.parts.end()) return {};
+    for (auto step = a.parts.begin(); step != a.parts.end(); ++step)
+      if (step != last && *step != kKept) attrs.also.push_back(*step);
+    const NodeId region = b.create_node(OpKind::ElementwiseRegion, p.operands, std::move(attrs));
+    if (!region.valid()) return {};
+    std::vector<ValueId> parts;
+    size_t next = 0;
+    for (auto step = a.parts.begin(); step != a.parts.end(); ++step) {
+      const auto i = static_cast<size_t>(step - a.parts.begin());
+      parts.push_back(*step == kKept ? parts_[i] : g_.result(region, step == last ? 0 : ++next));
+    }
+    return {b.concat(parts, a.axis)};
   }
 
   Graph& g_;

@@ -105,6 +105,23 @@ TEST_CASE("fuse_concat_parts: images of convolutions are concatenated before if 
   check(r, "concat reshape expand reshape concat elementwise_region conv", 1, OpKind::ElementwiseRegion);
 }
 
+TEST_CASE("fuse_concat_parts: parts of one shape beside images, as floats and as codes") {
+  for (const bool codes : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {2, 3, 5, 5}), y = f32_input(b, "y", {2, 3, 5, 5}), z = f32_input(b, "z", {2, 3, 5, 5});
+      const ConvAttrs one{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1};
+      if (codes) {
+        const ValueId all = b.concat(std::vector{rounded(b, x, 0.5), rounded(b, y, 0.02)}, 1);
+        return {b.create(OpKind::QConv, {all, b.input("w", tensor_type(DType::I8, {2, 6, 1, 1}))}, one)};
+      }
+      const ValueId all = b.concat(std::vector{b.unary(OpKind::Neg, x), z, b.unary(OpKind::Abs, y)}, 1);
+      return {b.create(OpKind::Conv, {all, f32_input(b, "w", {2, 9, 1, 1})}, one)};
+    });
+    check(r, codes ? "concat_region q_conv" : "elementwise_region concat conv", codes ? 1 : 2,
+          codes ? OpKind::ConcatRegion : OpKind::ElementwiseRegion);
+  }
+}
+
 TEST_CASE("fuse_concat_parts: parts with other readers, and the limits of the target") {
   const auto left = [](int64_t columns, bool shared, uint32_t inputs = 32) {
     const Rewrite r(

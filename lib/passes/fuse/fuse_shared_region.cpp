@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/views.h"
 #include "passes/fuse/region_program.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -221,7 +222,7 @@ class SharedRegions {
   NodeId join(NodeId x, NodeId y, const Aligned& program, size_t from_end, NodeId point) {
     const auto size_of = [&](NodeId n) { return g_.dims(g_.result(n)).end()[-static_cast<std::ptrdiff_t>(from_end)]; };
     const Dim sizes[] = {size_of(x), size_of(y)};
-    if (!sizes[0].is_static() || !sizes[1].is_static()) return {};
+    if (!sizes[0].is_static() || !sizes[1].is_static() || is_copied(x, y, from_end) || is_copied(y, x, from_end)) return {};
     Builder b(g_, nullptr, point);
     const size_t before = g_.node_capacity();
     std::vector<ValueId> operands;
@@ -247,6 +248,20 @@ class SharedRegions {
     replace(g_, g_.result(x), first);
     replace(g_, g_.result(y), second);
     return both;
+  }
+
+  // Whether a reader of the result of x needs a contiguous copy of the slice of both results.
+  bool is_copied(NodeId x, NodeId y, size_t from_end) const {
+    DimTable& t = g_.module().dims;
+    const ValueId v = g_.result(x);
+    std::vector<Dim> dims(g_.dims(v).begin(), g_.dims(v).end());
+    const size_t axis = dims.size() - from_end;
+    if (std::ranges::all_of(std::span(dims).first(axis), [](Dim d) { return d == Dim(1); })) return false;
+    dims[axis] = t.add(dims[axis], g_.dims(g_.result(y))[axis]);
+    Layout slice = row_major(t, dims);
+    slice.axes[axis] = {{g_.dims(v)[axis], slice.axes[axis].at(0).stride}};
+    if (g_.dims(v)[axis] == Dim(1)) slice.axes[axis].clear();
+    return !all_accept_layout(g_, v, slice);
   }
 
   // Both weights, repeated along the axis.

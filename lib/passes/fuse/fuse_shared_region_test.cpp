@@ -44,7 +44,8 @@ TEST_CASE("fuse_shared_region: queries and keys with scales of their own, in any
     const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
       const ValueId p = f32_input(b, "p", {2, 3, 32}), cos = f32_input(b, "cos", {3, 4});
       const ValueId x = turned ? heads(b, p, 4, 2) : heads(b, p, 0, 4), y = turned ? heads(b, p, 0, 4) : heads(b, p, 4, 2);
-      return {scaled(b, x, cos, 0.02), scaled(b, y, cos, 0.5)};
+      const auto product = [&](ValueId v) { return b.create(OpKind::QMatMul, {v, b.transpose(v, {0, 1, 3, 2})}); };
+      return {product(scaled(b, x, cos, 0.02)), product(scaled(b, y, cos, 0.5))};
     });
     check(r, OpKind::ElementwiseRegion, true);
   }
@@ -67,7 +68,8 @@ TEST_CASE("fuse_shared_region: norms of heads by rows of weights, and halves of 
       a.parts = {1, 2};
       return b.create(OpKind::ConcatRegion, {b.narrow(x, 3, 2, 2), b.narrow(x, 3, 0, 2), b.scalar(DType::F32, scale)}, a);
     };
-    return {turned(part(0, 4, "g"), 0.5), turned(part(4, 2, "h"), 0.25)};
+    const auto product = [&](ValueId v) { return b.matmul(v, v, false, true); };
+    return {product(turned(part(0, 4, "g"), 0.5)), product(turned(part(4, 2, "h"), 0.25))};
   });
   check(r, OpKind::ReduceRegion, true);
   CHECK(count(r, OpKind::ConcatRegion) == 1);
@@ -89,6 +91,12 @@ TEST_CASE("fuse_shared_region: other steps, other slices, and what varies over h
     const ValueId p = f32_input(b, "p", {2, 3, 32});
     return {scaled(b, heads(b, p, 0, 2), f32_input(b, "cos", {3, 4}), 0.02),
             scaled(b, heads(b, p, 2, 2), f32_input(b, "sin", {3, 4}), 0.02)};
+  });
+  // A reader needs its slice in contiguous memory.
+  check_two([](Builder& b) -> std::vector<ValueId> {
+    const ValueId p = f32_input(b, "p", {2, 3, 32}), cos = f32_input(b, "cos", {3, 4});
+    const ValueId x = scaled(b, heads(b, p, 0, 2), cos, 0.02), y = scaled(b, heads(b, p, 2, 2), cos, 0.5);
+    return {b.reduce(ReduceOp::Max, x, {1}, false), b.reduce(ReduceOp::Max, y, {1}, false)};
   });
   // The slices are not whole after the reshape.
   check_two([](Builder& b) -> std::vector<ValueId> {

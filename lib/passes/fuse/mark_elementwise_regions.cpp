@@ -37,12 +37,14 @@ class Marker {
     std::vector<NodeId> order;
     order.reserve(graph_.live_nodes());
     load_time_.resize(graph_.node_capacity());
+    weight_.resize(graph_.node_capacity());
     of_contraction_.resize(graph_.node_capacity());
     group_.assign(graph_.node_capacity(), kNoGroup);
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
       of_contraction_[n.raw] = follows_contraction(n);
-      load_time_[n.raw] = has_known_sizes(n) && is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      weight_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return weight_[graph_.def(v).raw]; });
+      load_time_[n.raw] = weight_[n.raw] && has_known_sizes(n);
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
@@ -222,7 +224,9 @@ class Marker {
     graph_.set_origin(copy, graph_.origin(n));
     group_.resize(graph_.node_capacity(), kNoGroup);
     load_time_.resize(graph_.node_capacity());
+    weight_.resize(graph_.node_capacity());
     load_time_[copy.raw] = load_time_[n.raw];
+    weight_[copy.raw] = weight_[n.raw];
     of_contraction_.resize(graph_.node_capacity());
     of_contraction_[copy.raw] = of_contraction_[n.raw];
     std::vector<Graph::Use> mine;
@@ -235,7 +239,7 @@ class Marker {
   }
 
   void miss(NodeId n, const char* reason, uint32_t u, std::string detail = {}) {
-    if (load_time_[n.raw]) return;  // load-time nodes are not counted as missed
+    if (weight_[n.raw]) return;  // what depends on weights and sizes alone is not counted as missed
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
@@ -296,7 +300,8 @@ class Marker {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<bool> load_time_;       // by node: depends on parameters and constants only
+  std::vector<bool> weight_;          // by node: depends on parameters, constants and sizes only
+  std::vector<bool> load_time_;       // by node: is computed before the first run
   std::vector<bool> of_contraction_;  // by node: see follows_contraction
   std::vector<uint32_t> group_;       // by node
   std::vector<uint16_t> step_;        // by node: its step in its region
