@@ -94,6 +94,19 @@ std::vector<Sample> elementwise_samples() {
                                                {OpKind::Cast, DType::U8, {kStep | 3, kNone, kNone}}};
            return o.op(OpKind::ElementwiseRegion, {o.in(a), o.in(b), o.in({}, DType::F32, 0.01, 0.02)}, RegionAttrs{steps, {0}});
          }});
+  // Codes and negated values, side by side.
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{5, 24}, {5, 24}}, {{5, 24}, {5, 7}}, {{2, 3, 8}, {2, 3, 8}}})
+    all.push_back({OpKind::ConcatRegion, text(a) + " beside " + text(b), 1, [a = a, b = b](Operands& o) {
+                     if (o.dtype != DType::F32) return ValueId();
+                     constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+                     ConcatRegionAttrs at;
+                     at.steps = {{OpKind::Div, DType::F32, {0, 2, kNone}},
+                                 {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+                                 {OpKind::Neg, DType::F32, {1, kNone, kNone}}};
+                     at.axis = static_cast<int64_t>(a.size()) - 1;
+                     at.parts = {1, 2};
+                     return o.op(OpKind::ConcatRegion, {o.in(a), o.in(b), o.in({}, DType::F32, 0.01, 0.02)}, at);
+                   }});
   for (DType to :
        {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::U8, DType::I16, DType::I32, DType::I64, DType::Bool})
     for (const Shape& s : {Shape{37}, Shape{0}})

@@ -64,6 +64,10 @@ double contraction_size(const Graph& g, NodeId n, const Sizes& size_of) {
 double program_flops(const Graph& g, NodeId n, double out, const Sizes& size_of) {
   if (g.op(n) == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
   if (g.op(n) == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
+  if (g.op(n) == OpKind::ConcatRegion) {
+    const auto& c = g.attrs<ConcatRegionAttrs>(n);  // a step belongs to one part
+    return out * steps_flops(c.steps) * static_cast<double>(c.results) / static_cast<double>(c.parts.size());
+  }
   const auto& a = g.attrs<ReduceRegionAttrs>(n);
   const std::vector<Dim> whole = whole_dims(g, n);
   double rows = 1;

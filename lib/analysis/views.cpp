@@ -185,6 +185,10 @@ bool has_planes(DimTable& dims, const Layout& l) {
   return true;
 }
 
+bool are_cheap(std::span<const RegionStep> steps) {
+  return std::ranges::all_of(steps, [](const RegionStep& s) { return is_cheap(s.op); });
+}
+
 // Returns whether the sole consumer accepts a strided last dim at no more than the cost of a copy.
 bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   const NodeId n = g.only_user(g.operand(use.user, use.index));
@@ -192,9 +196,11 @@ bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   const OpKind op = g.op(n);
   if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
   const auto elements = num_elements(g.type(g.result(n)));
-  if (lanes > 1 && has_trait(op, kElementwise) && elements && *elements <= kFewElements) return true;
-  if (op != OpKind::ElementwiseRegion) return has_trait(op, kElementwise) && is_cheap(op);
-  return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
+  const bool joins = op == OpKind::ConcatRegion;
+  if (lanes > 1 && (has_trait(op, kElementwise) || joins) && elements && *elements <= kFewElements) return true;
+  if (op != OpKind::ElementwiseRegion && !joins) return has_trait(op, kElementwise) && is_cheap(op);
+  if (joins) return are_cheap(g.attrs<ConcatRegionAttrs>(n).steps);
+  return are_cheap(g.attrs<RegionAttrs>(n).steps);
 }
 
 // `but`: a reader that is not asked.

@@ -37,6 +37,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Rope, lower_rope, {{{0b1, keeps_type}}}},
     {OpKind::FusedRopeAppend, lower_rope_append, {{{}, {0b100000}, {0b1000000}}}},
     {OpKind::ElementwiseRegion, lower_region},
+    {OpKind::ConcatRegion, lower_concat_region},
     {OpKind::Where, lower_elementwise},
     {OpKind::Cast, lower_cast},
     {OpKind::BitCast, lower_bit_cast},

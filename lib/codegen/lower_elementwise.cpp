@@ -1,9 +1,11 @@
 // Elementwise ops and regions of them: one map, whose body is the meaning of the op (ops/elementwise.h).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "codegen/lower_blocked.h"
 #include "codegen/lowerings.h"
+#include "ir/region.h"
 #include "kernel/builders/map.h"
 #include "ops/elementwise.h"
 
@@ -125,6 +127,76 @@ bool lower_region(Node& node) {
     std::vector<Expr> results{values.back()};
     for (const int64_t step : a.also) results.push_back(values[static_cast<size_t>(step)]);
     return results;
+  });
+}
+
+namespace {
+
+// Parts of one shape of a ConcatRegion.
+struct Parts {
+  std::vector<Dim> dims;
+  std::vector<Dim> starts;    // along the axis
+  std::vector<size_t> steps;  // of all results, by part
+};
+
+bool lower_parts(Node& node, const Parts& parts) {
+  const auto& a = node.attrs<ConcatRegionAttrs>();
+  const auto axis = static_cast<size_t>(a.axis);
+  std::vector<bool> needed(a.steps.size()), read(node.graph.operands(node.id).size());
+  const auto take = [](std::vector<bool>& all, const std::vector<bool>& some) {
+    for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] || some[i];
+  };
+  for (size_t step : parts.steps) {
+    take(needed, needed_steps(a.steps, step));
+    take(read, operands_of(a.steps, step, read.size()));
+  }
+  Scope s(node);
+  kernel::MapSpec spec{s.shape(parts.dims), {}, {}, {}};
+  std::vector<size_t> place(read.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!read[i]) continue;
+    place[i] = spec.inputs.size();
+    spec.inputs.push_back(s.in(i, parts.dims));
+  }
+  const auto results = static_cast<size_t>(a.results);
+  for (size_t i = 0; i < parts.steps.size(); ++i) {
+    Operand y = s.out(i % results);
+    y.name += "_" + std::to_string(i / results);
+    y.offset = s.size(parts.starts[i / results]).in(s.kernel()) * y.strides[axis].in(s.kernel());
+    spec.outputs.push_back(std::move(y));
+  }
+  spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    std::vector<Expr> values(a.steps.size()), out;
+    for (size_t i = 0; i < a.steps.size(); ++i)
+      if (needed[i]) values[i] = step_value(a.steps[i], values, [&](size_t k) { return v[place[k]]; });
+    for (size_t step : parts.steps) out.push_back(values[step]);
+    return out;
+  };
+  kernel::build_map(s.builder(), spec, node.mapping());
+  s.finish();
+  return true;
+}
+
+}  // namespace
+
+// One kernel computes all parts if they have one shape, else one each.
+bool lower_concat_region(Node& node) {
+  const auto& a = node.attrs<ConcatRegionAttrs>();
+  const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  std::vector<Parts> all;
+  Dim start(0);
+  for (size_t i = 0; i < count; ++i) {
+    const std::vector<Dim> dims = part_dims(node.graph, node.id, static_cast<size_t>(a.parts[i]));
+    if (all.empty() || dims != all[0].dims) all.push_back({dims, {}, {}});
+    Parts& parts = dims == all[0].dims ? all[0] : all.back();
+    parts.starts.push_back(start);
+    for (size_t r = 0; r < static_cast<size_t>(a.results); ++r)
+      parts.steps.push_back(static_cast<size_t>(a.parts[r * count + i]));
+    start = node.table().add(start, dims[static_cast<size_t>(a.axis)]);
+  }
+  return std::ranges::all_of(all, [&](const Parts& parts) {
+    const bool empty = node.table().constant_value(parts.dims[static_cast<size_t>(a.axis)]) == 0;
+    return empty || lower_parts(node, parts);
   });
 }
 

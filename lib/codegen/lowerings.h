@@ -37,6 +37,7 @@ bool lower_cast(Node&);
 bool lower_narrow_cast(Node&);
 bool lower_bit_cast(Node&);
 bool lower_region(Node&);
+bool lower_concat_region(Node&);
 bool lower_batch_norm(Node&);
 bool lower_quantize(Node&);
 bool lower_dequantize(Node&);

@@ -62,8 +62,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "expand_q_dq",          "mark_elementwise_regions",   "fuse_integer_matmul",
                  "fuse_integer_gate",    "fuse_shared_integer_matmul", "fuse_shared_rope",
                  "fuse_norm_region",     "fuse_reduce_region",         "fuse_integer_attention",
-                 "fuse_concat_parts",    "fuse_integer_results",       "fuse_rounded_rows",
-                 "fuse_rounded_image",   "lower_pixel_convs"});
+                 "fuse_concat_parts",    "fuse_shared_region",         "fuse_integer_results",
+                 "fuse_rounded_rows",    "fuse_rounded_image",         "lower_pixel_convs"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (find_backend(target)->info.language)

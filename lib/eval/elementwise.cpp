@@ -6,6 +6,7 @@
 
 #include "eval/broadcast.h"
 #include "eval/context.h"
+#include "eval/join.h"
 #include "eval/norm.h"
 #include "ir/region.h"
 
@@ -401,6 +402,32 @@ bool eval_reduce_region(Context& c) {
   return run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1)), cores, c.result_dims(),
                       &result) &&
          c.put(std::move(result));
+}
+
+bool eval_concat_region(Context& c) {
+  const auto& a = c.a<ConcatRegionAttrs>();
+  const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  for (size_t r = 0; r < a.parts.size(); r += count) {
+    std::vector<TensorData> parts(count);
+    std::vector<const TensorData*> all;
+    for (size_t i = 0; i < count; ++i) {
+      const auto step = static_cast<size_t>(a.parts[r + i]);
+      const std::vector<bool> read = operands_of(a.steps, step, c.in.size());
+      std::vector<int64_t> dims(c.result_dims().size(), 1);
+      for (size_t k = 0; k < read.size(); ++k) {
+        if (!read[k]) continue;
+        const std::vector<int64_t>& own = c.t(k).dims;
+        for (size_t d = 0; d < own.size(); ++d)
+          if (own[own.size() - 1 - d] != 1) dims[dims.size() - 1 - d] = own[own.size() - 1 - d];
+      }
+      if (!run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | step), {}, std::move(dims), &parts[i]))
+        return false;
+      all.push_back(&parts[i]);
+    }
+    TensorData whole;
+    if (!join(c, all, a.axis, false, &whole) || !c.put(std::move(whole))) return false;
+  }
+  return true;
 }
 
 bool eval_norm_region(Context& c) {

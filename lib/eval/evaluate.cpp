@@ -40,6 +40,7 @@ const std::array<Evaluator, kOpCount>& evaluators() {
                           {OpKind::Cast, eval_cast},
                           {OpKind::Where, eval_where},
                           {OpKind::ElementwiseRegion, eval_region},
+                          {OpKind::ConcatRegion, eval_concat_region},
                           {OpKind::NormRegion, eval_norm_region},
                           {OpKind::ReduceRegion, eval_reduce_region}};
     for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(),

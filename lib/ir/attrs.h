@@ -469,6 +469,15 @@ struct RegionAttrs {
   std::vector<int64_t> also = {};
   RLXC_REFLECT(f("steps", self.steps); f("also", self.also);)
 };
+// Elementwise steps, some of whose values are concatenated along `axis`. `parts`: the steps that compute the parts of the first
+// result, then those of the others. A part has the broadcast shape of the operands that its steps read.
+struct ConcatRegionAttrs {
+  std::vector<RegionStep> steps;
+  int64_t axis = 0;
+  int64_t results = 1;
+  std::vector<int64_t> parts = {};
+  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("results", self.results); f("parts", self.parts);)
+};
 // The first step is a QConv, the others are elementwise. The values of the steps `also` are further results.
 struct FusedQConvAttrs {
   ConvAttrs conv;
@@ -506,7 +515,7 @@ using AttrVariant =
                  SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs,
                  StringIndexAttrs, StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs,
                  ReduceRegionAttrs, MapKeysAttrs, DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs, CollectiveAttrs,
-                 FakeQuantizeAttrs>;
+                 FakeQuantizeAttrs, ConcatRegionAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -225,6 +225,47 @@ bool infer_reduce_region(InferContext& c) {
   return c.result(a.steps.back().dtype, std::move(dims));
 }
 
+bool infer_concat_region(InferContext& c) {
+  const auto& a = c.a<ConcatRegionAttrs>();
+  if (!steps_fit(c, a.steps)) return false;
+  for (const RegionStep& s : a.steps)
+    if (!has_trait(s.op, kElementwise)) return c.fail("a step is not elementwise");
+  if (a.results < 1 || a.parts.empty() || static_cast<int64_t>(a.parts.size()) % a.results != 0)
+    return c.fail("needs results with as many parts each");
+  const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  std::vector<Dim> first;  // dims of the first result
+  for (size_t i = 0; i < a.parts.size(); ++i) {
+    if (a.parts[i] < 0 || a.parts[i] >= static_cast<int64_t>(a.steps.size()))
+      return c.fail("parts names step " + std::to_string(a.parts[i]) + " of " + std::to_string(a.steps.size()));
+  }
+  for (size_t r = 0; r < a.parts.size(); r += count) {
+    std::vector<Dim> out;
+    const DType t = a.steps[static_cast<size_t>(a.parts[r])].dtype;
+    for (size_t i = r; i < r + count; ++i) {
+      const auto step = static_cast<size_t>(a.parts[i]);
+      const std::vector<bool> read = operands_of(a.steps, step, c.in.size());
+      std::vector<Dim> part;
+      if (!broadcast_operands(
+              c, [&](size_t k) { return read[k]; }, &part))
+        return false;
+      if (a.steps[step].dtype != t) return c.fail("the parts have different element types");
+      if (i == r) {
+        if (!check_axis(c, a.axis, static_cast<int>(part.size()))) return false;
+        out = std::move(part);
+        continue;
+      }
+      if (part.size() != out.size()) return c.fail("the parts have different ranks");
+      for (size_t k = 0; k < out.size(); ++k)
+        if (static_cast<int64_t>(k) == a.axis) out[k] = c.dims().add(out[k], part[k]);
+        else if (!require_equal(c, out[k], part[k], "sizes off the concat axis")) return false;
+    }
+    if (r == 0) first = out;
+    else if (out != first) return c.fail("the results have different shapes");
+    c.result(t, std::move(out));
+  }
+  return true;
+}
+
 bool infer_norm_region(InferContext& c) {
   const auto& a = c.a<NormRegionAttrs>();
   std::vector<Dim> dims;

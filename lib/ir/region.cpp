@@ -49,6 +49,15 @@ std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted)
   return needed;
 }
 
+std::vector<bool> operands_of(std::span<const RegionStep> steps, size_t wanted, size_t count) {
+  const std::vector<bool> needed = needed_steps(steps, wanted);
+  std::vector<bool> read(count);
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (uint16_t arg : steps[i].args)
+      if (needed[i] && arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = true;
+  return read;
+}
+
 bool varies(std::span<const Dim> dims, size_t rank, std::span<const int64_t> axes) {
   return std::ranges::any_of(axes, [&](int64_t axis) {
     const size_t from_end = rank - static_cast<size_t>(axis);
@@ -85,9 +94,12 @@ std::vector<RowWalk> row_walks(std::span<const RegionStep> steps, const std::vec
   return walks;
 }
 
-std::vector<Dim> whole_dims(const Graph& g, NodeId n) {
+namespace {
+
+template <class Values>
+std::vector<Dim> broadcast_dims(const Graph& g, const Values& operands) {
   std::vector<Dim> all;
-  for (ValueId v : g.operands(n)) {
+  for (ValueId v : operands) {
     if (!v.valid()) continue;
     const auto d = g.dims(v);
     if (d.size() > all.size()) all.insert(all.begin(), d.size() - all.size(), Dim(1));
@@ -95,6 +107,18 @@ std::vector<Dim> whole_dims(const Graph& g, NodeId n) {
       if (Dim& to = all[all.size() - d.size() + k]; to == Dim(1)) to = d[k];
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<Dim> whole_dims(const Graph& g, NodeId n) { return broadcast_dims(g, g.operands(n)); }
+
+std::vector<Dim> part_dims(const Graph& g, NodeId n, size_t step) {
+  const std::vector<bool> read = operands_of(g.attrs<ConcatRegionAttrs>(n).steps, step, g.operands(n).size());
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < read.size(); ++i)
+    if (read[i]) operands.push_back(g.operand(n, i));
+  return broadcast_dims(g, operands);
 }
 
 std::vector<bool> varying_steps(const Graph& g, NodeId n) {

@@ -32,8 +32,13 @@ struct RowWalk {
 };
 std::vector<RowWalk> row_walks(std::span<const RegionStep>, const std::vector<bool>& varying);
 
+// The operands that a step reads, through other steps too.
+std::vector<bool> operands_of(std::span<const RegionStep>, size_t wanted, size_t count);
+
 // The broadcast shape of all operands of a region. The node must have inferred types.
 std::vector<Dim> whole_dims(const Graph&, NodeId);
+// The shape of a part of a ConcatRegion that this step computes.
+std::vector<Dim> part_dims(const Graph&, NodeId, size_t step);
 // For a ReduceRegion node.
 std::vector<bool> varying_steps(const Graph&, NodeId);
 

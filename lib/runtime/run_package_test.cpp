@@ -290,6 +290,18 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
       c.add(NormRegion, test::norm_region({"mul(i0,i1):f32", "softmax(s0;0,0):f32", "cast(s1):f16"}, 1, keep, {1}),
             {f32({5, width}), f32({1})});
     }
+  for (const int64_t width : {1, 8, 19}) {
+    const std::vector<std::string> halves{"neg(i0):f32", "mul(s0,i2):f32", "mul(i1,i3):f32", "add(s1,s2):f32", "abs(i1):f32"};
+    c.add(ConcatRegion, test::concat_region(halves, 1, 1, {3, 4}),
+          {f32({3, 4, width}), f32({3, 4, width}), f32({width}), f32({})});
+    c.add(ConcatRegion, test::concat_region(halves, 2, 1, {3, 4, 3}),
+          {f32({3, 4, width}), f32({3, 4, width}), f32({4, 1}), f32({1})});
+    const std::vector<std::string> codes{"div(i0,i2):f32", "round(s0):f32", "clamp(s1;0,255):f32", "cast(s2):u8",
+                                         "div(i1,i2):f32", "round(s4):f32", "clamp(s5;0,255):f32", "cast(s6):u8",
+                                         "cast(i0):f32",   "cast(i1):f32"};
+    c.add(ConcatRegion, test::concat_region(codes, 0, 2, {3, 7, 8, 9}), {f32({3, width}), f32({5, width}), f32({}, 0.1, 0.2)});
+    c.add(ConcatRegion, test::concat_region(codes, 1, 2, {3, 7, 8, 9}), {f32({3, width}), f32({3, 2}), f32({}, 0.1, 0.2)});
+  }
   for (const auto& [axes, kept] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{2}, {2, 5, 1}},
                                    {{1}, {2, 1, 37}},
                                    {{0}, {5, 37}},

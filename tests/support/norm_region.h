@@ -25,4 +25,11 @@ inline Attrs reduce_region(std::vector<std::string> steps, std::vector<int64_t> 
   return a;
 }
 
+inline Attrs concat_region(std::vector<std::string> steps, int64_t axis, int64_t results, std::vector<int64_t> parts) {
+  Attrs a = ConcatRegionAttrs{};
+  set_field(a, "steps", std::move(steps)), set_field(a, "axis", axis), set_field(a, "results", results);
+  set_field(a, "parts", std::move(parts));
+  return a;
+}
+
 }  // namespace rlxc::test

@@ -199,6 +199,9 @@ inline std::vector<Sample> composite_samples() {
   constexpr uint16_t kStep = RegionStep::kStep, kNone = RegionStep::kNone;
   region.steps = {{OpKind::Mul, DType::F64, {0, 1, kNone}, 0, 0, {}},
                   {OpKind::Tanh, DType::F64, {kStep, kNone, kNone}, 0, 0, {}}};
+  ConcatRegionAttrs joined;
+  joined.steps = region.steps;
+  joined.axis = 1, joined.parts = {1, 0};
   ReduceRegionAttrs reduced;
   reduced.axes = {2};
   reduced.steps = region.steps;
@@ -239,6 +242,7 @@ inline std::vector<Sample> composite_samples() {
       {OpKind::FusedMatMulSwiGLU, GatedMatMulAttrs{false, true, {}}, {m, reals({4, 6}, 58), reals({6}, 59)}},
       {OpKind::FusedSwiGLU, SwiGLUAttrs{false, gelu}, {m}},
       {OpKind::ElementwiseRegion, region, {m, row}},
+      {OpKind::ConcatRegion, joined, {m, row}},
       {OpKind::ReduceRegion, reduced, {m, row}},
       {OpKind::NormRegion, normed, {m, row}},
       {OpKind::Rope,

@@ -63,7 +63,7 @@ constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_siz
 }
 
 // Kinds of ops with kernels for grids.
-inline bool has_grid_kernels(OpKind op) { return op != OpKind::QAttention && has_kernels(op); }
+inline bool has_grid_kernels(OpKind op) { return op != OpKind::QAttention && op != OpKind::ConcatRegion && has_kernels(op); }
 
 class GpuBackend : public Backend {
  public:

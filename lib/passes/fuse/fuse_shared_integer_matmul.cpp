@@ -16,7 +16,7 @@ using namespace match;
 
 class SharedIntegers final : public fuse::SharedInput {
  public:
-  using SharedInput::SharedInput;
+  SharedIntegers(Graph& g, PassContext& ctx) : SharedInput(g, ctx, true) {}
 
  private:
   static constexpr size_t kZeroA = 2, kZeroB = 3;

@@ -37,12 +37,14 @@ class Marker {
     std::vector<NodeId> order;
     order.reserve(graph_.live_nodes());
     load_time_.resize(graph_.node_capacity());
+    weight_.resize(graph_.node_capacity());
     of_contraction_.resize(graph_.node_capacity());
     group_.assign(graph_.node_capacity(), kNoGroup);
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
       of_contraction_[n.raw] = follows_contraction(n);
-      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      weight_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return weight_[graph_.def(v).raw]; });
+      load_time_[n.raw] = weight_[n.raw] && has_known_sizes(n);
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
@@ -61,6 +63,13 @@ class Marker {
  private:
   const TargetTraits& target() const { return context_.target; }
   ValueId value(NodeId n) const { return graph_.result(n); }
+
+  // Whether the sizes of the results are known before the first run.
+  bool has_known_sizes(NodeId n) const {
+    for (size_t i = 0; i < graph_.result_count(n); ++i)
+      if (!graph_.type(graph_.result(n, i)).is_static()) return false;
+    return true;
+  }
 
   // Adds n to the region of its users, or starts a new region.
   void place(NodeId n) {
@@ -163,7 +172,7 @@ class Marker {
   fuse::CostDecision recompute(NodeId n, const std::vector<uint32_t>& wanted) const {
     const Machine& machine = target().machine;
     const bool known = num_elements(graph_.type(value(n))) && num_elements(graph_.type(value(groups_[wanted[0]].root)));
-    if (!known) return {is_cheap(graph_.op(n)) ? 0 : machine.launch_ns + 1, machine.launch_ns};
+    if (!known) return {is_cheap(graph_.op(n)) || divides_alike(n, wanted) ? 0 : machine.launch_ns + 1, machine.launch_ns};
     fuse::CostDecision time{0, launch_time_ns(node_cost(graph_, n), machine)};
     for (uint32_t u : wanted) {
       Cost c = cost_of(groups_[u]);
@@ -175,6 +184,16 @@ class Marker {
       time.fused_ns += work_time_ns(c, machine);
     }
     return time;
+  }
+
+  // Whether n divides elements by a number, in at most two regions whose rows are its own: these read the elements instead of the
+  // quotients.
+  bool divides_alike(NodeId n, const std::vector<uint32_t>& wanted) const {
+    return wanted.size() <= 2 && cost_rule(graph_.op(n)) == CostRule::Division && graph_.operands(n).size() == 2 &&
+           num_elements(graph_.type(graph_.operand(n, 1))) == 1 && std::ranges::all_of(wanted, [&](uint32_t u) {
+             const auto own = graph_.dims(value(n)), whole = graph_.dims(value(groups_[u].root));
+             return !own.empty() && !whole.empty() && own.back() == whole.back();
+           });
   }
 
   const char* refusal(NodeId n, const Group& group) const {
@@ -205,7 +224,9 @@ class Marker {
     graph_.set_origin(copy, graph_.origin(n));
     group_.resize(graph_.node_capacity(), kNoGroup);
     load_time_.resize(graph_.node_capacity());
+    weight_.resize(graph_.node_capacity());
     load_time_[copy.raw] = load_time_[n.raw];
+    weight_[copy.raw] = weight_[n.raw];
     of_contraction_.resize(graph_.node_capacity());
     of_contraction_[copy.raw] = of_contraction_[n.raw];
     std::vector<Graph::Use> mine;
@@ -218,7 +239,7 @@ class Marker {
   }
 
   void miss(NodeId n, const char* reason, uint32_t u, std::string detail = {}) {
-    if (load_time_[n.raw]) return;  // load-time nodes are not counted as missed
+    if (weight_[n.raw]) return;  // what depends on weights and sizes alone is not counted as missed
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
@@ -279,7 +300,8 @@ class Marker {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<bool> load_time_;       // by node: depends on parameters and constants only
+  std::vector<bool> weight_;          // by node: depends on parameters, constants and sizes only
+  std::vector<bool> load_time_;       // by node: is computed before the first run
   std::vector<bool> of_contraction_;  // by node: see follows_contraction
   std::vector<uint32_t> group_;       // by node
   std::vector<uint16_t> step_;        // by node: its step in its region

@@ -20,8 +20,17 @@ constexpr size_t kMostKinds = 16;     // of matmuls of one value, that those beh
 
 }  // namespace
 
-SharedInput::SharedInput(Graph& g, PassContext& ctx)
-    : g_(g), ctx_(ctx), order_(g), phase_(derive_phases(g)), known_(g.node_capacity()), room_(packed_room(g, ctx)) {}
+SharedInput::SharedInput(Graph& g, PassContext& ctx, bool runs)
+    : g_(g),
+      ctx_(ctx),
+      order_(g),
+      place_(g.node_capacity()),
+      phase_(derive_phases(g)),
+      known_(g.node_capacity()),
+      room_(packed_room(g, ctx)) {
+  uint32_t place = 0;
+  for (NodeId n : g.nodes()) place_[n.raw] = place += !runs || phase_[n.raw] != Phase::Prologue;
+}
 
 int64_t SharedInput::run() {
   for (NodeId n : g_.nodes())
@@ -43,7 +52,7 @@ void SharedInput::readers_of(ValueId x) {
     if (use.index == 0 && use.user.raw < known_ && candidate(use.user)) nodes.push_back(use.user);
   std::ranges::sort(nodes, {}, [&](NodeId n) { return order_.at(n); });
   for (size_t i = 0, end; i < nodes.size(); i = end) {
-    for (end = i + 1; end < nodes.size() && order_.at(nodes[end]) - order_.at(nodes[end - 1]) <= kFar;) ++end;
+    for (end = i + 1; end < nodes.size() && place_[nodes[end].raw] - place_[nodes[end - 1].raw] <= kFar;) ++end;
     const std::span near(nodes.begin() + static_cast<std::ptrdiff_t>(i), end - i);
     if (near.size() > 1) merge_alike(near, x);
   }

@@ -15,7 +15,8 @@ inline constexpr std::string_view kSharedInput = "shared_input_matmul";
 
 class SharedInput {
  public:
-  SharedInput(Graph&, PassContext&);
+  // `runs`: distances are counted in nodes that run, not in those of weights. Q/DQ pairs have many of these.
+  SharedInput(Graph&, PassContext&, bool runs = false);
   virtual ~SharedInput() = default;
   SharedInput(const SharedInput&) = delete;
   SharedInput& operator=(const SharedInput&) = delete;
@@ -55,6 +56,7 @@ class SharedInput {
   void emit(std::vector<Member>&, ValueId x);
 
   match::Order order_;
+  std::vector<uint32_t> place_;  // by node: in execution order, for distances
   std::vector<Phase> phase_;
   size_t known_;            // nodes created later have larger ids
   std::vector<bool> seen_;  // by value: its users have been visited

@@ -62,6 +62,7 @@ std::span<const DecompositionEntry> fused_decompositions() {
       {OpKind::FusedMatMulSwiGLU, fused_matmul_swiglu},
       {OpKind::FusedSwiGLU, fused_swiglu},
       {OpKind::ElementwiseRegion, region},
+      {OpKind::ConcatRegion, region},
       {OpKind::NormRegion, region},
       {OpKind::ReduceRegion, region},
       {OpKind::FusedQMatMul, region},

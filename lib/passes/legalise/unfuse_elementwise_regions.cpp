@@ -16,6 +16,7 @@ std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).steps;
   if (g.op(n) == OpKind::ReduceRegion) return g.attrs<ReduceRegionAttrs>(n).steps;
   if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).steps;
+  if (g.op(n) == OpKind::ConcatRegion) return g.attrs<ConcatRegionAttrs>(n).steps;
   return g.attrs<RegionAttrs>(n).steps;
 }
 
@@ -23,7 +24,8 @@ std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
 std::vector<int64_t> further_results(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).also;
   if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).also;
-  return g.op(n) == OpKind::ReduceRegion ? std::vector<int64_t>() : g.attrs<RegionAttrs>(n).also;
+  const bool one = g.op(n) == OpKind::ReduceRegion || g.op(n) == OpKind::ConcatRegion;
+  return one ? std::vector<int64_t>() : g.attrs<RegionAttrs>(n).also;
 }
 
 Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
@@ -37,6 +39,21 @@ Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
   return NormAttrs{axis, s.alpha};
 }
 
+// The results of a ConcatRegion, given the values of its steps.
+std::vector<ValueId> concatenated(Builder& b, NodeId n, std::span<const ValueId> values) {
+  Graph& g = b.graph();
+  const ConcatRegionAttrs a = g.attrs<ConcatRegionAttrs>(n);
+  const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  std::vector<ValueId> results, parts;
+  for (int64_t step : a.parts) {
+    parts.push_back(b.expand(values[static_cast<size_t>(step)], part_dims(g, n, static_cast<size_t>(step))));
+    if (parts.size() < count) continue;
+    results.push_back(b.concat(parts, a.axis));
+    parts.clear();
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
@@ -46,7 +63,8 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   const std::vector<int64_t> also = further_results(g, n);
   const bool attention = g.op(n) == OpKind::QAttention;
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
-  const std::vector<Dim> whole = attention ? dims : whole_dims(g, n);
+  const bool joins = g.op(n) == OpKind::ConcatRegion;
+  const std::vector<Dim> whole = attention || joins ? dims : whole_dims(g, n);
   std::vector<ValueId> values, operands;
   ValueId kept, sums;
   const bool two = g.op(n) == OpKind::FusedQMatMul && has_two_sums(steps);
@@ -82,6 +100,7 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     if (two && values.empty()) sums = v;
     values.push_back(two && values.empty() ? half(Dim(0)) : v);
   }
+  if (joins) return concatenated(b, n, values);
   std::vector<ValueId> results{b.expand(values.back(), dims)};
   if (g.op(n) == OpKind::NormRegion && g.attrs<NormRegionAttrs>(n).keep) results.push_back(kept);
   for (const int64_t step : also) results.push_back(b.expand(values[static_cast<size_t>(step)], dims));

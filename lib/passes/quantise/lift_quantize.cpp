@@ -39,7 +39,7 @@ class Lift {
 
   ValueId run() {
     if (!rounds_by_one(g_, quantize_)) return {};
-    if (!((finds_way() || finds_way_for_image()) && rounds_no_more()) && !finds_transposes()) return {};
+    if (!((finds_way() || finds_short_way() || finds_way_for_image()) && rounds_no_more()) && !finds_transposes()) return {};
     return emit(g_.operand(quantize_, 0), {{quantize_, 0}});
   }
   std::span<const NodeId> passed() const { return passed_; }
@@ -67,6 +67,13 @@ class Lift {
     ends_.clear();
     slices_ = false;
     return survey(g_.operand(quantize_, 0), {}) == Way::Moves && closed();
+  }
+  // The way to the nearest values that are computed, also by elementwise nodes, if others read what is above them.
+  bool finds_short_way() {
+    passes_steps_ = false;
+    const bool found = finds_way();
+    passes_steps_ = true;
+    return found;
   }
   // A convolution reads codes in any order of channels. So they may be those of a value that others read as floats.
   bool finds_way_for_image() {
@@ -128,7 +135,7 @@ class Lift {
       return Way::Moves;
     }
     // Above a Concat elementwise nodes are rounded themselves, so all ways from there on are the same.
-    if (const auto along = mapped(n); along && g_.use_count(v) == 1 && !below.joined) {
+    if (const auto along = passes_steps_ ? mapped(n) : std::nullopt; along && g_.use_count(v) == 1 && !below.joined) {
       const auto before = std::tuple(passed_.size(), ends_.size(), slices_);
       below.mapped = true;
       if (survey(g_.operand(n, *along), below) == Way::Moves) {
@@ -241,7 +248,7 @@ class Lift {
   const NodeId quantize_;
   std::vector<NodeId> passed_;  // layout ops, and elementwise nodes below one
   std::vector<ValueId> ends_;   // the values to round
-  bool slices_ = false, ends_where_shared_ = false;
+  bool slices_ = false, ends_where_shared_ = false, passes_steps_ = true;
   std::vector<std::pair<ValueId, ValueId>> made_;  // values, and their codes
 };
 

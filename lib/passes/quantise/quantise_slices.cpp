@@ -5,7 +5,12 @@
 // The last axis may be split and moved before it is cut: [B,S,3*H*D] -> [3,B,H,S,D]; the axes before it may be reshaped. Other
 // values are quantized by a scale for each index of the axis along which they are cut, such as the steps of an unrolled loop.
 // Between a slice and its Quantize are Reshapes, Transposes and at most one factor. Requires known numbers, and that all users of
-// the result are such slices. x * 1 is exact. O(nodes).
+// the result are such slices. x * 1 is exact.
+// Slices of codes are dequantised, scaled and quantized again in the same way; other slices of the codes keep them, because a
+// code that is dequantised and quantized by the same numbers is itself.
+//   c = quantize(y, s, z); quantize(transpose(dequantize(narrow(c, 0, 8), s, z)) * f, s0, z0), narrow(c, 8, 8)
+//     ->  q = quantize(dequantize(c, s, z) * [f.., 1..], [s0.., s..], [z0.., z..]); transpose(narrow(q, 0, 8)), narrow(q, 8, 8)
+// O(nodes).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -20,31 +25,48 @@ using namespace match;
 
 constexpr size_t kMostMoves = 8, kMostSlices = 16, kMostScales = 1 << 20;
 
-// A slice, the layout ops after it, and how it is quantized.
+// A slice, the layout ops after it, and how it is quantized. A slice of codes that keeps them has no `quantize`.
 struct Slice {
-  NodeId narrow, quantize;
+  NodeId narrow, dequantize, quantize;
   std::vector<NodeId> moves;
   int64_t start = 0, count = 0;
   double scale = 0, zero = 0;
   std::optional<double> factor;
+
+  bool has(int64_t i) const { return i >= start && i < start + count; }
 };
 
 bool is_move(OpKind op) { return op == OpKind::Reshape || op == OpKind::Transpose; }
+
+// A number, also one that is dequantised.
+std::optional<double> number_of(const Graph& g, ValueId v) {
+  if (const auto known = scalar(g, v)) return known;
+  const NodeId d = defining_op(g, v, OpKind::Dequantize);
+  if (!d.valid() || !rounds_by_one(g, d) || g.dtype(v) != DType::F32) return std::nullopt;
+  const auto code = scalar(g, g.operand(d, 0)), scale = scalar(g, g.operand(d, 1));
+  const auto zero = g.operand(d, 2).valid() ? scalar(g, g.operand(d, 2)) : std::optional(0.0);
+  if (!code || !scale || !zero) return std::nullopt;
+  return static_cast<float>(*code - *zero) * static_cast<float>(*scale);
+}
 
 std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
   const auto& a = g.attrs<NarrowAttrs>(narrow);
   const ValueId x = g.operand(narrow, 0);
   const Dim count = g.dims(g.result(narrow))[static_cast<size_t>(a.axis)];
-  if (!a.start.is_static() || !count.is_static() || g.dtype(x) != DType::F32) return std::nullopt;
-  Slice s{narrow, {}, {}, a.start.size(), count.size(), 0, 0, {}};
+  const bool codes = is_int8(g.dtype(x));
+  if (!a.start.is_static() || !count.is_static() || (g.dtype(x) != DType::F32 && !codes)) return std::nullopt;
+  Slice s{narrow, {}, {}, {}, a.start.size(), count.size(), 0, 0, {}};
   ValueId v = g.result(narrow);
   for (size_t i = 0; i < kMostMoves; ++i) {
     const NodeId n = g.only_user(v);
     if (!n.valid() || n == g.terminator()) return std::nullopt;
     if (is_move(g.op(n))) {
       s.moves.push_back(n);
+    } else if (codes && !s.dequantize.valid()) {
+      if (g.op(n) != OpKind::Dequantize || !rounds_by_one(g, n) || g.dtype(g.result(n)) != DType::F32) return std::nullopt;
+      s.dequantize = n;
     } else if (const ValueId f = g.op(n) == OpKind::Mul ? other(g, n, v) : ValueId(); f.valid()) {
-      if (s.factor || !same_dims(g, v, g.result(n)) || !(s.factor = scalar(g, f))) return std::nullopt;
+      if (s.factor || !same_dims(g, v, g.result(n)) || !(s.factor = number_of(g, f))) return std::nullopt;
     } else if (g.op(n) == OpKind::Quantize) {
       const auto scale = scalar(g, g.operand(n, 1));
       const auto zero = g.operand(n, 2).valid() ? scalar(g, g.operand(n, 2)) : std::optional(0.0);
@@ -65,23 +87,27 @@ std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
 class SlicedResult {
  public:
   // first: the first slice of a value in execution order.
-  SlicedResult(Graph& g, NodeId first) : g_(g), first_(first), whole_(g.operand(first, 0)) {}
+  SlicedResult(Graph& g, NodeId first)
+      : g_(g), first_(first), whole_(g.operand(first, 0)), codes_(is_int8(g.dtype(whole_))), to_(g.dtype(whole_)) {}
 
   bool run() {
     if (!find_slices()) return false;
     if (find_columns() && is_product(y_)) axis_ = g_.rank(y_) - 1;
-    else if (!cut_along_axis()) return false;
+    else if (codes_ || !cut_along_axis()) return false;
     const auto columns = static_cast<size_t>(g_.dims(y_)[static_cast<size_t>(axis_)].size());
-    if (columns > kMostScales) return false;
+    if (columns > kMostScales || (codes_ && !find_numbers(columns))) return false;
     Builder b(g_, nullptr, first_);
     const size_t before = g_.node_capacity();
-    const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
+    const DType t = to_;
     std::vector<float> scales(columns, 1), factors(columns, 1);
     std::vector<uint8_t> zeros(columns, 0);  // bytes of either type
     for (size_t c = 0; c < columns; ++c) {
-      const auto i = static_cast<int64_t>(c) / inner_ % sliced_;
+      if (codes_) {
+        scales[c] = static_cast<float>(scales_[c]);
+        zeros[c] = static_cast<uint8_t>(static_cast<int>(zeros_[c]));
+      }
       for (const Slice& s : slices_)
-        if (i >= s.start && i < s.start + s.count) {
+        if (s.quantize.valid() && s.has(position(c))) {
           scales[c] = static_cast<float>(s.scale);
           zeros[c] = static_cast<uint8_t>(static_cast<int>(s.zero));
           factors[c] = static_cast<float>(s.factor.value_or(1));
@@ -91,6 +117,12 @@ class SlicedResult {
       return b.constant(make_data(type, {static_cast<int64_t>(columns)}, std::as_bytes(std::span(values))));
     };
     ValueId x = y_;
+    if (codes_) {
+      const NodeId q = g_.def(y_);
+      QuantAttrs a = g_.attrs<QuantAttrs>(q);
+      a.to = DType::F32;
+      x = b.create(OpKind::Dequantize, {x, g_.operand(q, 1), g_.operand(q, 2)}, a);
+    }
     if (std::ranges::any_of(slices_, [](const Slice& s) { return s.factor.has_value(); })) {
       std::vector<Dim> sizes(static_cast<size_t>(g_.rank(y_) - axis_), Dim(1));
       sizes[0] = Dim(static_cast<int64_t>(columns));
@@ -107,29 +139,41 @@ class SlicedResult {
       results.push_back(v);
     }
     std::vector<NodeId> members;
-    for (const Slice& s : slices_) members.push_back(s.quantize);
+    for (const Slice& s : slices_)
+      if (s.quantize.valid()) members.push_back(s.quantize);
     merge_origins_since(g_, before, members);
-    for (size_t i = 0; i < slices_.size(); ++i) replace(g_, g_.result(slices_[i].quantize), results[i]);
+    for (size_t i = 0; i < slices_.size(); ++i)
+      replace(g_, g_.result(slices_[i].quantize.valid() ? slices_[i].quantize : slices_[i].narrow), results[i]);
     return true;
   }
 
  private:
+  // A slice that keeps the codes.
+  std::optional<Slice> kept(NodeId narrow) const {
+    const auto& a = g_.attrs<NarrowAttrs>(narrow);
+    const Dim count = g_.dims(g_.result(narrow))[static_cast<size_t>(a.axis)];
+    if (!a.start.is_static() || !count.is_static()) return std::nullopt;
+    return Slice{narrow, {}, {}, {}, a.start.size(), count.size(), 0, 0, {}};
+  }
+
   bool find_slices() {
     if (g_.use_count(whole_) < 2 || g_.use_count(whole_) > kMostSlices || g_.is_output(whole_)) return false;
     for (const Graph::Use& use : g_.uses(whole_)) {
       if (g_.op(use.user) != OpKind::Narrow || use.index != 0) return false;
-      const auto s = slice_of(g_, use.user);
+      auto s = slice_of(g_, use.user);
+      if (codes_ && (!s || g_.attrs<QuantAttrs>(s->quantize).to != to_)) s = kept(use.user);
       if (!s) return false;
+      if (!codes_ && slices_.empty()) to_ = g_.attrs<QuantAttrs>(s->quantize).to;
       slices_.push_back(*s);
       if (g_.attrs<NarrowAttrs>(s->narrow).axis != g_.attrs<NarrowAttrs>(slices_[0].narrow).axis ||
-          g_.attrs<QuantAttrs>(s->quantize).to != g_.attrs<QuantAttrs>(slices_[0].quantize).to)
+          (s->quantize.valid() && g_.attrs<QuantAttrs>(s->quantize).to != to_))
         return false;
     }
-    const DType t = g_.attrs<QuantAttrs>(slices_[0].quantize).to;
+    if (std::ranges::none_of(slices_, [](const Slice& s) { return s.quantize.valid(); })) return false;
     std::ranges::sort(slices_, {}, &Slice::start);
     for (size_t i = 1; i < slices_.size(); ++i)
       if (slices_[i].start < slices_[i - 1].start + slices_[i - 1].count) return false;
-    return is_int8(t);
+    return is_int8(to_);
   }
 
   // Follows the sliced axis up to the last axis of the result of the matmul.
@@ -169,6 +213,32 @@ class SlicedResult {
     return sliced_ > 0 && inner_ > 0 && (moves_.empty() || g_.has_one_use(y_));
   }
 
+  // Reads the numbers by which the codes are quantized, of each column. All slices dequantise by them.
+  bool find_numbers(size_t columns) {
+    const NodeId q = g_.def(y_);
+    if (!q.valid() || g_.op(q) != OpKind::Quantize || g_.dtype(g_.operand(q, 1)) != DType::F32) return false;
+    const auto& a = g_.attrs<QuantAttrs>(q);
+    if (!rounds_by_one(g_, q) && (a.block != 0 || a.axis != axis_)) return false;
+    const auto read = [&](ValueId v, std::vector<double>* to) {
+      if (v.valid()) *to = elements(g_, v, columns);
+      else to->assign(1, 0);
+      if (to->size() == 1) to->resize(columns, to->front());
+      return to->size() == columns;
+    };
+    if (!read(g_.operand(q, 1), &scales_) || !read(g_.operand(q, 2), &zeros_)) return false;
+    const auto zero = [&](NodeId n) { return g_.operand(n, 2).valid() ? scalar(g_, g_.operand(n, 2)) : std::optional(0.0); };
+    return std::ranges::all_of(slices_, [&](const Slice& s) {
+      if (!s.dequantize.valid()) return true;
+      const auto scale = scalar(g_, g_.operand(s.dequantize, 1)), offset = zero(s.dequantize);
+      for (size_t c = 0; c < columns; ++c)
+        if (s.has(position(c)) && (scales_[c] != scale || zeros_[c] != offset)) return false;
+      return true;
+    });
+  }
+
+  // The position of a column of y along the sliced axis.
+  int64_t position(size_t column) const { return static_cast<int64_t>(column) / inner_ % sliced_; }
+
   // The value itself, cut along any axis.
   bool cut_along_axis() {
     y_ = whole_;
@@ -182,6 +252,7 @@ class SlicedResult {
   }
 
   bool is_product(ValueId v) const {
+    if (codes_ && g_.op(g_.def(v)) == OpKind::Quantize) v = g_.operand(g_.def(v), 0);
     const NodeId n = contraction_of(g_, v);
     return n.valid() && g_.op(n) != OpKind::QConv;
   }
@@ -191,11 +262,14 @@ class SlicedResult {
   Graph& g_;
   const NodeId first_;
   const ValueId whole_;
-  ValueId y_;                       // the value that is quantized: the result of a matmul, or the sliced one
-  int64_t axis_ = 0;                // its axis of scales
-  std::vector<Slice> slices_;       // by start
-  std::vector<NodeId> moves_;       // from the slices up
-  int64_t sliced_ = 1, inner_ = 1;  // column c of y is at c / inner % sliced along the sliced axis
+  const bool codes_;                    // whether slices of codes are quantized again
+  DType to_;                            // of the codes that are computed
+  ValueId y_;                           // the value that is quantized: the result of a matmul, or the sliced one
+  int64_t axis_ = 0;                    // its axis of scales
+  std::vector<double> scales_, zeros_;  // by which codes are quantized, by column
+  std::vector<Slice> slices_;           // by start
+  std::vector<NodeId> moves_;           // from the slices up
+  int64_t sliced_ = 1, inner_ = 1;      // column c of y is at c / inner % sliced along the sliced axis
 };
 
 }  // namespace
@@ -204,8 +278,12 @@ PassResult quantise_slices(Module& m, PassContext& context) {
   int64_t found = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::FusedQMatMul))) return {};
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Narrow) found += context.rewrite([&] { return SlicedResult(g, n).run(); });
+    // Slices of codes that the first walk makes are quantized again in the second one.
+    for (int64_t walk = 0, before = -1; walk < 2 && found != before; ++walk) {
+      before = found;
+      for (NodeId n : g.nodes())
+        if (g.op(n) == OpKind::Narrow) found += context.rewrite([&] { return SlicedResult(g, n).run(); });
+    }
   });
   return {found > 0, {{"sliced_results", found}}};
 }

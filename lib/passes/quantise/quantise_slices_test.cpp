@@ -98,3 +98,30 @@ TEST_CASE("quantise_slices: what stays") {
     return b.create(OpKind::Quantize, {b.narrow(y, 2, 8, 8), s, b.scalar(DType::U8, 0)}, QuantAttrs{0, 0, DType::U8, true});
   }));
 }
+
+TEST_CASE("quantise_slices: slices of codes are scaled and quantized again, and others keep the codes") {
+  const auto again = [](Builder& b, ValueId codes, double scale, double zero) {
+    return b.create(OpKind::Dequantize, {codes, b.scalar(DType::F32, scale), b.scalar(DType::U8, zero)},
+                    QuantAttrs{0, 0, DType::F32, true});
+  };
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId c = rounded(b, product(b, 24), 0.02, 120), f = b.scalar(DType::F32, 0.3);
+                  return {rounded(b, b.mul(again(b, heads(b, b.narrow(c, 2, 0, 8)), 0.02, 120), f), 0.004, 128),
+                          b.transpose(rounded(b, b.mul(again(b, b.narrow(c, 2, 8, 8), 0.02, 120), f), 0.05, 7), {0, 2, 1}),
+                          heads(b, b.narrow(c, 2, 16, 8))};
+                }),
+        "q_matmul cast mul quantize dequantize mul quantize narrow reshape transpose narrow narrow transpose reshape transpose");
+  // Other numbers than those of the codes.
+  const Rewrite other(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId c = rounded(b, product(b, 16), 0.02, 120);
+    return {rounded(b, again(b, b.narrow(c, 2, 0, 8), 0.03, 120), 0.004, 128), b.narrow(c, 2, 8, 8)};
+  });
+  check(other, "q_matmul cast mul quantize narrow dequantize quantize narrow");
+  // A slice that is quantized again overlaps with one that keeps the codes.
+  const Rewrite both(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId c = rounded(b, product(b, 16), 0.02, 120);
+    return {rounded(b, again(b, b.narrow(c, 2, 0, 8), 0.02, 120), 0.004, 128), b.narrow(c, 2, 4, 8)};
+  });
+  check(both, "q_matmul cast mul quantize narrow dequantize quantize narrow");
+}

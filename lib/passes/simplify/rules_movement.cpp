@@ -287,13 +287,21 @@ bool gather_one(Simplifier& s, NodeId n) {
   return row.valid() && s.replace(n, s.at(n).reshape(row, sizes(s, s.graph().result(n))));
 }
 
+// Whether the node is a Quantize or Dequantize of the elements of its first operand by single numbers.
+bool rounds_by_one_scale(const Graph& g, NodeId n) {
+  if (g.op(n) != Quantize && g.op(n) != Dequantize) return false;
+  const auto numbers = g.operands(n).subspan(1);
+  return g.attrs<QuantAttrs>(n).block == 0 &&
+         std::ranges::all_of(numbers, [&](ValueId v) { return !v.valid() || num_elements(g.type(v)) == 1; });
+}
+
 // Gathers rows once instead of at expanded indices, if all users broadcast.
 bool gather_repeated(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId e = s.def(arg(s, n, 1), Expand);
   if (!e.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
   for (Graph::Use use : g.uses(g.result(n)))
-    if (!has_trait(g.op(use.user), kElementwise)) return false;
+    if (!has_trait(g.op(use.user), kElementwise) && !rounds_by_one_scale(g, use.user)) return false;
   const ValueId rows = s.at(n).create(Gather, {arg(s, n), g.operand(e, 0)}, AxisAttrs{0});
   return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
 }
@@ -629,6 +637,22 @@ bool swap_with_elementwise(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).transpose(end, perm));
 }
 
+// quantize(expand(x), s) = expand(quantize(x, s)) with one scale, and dequantize alike: fewer elements are computed.
+bool round_before_expand(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId expand = g.def(arg(s, n));
+  if (g.op(expand) != Expand || !rounds_by_one_scale(g, n)) return false;
+  Builder& b = s.at(n);
+  std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
+  operands[0] = g.operand(expand, 0);
+  for (size_t i = 1; i < operands.size(); ++i)
+    if (operands[i].valid()) operands[i] = b.reshape(operands[i], {});
+  QuantAttrs a = g.attrs<QuantAttrs>(n);
+  a.axis = 0;
+  const std::vector<Dim> whole = sizes(s, g.result(n));
+  return s.replace(n, b.expand(b.create(g.op(n), operands, a), whole));
+}
+
 constexpr Rule kMovementRules[] = {
     {Reshape, "reshape_same", false, same_shape},
     {Reshape, "reshape_reshape", false, reshape_reshape},
@@ -640,6 +664,8 @@ constexpr Rule kMovementRules[] = {
     {Transpose, "transpose_through_elementwise", false, swap_with_elementwise},
     {Expand, "expand_same", false, same_shape},
     {Expand, "expand_expand", false, expand_expand},
+    {Quantize, "quantize_before_expand", false, round_before_expand},
+    {Dequantize, "dequantize_before_expand", false, round_before_expand},
     {Narrow, "narrow_full", false, narrow_full},
     {Narrow, "narrow_narrow", false, narrow_narrow},
     {Narrow, "narrow_concat", false, narrow_concat},

@@ -423,6 +423,9 @@ def written_out(g):
             apart = [["mul", "mul", "sub"], ["mul", "mul", "add"]]
             if turns == apart and sorted(real.operands) == sorted(imaginary.operands) or real is imaginary and turns[0] == sum(apart, []):
                 yield "rope", names(n)
+        if n.op == "ConcatRegion" and len(n.attrs.get("parts", [])) == 2:
+            if [s.split("(")[0] for s in n.attrs["steps"]] == ["mul", "mul", "sub", "mul", "mul", "add"]:
+                yield "rope", names(n)
         if n.op == "Rope" and (len(n.operands) < 4 or n.operands[3] is None):
             x = g.defining_op(n.operands[0], "Reshape")
             norm = g.defining_op(x.operands[0] if x else n.operands[0], "RmsNorm")
