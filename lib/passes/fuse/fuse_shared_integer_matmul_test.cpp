@@ -174,6 +174,21 @@ TEST_CASE("fuse_shared_integer_matmul: many kinds and many matmuls of one value 
   CHECK(matmuls(exact(members)) == 2);
 }
 
+TEST_CASE("fuse_shared_integer_matmul: matmuls that are far from each other stay apart, but for nodes of weights between them") {
+  for (const bool weight : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId x = b.input("x", tensor_type(DType::U8, {2, 3, 8}));
+      std::vector<ValueId> out{b.cast(product(b, x, "0", {}), DType::F32)};
+      ValueId v = weight ? f32_param(b, "w", {4}) : f32_input(b, "y", {4});
+      for (int i = 0; i < 120; ++i) v = b.unary(OpKind::Abs, v);
+      out.push_back(v);
+      out.push_back(b.cast(product(b, x, "1", {}), DType::F32));
+      return out;
+    });
+    CHECK(matmuls(r) == (weight ? 1 : 2));
+  }
+}
+
 TEST_CASE("align_steps: neutral operands keep the bits of any value") {
   const float values[] = {0.0F, -0.0F, 1.5F, -3e38F, std::bit_cast<float>(0x7F800000), std::bit_cast<float>(1)};
   for (const float v : values) {

@@ -82,6 +82,21 @@ TEST_CASE("a node is computed in the region of each user where that takes no lon
   CHECK(cost);
 }
 
+TEST_CASE("with unknown sizes a division by a number is computed in up to two regions of as long rows") {
+  const auto marked = [](size_t readers, bool number) {
+    Fixture f;
+    const ValueId x = f.b.input("any", tensor_type(DType::F32, {f.m.dims.symbol("n"), 4}));
+    const ValueId v = f.b.create(OpKind::Div, {x, number ? f.b.scalar(DType::F32, 3) : f.row});
+    const OpKind ops_of_readers[] = {OpKind::Tanh, OpKind::Sin, OpKind::Exp};
+    for (size_t i = 0; i < readers; ++i) f.g.add_output(f.b.unary(ops_of_readers[i], v), {});
+    f.run(f.m, "mark_elementwise_regions");
+    return ops(f.g).substr(std::string("input input input input ").size());
+  };
+  CHECK(marked(2, true) == "constant elementwise_region elementwise_region");
+  CHECK(marked(3, true) == "constant div tanh sin exp");
+  CHECK(marked(2, false) == "div tanh sin");
+}
+
 TEST_CASE("a small value is computed again for every element where that takes no longer than a launch of its own") {
   const auto marked = [](OpKind op, int64_t rows) {
     Fixture f;
@@ -125,6 +140,14 @@ TEST_CASE("what depends on parameters only runs once at load time and stays out"
   Fixture f;
   const ValueId w = f.b.param("w", f.t);
   CHECK(f.marked({f.b.add(f.x, f.b.cast(f.b.cast(w, DType::F16), DType::F32))}) == "param elementwise_region add");
+}
+
+TEST_CASE("what depends on parameters and unknown sizes runs in each run and may be part of a region") {
+  Fixture f;
+  const Dim n = f.m.dims.symbol("n");
+  const ValueId x = f.b.input("any", tensor_type(DType::F32, {n, 4})),
+                w = f.b.expand(f.b.param("w", tensor_type(DType::F32, {1, 4})), {n, Dim(4)});
+  CHECK(f.marked({f.b.add(x, f.b.unary(OpKind::Exp, w))}) == "input param expand elementwise_region");
 }
 
 TEST_CASE("complex values stay out") {

@@ -64,6 +64,14 @@ TEST_CASE("rounding rises to norms, also if others read the norm through a resha
   check(r, "layer_norm reshape quantize reshape abs");
 }
 
+TEST_CASE("rounding rises to an elementwise node if others read what it computes from") {
+  const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId v = product(b), h = b.transpose(b.reshape(b.unary(OpKind::Silu, v), {5, 2, 3}), {1, 0, 2});
+    return {rounded(b, h, {0.25F}), b.unary(OpKind::Abs, v)};
+  });
+  check(r, "q_matmul cast mul add silu quantize reshape transpose abs");
+}
+
 TEST_CASE("rounding rises above the slices and the concatenation of a rolled window") {
   const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
     const ValueId y = norm(b, {4, 8}), parts[] = {b.narrow(y, 0, 1, 3), b.narrow(y, 0, 0, 1)};
