@@ -16,6 +16,7 @@ constexpr std::string_view kPrelude = R"(#include <math.h>
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
+#pragma GCC diagnostic ignored "-Wunused-function"  // of halves of vectors, on processors with whole ones
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
 #if defined(__AVX512F__)
@@ -67,7 +68,7 @@ class Cpu : public CLike {
   bool infix(ExprOp op, Type t) const override {
     if (op == ExprOp::Fma) return true;
     if (t.lanes > 1 && (op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne))
-      return rlxc::bits(t.dtype) == 32;
+      return rlxc::bits(t.dtype) == 32 && t.lanes <= 4;  // see cpu_function() for longer vectors
     return CLike::infix(op, t);
   }
 

@@ -1,6 +1,7 @@
 #include "backend/c/cpu_math.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "backend/c/cpu_half.h"
@@ -38,6 +39,51 @@ DType mask_dtype(DType t) {
 
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h);
 
+constexpr int kShortBytes = 16;  // of vectors that are registers everywhere
+
+Type half_of(Type t) { return {t.dtype, t.lanes / 2}; }
+
+int bytes_of(Type t) { return t.lanes * rlxc::bits(t.dtype == DType::Bool ? DType::I32 : t.dtype) / 8; }
+
+bool is_long(Type result, Type parameter) { return std::max(bytes_of(result), bytes_of(parameter)) > kShortBytes; }
+
+// The first lines of a function of vectors, which compute both halves of the result by two calls where the vectors are longer
+// than registers: gcc would compute comparisons, shuffles and most functions of such vectors lane by lane. The calls name the
+// halves of a parameter `a` aa.half[0] and aa.half[1]. Requires is_long().
+std::string in_halves(const CLike& target, Type result, Type parameter, std::string_view names,
+                      const std::array<std::string, 2>& calls, Helpers& h) {
+  const int widest = std::max(bytes_of(result), bytes_of(parameter));
+  const auto both = [&](Type t) {
+    return "union { " + target.type(t, h) + " whole; " + target.type(half_of(t), h) + " half[2]; } ";
+  };
+  std::string text = "#if defined(__GNUC__) && !defined(__clang__)";
+  if (widest <= 64) text += widest > 32 ? " && !defined(__AVX512F__)" : " && !defined(__AVX__)";
+  text += "\n  " + both(parameter);
+  for (size_t i = 0; i < names.size(); ++i)
+    text += std::string(i > 0 ? ", " : "") + names[i] + names[i] + " = {" + names[i] + "}";
+  text += ";\n  " + both(result) + "both;\n  both.half[0] = " + calls[0] + ";\n  both.half[1] = " + calls[1] + ";\n";
+  return text + "  return both.whole;\n#endif\n";
+}
+
+// The same for a function that computes each lane from the same lane of its parameters, by the function `half`.
+std::string by_halves(const CLike& target, const std::string& half, Type result, Type parameter, std::string_view names,
+                      Helpers& h) {
+  std::array<std::string, 2> calls;
+  for (size_t k = 0; k < 2; ++k) {
+    for (char name : names)
+      calls[k] += (calls[k].empty() ? "(" : ", ") + std::string(2, name) + ".half[" + std::to_string(k) + "]";
+    calls[k] = half + calls[k] + ")";
+  }
+  return in_halves(target, result, parameter, names, calls, h);
+}
+
+// Inserts lines at the begin of the body of a function.
+std::string with_first_lines(std::string function, const std::string& lines) {
+  const size_t body = function.find('{') + 1;
+  if (lines.empty()) return function;
+  return function.insert(body, "\n" + lines + (function[body] == '\n' ? "" : " "));
+}
+
 // Reduces the lanes of a vector by halves.
 std::string reduction(const CLike& target, ExprOp op, Type t, const std::string& name, Helpers& h) {
   const Type half(t.dtype, t.lanes / 2);
@@ -68,17 +114,32 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
       values);
 }
 
-// Lanes of two vectors: lane i of the result is number `from(i)` of both.
-template <class From>
-std::string chosen_lanes(const CLike& target, Type t, From from, const std::string& name, Helpers& h) {
+// Lanes of two vectors: lane i of the result is number from[i] of both. Each half of the result is made of two halves of them.
+void add_chosen_lanes(const CLike& target, Type t, const std::vector<int>& from, const std::string& name, Helpers& h) {
+  const int half = t.lanes / 2;
+  std::array<std::string, 2> calls;
+  for (int k = 0; k < 2 && is_long(t, t); ++k) {
+    int first = from[static_cast<size_t>(k * half)] / half, second = first;
+    std::vector<int> lanes;
+    for (int i = 0; i < half; ++i) {
+      const int lane = from[static_cast<size_t>(k * half + i)];
+      if (lane / half != first) second = lane / half;
+      lanes.push_back(lane % half + (lane / half == first ? 0 : half));
+    }
+    const std::string part = name + (k == 0 ? "_low" : "_high");
+    add_chosen_lanes(target, half_of(t), lanes, part, h);
+    const auto source = [](int n) { return std::string(n < 2 ? "aa" : "bb") + ".half[" + std::to_string(n % 2) + "]"; };
+    calls[static_cast<size_t>(k)] = part + "(" + source(first) + ", " + source(second) + ")";
+  }
   std::string lanes;
-  for (int i = 0; i < t.lanes; ++i) lanes += (i > 0 ? ", " : "") + std::to_string(from(i));
+  for (int lane : from) lanes += (lanes.empty() ? "" : ", ") + std::to_string(lane);
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"V", target.type(t, h)}, {"I", target.type(Type(mask_dtype(t.dtype), t.lanes), h)}, {"F", name}, {"L", lanes}};
-  return expand(
-      "static inline $V $F($V a, $V b) {\n#ifdef __clang__\n  return __builtin_shufflevector(a, b, $L);\n#else\n"
-      "  return __builtin_shuffle(a, b, ($I){$L});\n#endif\n}\n",
-      values);
+  h.add(with_first_lines(
+      expand("static inline $V $F($V a, $V b) {\n#ifdef __clang__\n  return __builtin_shufflevector(a, b, $L);\n#else\n"
+             "  return __builtin_shuffle(a, b, ($I){$L});\n#endif\n}\n",
+             values),
+      is_long(t, t) ? in_halves(target, t, t, "ab", calls, h) : ""));
 }
 
 // The preprocessor's condition for vectors of a type to be registers of x86; null if none are.
@@ -100,7 +161,11 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
   auto define = [&](std::string_view text, Values extra = {}) {
     Values values = {{"V", v}, {"R", r}, {"I", m}, {"F", name}, {"N", n}};
     values.insert(values.begin(), extra.begin(), extra.end());
-    h.add(expand(text, values));
+    const std::string_view names = std::string_view("abc").substr(0, static_cast<size_t>(kernel::operand_count(op)));
+    const bool bitwise = op == ExprOp::Not || op == ExprOp::BitNot || op == ExprOp::Abs;
+    const std::string halves =
+        is_long(result, t) && !bitwise ? by_halves(target, vector_function(target, op, half_of(t), h), result, t, names, h) : "";
+    h.add(with_first_lines(expand(text, values), halves));
     return name;
   };
   bool bools = t.dtype == DType::Bool;
@@ -210,8 +275,9 @@ std::string cpu_move_lanes(const CLike& target, ExprOp op, Type t, int group, He
     return (i / n * 2 + (second ? 1 : 0)) * n + i % n;
   };
   const bool interleaves = op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh;
-  h.add(chosen_lanes(
-      target, t, [&](int i) { return interleaves ? interleaved(i) : alternate(i); }, name, h));
+  std::vector<int> from;
+  for (int i = 0; i < t.lanes; ++i) from.push_back(interleaves ? interleaved(i) : alternate(i));
+  add_chosen_lanes(target, t, from, name, h);
   return name;
 }
 
@@ -220,12 +286,16 @@ std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
   if (!condition) return {};
   const std::string name = "rlxc_larger_" + suffix(t), v = target.type(t, h),
                     mask = target.type({mask_dtype(t.dtype), t.lanes}, h);
-  if (h.needs(name))
-    h.add(
+  if (h.needs(name)) {
+    const std::string half = is_long(t, t) ? cpu_larger(target, half_of(t), h) : "";
+    const std::string halves = half.empty() ? "" : by_halves(target, half, t, t, "ab", h);
+    h.add(with_first_lines(
         expand("static inline $V $F($V a, $V b) {\n#if $W\n  __asm__(\"vmax$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return "
                "b;\n#else\n"
                "  const $I m = a < b;\n  return ($V)((($I)b & m) | (($I)a & ~m));\n#endif\n}\n",
-               {{"V", v}, {"F", name}, {"W", condition}, {"I", mask}, {"O", float_suffix(t)}, {"C", register_constraint(t)}}));
+               {{"V", v}, {"F", name}, {"W", condition}, {"I", mask}, {"O", float_suffix(t)}, {"C", register_constraint(t)}}),
+        halves));
+  }
   return name;
 }
 
@@ -237,7 +307,10 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
     return periodic_function(target, op, t, h);
-  if (polynomial) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  if (polynomial) {
+    const std::string halves = is_long(t, t) ? by_halves(target, cpu_function(target, op, half_of(t), h), t, t, "x", h) : "";
+    return defined_function(target, op, t, "static inline $R $F($P) {\n" + halves, h);
+  }
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
 
@@ -339,9 +412,28 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (is_float(from.dtype) && is_integer(to.dtype)) body = saturated_whole(target, to, from, h);
   else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
-  h.add("static inline " + r + " " + name + "(" + v + " a) {\n" + (body.starts_with('#') ? "" : "  ") + body + "\n}\n");
+  const std::string halves =
+      is_long(to, from) ? by_halves(target, cpu_cast(target, half_of(to), half_of(from), h), to, from, "a", h) : "";
+  h.add("static inline " + r + " " + name + "(" + v + " a) {\n" + halves + (body.starts_with('#') ? "" : "  ") + body + "\n}\n");
   return name;
 }
+
+namespace {
+
+// Casts f32 to words within the range of `middle`.
+std::string clamped_cast(const CLike& target, Type to, Type middle, Type from, Helpers& h) {
+  const std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from) + "_as_" + suffix(middle.dtype);
+  if (!h.needs(name)) return name;
+  const std::string halves =
+      is_long(to, from)
+          ? by_halves(target, clamped_cast(target, half_of(to), half_of(middle), half_of(from), h), to, from, "a", h)
+          : "";
+  h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) {\n" + halves + "  " +
+        saturated(target, to, middle.dtype, from, h) + "\n}\n");
+  return name;
+}
+
+}  // namespace
 
 std::string cpu_cast_through(const CLike& target, Type to, Type middle, Type from, const std::string& value, Helpers& h) {
   const bool shorter = to.lanes > 1 && from.dtype == DType::F32 && is_integer(middle.dtype) && rlxc::bits(middle.dtype) <= 16 &&
@@ -350,11 +442,7 @@ std::string cpu_cast_through(const CLike& target, Type to, Type middle, Type fro
   const Type word(DType::I32, to.lanes);
   if (to.dtype == DType::F32)
     return cpu_cast(target, to, word, h) + "(" + cpu_cast_through(target, word, middle, from, value, h) + ")";
-  const std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from) + "_as_" + suffix(middle.dtype);
-  if (h.needs(name))
-    h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) {\n  " +
-          saturated(target, to, middle.dtype, from, h) + "\n}\n");
-  return name + "(" + value + ")";
+  return clamped_cast(target, to, middle, from, h) + "(" + value + ")";
 }
 
 }  // namespace rlxc::target

@@ -45,7 +45,7 @@ static const weight_row kWeights[WEIGHTS + 1] = {
 // Weights as kernels read them, in memory or in a file of a context before.
 enum { PACKED_FILES = 1, PACKED_HEADER = 4096 };
 #define PACKED ((int64_t)2048)
-static const char kPackedFile[] = "small.packed", kPackedHeader[] = "rlxc packed weights 1 5c38e6b1dab54769a7c0cd12415a20f8";
+static const char kPackedFile[] = "small.packed", kPackedHeader[] = "rlxc packed weights 1 fe466de7296e2745ee9d2df835a1b321";
 
 struct small_ctx {
   const void* weights[WEIGHTS + 1];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
+#pragma GCC diagnostic ignored "-Wunused-function"  // of halves of vectors, on processors with whole ones
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-predictive-commoning")  // registers hold sums: what it keeps for the next iteration goes to the stack
 #if defined(__AVX512F__)
