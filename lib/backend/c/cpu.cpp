@@ -156,7 +156,8 @@ class Cpu : public CLike {
     if (t.lanes == 1) return t.dtype == DType::Bool ? "(" + b.name + "[" + index + "] != 0)" : b.name + "[" + index + "]";
     if (t.dtype == DType::Bool) {
       std::string bytes = type({DType::U8, t.lanes}, h);
-      return "__builtin_convertvector(*(const " + bytes + "_u*)(" + address(b, index) + ") != 0, " + type(t, h) + ")";
+      const std::string widened = cpu_cast(*this, {DType::I32, t.lanes}, {DType::I8, t.lanes}, h);
+      return widened + "(*(const " + bytes + "_u*)(" + address(b, index) + ") != 0)";
     }
     return "*(const " + type(t, h) + "_u*)(" + address(b, index) + ")";
   }
@@ -177,7 +178,8 @@ class Cpu : public CLike {
     if (t.lanes == 1) return b.name + "[" + index + "] = " + value + ";";
     if (t.dtype == DType::Bool) {
       std::string bytes = type({DType::U8, t.lanes}, h);
-      return "*(" + bytes + "_u*)(" + address(b, index) + ") = __builtin_convertvector(-(" + value + "), " + bytes + ");";
+      const std::string narrowed = cpu_cast(*this, {DType::U8, t.lanes}, {DType::I32, t.lanes}, h);
+      return "*(" + bytes + "_u*)(" + address(b, index) + ") = " + narrowed + "(-(" + value + "));";
     }
     return "*(" + type(t, h) + "_u*)(" + address(b, index) + ") = " + value + ";";
   }

@@ -332,6 +332,14 @@ const char* widening_condition(Type to, DType from) {
   return to.lanes == 16 ? "defined(__AVX512F__) && !defined(__clang__)" : "defined(__AVX2__) && !defined(__clang__)";
 }
 
+// The body of a function that narrows words to bytes, in two steps where gcc scalarises one.
+std::string narrowed(const CLike& target, Type to, Helpers& h) {
+  return expand(
+      "#if defined(__AVX512F__) || defined(__clang__)\n  return __builtin_convertvector(a, $R);\n#else\n"
+      "  return __builtin_convertvector(__builtin_convertvector(a, $M), $R);\n#endif",
+      {{"R", target.type(to, h)}, {"M", target.type({DType::I16, to.lanes}, h)}});
+}
+
 // Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
 // casts. x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
 std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
@@ -349,7 +357,8 @@ std::string saturated(const CLike& target, Type to, DType range, Type from, Help
   return expand(
       "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" + std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") +
           (condition ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks) +
-          "  return " + (to.dtype == DType::I32 ? words : "__builtin_convertvector(" + words + ", $R)") + ";",
+          "  return " + (to.dtype == DType::I32 ? words : cpu_cast(target, to, {DType::I32, to.lanes}, h) + "(" + words + ")") +
+          ";",
       {{"V", target.type(from, h)},
        {"I", target.type({DType::I32, from.lanes}, h)},
        {"R", target.type(to, h)},
@@ -407,7 +416,8 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
       body = std::string("#if ") + condition + "\n  " + r + " r;\n  __asm__(\"vpmov" + (from.dtype == DType::U8 ? "z" : "s") +
              "xbd %1, %0\" : \"=" + register_constraint(to) + "\"(r) : \"" + register_constraint(to) +
              "\"(a));\n  return r;\n#else\n  " + body + "\n#endif";
-  } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
+  } else if (from.dtype == DType::I32 && is_int8(to.dtype)) body = narrowed(target, to, h);
+  else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
     body = saturated(target, to, to.dtype, from, h);
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (is_float(from.dtype) && is_integer(to.dtype)) body = saturated_whole(target, to, from, h);
