@@ -225,6 +225,9 @@ bool infer_reduce_region(InferContext& c) {
   return c.result(a.steps.back().dtype, std::move(dims));
 }
 
+// Each part is traced through the steps.
+constexpr size_t kMostPartSteps = 1 << 22;
+
 bool infer_concat_region(InferContext& c) {
   const auto& a = c.a<ConcatRegionAttrs>();
   if (!steps_fit(c, a.steps)) return false;
@@ -232,6 +235,7 @@ bool infer_concat_region(InferContext& c) {
     if (!has_trait(s.op, kElementwise)) return c.fail("a step is not elementwise");
   if (a.results < 1 || a.parts.empty() || static_cast<int64_t>(a.parts.size()) % a.results != 0)
     return c.fail("needs results with as many parts each");
+  if (a.parts.size() > kMostPartSteps / a.steps.size()) return c.fail("has too many parts for its number of steps");
   const size_t count = a.parts.size() / static_cast<size_t>(a.results);
   std::vector<Dim> first;  // dims of the first result
   for (size_t i = 0; i < a.parts.size(); ++i) {
