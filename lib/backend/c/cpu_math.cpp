@@ -47,9 +47,9 @@ int bytes_of(Type t) { return t.lanes * rlxc::bits(t.dtype == DType::Bool ? DTyp
 
 bool is_long(Type result, Type parameter) { return std::max(bytes_of(result), bytes_of(parameter)) > kShortBytes; }
 
-// The first lines of a function of vectors, which compute both halves of the result by two calls where the vectors are longer
-// than registers: gcc would compute comparisons, shuffles and most functions of such vectors lane by lane. The calls name the
-// halves of a parameter `a` aa.half[0] and aa.half[1]. Requires is_long().
+// gcc computes comparisons, shuffles and most functions of vectors that are longer than registers lane by lane. Returns first
+// lines of such a function, which compute each half of the result by a call instead. The calls name the halves of a parameter `a`
+// aa.half[0] and aa.half[1]. Requires is_long().
 std::string in_halves(const CLike& target, Type result, Type parameter, std::string_view names,
                       const std::array<std::string, 2>& calls, Helpers& h) {
   const int widest = std::max(bytes_of(result), bytes_of(parameter));
@@ -65,14 +65,17 @@ std::string in_halves(const CLike& target, Type result, Type parameter, std::str
   return text + "  return both.whole;\n#endif\n";
 }
 
-// The same for a function that computes each lane from the same lane of its parameters, by the function `half`.
-std::string by_halves(const CLike& target, const std::string& half, Type result, Type parameter, std::string_view names,
-                      Helpers& h) {
+// The same for a function that computes each lane from the same lane of its parameters. `half` adds the function of a half and
+// returns its name. Empty for short vectors.
+template <class Half>
+std::string by_halves(const CLike& target, Type result, Type parameter, std::string_view names, Helpers& h, const Half& half) {
+  if (!is_long(result, parameter)) return "";
+  const std::string function = half();
   std::array<std::string, 2> calls;
   for (size_t k = 0; k < 2; ++k) {
     for (char name : names)
       calls[k] += (calls[k].empty() ? "(" : ", ") + std::string(2, name) + ".half[" + std::to_string(k) + "]";
-    calls[k] = half + calls[k] + ")";
+    calls[k] = function + calls[k] + ")";
   }
   return in_halves(target, result, parameter, names, calls, h);
 }
@@ -114,7 +117,8 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
       values);
 }
 
-// Lanes of two vectors: lane i of the result is number from[i] of both. Each half of the result is made of two halves of them.
+// Adds a function that selects lanes of two vectors: lane i of the result is lane from[i] of a followed by b. Each half of the
+// result reads at most two of the four halves.
 void add_chosen_lanes(const CLike& target, Type t, const std::vector<int>& from, const std::string& name, Helpers& h) {
   const int half = t.lanes / 2;
   std::array<std::string, 2> calls;
@@ -163,9 +167,8 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     values.insert(values.begin(), extra.begin(), extra.end());
     const std::string_view names = std::string_view("abc").substr(0, static_cast<size_t>(kernel::operand_count(op)));
     const bool bitwise = op == ExprOp::Not || op == ExprOp::BitNot || op == ExprOp::Abs;
-    const std::string halves =
-        is_long(result, t) && !bitwise ? by_halves(target, vector_function(target, op, half_of(t), h), result, t, names, h) : "";
-    h.add(with_first_lines(expand(text, values), halves));
+    const auto half = [&] { return vector_function(target, op, half_of(t), h); };
+    h.add(with_first_lines(expand(text, values), bitwise ? "" : by_halves(target, result, t, names, h, half)));
     return name;
   };
   bool bools = t.dtype == DType::Bool;
@@ -287,8 +290,7 @@ std::string cpu_larger(const CLike& target, Type t, Helpers& h) {
   const std::string name = "rlxc_larger_" + suffix(t), v = target.type(t, h),
                     mask = target.type({mask_dtype(t.dtype), t.lanes}, h);
   if (h.needs(name)) {
-    const std::string half = is_long(t, t) ? cpu_larger(target, half_of(t), h) : "";
-    const std::string halves = half.empty() ? "" : by_halves(target, half, t, t, "ab", h);
+    const std::string halves = by_halves(target, t, t, "ab", h, [&] { return cpu_larger(target, half_of(t), h); });
     h.add(with_first_lines(
         expand("static inline $V $F($V a, $V b) {\n#if $W\n  __asm__(\"vmax$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return "
                "b;\n#else\n"
@@ -308,7 +310,7 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
     return periodic_function(target, op, t, h);
   if (polynomial) {
-    const std::string halves = is_long(t, t) ? by_halves(target, cpu_function(target, op, half_of(t), h), t, t, "x", h) : "";
+    const std::string halves = by_halves(target, t, t, "x", h, [&] { return cpu_function(target, op, half_of(t), h); });
     return defined_function(target, op, t, "static inline $R $F($P) {\n" + halves, h);
   }
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
@@ -422,8 +424,7 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (is_float(from.dtype) && is_integer(to.dtype)) body = saturated_whole(target, to, from, h);
   else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
-  const std::string halves =
-      is_long(to, from) ? by_halves(target, cpu_cast(target, half_of(to), half_of(from), h), to, from, "a", h) : "";
+  const std::string halves = by_halves(target, to, from, "a", h, [&] { return cpu_cast(target, half_of(to), half_of(from), h); });
   h.add("static inline " + r + " " + name + "(" + v + " a) {\n" + halves + (body.starts_with('#') ? "" : "  ") + body + "\n}\n");
   return name;
 }
@@ -435,9 +436,7 @@ std::string clamped_cast(const CLike& target, Type to, Type middle, Type from, H
   const std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from) + "_as_" + suffix(middle.dtype);
   if (!h.needs(name)) return name;
   const std::string halves =
-      is_long(to, from)
-          ? by_halves(target, clamped_cast(target, half_of(to), half_of(middle), half_of(from), h), to, from, "a", h)
-          : "";
+      by_halves(target, to, from, "a", h, [&] { return clamped_cast(target, half_of(to), half_of(middle), half_of(from), h); });
   h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) {\n" + halves + "  " +
         saturated(target, to, middle.dtype, from, h) + "\n}\n");
   return name;

@@ -406,8 +406,8 @@ class Wgpu : public CLike {
     return name;
   }
 
-  // The low bits of a u32 that hold an element of at most 16 bits, and the element of such bits. The other bits are 0. Kernels
-  // compute with elements of 32 bits.
+  // Kernels compute with elements of 32 bits. bits_of() returns an element of at most 16 bits as the low bits of a u32 whose
+  // other bits are 0; of_bits() is the inverse.
   static std::string bits_of(DType t, const std::string& element) {
     if (t == DType::F16) return "pack2x16float(vec2<f32>(" + element + ", 0.0))";
     if (t == DType::BF16) return "(bitcast<u32>(" + element + ") >> 16u)";

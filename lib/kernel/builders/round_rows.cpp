@@ -11,7 +11,8 @@ constexpr double kMostCode = 127;
 // Bits of an f32: all but its sign, infinity, a NaN, a step of its exponent.
 constexpr int64_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000, kNan = 0x7FC00000, kDouble = 1 << 23;
 constexpr int32_t kShift = 0x4B400000;  // bits of 1.5 * 2^23: added to a small whole number, it leaves that in the lowest bits
-// Split rows. The power of a block is the largest power of two up to its magnitudes. A unit of the numbers is 2^-kFraction of it.
+// Split rows are fixed-point numbers. The power of a block is the largest power of two that is at most its largest magnitude. The
+// unit of its numbers is that power times 2^-kFraction.
 constexpr int kFraction = 30;
 constexpr int64_t kLeastPower = 64 * kDouble;                            // the least power of a block
 constexpr int64_t kInversePower = (2 * 127 + kFraction - 64) * kDouble;  // the inverse of a unit of the least power

@@ -34,7 +34,7 @@ class ConcatParts {
     concat_ = concat;
     parts_.assign(g_.operands(concat).begin(), g_.operands(concat).end());
     const ValueId whole = g_.result(concat);
-    if (parts_.size() < 2 || parts_.size() > kMostParts || is_loaded(whole)) return false;
+    if (parts_.size() < 2 || parts_.size() > kMostParts || is_loaded(g_, whole)) return false;
     const auto computed = std::ranges::count_if(parts_, [&](ValueId v) { return is_computed(v); });
     find_readers();
     if (computed == 0 && readers_.empty()) return false;
@@ -55,11 +55,9 @@ class ConcatParts {
     return !g_.is_output(v) && g_.use_count(v) <= kMostParts &&
            std::ranges::all_of(g_.uses(v), [&](const Graph::Use& use) { return use.user == concat_; });
   }
-  // Whether the value is known before the first run.
-  bool is_loaded(ValueId v) const { return g_.type(v).is_static() && is_weight(g_, v); }
   // Whether a region computes the part, which nobody else reads.
   bool is_computed(ValueId v) const {
-    return is_only_read_here(v) && is_steps(g_, g_.def(v)) && same_dims(g_, v, g_.result(g_.def(v))) && !is_loaded(v);
+    return is_only_read_here(v) && is_steps(g_, g_.def(v)) && same_dims(g_, v, g_.result(g_.def(v))) && !is_loaded(g_, v);
   }
 
   size_t axis() const { return static_cast<size_t>(g_.attrs<AxisAttrs>(concat_).axis); }

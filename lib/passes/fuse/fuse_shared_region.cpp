@@ -162,8 +162,6 @@ class SharedRegions {
     return g_.op(x) == OpKind::Narrow && g_.op(y) == OpKind::Narrow && g_.attr_id(x) == g_.attr_id(y) &&
            g_.operand(x, 0) == g_.operand(y, 0) && g_.type_id(a) == g_.type_id(b);
   }
-  // Whether the value is known before the first run.
-  bool is_loaded(ValueId v) const { return g_.type(v).is_static() && is_weight(g_, v); }
 
   NodeId merge(NodeId x, NodeId y) {
     if (!g_.alive(x) || g_.op(x) != g_.op(y) || g_.rank(g_.result(x)) != g_.rank(g_.result(y))) return {};
@@ -176,7 +174,7 @@ class SharedRegions {
       const auto& [a, b] = o.values;
       if (is_same(a, b)) continue;
       if (g_.dtype(a) != g_.dtype(b)) return {};
-      if (is_loaded(a) && is_loaded(b)) {
+      if (is_loaded(g_, a) && is_loaded(g_, b)) {
         o.kind = Operand::Kind::Weights;
         continue;
       }
@@ -194,7 +192,7 @@ class SharedRegions {
       o.axes = std::move(*axes);
     }
     if (!from_end || *from_end > rank || !along_other_axes(x, rank - *from_end)) return {};
-    // What else is read does not vary along the axis.
+    // The other operands must not vary along the axis.
     for (const Operand& o : both->operands)
       for (ValueId v : o.values)
         if (const auto d = g_.dims(v);

@@ -4,6 +4,7 @@
 
 #include "ir/region.h"
 #include "passes/fuse/region_step.h"
+#include "passes/match.h"
 
 namespace rlxc {
 
@@ -22,6 +23,8 @@ bool RegionLimits::take(const Graph& g, std::span<const ValueId> operands, size_
   }
   return all <= inputs && large <= arrays;
 }
+
+bool is_loaded(const Graph& g, ValueId v) { return g.type(v).is_static() && match::is_weight(g, v); }
 
 bool is_steps(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::ElementwiseRegion ? g.result_count(n) == 1 : can_be_step(g, n);

@@ -20,6 +20,9 @@ RegionLimits region_limits(const TargetTraits&, bool epilogue);
 // Returns whether the node is elementwise: a single op, or an ElementwiseRegion of one result.
 bool is_steps(const Graph&, NodeId);
 
+// Returns whether the value is computed before the first run.
+bool is_loaded(const Graph&, ValueId);
+
 // Maps each value to an operand or a step.
 class RegionProgram {
  public:

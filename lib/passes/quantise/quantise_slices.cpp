@@ -38,24 +38,36 @@ struct Slice {
 
 bool is_move(OpKind op) { return op == OpKind::Reshape || op == OpKind::Transpose; }
 
+// The zero point of a Quantize or Dequantize: 0 if it has none, nothing if it is unknown.
+std::optional<double> zero_of(const Graph& g, NodeId n) {
+  return g.operand(n, 2).valid() ? scalar(g, g.operand(n, 2)) : std::optional(0.0);
+}
+
 // A number, also one that is dequantised.
 std::optional<double> number_of(const Graph& g, ValueId v) {
   if (const auto known = scalar(g, v)) return known;
   const NodeId d = defining_op(g, v, OpKind::Dequantize);
   if (!d.valid() || !rounds_by_one(g, d) || g.dtype(v) != DType::F32) return std::nullopt;
-  const auto code = scalar(g, g.operand(d, 0)), scale = scalar(g, g.operand(d, 1));
-  const auto zero = g.operand(d, 2).valid() ? scalar(g, g.operand(d, 2)) : std::optional(0.0);
+  const auto code = scalar(g, g.operand(d, 0)), scale = scalar(g, g.operand(d, 1)), zero = zero_of(g, d);
   if (!code || !scale || !zero) return std::nullopt;
   return static_cast<float>(*code - *zero) * static_cast<float>(*scale);
 }
 
-std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
+// A slice of known place, which keeps what it is cut from.
+std::optional<Slice> kept(const Graph& g, NodeId narrow) {
   const auto& a = g.attrs<NarrowAttrs>(narrow);
-  const ValueId x = g.operand(narrow, 0);
   const Dim count = g.dims(g.result(narrow))[static_cast<size_t>(a.axis)];
-  const bool codes = is_int8(g.dtype(x));
-  if (!a.start.is_static() || !count.is_static() || (g.dtype(x) != DType::F32 && !codes)) return std::nullopt;
-  Slice s{narrow, {}, {}, {}, a.start.size(), count.size(), 0, 0, {}};
+  if (!a.start.is_static() || !count.is_static()) return std::nullopt;
+  return Slice{narrow, {}, {}, {}, a.start.size(), count.size(), 0, 0, {}};
+}
+
+// A slice that is quantized.
+std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
+  const DType t = g.dtype(g.operand(narrow, 0));
+  const bool codes = is_int8(t);
+  auto cut = kept(g, narrow);
+  if (!cut || (t != DType::F32 && !codes)) return std::nullopt;
+  Slice& s = *cut;
   ValueId v = g.result(narrow);
   for (size_t i = 0; i < kMostMoves; ++i) {
     const NodeId n = g.only_user(v);
@@ -68,8 +80,7 @@ std::optional<Slice> slice_of(const Graph& g, NodeId narrow) {
     } else if (const ValueId f = g.op(n) == OpKind::Mul ? other(g, n, v) : ValueId(); f.valid()) {
       if (s.factor || !same_dims(g, v, g.result(n)) || !(s.factor = number_of(g, f))) return std::nullopt;
     } else if (g.op(n) == OpKind::Quantize) {
-      const auto scale = scalar(g, g.operand(n, 1));
-      const auto zero = g.operand(n, 2).valid() ? scalar(g, g.operand(n, 2)) : std::optional(0.0);
+      const auto scale = scalar(g, g.operand(n, 1)), zero = zero_of(g, n);
       const bool one = num_elements(g.type(g.operand(n, 1))) == 1 && g.dtype(g.operand(n, 1)) == DType::F32;
       if (g.operand(n, 0) != v || g.attrs<QuantAttrs>(n).block != 0 || !one || !scale || !zero) return std::nullopt;
       s.quantize = n;
@@ -148,20 +159,12 @@ class SlicedResult {
   }
 
  private:
-  // A slice that keeps the codes.
-  std::optional<Slice> kept(NodeId narrow) const {
-    const auto& a = g_.attrs<NarrowAttrs>(narrow);
-    const Dim count = g_.dims(g_.result(narrow))[static_cast<size_t>(a.axis)];
-    if (!a.start.is_static() || !count.is_static()) return std::nullopt;
-    return Slice{narrow, {}, {}, {}, a.start.size(), count.size(), 0, 0, {}};
-  }
-
   bool find_slices() {
     if (g_.use_count(whole_) < 2 || g_.use_count(whole_) > kMostSlices || g_.is_output(whole_)) return false;
     for (const Graph::Use& use : g_.uses(whole_)) {
       if (g_.op(use.user) != OpKind::Narrow || use.index != 0) return false;
       auto s = slice_of(g_, use.user);
-      if (codes_ && (!s || g_.attrs<QuantAttrs>(s->quantize).to != to_)) s = kept(use.user);
+      if (codes_ && (!s || g_.attrs<QuantAttrs>(s->quantize).to != to_)) s = kept(g_, use.user);
       if (!s) return false;
       if (!codes_ && slices_.empty()) to_ = g_.attrs<QuantAttrs>(s->quantize).to;
       slices_.push_back(*s);
@@ -226,10 +229,9 @@ class SlicedResult {
       return to->size() == columns;
     };
     if (!read(g_.operand(q, 1), &scales_) || !read(g_.operand(q, 2), &zeros_)) return false;
-    const auto zero = [&](NodeId n) { return g_.operand(n, 2).valid() ? scalar(g_, g_.operand(n, 2)) : std::optional(0.0); };
     return std::ranges::all_of(slices_, [&](const Slice& s) {
       if (!s.dequantize.valid()) return true;
-      const auto scale = scalar(g_, g_.operand(s.dequantize, 1)), offset = zero(s.dequantize);
+      const auto scale = scalar(g_, g_.operand(s.dequantize, 1)), offset = zero_of(g_, s.dequantize);
       for (size_t c = 0; c < columns; ++c)
         if (s.has(position(c)) && (scales_[c] != scale || zeros_[c] != offset)) return false;
       return true;

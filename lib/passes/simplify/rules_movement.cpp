@@ -287,21 +287,13 @@ bool gather_one(Simplifier& s, NodeId n) {
   return row.valid() && s.replace(n, s.at(n).reshape(row, sizes(s, s.graph().result(n))));
 }
 
-// Whether the node is a Quantize or Dequantize of the elements of its first operand by single numbers.
-bool rounds_by_one_scale(const Graph& g, NodeId n) {
-  if (g.op(n) != Quantize && g.op(n) != Dequantize) return false;
-  const auto numbers = g.operands(n).subspan(1);
-  return g.attrs<QuantAttrs>(n).block == 0 &&
-         std::ranges::all_of(numbers, [&](ValueId v) { return !v.valid() || num_elements(g.type(v)) == 1; });
-}
-
 // Gathers rows once instead of at expanded indices, if all users broadcast.
 bool gather_repeated(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId e = s.def(arg(s, n, 1), Expand);
   if (!e.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
   for (Graph::Use use : g.uses(g.result(n)))
-    if (!has_trait(g.op(use.user), kElementwise) && !rounds_by_one_scale(g, use.user)) return false;
+    if (!has_trait(g.op(use.user), kElementwise) && !rounds_by_one(g, use.user)) return false;
   const ValueId rows = s.at(n).create(Gather, {arg(s, n), g.operand(e, 0)}, AxisAttrs{0});
   return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
 }
@@ -641,7 +633,7 @@ bool swap_with_elementwise(Simplifier& s, NodeId n) {
 bool round_before_expand(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId expand = g.def(arg(s, n));
-  if (g.op(expand) != Expand || !rounds_by_one_scale(g, n)) return false;
+  if (g.op(expand) != Expand || !rounds_by_one(g, n)) return false;
   Builder& b = s.at(n);
   std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
   operands[0] = g.operand(expand, 0);
