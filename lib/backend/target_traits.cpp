@@ -16,6 +16,8 @@ TargetTraits make(const TargetInfo& row) {
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
+  for (const kernel::MatrixUnit& u : row.mapping.matrix_units)
+    if (is_narrow(u.operand)) t.multiplies.set(static_cast<size_t>(u.operand));
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // Kinds without a decomposition stay, for code generation to report their nodes. Fused kinds need kernels.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 
 #include "backend/backend.h"
 #include "codegen/make_package.h"
@@ -476,6 +477,59 @@ TEST_CASE("integer products and convolutions run on the dot units of grids") {
     const Units units = units_on(target, n, results, 0, 0);
     CHECK(units.kernels >= std::size(kProducts) + std::size(kWindows) - 2);
     CHECK((units.matrix > 10) == (target == "cuda" || target == "rocm"));
+  }
+}
+
+namespace {
+
+struct F8Product {
+  std::vector<int64_t> a, b;
+  DType t = DType::F8E4M3FN;
+  bool by_column = true, weight = true, nan = false;
+};
+
+// gelu(dequantize(x) @ dequantize(w) + bias), of which some are plain products.
+ValueId product_of_f8(Net& n, const F8Product& p) {
+  const auto f8 = [&](const std::vector<int64_t>& dims, bool weight) {
+    std::vector<double> v(static_cast<size_t>(std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>())));
+    for (size_t i = 0; i < v.size(); ++i)
+      v[i] = std::ldexp(static_cast<double>(i * 89 % 31) - 15, static_cast<int>(i * 7 % 9) - 6);
+    if (p.nan) v[v.size() / 2] = NAN;
+    return n.value(eval::tensor_of(p.t, dims, v).tensor, weight);
+  };
+  const auto scaled = [&](ValueId q, std::vector<int64_t> scales, int64_t axis) {
+    return n.b.create(Dequantize, {q, n.floats(scales, 0.01, 0.05)}, QuantAttrs{.axis = axis, .to = DType::F32});
+  };
+  const std::vector<int64_t> columns = {p.b.back()};
+  const ValueId x = scaled(f8(p.a, false), {}, 0),
+                w = scaled(f8(p.b, p.weight), p.by_column ? columns : std::vector<int64_t>(), 1);
+  const ValueId y = n.b.matmul(x, w);
+  return p.a.back() % 2 ? y : n.b.unary(Gelu, n.b.add(y, n.floats(columns, -1, 1)));
+}
+
+constexpr DType kE5M2 = DType::F8E5M2;
+const F8Product kF8Products[] = {{{1, 67}, {67, 37}},
+                                 {{1, 64}, {64, 48}, kE5M2, false},
+                                 {{33, 64}, {64, 48}, DType::F8E4M3FN, true, false},
+                                 {{33, 64}, {64, 48}, kE5M2},
+                                 {{2, 9, 96}, {96, 40}},
+                                 {{70, 67}, {67, 65}, kE5M2, false, false},
+                                 {{130, 128}, {128, 160}},
+                                 {{5, 48}, {48, 6}, kE5M2},
+                                 {{20, 32}, {32, 24}, DType::F8E4M3FN, true, true, true},
+                                 {{20, 32}, {32, 24}, kE5M2, true, true, true}};
+
+}  // namespace
+
+TEST_CASE("products of 8-bit floats run on the units of cuda") {
+  for (const std::string target : {"cuda", "rocm"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const F8Product& p : kF8Products) results.push_back(product_of_f8(n, p));
+    const Units units = units_on(target, n, results, 1e-4, 1e-4);
+    CHECK(units.kernels == (target == "cuda" ? std::size(kF8Products) : 0));
+    CHECK(units.matrix == (target == "cuda" ? std::size(kF8Products) - 3 : 0));
   }
 }
 

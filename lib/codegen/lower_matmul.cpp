@@ -32,12 +32,13 @@ struct Contraction {
   Dim m, n, k;
   size_t run = 1;  // number of result axes that form m
   Side a, b;
-  bool zero_points = false;                    // operands 2 and 3 are zero points
-  const kernel::DotUnit* dots = nullptr;       // computed on a dot unit
-  std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
-  std::span<const int64_t> also;               // steps whose values are further results
-  bool two_sums = false;                       // b has 2n columns, see GemmSpec
-  std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
+  bool zero_points = false;               // operands 2 and 3 are zero points
+  const kernel::DotUnit* dots = nullptr;  // computed on a dot unit
+  std::span<const RegionStep> steps;      // epilogue; its operands follow the zero points
+  std::span<const int64_t> also;          // steps whose values are further results
+  bool two_sums = false;                  // b has 2n columns, see GemmSpec
+  // Operand numbers: what the sums of b's columns are multiplied by, their bias, and a residual of the result's shape.
+  std::optional<size_t> factor, bias, residual;
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
   bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
   std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
@@ -235,8 +236,8 @@ Contraction of_weight(Contraction p, Dim k) {
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair || p.two_sums ? t.floor_div(w, Dim(2)) : w;
-  const Dim words = t.ceil_div(p.k, Dim(kernel::dot_group(p.accumulate)));
-  const Dim rows = !p.dots ? p.k : p.zero_points ? t.add(words, Dim(1)) : words;
+  const Dim words = p.dots ? t.ceil_div(p.k, Dim(p.dots->group)) : p.k,
+            rows = p.dots && p.zero_points ? t.add(words, Dim(1)) : words;
   return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
 }
 
@@ -546,6 +547,7 @@ bool emit(Node& node, Contraction p) {
     if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
     if (p.is_split() && p.splits_in_some_runs) g.floats = side_operand(node, s, 0, p.a, p.batch, true, p.run);
   }
+  if (p.factor) g.factor = of_columns(node, s, *p.factor, p.batch.size());
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
   if (!g.extras.empty() || p.act.has)
@@ -573,6 +575,11 @@ Contraction dequantized_contraction(const Node& node) {
   Contraction p = contraction_of(node, false, a.trans_b, 4, 5);
   if (a.gated) add_gate(node, a, &p);
   else p.act = a.act;
+  if (is_narrow(node.dtype(0))) {
+    p.factor = 2;
+    p.dots = kernel::gemm_dot_unit(node.dtype(0), t, node.mapping());
+    return p;
+  }
   p.quantized.emplace();
   p.quantized->bits = rlxc::bits(t);
   p.quantized->block = a.block;

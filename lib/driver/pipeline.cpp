@@ -38,18 +38,23 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
     add("shard", {"partition", "common_subexpression_elimination", "dead_code_elimination"});
   // Quantisation and precision run on whole operations, before fusion.
-  std::vector<std::string_view> quantise{"keep_quantized_weights", "lower_quantised_conv_transpose",
-                                         "quantise_contractions",  "sink_transposes",
-                                         "lift_quantize",          "quantise_slices",
+  std::vector<std::string_view> quantise{"keep_quantized_weights",
+                                         "lower_quantised_conv_transpose",
+                                         "quantise_contractions",
+                                         "sink_transposes",
+                                         "lift_quantize",
+                                         "quantise_slices",
+                                         "multiply_f8",
                                          "constant_folding"};
   const bool calibrated = !options.calibration_file.empty();
   if (calibrated) quantise.insert(quantise.begin(), {"migrate_scales", "insert_q_dq"});
   const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
-  if (!options.weights.empty() || scaled || calibrated) quantise.insert(quantise.end() - 5, "quantise_weights");
+  if (!options.weights.empty() || scaled || calibrated)
+    quantise.insert(std::ranges::find(quantise, "quantise_contractions"), "quantise_weights");
   if (options.activations != "model") quantise.emplace_back("round_activations");
   add("quantise", quantise);
-  if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
+  if (scaled) add("precision", {"scale_operands", "multiply_f8", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision_name != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   if (fuses && options.precision_name != "f32") add("precision", {"split_widened_results", "dead_code_elimination"});

@@ -21,20 +21,21 @@ bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* 
 }
 
 // Checks operand `at`, a bias with one entry per column of a matmul of these dims.
-bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product) {
+bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product, size_t typed = 0) {
   if (!c.has(at)) return true;
   const auto& bias = c.t(at).dims;
-  if (!same_dtype(c, 0, at)) return false;
+  if (!same_dtype(c, typed, at)) return false;
   if (bias.size() > 1 ||
       (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], product.back(), "sizes of bias and matmul")))
     return c.fail("bias " + c.show(at) + " must be a scalar or have one element per column");
   return true;
 }
 
-// Checks operands `at` and `at + 1` of a matmul with these result dims: a bias per column, and a residual.
-bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) {
-  if (!fits_bias(c, at, out)) return false;
-  if (c.has(at + 1) && (!same_dtype(c, 0, at + 1) || c.t(at + 1).dims != out))
+// Checks operands `at` and `at + 1` of a matmul with these result dims: a bias per column, and a residual, of the type of operand
+// `typed`.
+bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out, size_t typed = 0) {
+  if (!fits_bias(c, at, out, typed)) return false;
+  if (c.has(at + 1) && (!same_dtype(c, typed, at + 1) || c.t(at + 1).dims != out))
     return c.fail("the residual " + c.show(at + 1) + " must have the result's shape");
   return true;
 }
@@ -128,7 +129,11 @@ bool infer_fused_matmul(InferContext& c) {
 bool infer_dequant_matmul(InferContext& c) {
   const auto& a = c.a<DequantMatMulAttrs>();
   const Type &w = c.t(1), &scale = c.t(2);
-  if (bits(c.t(0).dtype) < 16) return c.fail("needs floats of at least 16 bits, gets " + c.show(0));
+  const bool narrow = is_narrow(c.t(0).dtype);
+  if (narrow && (c.t(0).dtype != w.dtype || !is_float(w.dtype) || a.block != 0 || a.int8_x || c.has(3)))
+    return c.fail("8-bit floats need a weight of their type, without blocks, zero points and int8_x: " + c.show(0) + ", " +
+                  c.show(1));
+  if (!narrow && bits(c.t(0).dtype) < 16) return c.fail("needs floats of at least 16 bits, gets " + c.show(0));
   if (w.rank() != 2) return c.fail("the weight needs two axes: " + c.show(1));
   if (bits(w.dtype) > 8 || (!is_integer(w.dtype) && !is_float(w.dtype)))
     return c.fail("the weight must hold numbers of at most 8 bits: " + c.show(1));
@@ -146,8 +151,9 @@ bool infer_dequant_matmul(InferContext& c) {
   if (a.gated && c.has(5)) return c.fail("what is gated takes no residual");
   if (a.int8_x && a.block != 0 && (!k.is_static() || k.size() % a.block != 0))
     return c.fail("rows of 8 bits need a number of terms that is a multiple of the block");
-  if (a.gated ? !fits_bias(c, 4, out) || !halved(c, &out) : !bias_and_residual(c, 4, out)) return false;
-  return c.result(c.t(0).dtype, std::move(out));
+  const size_t typed = narrow ? 2 : 0;
+  if (a.gated ? !fits_bias(c, 4, out, typed) || !halved(c, &out) : !bias_and_residual(c, 4, out, typed)) return false;
+  return c.result(c.t(typed).dtype, std::move(out));
 }
 
 bool infer_grouped_matmul(InferContext& c) {

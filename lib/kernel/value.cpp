@@ -16,7 +16,7 @@ uint64_t bits_of(DType t, Value v) {
     case DType::F32: return std::bit_cast<uint32_t>(static_cast<float>(v.f));
     case DType::F16: return double_to_f16(v.f);
     case DType::BF16: return double_to_bf16(v.f);
-    default: return static_cast<uint64_t>(v.i);
+    default: return is_float(t) ? encode_float(t, v.f) : static_cast<uint64_t>(v.i);
   }
 }
 
@@ -26,7 +26,8 @@ Value from_bits(DType t, uint64_t u) {
     case DType::F32: return from_float(std::bit_cast<float>(static_cast<uint32_t>(u)));
     case DType::F16: return from_float(f16_to_float(static_cast<uint16_t>(u)));
     case DType::BF16: return from_float(bf16_to_float(static_cast<uint16_t>(u)));
-    default: return from_int(wrap_int(t, static_cast<int64_t>(u)));
+    default:
+      return is_float(t) ? from_float(decode_float(t, static_cast<uint32_t>(u))) : from_int(wrap_int(t, static_cast<int64_t>(u)));
   }
 }
 

@@ -26,9 +26,10 @@ class LoweringCache;
 // Capabilities of the target that passes read. Filled from the target's capability row.
 struct TargetTraits {
   std::string name = "cpu";
-  std::bitset<kOpCount> native;     // op kinds with a kernel; others must be decomposed
-  std::bitset<kOpCount> epilogues;  // activations supported as epilogues of matmuls and convolutions
-  bool strides = true;              // matmuls can write strided layouts (can_write_layout)
+  std::bitset<kOpCount> native;         // op kinds with a kernel; others must be decomposed
+  std::bitset<kOpCount> epilogues;      // activations supported as epilogues of matmuls and convolutions
+  std::bitset<kDTypeCount> multiplies;  // 8-bit floats whose products are an instruction of matrix units
+  bool strides = true;                  // matmuls can write strided layouts (can_write_layout)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // for cost decisions
   TargetTraits() {

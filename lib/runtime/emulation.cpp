@@ -180,6 +180,19 @@ struct bfloat {
   }
 };
 
+// OCP 8-bit floating point: E4M3 with 3 bits of mantissa, E5M2 with 2.
+template <int mantissa>
+struct f8 {
+  uint8_t bits;
+  operator float() const {
+    const int code = bits & 127, exponent = code >> mantissa, fraction = code & ((1 << mantissa) - 1);
+    const int least = (mantissa == 3 ? -6 : -14) - mantissa, infinity = mantissa == 3 ? 127 : 124;
+    float r = exponent ? std::ldexp(float(fraction + (1 << mantissa)), exponent - 1 + least) : std::ldexp(float(fraction), least);
+    if (code >= infinity) r = mantissa == 3 || code > infinity ? NAN : INFINITY;
+    return bits & 128 ? -r : r;
+  }
+};
+
 struct At {
   int lane, element;
 };
@@ -264,6 +277,14 @@ void multiply_tiles(float* c, const uint32_t* a, const void* b) {
 }
 
 // PTX ISA, dp4a, and AMD's V_DOT4: the bytes of a and b, lowest first, are multiplied, and their products added to c.
+template <class T>
+float dot4_f8(int a, int b, float c) {
+  T x[4], y[4];
+  memcpy(x, &a, 4);
+  memcpy(y, &b, 4);
+  for (int i = 0; i < 4; ++i) c += float(x[i]) * float(y[i]);
+  return c;
+}
 template <class A, class B>
 int dot4(int a, int b, int c) {
   A x[4];
@@ -322,6 +343,10 @@ using MatrixUnitOfBytes = emu::TensorCoreOfBytes;
 #define rlxc_dot4_su emu::dot4<int8_t, uint8_t>
 #define rlxc_dot4_us emu::dot4<uint8_t, int8_t>
 #define rlxc_dot4_uu emu::dot4<uint8_t, uint8_t>
+#define rlxc_dot4_f8e4m3fn emu::dot4_f8<emu::f8<3>>
+#define rlxc_dot4_f8e5m2 emu::dot4_f8<emu::f8<2>>
+#define rlxc_mma_f8e4m3fn emu::multiply<emu::f8<3>, MatrixUnitOfBytes>
+#define rlxc_mma_f8e5m2 emu::multiply<emu::f8<2>, MatrixUnitOfBytes>
 #endif
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>

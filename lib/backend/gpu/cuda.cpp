@@ -28,12 +28,74 @@ struct DialectRow {
   std::string_view bf16;
   std::string_view shuffle;   // $V value, $M mask
   std::string_view multiply;  // $N element type, $C type of sums, $Z bytes of an operand, $I and $W: of the instruction
-  std::array<Instruction, 3> instructions;
+  std::span<const Instruction> instructions;
   std::string_view dot;                // the function $F of words of a and b and a sum: $A, $B: s or u
   std::string_view pool;               // shared memory whose size the launch gives
   std::string_view copy_later, await;  // of $N bytes, with the cache operator $C; of all groups but `pending`
   std::string_view exp2 = {};          // of an f32, cheaper than the library's
+  std::string_view f8 = {};            // products of 8-bit floats: $N element type, $T that of PTX, $H its f16 from high bytes
 };
+
+constexpr Instruction kTensorCoreInstructions[] = {{DType::F16, "k16.row.col.f32.f16.f16.f32", "f"},
+                                                   {DType::BF16, "k16.row.col.f32.bf16.bf16.f32", "f"},
+                                                   {DType::I8, "k32.row.col.s32.s8.s8.s32", "r"}};
+constexpr Instruction kMatrixCoreInstructions[] = {
+    {DType::F16, "__builtin_amdgcn_mfma_f32_16x16x16f16", "_Float16 __attribute__((ext_vector_type(4)))"},
+    {DType::BF16, "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", "short __attribute__((ext_vector_type(4)))"},
+    {DType::I8, "rlxc_mfma_i8", "rlxc_bytes"}};
+
+// Multiplies 8-bit floats. From sm_89 on, tensor cores do. They keep 14 bits of a sum, so only the products of one instruction
+// are summed there. Earlier ones multiply f16, which represents the operands exactly.
+constexpr std::string_view kF8 = R"(#ifndef rlxc_mma_$N
+// Four values as f16, in pairs.
+__device__ inline void rlxc_halves_$N(uint32_t* to, uint32_t from) {
+#if __CUDA_ARCH__ >= 890
+  asm("{.reg .b16 low, high;\n  mov.b32 {low, high}, %2;\n  cvt.rn.f16x2.$Tx2 %0, low;\n  cvt.rn.f16x2.$Tx2 %1, high;}"
+      : "=r"(to[0]), "=r"(to[1]) : "r"(from));
+#else
+  for (int i = 0; i < 2; ++i) {
+    uint32_t x;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(from), "r"(0), "r"(i ? 0x3424 : 0x1404));
+    $H
+  }
+#endif
+}
+__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
+#if __CUDA_ARCH__ >= 890
+  float d[4] = {};
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.$T.$T.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  for (int i = 0; i < 4; ++i) c[i] += d[i];
+#else
+  for (int s = 0; s < 2; ++s) {
+    uint32_t x[4], y[2];
+    rlxc_halves_$N(x, a[s]);
+    rlxc_halves_$N(x + 2, a[s + 2]);
+    rlxc_halves_$N(y, b[s]);
+    rlxc_mma_f16(c, x, y);
+  }
+#endif
+}
+#endif
+#ifndef rlxc_dot4_$N
+__device__ inline float rlxc_dot4_$N(uint32_t a, uint32_t b, float c) {
+  uint32_t x[2], y[2];
+  __half p[4], q[4];
+  rlxc_halves_$N(x, a);
+  rlxc_halves_$N(y, b);
+  memcpy(p, x, sizeof p);
+  memcpy(q, y, sizeof q);
+  for (int i = 0; i < 4; ++i) c = fmaf(float(p[i]), float(q[i]), c);
+  return c;
+}
+#endif
+)";
+// The exponent of E4M3 has another bias. NaN has all bits set.
+constexpr std::string_view kHalvesOfE4M3 =
+    R"(const uint32_t half = x & 0x80008000 | (x & 0x7f007f00) >> 1, nan = ((x & 0x7f007f00) + 0x01000100 & 0x80008000) >> 15;
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(to[i]) : "r"(half), "r"(0x5c005c00));
+    to[i] |= nan * 0x7e00;)";
 
 constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -51,9 +113,7 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
 }
 #endif
 )",
-                              {{{DType::F16, "k16.row.col.f32.f16.f16.f32", "f"},
-                                {DType::BF16, "k16.row.col.f32.bf16.bf16.f32", "f"},
-                                {DType::I8, "k32.row.col.s32.s8.s8.s32", "r"}}},
+                              kTensorCoreInstructions,
                               R"(#ifndef $F
 __device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
   asm("dp4a.$A32.$B32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
@@ -89,7 +149,8 @@ __device__ inline float rlxc_exp2(float a) {
   return r;
 }
 #endif
-)"};
+)",
+                              kF8};
 // From gfx940 on, the instruction of bytes has twice the steps of k, half of which are 0 here.
 constexpr DialectRow kRocm = {
     R"(#include <hip/hip_bfloat16.h>
@@ -121,9 +182,7 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
 }
 #endif
 )",
-    {{{DType::F16, "__builtin_amdgcn_mfma_f32_16x16x16f16", "_Float16 __attribute__((ext_vector_type(4)))"},
-      {DType::BF16, "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", "short __attribute__((ext_vector_type(4)))"},
-      {DType::I8, "rlxc_mfma_i8", "rlxc_bytes"}}},
+    kMatrixCoreInstructions,
     R"(__device__ inline int32_t $F(int32_t a, int32_t b, int32_t c) {
   return __builtin_amdgcn_$Adot4(a, b, c, false);
 }
@@ -248,12 +307,7 @@ class CudaLike : public GpuCxx {
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
     const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
-    const Instruction& i = *std::ranges::find(row_.instructions, u.operand, &Instruction::operand);
-    h.add(expand(row_.multiply, {{"N", t},
-                                 {"C", scalar(u.accumulator)},
-                                 {"Z", std::to_string(u.a.elements() * rlxc::bits(u.operand) / 8)},
-                                 {"I", std::string(i.name)},
-                                 {"W", std::string(i.words)}}));
+    is_narrow(u.operand) ? need_f8(u.operand, h) : need_instruction(u.operand, scalar(u.accumulator), u.a.elements(), h);
     h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
           "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
           "(c.at, x, y);\n  return c;\n}\n");
@@ -261,6 +315,10 @@ class CudaLike : public GpuCxx {
   }
 
   std::string dot(Type a, Type b, Type, Helpers& h) const override {
+    if (is_narrow(a.dtype)) {
+      need_f8(a.dtype, h);
+      return "rlxc_dot4_" + std::string(rlxc::name(a.dtype));
+    }
     const std::string x = sign(a), y = sign(b), name = "rlxc_dot4_" + x + y;
     if (h.needs(name)) h.add(expand(row_.dot, {{"F", name}, {"A", x}, {"B", y}}));
     return name;
@@ -315,7 +373,7 @@ class CudaLike : public GpuCxx {
       case DType::BF16: return std::string(row_.bf16);
       case DType::Bool: return "bool";
       default: {
-        std::string s(rlxc::name(t));
+        std::string s(rlxc::name(storage_dtype(t)));
         return (s[0] == 'u' ? "uint" : "int") + s.substr(1) + "_t";
       }
     }
@@ -358,6 +416,27 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
+  // Adds rlxc_mma_<type>.
+  void need_instruction(DType t, const std::string& sums, int elements, Helpers& h) const {
+    const std::string n(rlxc::name(t));
+    if (!h.needs("rlxc_mma_" + n)) return;
+    const Instruction& i = *std::ranges::find(row_.instructions, t, &Instruction::operand);
+    h.add(expand(row_.multiply, {{"N", n},
+                                 {"C", sums},
+                                 {"Z", std::to_string(elements * rlxc::bits(t) / 8)},
+                                 {"I", std::string(i.name)},
+                                 {"W", std::string(i.words)}}));
+  }
+
+  // Adds rlxc_mma_<type> and rlxc_dot4_<type>.
+  void need_f8(DType t, Helpers& h) const {
+    const std::string n(rlxc::name(t));
+    need_instruction(DType::F16, "float", 8, h);
+    if (!h.needs("rlxc_mma_" + n)) return;
+    const bool e4m3 = t == DType::F8E4M3FN;
+    h.add(expand(row_.f8, {{"N", n}, {"T", e4m3 ? "e4m3" : "e5m2"}, {"H", e4m3 ? std::string(kHalvesOfE4M3) : "to[i] = x;"}}));
+  }
+
   // On sm_90a, the matrix unit of a warpgroup reads shared memory. Elsewhere each warp computes 16 of 64 rows.
   std::string multiply_tiles(const kernel::MatrixUnit& u, Helpers& h) const {
     const bool lanes = u.a_from == kernel::Source::Lanes, across = u.b_from == kernel::Source::AcrossK;
@@ -491,16 +570,17 @@ constexpr MatrixUnit tensor_core(DType t) {
           {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
 }
 // mma.m16n8k32, likewise.
-constexpr MatrixUnit kTensorCoreOfBytes = {
-    16,
-    8,
-    32,
-    32,
-    DType::I8,
-    DType::I32,
-    {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
-    {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
-    {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+constexpr MatrixUnit tensor_core_of_bytes(DType t, DType accumulator) {
+  return {16,
+          8,
+          32,
+          32,
+          t,
+          accumulator,
+          {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
+          {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
+          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+}
 // PTX ISA, wgmma.m64nNk16: the registers of a warpgroup for m x n elements.
 constexpr FragmentLayout of_warpgroup(int m, int n) {
   FragmentLayout s = {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)}, {columns(1), rows(8)}, 2};
@@ -524,7 +604,18 @@ constexpr auto kTensorCoresOfTiles = [] {
   std::ranges::copy(tensor_cores_of_tiles(DType::BF16), std::ranges::copy(tensor_cores_of_tiles(DType::F16), all.begin()).out);
   return all;
 }();
-constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16), kTensorCoreOfBytes};
+constexpr MatrixUnit kTensorCores[] = {
+    tensor_core(DType::F16), tensor_core(DType::BF16), tensor_core_of_bytes(DType::I8, DType::I32),
+    tensor_core_of_bytes(DType::F8E4M3FN, DType::F32), tensor_core_of_bytes(DType::F8E5M2, DType::F32)};
+
+// dp4a, and products of four 8-bit floats.
+constexpr kernel::DotUnit dots_of_f8(DType t) { return {1, 4, t, t, DType::F32}; }
+constexpr auto kDotsOfWords = [] {
+  std::array<kernel::DotUnit, std::size(kByteDots) + 2> all{};
+  std::ranges::copy(std::array{dots_of_f8(DType::F8E4M3FN), dots_of_f8(DType::F8E5M2)},
+                    std::ranges::copy(kByteDots, all.begin()).out);
+  return all;
+}();
 
 // AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.
 constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
@@ -597,7 +688,7 @@ constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::st
 
 // sm_80 has 163 KiB of shared memory for a workgroup, sm_86 99 KiB.
 static constexpr kernel::Mapping cuda_mapping() {
-  kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kByteDots);
+  kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kDotsOfWords);
   m.pipeline_bytes = 96 << 10;
   m.tile_units = kTensorCoresOfTiles;
   m.warp_tile = 64;

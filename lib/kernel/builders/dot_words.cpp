@@ -41,7 +41,7 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
 }
 
 Expr DotWords::code_of(Expr element) const {
-  return cast_to(floats ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
+  return cast_to(unit.a == DType::BF16 ? bitcast_to(element, Type(DType::U16, element.lanes())) : element, DType::I32);
 }
 
 Expr DotWords::code_of_b(Expr k, Expr column, int lanes) const {

@@ -48,6 +48,7 @@ class DotWords {
   int64_t steps_of_block() const { return block_ / unit.group; }
 
   Expr none(int lanes = 1) const { return broadcast(constant_int(o_.b.kernel(), DType::I32, 0), lanes); }
+  Expr zero() const { return constant_int(o_.b.kernel(), unit.accumulator, 0); }  // a sum
 
   const DotUnit& unit;
   const bool floats;          // without zero points and sums of operands

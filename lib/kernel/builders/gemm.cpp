@@ -115,7 +115,7 @@ class RowByRow {
     if (o_.spec.quantized) return by_blocks(row, column);
     const DotWords& w = *words_;
     const bool add_a = w.needs_rows() && !w.has_rows(), add_b = w.needs_columns() && !w.has_columns();
-    Buf sum = b_.variable("sum", w.none()), of_row, of_column;
+    Buf sum = b_.variable("sum", w.zero()), of_row, of_column;
     if (add_a) of_row = b_.variable("row_sum", w.none());
     if (add_b) of_column = b_.variable("column_sum", w.none());
     const auto step = [&](Expr p, bool whole) {

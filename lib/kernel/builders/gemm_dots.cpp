@@ -432,8 +432,6 @@ class DotTiles {
 
 }  // namespace
 
-int64_t dot_group(DType accumulate) { return accumulate == DType::F32 ? 2 : kWordCodes; }
-
 void build_pack_dots(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();

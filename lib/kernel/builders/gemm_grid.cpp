@@ -80,7 +80,7 @@ class GridTiles {
       const auto fits = [&](int64_t stages) {
         const int64_t elements =
             stages * slice * (side * (down + across) + 2 * kGap) + (shape.deep - 1) * down * across * side * side;
-        return elements * rlxc::bits(sum_type()) / 8 <= m_.shared_bytes;
+        return elements * rlxc::bits(element_type()) / 8 <= m_.shared_bytes;
       };
       if (!fits(1)) continue;
       rows_ = down, columns_ = across, deep_ = shape.deep, side_ = side, slice_ = slice, stages_ = fits(2) ? 2 : 1;
@@ -108,14 +108,14 @@ class GridTiles {
     plan(a_, o_.spec.a, o_.spec.a.strides.size() - 1, o_.m, false);
     plan(b_side_, o_.spec.b, o_.spec.b.strides.size() - 2, o_.n, o_.spec.b_at != nullptr);
     const auto guarded = [this](Expr condition, const std::function<Expr()>& value) {
-      Buf v = b_.variable("v", constant_int(b_.kernel(), sum_type(), 0));
+      Buf v = b_.variable("v", constant_int(b_.kernel(), element_type(), 0));
       b_.when(condition, [&] { v.set(value()); });
       return v.get();
     };
     const auto loaded = [this](const GridSide& t, const Buf& from, Expr condition, Expr at) {
       const int lanes = static_cast<int>(t.wide);
       const Expr none = broadcast(constant_int(b_.kernel(), from.type().dtype, 0), lanes);
-      return cast_to(from.load_if(condition, at, none, lanes), sum_type());
+      return cast_to(from.load_if(condition, at, none, lanes), element_type());
     };
     a_.load = [=, this](Expr i, Expr p) {
       const Expr row = row0_ + i, reads = row < o_.m && p < steps_;
@@ -170,26 +170,26 @@ class GridTiles {
     return all;
   }
 
-  DType sum_type() const { return words_ ? DType::I32 : o_.spec.accumulate; }
+  DType element_type() const { return words_ ? DType::I32 : o_.spec.accumulate; }  // of tiles
+  DType sum_type() const { return words_ ? words_->unit.accumulator : o_.spec.accumulate; }
   bool whole_words() const { return is_multiple(o_.k, words_->unit.group); }
   Expr load_a(Expr row, Expr p) const { return words_ ? words_->word_of_a(row, p, whole_words()) : o_.load_a(row, p); }
   Expr load_b(Expr p, Expr column) const { return words_ ? words_->word_of_b(p, column, whole_words()) : o_.load_b(p, column); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return words_ ? words_->a_times_b(x, y, sum) : o_.multiply_add(x, y, sum); }
 
   void body() {
-    const DType t = sum_type();
     a_.size = rows_ * side_, b_side_.size = columns_ * side_;
     plan_loads();
     for (auto [side, name] : {std::pair{&a_, "a"}, {&b_side_, "b"}}) {
       const int64_t blocks = slice_ * side->size / side->wide;
-      side->shared = b_.shared(std::string("tile_") + name, t, stages_ * slice_ * side->pitch);
-      side->next = b_.registers(std::string("next_") + name, t, (blocks + threads() - 1) / threads() * side->wide);
+      side->shared = b_.shared(std::string("tile_") + name, element_type(), stages_ * slice_ * side->pitch);
+      side->next = b_.registers(std::string("next_") + name, element_type(), (blocks + threads() - 1) / threads() * side->wide);
     }
     if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", a_.size, thread_, threads());
     if (words_ && words_->needs_columns() && !words_->has_columns())
       of_columns_.emplace(b_, "column_sums", b_side_.size, thread_, threads());
     std::vector<Buf> sums, of_blocks;
-    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), t, 0)));
+    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", constant_int(b_.kernel(), sum_type(), 0)));
     for (int64_t i = 0; blocks() && i < rows_ * columns_; ++i) of_blocks.push_back(b_.variable("total", b_.f32(0)));
     int64_t known_steps = INT64_MAX;
     constant(steps_, &known_steps);

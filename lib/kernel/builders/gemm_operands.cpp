@@ -33,6 +33,7 @@ void GemmOperands::add_zeros() {
 }
 
 void GemmOperands::add_extras() {
+  if (spec.factor) factor = b.input(spec.factor->name, spec.factor->dtype, spec.factor->extent);
   if (spec.bias) bias = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
   for (const Operand& o : spec.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
 }
@@ -145,11 +146,14 @@ Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
   return zero ? v - *zero : v;
 }
 
-Expr GemmOperands::biased(Expr sum, Expr column, bool down) const {
-  if (!spec.bias) return sum;
-  const Index& step = spec.bias->strides.back();
-  const Expr at = base(*spec.bias) + column * step.in(b.kernel());
-  return sum + cast_to(bias.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
+Expr GemmOperands::scaled_and_biased(Expr sum, Expr column, bool down) const {
+  const auto of_column = [&](const Buf& from, const Operand& o) {
+    const Index& step = o.strides.back();
+    const Expr at = base(o) + column * step.in(b.kernel());
+    return cast_to(from.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(o.dtype));
+  };
+  if (spec.factor) sum = sum * of_column(factor, *spec.factor);
+  return spec.bias ? sum + of_column(bias, *spec.bias) : sum;
 }
 
 Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) const {
@@ -168,8 +172,8 @@ Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) 
 }
 
 void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second, bool down) const {
-  std::vector<Expr> sums{biased(sum, column, down)}, of_extras;
-  if (second) sums.push_back(biased(*second, column + n, down));
+  std::vector<Expr> sums{scaled_and_biased(sum, column, down)}, of_extras;
+  if (second) sums.push_back(scaled_and_biased(*second, column + n, down));
   for (size_t i = 0; i < extras.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
   const int lanes = sum.lanes();
   const auto put = [&](const Buf& to, const Operand& o, Expr v) {
@@ -214,8 +218,10 @@ bool GemmOperands::b_vectors() const {
 }
 
 bool GemmOperands::c_vectors() const {
-  const bool bias = !spec.bias || is_constant(spec.bias->strides.back(), 1) || is_constant(spec.bias->strides.back(), 0);
-  return bias && is_constant(spec.c.strides.back(), 1) &&
+  const auto fits = [](const std::optional<Operand>& o) {
+    return !o || is_constant(o->strides.back(), 1) || is_constant(o->strides.back(), 0);
+  };
+  return fits(spec.factor) && fits(spec.bias) && is_constant(spec.c.strides.back(), 1) &&
          std::ranges::all_of(spec.also, [](const Operand& o) { return is_constant(o.strides.back(), 1); });
 }
 
@@ -223,7 +229,9 @@ int64_t GemmOperands::lanes_of_writes(int64_t most) const {
   const auto lanes = [&](const Operand& o) {
     return is_constant(o.strides.back(), 0) ? most : contiguous_lanes(o, o.strides.size() - 1, n, most);
   };
-  most = std::min(lanes(spec.c), spec.bias ? lanes(*spec.bias) : most);
+  most = lanes(spec.c);
+  for (const auto* o : {&spec.factor, &spec.bias})
+    if (*o) most = std::min(most, lanes(**o));
   for (const auto* all : {&spec.extras, &spec.also})
     for (const Operand& o : *all) most = std::min(most, lanes(o));
   return most;

@@ -12,7 +12,7 @@ struct GemmBuffers {
   Buf row_scales, row_sums, row_fine;  // of rounded rows
   Buf floats;                          // rows that are split
   Buf scale_of_a;                      // of quantized rows
-  Buf a_zero, b_zero, b_row, bias;
+  Buf a_zero, b_zero, b_row, factor, bias;
   std::vector<Buf> extras, to_also;
 };
 
@@ -44,8 +44,8 @@ class GemmOperands : public GemmBuffers {
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
-  // Applies bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The vector is
-  // along a row, or along a column if `down`. Along a row, results may have any stride if there is no bias.
+  // Applies factor, bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The
+  // vector is along a row, or along a column if `down`. Along a row, results may have any stride if there is no bias.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
   // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
   // distance `width`.
@@ -76,7 +76,7 @@ class GemmOperands : public GemmBuffers {
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
-  Expr biased(Expr sum, Expr column, bool down) const;
+  Expr scaled_and_biased(Expr sum, Expr column, bool down) const;
 };
 
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows

@@ -47,7 +47,7 @@ struct CopiedRows {
   DType type;
 };
 
-// Strides are over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero and bias [n].
+// Strides are over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero, factor and bias [n].
 struct GemmSpec {
   Dims batch;
   Index m = 1, n = 1, k = 1;
@@ -76,8 +76,9 @@ struct GemmSpec {
   std::optional<CopiedRows> copied_rows;  // k is a constant; for a packed b on a dot unit of CPU threads
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b
-  std::optional<Operand> bias;   // added to the sums first: one number per column of b, or (stride 0) one for all
-  std::vector<Operand> extras;   // operands of the epilogue
+  // The sums are multiplied by `factor` and then `bias` is added: one number per column of b, or (stride 0) one for all.
+  std::optional<Operand> factor, bias;
+  std::vector<Operand> extras;                                              // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
   // b has 2n columns. An element of c combines the sums of columns j and n + j, after the bias and before the epilogue.
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at

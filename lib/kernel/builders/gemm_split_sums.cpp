@@ -91,7 +91,7 @@ class SplitSums {
   std::vector<Expr> in_words(Expr row, Expr column) {
     if (blocks()) return in_blocks(row, column);
     const DotWords& w = *words_;
-    Buf sum = b_.variable("sum", w.none()), of_row, of_column;
+    Buf sum = b_.variable("sum", w.zero()), of_row, of_column;
     if (adds_a()) of_row = b_.variable("row_sum", w.none());
     if (adds_b()) of_column = b_.variable("column_sum", w.none());
     const bool whole = is_multiple(o_.k, w.unit.group);
