@@ -53,6 +53,13 @@ class Model:
         self.weights.append(field(5, dims_text + field(2, CODES[dtype][0]) + field(8, name) + field(9, data)))
         return name
 
+    def numbers(self, values):
+        """A vector of f32."""
+        name = self.fresh()
+        self.weights.append(field(5, field(1, len(values)) + field(2, CODES["f32"][0]) + field(8, name) +
+                                  field(9, array.array("f", values).tobytes())))
+        return name
+
     def scalar(self, dtype, value):
         return self.weight(dtype, [], value, value)
 
@@ -115,9 +122,10 @@ def around_product(m, k, n):
 
 def around_conv(c, n, out, kernel):
     g = Model()
-    w = g.add("DequantizeLinear", g.weight("i8", [out, c, kernel, kernel], -128, 127), g.weight("f32", [out], 0.001, 0.004), axis=0)
-    bias = g.add("DequantizeLinear", g.weight("i32", [out], -20000, 20000), g.scalar("f32", 0.00002))
-    x = pair(g, g.input([1, c, n, n]), 0.0079, 126)
+    step, steps = 0.0079, [values.uniform(0.001, 0.004) for _ in range(out)]
+    w = g.add("DequantizeLinear", g.weight("i8", [out, c, kernel, kernel], -128, 127), g.numbers(steps), axis=0)
+    bias = g.add("DequantizeLinear", g.weight("i32", [out], -20000, 20000), g.numbers([step * s for s in steps]), axis=0)
+    x = pair(g, g.input([1, c, n, n]), step, 126)
     return g, pair(g, g.add("Conv", x, w, bias, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2), 0.11, 131)
 
 

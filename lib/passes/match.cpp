@@ -75,6 +75,17 @@ std::vector<double> elements(const Graph& g, ValueId v, int64_t limit) {
   return out;
 }
 
+bool is_absent_or_zero(const Graph& g, ValueId v) {
+  if (!v.valid()) return true;
+  for (int depth = 0; depth < 16 && (g.op(g.def(v)) == OpKind::Reshape || g.op(g.def(v)) == OpKind::Expand); ++depth)
+    v = g.operand(g.def(v), 0);
+  const TensorData* d = data_of(g, v);
+  if (!d) return false;
+  for (int64_t i = 0; i < (d->splat ? 1 : d->elements()); ++i)
+    if (element_as_double(*d, i) != 0) return false;
+  return true;
+}
+
 NodeId defining_op(const Graph& g, ValueId v, OpKind op) {
   if (!v.valid()) return {};
   const NodeId n = g.def(v);

@@ -20,6 +20,8 @@ bool is_scalar(const Graph&, ValueId v, double want);
 bool same_number(const Graph&, ValueId a, ValueId b);  // one value, equal constants of one element, or both absent
 // The elements of a Constant or Param with data as numbers; empty if there are more than `limit` or they are unknown.
 std::vector<double> elements(const Graph&, ValueId v, int64_t limit);
+// Returns whether v, a zero point, is absent or known to be 0 in all elements, also through Reshape and Expand. O(elements).
+bool is_absent_or_zero(const Graph&, ValueId v);
 
 // The node that defines `v` if it has this kind, else invalid.
 NodeId defining_op(const Graph&, ValueId v, OpKind);

@@ -342,6 +342,18 @@ std::string narrowed(const CLike& target, Type to, Helpers& h) {
       {{"R", target.type(to, h)}, {"M", target.type({DType::I16, to.lanes}, h)}});
 }
 
+// Casts f32 to bytes. A word beyond 32 bits counts as 2^31, which the second instruction saturates.
+constexpr std::string_view kBytes = R"(#if defined(__AVX512F__)
+  const $V none = {0};
+  $I words;
+  $R bytes;
+  __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(none));
+  __asm__("vcvttps2dq %1, %0" : "=v"(words) : "v"(a));
+  __asm__("vpmovusdb %1, %0" : "=v"(bytes) : "v"(words));
+  return bytes;
+#else
+  )";
+
 // Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
 // casts. x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
 std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
@@ -356,17 +368,20 @@ std::string saturated(const CLike& target, Type to, DType range, Type from, Help
       "  __asm__(\"vmaxps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(low));\n"
       "  __asm__(\"vminps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(high));\n";
   const char* const condition = register_condition(from);
-  return expand(
-      "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" + std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") +
-          (condition ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks) +
-          "  return " + (to.dtype == DType::I32 ? words : cpu_cast(target, to, {DType::I32, to.lanes}, h) + "(" + words + ")") +
-          ";",
-      {{"V", target.type(from, h)},
-       {"I", target.type({DType::I32, from.lanes}, h)},
-       {"R", target.type(to, h)},
-       {"C", from.lanes == 16 ? "v" : "x"},
-       {"U", number((1 << bits) - 1)},
-       {"L", number(negative ? -(1 << bits) : 0)}});
+  const bool bytes = range == DType::U8 && to == Type(DType::U8, 16);
+  const std::string bounded =
+      condition && !bytes ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks;
+  const std::string converted =
+      to.dtype == DType::I32 ? words : cpu_cast(target, to, {DType::I32, to.lanes}, h) + "(" + words + ")";
+  return expand((bytes ? std::string(kBytes) : "") + "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" +
+                    std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") + bounded + "  return " + converted + ";" +
+                    (bytes ? "\n#endif" : ""),
+                {{"V", target.type(from, h)},
+                 {"I", target.type({DType::I32, from.lanes}, h)},
+                 {"R", target.type(to, h)},
+                 {"C", from.lanes == 16 ? "v" : "x"},
+                 {"U", number((1 << bits) - 1)},
+                 {"L", number(negative ? -(1 << bits) : 0)}});
 }
 
 // The same to other types: a NaN becomes 0, and no lane is converted that the type cannot hold. A loop over lanes would be

@@ -27,6 +27,8 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
     to.store(i, begin - p.column);
     length.store(i, min(row * width + width, end) - begin);
   });
+  int64_t longest = p.width;  // of the runs
+  if (int64_t row = 0; constant(width, &row)) longest = std::min(longest, row);
   const Expr zero = broadcast(constant_int(k, p.to.type().dtype, 0), p.lanes);
   b.when(end < p.column + p.width,
          [&] { b.loop("i", p.count * (p.width / p.lanes), [&](Expr i) { p.to.store(i * p.lanes, zero); }); });
@@ -41,7 +43,7 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
       const Expr source = b.let("source", channel + offset), row = b.let("row", (c * taps + tap) * p.width);
       b.loop("run", runs, [&](Expr i) {
         const Expr start = b.let("start", source + from.load(i)), at = b.let("at", row + to.load(i));
-        for (int64_t j = 0; j < p.width; j += p.lanes) {
+        for (int64_t j = 0; j < longest; j += p.lanes) {
           auto copy = [&] { p.to.store(at + j, cast_to(p.from.load(start + j, p.lanes), p.to.type().dtype)); };
           j == 0 ? copy() : b.when(length.load(i) > j, copy);
         }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kDotPieces = 16;        // tasks that keep threads busy
 constexpr int64_t kLeastDotRows = 48;     // per task
+constexpr int64_t kLeastFillRows = 96;    // per task that fills a panel, which takes as long as some rows
 constexpr int64_t kMostDotRows = 384;     // per task, if row sums are stored
 constexpr int64_t kChunkWords = 512;      // words per column in a panel on the stack
 constexpr int64_t kMostCopied = 1 << 16;  // bytes of quantized rows on the stack
@@ -78,8 +79,9 @@ class DotTiles {
     const bool known = constant(o_.m, &m);
     row_block_ = known ? m : kMostDotRows;
     if (known && m > 0 && constant(o_.batches() * panels, &count)) {
+      const int64_t least = left_ ? kLeastFillRows : kLeastDotRows;
       int64_t blocks =
-          std::clamp<int64_t>((kDotPieces + count - 1) / std::max<int64_t>(count, 1), 1, std::max<int64_t>(m / kLeastDotRows, 1));
+          std::clamp<int64_t>((kDotPieces + count - 1) / std::max<int64_t>(count, 1), 1, std::max<int64_t>(m / least, 1));
       if (sums_rows() || left_) blocks = std::max(blocks, (m + kMostDotRows - 1) / kMostDotRows);
       row_block_ = blocks == 1 ? m : ((m + blocks - 1) / blocks + t_.rows - 1) / t_.rows * t_.rows;
     }
@@ -291,14 +293,16 @@ class DotTiles {
   }
 
   void add_columns() {
-    b_.loop("v", t_.vectors, [&](Expr v) {
-      Buf sum = b_.variable("sum", column_sums_.load(v * t_.lanes, t_.lanes));
-      b_.loop("p", count_, [&](Expr p) {
-        const Expr words = panel_.load(p * w_ + v * t_.lanes, t_.lanes);
-        sum.set(dot(bitcast_to(words, quantized(words_.unit.a, t_.lanes)), ones(words_.unit.b, t_.lanes), sum.get()));
-      });
-      column_sums_.store(v * t_.lanes, sum.get());
+    std::vector<Buf> sums;
+    for (int64_t j = 0; j < w_; j += t_.lanes) sums.push_back(b_.variable("sum", column_sums_.load(j, t_.lanes)));
+    b_.loop("p", count_, [&](Expr p) {
+      for (int64_t j = 0; j < w_; j += t_.lanes) {
+        Buf& sum = sums[static_cast<size_t>(j / t_.lanes)];
+        const Expr words = bitcast_to(panel_.load(p * w_ + j, t_.lanes), quantized(words_.unit.a, t_.lanes));
+        sum.set(dot(words, ones(words_.unit.b, t_.lanes), sum.get()));
+      }
     });
+    for (int64_t j = 0; j < w_; j += t_.lanes) column_sums_.store(j, sums[static_cast<size_t>(j / t_.lanes)].get());
   }
 
   void columns(const std::function<void(int vectors, Count)>& body) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "passes/legalise/decompositions.h"
+#include "passes/match.h"
 
 namespace rlxc::legalise {
 namespace {
@@ -72,6 +73,9 @@ ValueId scale_like(Expansion& e, size_t operand, DType t) {
 // The type that computes results of type t.
 DType number_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
+// Whether operand 2 may be other than 0.
+bool has_zero_point(const Expansion& e) { return !match::is_absent_or_zero(e.g, e.has(2) ? e.in(2) : ValueId()); }
+
 std::vector<ValueId> quantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
   if (is_integer(a.to) && bits(a.to) > 16) return {};
@@ -80,7 +84,7 @@ std::vector<ValueId> quantize(Expansion& e) {
   if (!scale.valid()) return {};
   ValueId q = e.b.div(e.b.cast(e.in(0), compute), scale);
   if (is_integer(a.to)) q = e.b.unary(OpKind::Round, q);
-  if (e.has(2)) q = e.b.add(q, scale_like(e, 2, compute));
+  if (has_zero_point(e)) q = e.b.add(q, scale_like(e, 2, compute));
   if (is_float(a.to)) return {e.b.create(OpKind::Cast, {q}, CastAttrs{a.to, a.saturate})};
   const bool is_signed = dtype_class(a.to) == DTypeClass::Int;
   const double span = static_cast<double>(int64_t{1} << bits(a.to));
@@ -130,13 +134,13 @@ std::vector<ValueId> dequantize(Expansion& e) {
   if (const auto r = rounded_operand(e, real)) {
     // Integers of 16 bits are exact in floats. + 0 makes 0 of -0.
     const ValueId q = r->zero.valid() ? r->value : e.b.add(r->value, e.b.scalar(real, 0));
-    if (!e.has(2)) return scaled(q);
+    if (!has_zero_point(e)) return scaled(q);
     const bool same = r->zero.valid() && e.g.rank(r->zero) == 0 && unconverted(e.g, r->zero) == unconverted(e.g, e.in(2));
     return scaled(e.b.sub(q, same ? r->zero : scale_like(e, 2, real)));
   }
   const DType compute = is_float(from) ? real : DType::I32;
   ValueId q = e.b.cast(e.in(0), compute);
-  if (e.has(2)) q = e.b.sub(q, scale_like(e, 2, compute));
+  if (has_zero_point(e)) q = e.b.sub(q, scale_like(e, 2, compute));
   return scaled(q);
 }
 

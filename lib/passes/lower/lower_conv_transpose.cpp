@@ -15,7 +15,6 @@ namespace {
 
 using legalise::Expansion;
 
-constexpr int64_t kMostChannels = 1 << 12;  // whose zero points are read
 
 // An axis: of the transposed convolution, and of the convolution that it becomes, whose stride is 1.
 struct Axis {
@@ -139,9 +138,7 @@ NodeId quantised_weight(const Graph& g, NodeId n) {
   const NodeId d = match::defining_op(g, g.operand(n, 1), OpKind::Dequantize);
   if (!d.valid() || !is_int8(g.dtype(g.operand(d, 0)))) return {};
   const auto& a = g.attrs<QuantAttrs>(d);
-  const ValueId zero = g.operand(d, 2);
-  const auto zeros = zero.valid() ? match::elements(g, zero, kMostChannels) : std::vector<double>{0};
-  const bool symmetric = !zeros.empty() && std::ranges::all_of(zeros, [](double z) { return z == 0; });
+  const bool symmetric = match::is_absent_or_zero(g, g.operand(d, 2));
   const bool by_output = a.axis == 1 && g.attrs<ConvAttrs>(n).groups == 1;
   return symmetric && a.block == 0 && (g.rank(g.operand(d, 1)) == 0 || by_output) ? d : NodeId();
 }

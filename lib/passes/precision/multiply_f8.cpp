@@ -51,7 +51,6 @@ class Multiplier {
     return decline(context_, g_, kF8Matmul, n, reason, std::move(detail));
   }
   bool multiplies(ValueId q) const { return context_.target.multiplies.test(static_cast<size_t>(g_.dtype(q))); }
-  bool is_zero(ValueId zero) const { return !zero.valid() || scalar(g_, zero) == 0.0; }
   bool is_one(ValueId v) const { return num_elements(g_.type(v)) == 1; }
 
   // Returns v as 8-bit floats that the target multiplies, and their scale.
@@ -61,7 +60,7 @@ class Multiplier {
     if (g_.op(n) == OpKind::Dequantize) {
       const auto& a = g_.attrs<QuantAttrs>(n);
       const ValueId q = g_.operand(n, 0), scale = g_.operand(n, 1);
-      if (!multiplies(q) || a.block != 0 || !is_zero(g_.operand(n, 2))) return std::nullopt;
+      if (!multiplies(q) || a.block != 0 || !is_absent_or_zero(g_, g_.operand(n, 2))) return std::nullopt;
       return Scaled{q, scale, is_one(scale) ? std::nullopt : std::optional(a.axis)};
     }
     if (g_.op(n) != OpKind::Mul) return std::nullopt;
@@ -77,7 +76,7 @@ class Multiplier {
   std::optional<Scaled> weight(NodeId n) const {
     const auto& a = g_.attrs<DequantMatMulAttrs>(n);
     const bool plain = a.block == 0 && !a.gated && !a.act.has && !a.int8_x && g_.operands(n).size() < 5;
-    if (!plain || !is_zero(g_.operand(n, 3))) return std::nullopt;
+    if (!plain || !is_absent_or_zero(g_, g_.operand(n, 3))) return std::nullopt;
     const ValueId scale = g_.operand(n, 2);
     return Scaled{g_.operand(n, 1), scale, is_one(scale) ? std::nullopt : std::optional<int64_t>(!a.trans_b)};
   }

@@ -12,6 +12,7 @@ struct Case {
   std::optional<int64_t> axis = 1;  // axis of the scale
   int64_t block = 0;
   bool constant = true, quantised_input = false;
+  uint8_t zero_byte = 0x35;
 
   std::vector<ValueId> operator()(Builder& b) const {
     const int64_t k = 8, n = 6;
@@ -26,7 +27,7 @@ struct Case {
     for (int64_t d : shape) count *= static_cast<size_t>(d);
     std::vector<float> scales(count);
     for (size_t i = 0; i < count; ++i) scales[i] = 0.01F + 0.003F * static_cast<float>(i);
-    std::vector<uint8_t> zeros(static_cast<size_t>(*byte_size(codes, count)), 0x35);
+    std::vector<uint8_t> zeros(static_cast<size_t>(*byte_size(codes, count)), zero_byte);
     const ValueId z = zero ? b.constant(make_data(codes, shape, zeros)) : ValueId();
     const DType to = cast ? DType::F16 : DType::F32;
     const ValueId s = b.cast(b.constant(make_data(DType::F32, shape, scales)), to);
@@ -57,6 +58,13 @@ TEST_CASE("a product with a dequantised weight reads the codes") {
       CHECK(keeps({.codes = t, .zero = with_zero}));
       CHECK(keeps({.codes = t, .zero = with_zero, .axis = {}}));
     }
+}
+
+TEST_CASE("zero points of 0 are left out") {
+  for (const uint8_t zero : {0, 1}) {
+    const Rewrite r("keep_quantized_weights", Case{.zero_byte = zero});
+    CHECK(r.after->main().operand(r.find(OpKind::DequantMatMul), 3).valid() == (zero != 0));
+  }
 }
 
 TEST_CASE("blocks and scales along the summed axis, transposed and cast weights keep their codes") {

@@ -25,11 +25,7 @@ struct Dequantised {
   bool per_tensor = false;
 };
 
-ValueId unless_zero(const Graph& g, ValueId v) {
-  if (!v.valid()) return v;
-  const auto x = elements(g, v, 1 << 12);
-  return !x.empty() && std::ranges::all_of(x, [](double z) { return z == 0; }) ? ValueId() : v;
-}
+ValueId unless_zero(const Graph& g, ValueId v) { return is_absent_or_zero(g, v) ? ValueId() : v; }
 
 bool is_single(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
 

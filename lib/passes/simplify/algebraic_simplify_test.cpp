@@ -54,6 +54,36 @@ TEST_CASE("x*0 stays for floats, which may be infinite, and is a constant of the
   CHECK(k.simplified(k.b.mul(k.x, k.f(0))) == "constant expand");
 }
 
+TEST_CASE("zero points of 0 vanish, also of weights and behind reshapes") {
+  for (const int zero : {0, 3}) {
+    Fixture f;
+    const ValueId x = f.b.input("q", tensor_type(DType::U8, {3, 4})), w = f.b.input("w", tensor_type(DType::I8, {4, 5}));
+    const std::vector<int8_t> zeros(5, static_cast<int8_t>(zero));
+    const ValueId of_w = f.b.param("z", tensor_type(DType::I8, {5}), f.m.data.add(make_data(DType::I8, {5}, zeros)));
+    const ValueId y = f.b.create(OpKind::QMatMul, {x, w, f.b.scalar(DType::U8, zero), f.b.reshape(of_w, {1, 5})});
+    f.simplified(y);
+    const NodeId n = f.g.def(f.g.outputs()[0]);
+    CHECK(f.g.operand(n, 2).valid() == (zero != 0));
+    CHECK(f.g.operand(n, 3).valid() == (zero != 0));
+  }
+}
+
+TEST_CASE("rounding to unsigned integers without a zero point computes a Relu before it") {
+  const auto left = [](double scale, double zero, DType to) {
+    Fixture f;
+    const ValueId relu = f.b.unary(OpKind::Relu, f.x);
+    const auto number = [&](DType t, double v) { return f.b.scalar(t, v); };
+    const std::string ops =
+        f.simplified(f.b.create(OpKind::Quantize, {relu, number(DType::F32, scale), number(to, zero)}, QuantAttrs{.to = to}));
+    return ops.find("relu") != std::string::npos;
+  };
+  CHECK_FALSE(left(0.1, 0, DType::U8));
+  CHECK_FALSE(left(0.1, 0, DType::U16));
+  CHECK(left(0.1, 1, DType::U8));
+  CHECK(left(0.1, 0, DType::I8));
+  CHECK(left(-0.1, 0, DType::U8));
+}
+
 TEST_CASE("powers, divisions and signs") {
   Fixture f;
   CHECK(f.simplified(f.b.create(OpKind::Pow, {f.x, f.f(2)})) == "mul");

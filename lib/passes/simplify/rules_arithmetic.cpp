@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "passes/match.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc::simplify {
@@ -10,6 +11,7 @@ namespace {
 
 using enum OpKind;
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kMostScales = 1 << 16;  // of a quantisation
 
 DType dtype(Simplifier& s, NodeId n) { return s.graph().dtype(s.graph().result(n)); }
 
@@ -288,6 +290,24 @@ bool sink_expand(Simplifier& s, NodeId n) {
   return s.replace(n, b.expand(b.create(g.op(n), bare, g.module().attrs[g.attr_id(n)]), whole));
 }
 
+// Zero points of 0 are absent.
+bool no_zero_points(Simplifier& s, NodeId n) {
+  bool changed = false;
+  for (const size_t i : {size_t{2}, size_t{3}})
+    if (arg(s, n, i).valid() && match::is_absent_or_zero(s.graph(), arg(s, n, i))) changed |= s.set_operand(n, i, {});
+  return changed;
+}
+
+// Negative values become 0 when they are rounded to unsigned integers without a zero point.
+bool rounded_relu(Simplifier& s, NodeId n) {
+  const Graph& g = s.graph();
+  const NodeId relu = s.def(arg(s, n), Relu);
+  if (!relu.valid() || !g.has_one_use(arg(s, n)) || dtype_class(dtype(s, n)) != DTypeClass::UInt) return false;
+  const auto scales = match::elements(g, arg(s, n, 1), kMostScales);
+  const bool positive = !scales.empty() && std::ranges::all_of(scales, [](double v) { return v > 0; });
+  return positive && match::is_absent_or_zero(g, arg(s, n, 2)) && s.set_operand(n, 0, arg(s, relu));
+}
+
 constexpr Rule kArithmeticRules[] = {
     {Add, "add_zero", false, add_zero},
     {Sub, "sub_zero", false, sub_zero},
@@ -351,6 +371,9 @@ constexpr Rule kArithmeticRules[] = {
     {Where, "where_not", false, where_not},
     {Cast, "cast_same", false, cast_same},
     {Cast, "cast_cast", false, cast_cast},
+    {Quantize, "rounded_relu", false, rounded_relu},
+    {QMatMul, "no_zero_points", false, no_zero_points},
+    {QConv, "no_zero_points", false, no_zero_points},
     {Where, "bare_operand", false, bare_operand},
     {Fma, "bare_operand", false, bare_operand},
     {Where, "sink_expand", false, sink_expand},

@@ -12,6 +12,7 @@ import sys
 from protobuf_wire import field, fields
 
 FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6
+MOVEMENTS = ["MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze"]
 OPS = ["Conv", "Gemm", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "HardSwish"]
 model, out, *ops = sys.argv[1:]
 ops = ops or OPS
@@ -45,7 +46,8 @@ def integers(packed):
 
 weights = {of(t, 8)[0]: (integers(of(t, 1)), of(t, 2)[0]) for k, t in graph if k == 5}
 floats = {name for name, (dims, dtype) in weights.items() if dtype == FLOAT}
-scales = {}  # of rounded values
+scales, steps_of = {}, {}  # of rounded values; scale and zero point of activations
+moved, nonnegative = {}, set()  # operand of what moves or selects elements; results of Relu and the like
 added, nodes, codes, pairs = [], [], open(os.path.join(os.path.dirname(out), "codes.bin"), "wb"), {}
 
 
@@ -61,11 +63,18 @@ def node(op, inputs, output, **attributes):
 
 
 def activation(v):
-    """The value, rounded: codes of 0.04 around a zero point of its own."""
+    """The value, rounded: codes of about 0.04 around a zero point of its own, which is 0 if the value is not negative. What moves or
+    selects elements has the scale of its operand."""
     if v not in pairs:
-        step = values.uniform(0.03, 0.05)
+        first = v
+        while first in moved:
+            first = moved[first]
+        if first not in steps_of:
+            positive = first in nonnegative
+            steps_of[first] = values.uniform(0.03, 0.05) / (2 if positive else 1), 0 if positive else values.randrange(100, 156)
+        step, zero = steps_of[first]
         scale = tensor(v + b".scale", FLOAT, [], struct.pack("<f", step))
-        zero = tensor(v + b".zero", UINT8, [], bytes([values.randrange(100, 156)]))
+        zero = tensor(v + b".zero", UINT8, [], bytes([zero]))
         q = node("QuantizeLinear", [v, scale, zero], v + b".codes")
         pairs[v] = node("DequantizeLinear", [q, scale, zero], v + b".rounded")
         scales[pairs[v]] = [step]
@@ -138,6 +147,11 @@ for k, v in graph:
     if k == 1:
         if float_result(v):
             activations.update(of(v, 2))
+        op, inputs, results = of(v, 4)[0].decode(), of(v, 1), of(v, 2)
+        if op in MOVEMENTS:
+            moved[results[0]] = inputs[0]
+        if op in ("Relu", "Sigmoid", "HardSigmoid", "Softmax") or (op in ("AveragePool", "GlobalAveragePool") and inputs[0] in nonnegative):
+            nonnegative.add(results[0])
         nodes.append(quantised(v))
 codes.close()
 rest = [field(k, v) for k, v in graph if k not in (1, 5)]
