@@ -16,6 +16,7 @@ TargetTraits make(const TargetInfo& row) {
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
+  if (row.language && !row.mapping.workgroups) t.machine.unit_bytes = static_cast<double>(row.mapping.parallel_bytes);
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // Kinds without a decomposition stay, for code generation to report their nodes. Fused kinds need kernels.

@@ -1,7 +1,8 @@
 // Rounds the result of an integer matmul, an integer convolution, a norm region or an elementwise node where it is computed,
 // though others read it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a
-// residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Without this
-// pass a launch would round it.
+// residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
+// elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
+// launch would round them.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -124,10 +125,19 @@ class Results {
   bool rounds(NodeId reader, ValueId v) const {
     if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
     const DType t = g_.dtype(g_.result(reader));
-    return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v));
+    return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v)) || (t == g_.dtype(v) && rounds_floats(reader));
+  }
+  // Whether the steps of a node are a Q/DQ pair whose result is not converted to integers. Storing the pair of the whole value
+  // takes no longer than a launch for that of a slice.
+  bool rounds_floats(NodeId reader) const {
+    if (g_.op(reader) != OpKind::ElementwiseRegion) return false;
+    const Machine& machine = context_.target.machine;
+    const auto of_slice = static_cast<double>(2 * bytes(g_, g_.result(reader)));
+    return std::ranges::any_of(g_.attrs<RegionAttrs>(reader).steps, [](const RegionStep& s) { return s.op == OpKind::Round; }) &&
+           static_cast<double>(bytes(g_, g_.result(point_))) <= of_slice + machine.launch_ns * machine.memory_gbps;
   }
 
-  // Whether the steps of a node can be computed at point_: they narrow v, and their other operands are there or are weights.
+  // Whether the steps of a node can be computed at point_: they round v, and their other operands are there or are weights.
   bool follows(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
     return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
              return !o.valid() || o == v || (is_there(o) && (num_elements(g_.type(o)) == 1 || (!conv_ && is_before(o, moves))));

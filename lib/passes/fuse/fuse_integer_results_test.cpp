@@ -70,6 +70,29 @@ TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats
         "fused_q_matmul narrow", 1);
 }
 
+TEST_CASE("fuse_integer_results: floats that a pair rounds, unless too little of them is read") {
+  const auto pair = [](Builder& b, ValueId v, double scale) {
+    RegionAttrs a;
+    a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+               {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+               {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, 0, 255},
+               {OpKind::Mul, DType::F32, {kStep | 2, 1, kNone}}};
+    return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, scale)}, a);
+  };
+  for (const auto& [columns, launch_ns, fuses] : {std::tuple<int64_t, double, bool>{4, 0, true}, {1, 0, false}, {1, 50, true}})
+    check(Rewrite(
+              kPass,
+              [&, size = columns](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = floats(b), slice = pair(b, b.narrow(y, 2, 1, size), 0.2);
+                return {b.unary(OpKind::Abs, b.transpose(slice, {0, 2, 1})), b.unary(OpKind::Neg, y),
+                        rounded(b, b.narrow(y, 2, 0, 3), 0.3)};
+              },
+              [ns = launch_ns](PassRun& run) { run.target.machine.launch_ns = ns; }),
+          fuses ? "fused_q_matmul narrow narrow transpose abs neg"
+                : "fused_q_matmul narrow narrow elementwise_region transpose abs neg",
+          fuses ? 3 : 2);
+}
+
 TEST_CASE("fuse_integer_results: codes of slices by a scale for each row, and as many of several as fit") {
   const auto build = [](Builder& b) -> std::vector<ValueId> {
     const ValueId y = floats(b);
