@@ -6,12 +6,14 @@
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
-// The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers.
+// The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers or
+// can be moved above these (operand_before.h).
 // Those that compute an elementwise result again share its steps. Runs after other fusions. Only kernels of CPU threads are
 // checked for several results. O(nodes * uses).
 #include <algorithm>
 
 #include "ir/region.h"
+#include "passes/fuse/operand_before.h"
 #include "passes/fuse/region_program.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -140,17 +142,13 @@ class Results {
   // Whether the steps of a node can be computed at point_: they round v, and their other operands are there or are weights.
   bool follows(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
     return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-             return !o.valid() || o == v || (is_there(o) && (num_elements(g_.type(o)) == 1 || (!conv_ && is_before(o, moves))));
+             return !o.valid() || o == v || (is_there(o) && is_applicable(o, moves));
            });
   }
 
-  // Whether the moves are slices along axes along which o is one number: it is then the operand before them, too.
-  bool is_before(ValueId o, const std::vector<NodeId>& moves) const {
-    return std::ranges::all_of(moves, [&](NodeId n) {
-      if (g_.op(n) != OpKind::Narrow) return false;
-      const int axis = static_cast<int>(g_.attrs<NarrowAttrs>(n).axis) - g_.rank(g_.result(n)) + g_.rank(o);
-      return axis < 0 || g_.dims(o)[static_cast<size_t>(axis)] == Dim(1);
-    });
+  // Whether o is the operand of the same steps before the moves, or can be moved there.
+  bool is_applicable(ValueId o, const std::vector<NodeId>& moves) const {
+    return num_elements(g_.type(o)) == 1 || (!conv_ && fuse::has_operand_before(g_, o, moves));
   }
 
   // Whether the followers are the only readers of v.
@@ -174,13 +172,13 @@ class Results {
     const size_t results = g_.result_count(n);  // those but the first keep their places
     std::vector<int64_t> also = norm_ ? g_.attrs<NormRegionAttrs>(n).also : std::vector<int64_t>();
     const auto write = [&](ValueId v) { also.push_back(p.code(v) & ~RegionStep::kStep); };
+    moved_.clear();
     const bool keeps = !is_covered(y);
     if (keeps) write(y);
     std::vector<NodeId> members{n};
     for (size_t i = 0; i < followers_.size(); ++i) {
       const Follower& f = followers_[i];
-      if (!f.moves.empty()) p.give(g_.result(f.moves.back()), p.code(y));
-      p.copy(f.node, steps_);
+      copy(f, y, &p);
       if (i + 1 < followers_.size()) write(g_.result(f.node));
       else if (static_cast<size_t>(p.code(g_.result(f.node)) & ~RegionStep::kStep) + 1 != p.steps.size()) return false;
       members.push_back(f.node);
@@ -201,6 +199,8 @@ class Results {
         if (v.valid() && is_weight(g_, v)) order_.hoist(g_, v, point_);
     Builder b(g_, nullptr, point_);
     const size_t before = g_.node_capacity();
+    for (const Moved& m : moved_)
+      p.operands[m.place] = fuse::operand_before(b, p.operands[m.place], followers_[m.follower].moves);
     const NodeId whole = create(b, n, p, std::move(also));
     if (!whole.valid()) return false;
     context_.decisions.push_back(fused(g_, kIntegerResults, n, members, static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
@@ -216,6 +216,23 @@ class Results {
     if (keeps) replace(g_, y, g_.result(whole, results));
     else erase_dead(g_, n);
     return true;
+  }
+
+  // Appends the steps of a follower, whose operands are those before its moves.
+  void copy(const Follower& f, ValueId y, RegionProgram* p) {
+    if (!f.moves.empty()) p->give(g_.result(f.moves.back()), p->code(y));
+    const auto follower = static_cast<size_t>(&f - followers_.data());
+    std::vector<std::pair<ValueId, uint16_t>> own;
+    const auto of = [&](ValueId v) {
+      if (f.moves.empty() || num_elements(g_.type(v)) == 1 || v == g_.result(f.moves.back())) return p->code(v);
+      if (const auto known = std::ranges::find(own, v, &std::pair<ValueId, uint16_t>::first); known != own.end())
+        return known->second;
+      moved_.push_back({p->operands.size(), follower});
+      own.emplace_back(v, static_cast<uint16_t>(p->operands.size()));
+      p->operands.push_back(v);
+      return own.back().second;
+    };
+    p->give(g_.result(f.node), p->copy(f.node, of, steps_));
   }
 
   NodeId create(Builder& b, NodeId n, const RegionProgram& p, std::vector<int64_t> also) const {
@@ -236,6 +253,10 @@ class Results {
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
   NodeId point_;  // where the fused node goes
+  struct Moved {  // an operand of the program, which is to be moved above the moves of a follower
+    size_t place, follower;
+  };
+  std::vector<Moved> moved_;
   std::vector<Follower> followers_;
 };
 

@@ -70,6 +70,33 @@ TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats
         "fused_q_matmul narrow", 1);
 }
 
+TEST_CASE("fuse_integer_results: codes by scales of slices, and of rows that are moved") {
+  const auto scales = [](Builder& b, std::vector<int64_t> dims) {
+    return b.add(f32_param(b, "scales", std::move(dims)), b.scalar(DType::F32, 4));
+  };
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = floats(b);
+                  return {b.unary(OpKind::Neg, y), rounded(b, b.narrow(b.narrow(y, 2, 1, 4), 1, 1, 2), 0, scales(b, {2, 4}))};
+                }),
+        "add expand concat expand expand concat fused_q_matmul narrow narrow neg", 2);
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId moved = b.reshape(b.transpose(b.reshape(floats(b), {2, 3, 1, 6}), {1, 0, 2, 3}), {3, 2, 6});
+                  return {b.narrow(rounded(b, moved, 0, scales(b, {3, 1, 1})), 0, 1, 2)};
+                }),
+        "add expand reshape transpose reshape fused_q_matmul reshape transpose reshape narrow", 1);
+  // Scales that vary along a last axis that moves, and those of each run.
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = floats(b);
+                  return {
+                      rounded(b, b.transpose(y, {0, 2, 1}), 0, scales(b, {3})),
+                      rounded(b, b.reshape(y, {6, 6}), 0, b.unary(OpKind::Exp, b.input("s", tensor_type(DType::F32, {6, 1}))))};
+                }),
+        "fused_q_matmul add transpose elementwise_region exp reshape elementwise_region", 1);
+}
+
 TEST_CASE("fuse_integer_results: floats that a pair rounds, unless too little of them is read") {
   const auto pair = [](Builder& b, ValueId v, double scale) {
     RegionAttrs a;
