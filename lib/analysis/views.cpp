@@ -260,13 +260,13 @@ bool sums_all_channels(const Graph& g, NodeId n) {
   return conv && conv->groups == 1;
 }
 
-// Returns whether a convolution reads the image in layout `l`. Integer windows of single channels do so in vectors of channels,
-// if they may write them, too.
+// Returns whether a convolution reads the image in layout `l`. Integer windows of single channels that can be computed in vectors
+// of channels do so in these, if they may write them, too.
 bool reads_image(const Graph& g, NodeId n, const Layout& l) {
   constexpr int64_t kMostLanes = 16;
   if (!has_planes(g.module().dims, l)) return false;
   const ConvAttrs* conv = is_integer_conv(g.op(n)) ? conv_attrs(g, n) : nullptr;
-  if (!conv || conv->groups == 1) return true;
+  if (!conv || conv->groups == 1 || !blocked_conv_channels(g, n)) return true;
   const NodeId reader = g.only_user(g.result(n));
   return is_channels_last(l) && takes_channels_last(g, n, kMostLanes) && reader.valid() && is_layout_op(g.op(reader));
 }

@@ -248,6 +248,21 @@ TEST_CASE("convolutions read images of any order whose pixels follow each other 
   }
 }
 
+TEST_CASE("integer windows of single channels read rows unless vectors of channels are computed") {
+  for (const bool planes : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId rows = b.input("x", tensor_type(DType::U8, {2, 9, 48}));
+    ValueId image = b.narrow(b.transpose(rows, {0, 2, 1}), 1, 16, 32);
+    if (planes) image = b.reshape(image, {2, 32, 3, 3});
+    const size_t axes = planes ? 2 : 1;
+    std::vector<int64_t> ones(axes, 1), none(axes, 0);
+    const ValueId w = b.input("w", planes ? tensor_type(DType::I8, {32, 1, 1, 1}) : tensor_type(DType::I8, {32, 1, 1}));
+    m.main().add_output(b.create(OpKind::QConv, {image, w}, ConvAttrs{ones, none, none, ones, {}, 32}), {});
+    CHECK(layout_in_larger(m.main(), image, 16).has_value() == !planes);
+  }
+}
+
 TEST_CASE("windows of a rolled image are made and read where they lie") {
   Module m;
   Builder b(m.main());
