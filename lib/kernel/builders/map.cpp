@@ -239,7 +239,15 @@ class MapBuilder {
     if (lanes == 1) return;
     Expr rest = inner % lanes, done = inner / lanes * lanes;
     int64_t n = 0;
-    if (constant(rest, &n) && n == 0) return;
+    if (constant(rest, &n)) {
+      if (n == 0) return;
+      if (const int half = lanes / 2; half > 1 && n >= half) {
+        point(with(index, done), half);
+        rest = b_.i64(n - half);
+        done = done + half;
+        if (n == half) return;
+      }
+    }
     b_.loop("t", rest, [&](Expr t) { point(with(index, done + t), 1); });
   }
 
