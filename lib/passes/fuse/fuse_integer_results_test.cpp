@@ -97,6 +97,20 @@ TEST_CASE("fuse_integer_results: codes by scales of slices, and of rows that are
         "fused_q_matmul add transpose elementwise_region exp reshape elementwise_region", 1);
 }
 
+TEST_CASE("fuse_integer_results: different columns are rounded by one result") {
+  for (const bool apart : {true, false})
+    check(Rewrite(kPass,
+                  [&](Builder& b) -> std::vector<ValueId> {
+                    const ValueId y = floats(b);
+                    const ValueId scales = b.add(f32_param(b, "scales", {2}), b.scalar(DType::F32, 4));
+                    return {b.unary(OpKind::Neg, y), rounded(b, b.narrow(y, 2, 3, 3), 0.2),
+                            rounded(b, b.narrow(y, 2, apart ? 1 : 2, 2), 0, scales)};
+                  }),
+          apart ? "add expand reshape expand concat fused_q_matmul narrow narrow neg"
+                : "add expand expand concat fused_q_matmul narrow narrow neg",
+          apart ? 2 : 3);
+}
+
 TEST_CASE("fuse_integer_results: floats that a pair rounds, unless too little of them is read") {
   const auto pair = [](Builder& b, ValueId v, double scale) {
     RegionAttrs a;

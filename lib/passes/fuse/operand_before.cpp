@@ -92,4 +92,26 @@ ValueId operand_before(Builder& b, ValueId v, std::span<const NodeId> moves) {
   return v;
 }
 
+ValueId operand_of_slices(Builder& b, std::span<const NodeId> slices, std::span<const ValueId> operands) {
+  const Graph& g = b.graph();
+  std::vector<size_t> order(slices.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto start = [&](size_t i) { return g.attrs<NarrowAttrs>(slices[i]).start.size(); };
+  std::ranges::sort(order, {}, start);
+  std::vector<ValueId> parts;
+  int64_t done = 0;
+  const auto fill = [&](int64_t to) {
+    if (to > done) parts.push_back(b.expand(b.scalar(g.dtype(operands[0]), 1), {Dim(to - done)}));
+  };
+  for (const size_t i : order) {
+    const Dim columns = g.dims(g.result(slices[i])).back();
+    fill(start(i));
+    const bool one = num_elements(g.type(operands[i])) == 1;
+    parts.push_back(one ? b.expand(b.reshape(operands[i], {Dim(1)}), {columns}) : b.reshape(operands[i], {columns}));
+    done = start(i) + columns.size();
+  }
+  fill(g.dims(g.operand(slices[0], 0)).back().size());
+  return parts.size() == 1 ? parts[0] : b.concat(parts, 0);
+}
+
 }  // namespace rlxc::fuse

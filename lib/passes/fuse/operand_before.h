@@ -12,4 +12,8 @@ bool has_operand_before(const Graph&, ValueId operand, std::span<const NodeId> m
 // The operand there, for values of that shape; 1 at elements that slices drop.
 ValueId operand_before(Builder&, ValueId operand, std::span<const NodeId> moves);
 
+// The operand of steps that compute several disjoint slices (Narrow) of a value along its last axis at once, given that of each
+// slice, a number or one for each column; 1 at other columns.
+ValueId operand_of_slices(Builder&, std::span<const NodeId> slices, std::span<const ValueId> operands);
+
 }  // namespace rlxc::fuse
