@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kTile = 16;    // elements per cache line
 constexpr int kLeastSquare = 4;  // lanes of vectors whose squares are turned
+constexpr int kLeastRest = 4;    // lanes of half a vector at the end of a row
 
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
@@ -241,7 +242,7 @@ class MapBuilder {
     int64_t n = 0;
     if (constant(rest, &n)) {
       if (n == 0) return;
-      if (const int half = lanes / 2; half > 1 && n >= half) {
+      if (const int half = lanes / 2; half >= kLeastRest && n >= half) {
         point(with(index, done), half);
         rest = b_.i64(n - half);
         done = done + half;
