@@ -23,6 +23,15 @@ TEST_CASE("rows that are fewer than the units leave the rest idle") {
   CHECK(work_time_ns(c, m, 0) == 800);
 }
 
+TEST_CASE("units take part as far as the traffic of each pays for its start") {
+  Machine m{100, 10, 50, 8};
+  m.unit_bytes = 500;
+  CHECK(work_time_ns({5000, 500, 500}, m) == 400);  // on two of eight
+  CHECK(work_time_ns({5000, 500, 500}, m, 1) == 800);
+  CHECK(work_time_ns({5000, 100, 100}, m) == 800);
+  CHECK(work_time_ns({50000, 5000, 5000}, m) == 1000);
+}
+
 TEST_CASE("an element costs more the more there is to compute, and a symbolic size counts 0") {
   CHECK(element_flops(OpKind::Add) < element_flops(OpKind::Div));
   CHECK(element_flops(OpKind::Div) < element_flops(OpKind::Exp));

@@ -252,18 +252,21 @@ bool transposes_left(const Graph& g, NodeId n) {
 
 bool concatenates(const Graph& g, NodeId n) { return layout_rule(g.op(n)) == LayoutRule::Concat && g.operands(n).size() > 1; }
 
+// Returns whether the kernel writes parts of its results, each in any layout of rows.
+bool writes_parts(const Graph& g, NodeId n) { return concatenates(g, n) || g.op(n) == OpKind::ConcatRegion; }
+
 bool sums_all_channels(const Graph& g, NodeId n) {
   const ConvAttrs* conv = conv_attrs(g, n);
   return conv && conv->groups == 1;
 }
 
-// Returns whether a convolution reads the image in layout `l`. Integer windows of single channels do so in vectors of channels,
-// if they may write them, too.
+// Returns whether a convolution reads the image in layout `l`. Integer windows of single channels that can be computed in vectors
+// of channels do so in these, if they may write them, too.
 bool reads_image(const Graph& g, NodeId n, const Layout& l) {
   constexpr int64_t kMostLanes = 16;
   if (!has_planes(g.module().dims, l)) return false;
   const ConvAttrs* conv = is_integer_conv(g.op(n)) ? conv_attrs(g, n) : nullptr;
-  if (!conv || conv->groups == 1) return true;
+  if (!conv || conv->groups == 1 || !blocked_conv_channels(g, n)) return true;
   const NodeId reader = g.only_user(g.result(n));
   return is_channels_last(l) && takes_channels_last(g, n, kMostLanes) && reader.valid() && is_layout_op(g.op(reader));
 }
@@ -280,7 +283,7 @@ bool keeps_channels_last(const Graph& g, NodeId n, int64_t lanes) {
 bool makes_layout(const Graph& g, NodeId n, const Layout& l, bool channels_last) {
   if (channels_last) return is_channels_last(l);
   const auto row = axes_of_rows(g, n);
-  if (concatenates(g, n)) return l.rows();
+  if (writes_parts(g, n)) return l.rows();
   if (has_strided_result(g.op(n))) return can_write_layout(g, n, l);
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
@@ -322,7 +325,7 @@ struct WrittenLayout {
 std::optional<WrittenLayout> written_as_read(const Graph& g, ValueId v, int64_t lanes) {
   const NodeId maker = g.def(v), turn = one_turn(g, v);
   const bool channels_last = keeps_channels_last(g, maker, lanes);
-  const bool can_order = channels_last || axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) ||
+  const bool can_order = channels_last || axes_of_rows(g, maker) || sums_all_channels(g, maker) || writes_parts(g, maker) ||
                          has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
   ValueId last = v, read = v;  // results of the last op that reorders, and of the last op

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "ir/builder.h"
+#include "support/norm_region.h"
 #include "support/random_blocks.h"
 #include "support/random_graph.h"
 
@@ -247,6 +248,21 @@ TEST_CASE("convolutions read images of any order whose pixels follow each other 
   }
 }
 
+TEST_CASE("integer windows of single channels read rows unless vectors of channels are computed") {
+  for (const bool planes : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId rows = b.input("x", tensor_type(DType::U8, {2, 9, 48}));
+    ValueId image = b.narrow(b.transpose(rows, {0, 2, 1}), 1, 16, 32);
+    if (planes) image = b.reshape(image, {2, 32, 3, 3});
+    const size_t axes = planes ? 2 : 1;
+    std::vector<int64_t> ones(axes, 1), none(axes, 0);
+    const ValueId w = b.input("w", planes ? tensor_type(DType::I8, {32, 1, 1, 1}) : tensor_type(DType::I8, {32, 1, 1}));
+    m.main().add_output(b.create(OpKind::QConv, {image, w}, ConvAttrs{ones, none, none, ones, {}, 32}), {});
+    CHECK(layout_in_larger(m.main(), image, 16).has_value() == !planes);
+  }
+}
+
 TEST_CASE("windows of a rolled image are made and read where they lie") {
   Module m;
   Builder b(m.main());
@@ -267,6 +283,22 @@ TEST_CASE("windows of a rolled image are made and read where they lie") {
   CHECK(layout_in_larger(m.main(), part)->axes[1] == factors);
   CHECK(layout_in_larger(m.main(), part)->start(1) == Dim(4));
   CHECK(view_of(m.main(), m.main().def(part))->byte_offset == Dim(0));
+}
+
+TEST_CASE("a program of several concatenated results writes each as its reader wants it") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {6, 6, 8}));
+  const NodeId region =
+      b.create_node(OpKind::ConcatRegion, std::array{x}, test::concat_region({"neg(i0):f32", "abs(i0):f32"}, 1, 2, {0, 1, 1, 0}));
+  REQUIRE(region.valid());
+  const ValueId first = m.main().result(region, 0), second = m.main().result(region, 1);
+  const ValueId split = b.transpose(b.reshape(first, {2, 3, 3, 4, 8}), {0, 2, 1, 3, 4});
+  m.main().add_output(b.create(OpKind::Softmax, {b.reshape(split, {6, 12, 8})}, AxisAttrs{1}), {});
+  m.main().add_output(b.create(OpKind::Softmax, {second}, AxisAttrs{1}), {});
+  CHECK(view_of(m.main(), m.main().def(split)));
+  CHECK(layout_in_larger(m.main(), first)->axes[1] == std::vector<DimFactor>{{Dim(3), Dim(96)}, {Dim(4), Dim(8)}});
+  CHECK_FALSE(layout_in_larger(m.main(), second));
 }
 
 TEST_CASE("the layouts of a graph are those of its values, and the verifier accepts them") {

@@ -162,7 +162,7 @@ bool lower_parts(Node& node, const Parts& parts) {
   for (size_t i = 0; i < parts.steps.size(); ++i) {
     Operand y = s.out(i % results);
     y.name += "_" + std::to_string(i / results);
-    y.offset = s.size(parts.starts[i / results]).in(s.kernel()) * y.strides[axis].in(s.kernel());
+    start_at(s.kernel(), axis, s.size(parts.starts[i / results]), &y);
     spec.outputs.push_back(std::move(y));
   }
   spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {

@@ -109,12 +109,7 @@ bool lower_concat(Node& node) {
       const Dims shape = s.shape(node.dims(i));
       const Index offset = shared ? s.parameter("start", start) : s.size(start);
       Operand x = s.in(i), y = s.out();
-      if (y.split(axis)) {
-        y.starts.resize(shape.size(), 0);
-        y.starts[axis] = offset;
-      } else {
-        y.offset = times(s, offset, y.strides[axis]);
-      }
+      start_at(s.kernel(), axis, offset, &y);
       kernel::MapSpec spec{shape, {x}, {y}, identity};
       split_channels(block_of(node, node.result()), &spec);
       kernel::build_map(s.builder(), spec, node.mapping());

@@ -161,4 +161,13 @@ void Scope::finish(bool on_load, bool copies) {
   node_.out.launches.push_back(std::move(launch_));
 }
 
+void start_at(kernel::Kernel* k, size_t axis, const Index& position, Operand* o) {
+  if (!o->split(axis)) {
+    o->offset = position.in(k)*o->strides[axis].in(k);
+    return;
+  }
+  o->starts.resize(o->strides.size(), 0);
+  o->starts[axis] = position;
+}
+
 }  // namespace rlxc::codegen

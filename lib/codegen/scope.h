@@ -95,4 +95,7 @@ class Scope {
   std::vector<std::pair<Dim, Expr>> sizes_;
 };
 
+// Moves the first element of the operand to this position of an axis.
+void start_at(kernel::Kernel*, size_t axis, const Index&, Operand*);
+
 }  // namespace rlxc::codegen

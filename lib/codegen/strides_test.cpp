@@ -2,6 +2,7 @@
 // reference evaluator, and the interpreter must see no access out of bounds.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "analysis/views.h"
@@ -69,7 +70,32 @@ class Paths {
     }
   }
 
-  void check() {
+  // Integer windows along one axis of channels that are a slice of rows.
+  void convolve_rows() {
+    const ValueId rows = b_.cast(b_.mul(input({2, 9, 12}), b_.scalar(DType::F32, 90)), DType::I8);
+    const ValueId w = b_.cast(b_.mul(input({8, 1, 4}), b_.scalar(DType::F32, 90)), DType::I8);
+    const ValueId image = b_.narrow(b_.transpose(rows, {0, 2, 1}), 1, 2, 8);
+    for (const int64_t pad : {0, 3})
+      output(b_.create(OpKind::QConv, {image, w, b_.scalar(DType::I8, 3)}, ConvAttrs{{1}, {pad}, {pad}, {1}, {}, 8}));
+  }
+
+  // Programs whose concatenated results are written as windows: cpu alone has their kernel.
+  void join_programs() {
+    const ValueId x = b_.unary(OpKind::Neg, input({6, 6, 8})), y = input({6, 2, 1});
+    for (const bool alike : {false, true}) {
+      const NodeId region =
+          b_.create_node(OpKind::ConcatRegion, std::array{b_.narrow(x, 1, 0, alike ? 2 : 4), b_.narrow(x, 1, 3, 2), y},
+                         test::concat_region({"neg(i0):f32", "mul(i1,i2):f32", "abs(s1):f32"}, 1, 2, {0, 2, 0, 1}));
+      for (size_t i = 0; i < 2; ++i) {
+        const Dim half(alike ? 2 : 3);
+        const ValueId split = b_.reshape(m_->main().result(region, i), {Dim(2), Dim(3), Dim(2), half, Dim(8)});
+        const ValueId windows = b_.reshape(b_.transpose(split, {0, 2, 1, 3, 4}), {Dim(4), m_->dims.mul(Dim(3), half), Dim(8)});
+        output(b_.create(OpKind::Softmax, {windows}, AxisAttrs{1}));
+      }
+    }
+  }
+
+  void check(std::span<const char* const> targets) {
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
     const auto expected = eval::evaluate(*m_, inputs, d_);
@@ -88,7 +114,7 @@ class Paths {
         CHECK_MESSAGE(compared.pass, how << ", output " << i << ": " << compared.message);
       }
     };
-    for (const char* target : {"cpu", "cuda", "wgpu"}) {
+    for (const char* target : targets) {
       const auto runner = make_interpreting_runner(*lir, target, d_);
       REQUIRE_MESSAGE(runner != nullptr, d_.text());
       agrees(runner->run(inputs, d_), target);
@@ -260,8 +286,12 @@ TEST_CASE("values that are moved on paper only are read through strides") {
     p.join_many();
     p.multiply_heads();
     p.convolve_channels_last();
-    p.check();
+    p.convolve_rows();
+    p.check(std::array{"cpu", "cuda", "wgpu"});
   }
+  Paths programs(0, false);
+  programs.join_programs();
+  programs.check(std::array{"cpu"});
 }
 
 TEST_CASE("attention and rotations read heads where they lie, in any order of axes") {

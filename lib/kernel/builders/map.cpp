@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kTile = 16;    // elements per cache line
 constexpr int kLeastSquare = 4;  // lanes of vectors whose squares are turned
+constexpr int kLeastRest = 4;    // lanes of half a vector at the end of a row
 
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
@@ -239,7 +240,15 @@ class MapBuilder {
     if (lanes == 1) return;
     Expr rest = inner % lanes, done = inner / lanes * lanes;
     int64_t n = 0;
-    if (constant(rest, &n) && n == 0) return;
+    if (constant(rest, &n)) {
+      if (n == 0) return;
+      if (const int half = lanes / 2; half >= kLeastRest && n >= half) {
+        point(with(index, done), half);
+        rest = b_.i64(n - half);
+        done = done + half;
+        if (n == half) return;
+      }
+    }
     b_.loop("t", rest, [&](Expr t) { point(with(index, done + t), 1); });
   }
 

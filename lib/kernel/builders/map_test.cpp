@@ -140,6 +140,7 @@ TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
   cases.push_back(multiply({2, 1, 3, 1}, {1, 5, 1, 7}, {2, 5, 3, 7}));
   cases.push_back(multiply({2, 0, 3}, {3}, {2, 0, 3}));
   cases.push_back(multiply({4, 33}, {33}, {4, 33}));
+  for (int64_t n : {24, 31}) cases.push_back(multiply({4, n}, {4, 1}, {4, n}));
   cases.push_back(columns());
   for (DType t : {DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
     for (int64_t n : {1, 7, 130}) cases.push_back(multiply({3, n}, {n}, {3, n}, t));

@@ -200,20 +200,21 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
   Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
+  const auto value_at = [&](Expr place, int lanes) {
+    const Expr v = cast_to(from.at(place, lanes), split.dtype);
+    return s.x_zero ? v - broadcast(cast_to(from.zero[0], split.dtype), lanes) : v;
+  };
   RowCopy copy{image,
                s,
                y,
                rows,
                padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
                [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
-               [&](Expr first, Expr position) {
-                 const Expr v = cast_to(from.at(first + position * step), split.dtype);
-                 return s.x_zero ? v - cast_to(from.zero[0], split.dtype) : v;
-               }};
-  if (!m.workgroups && !s.x_zero && !s.x_scale && source.dtype == DType::F32 && split.dtype == DType::F32 &&
-      is_constant(step, 1)) {
+               [&](Expr first, Expr position) { return value_at(first + position * step, 1); }};
+  const bool words = split.dtype == DType::F32 || split.dtype == DType::I32;
+  if (!m.workgroups && words && (s.x_zero || split.dtype == source.dtype) && is_constant(step, 1)) {
     copy.lanes = vector_lanes_of(s.in_size.back(), m);
-    if (copy.lanes > 1) copy.vector = [&](Expr first, Expr position) { return from.x.load(first + position, copy.lanes); };
+    if (copy.lanes > 1) copy.vector = [&](Expr first, Expr position) { return value_at(first + position, copy.lanes); };
   }
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });

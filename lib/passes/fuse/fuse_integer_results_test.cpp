@@ -70,6 +70,70 @@ TEST_CASE("fuse_integer_results: codes behind layout ops, and without the floats
         "fused_q_matmul narrow", 1);
 }
 
+TEST_CASE("fuse_integer_results: codes by scales of slices, and of rows that are moved") {
+  const auto scales = [](Builder& b, std::vector<int64_t> dims) {
+    return b.add(f32_param(b, "scales", std::move(dims)), b.scalar(DType::F32, 4));
+  };
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = floats(b);
+                  return {b.unary(OpKind::Neg, y), rounded(b, b.narrow(b.narrow(y, 2, 1, 4), 1, 1, 2), 0, scales(b, {2, 4}))};
+                }),
+        "add expand concat expand expand concat fused_q_matmul narrow narrow neg", 2);
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId moved = b.reshape(b.transpose(b.reshape(floats(b), {2, 3, 1, 6}), {1, 0, 2, 3}), {3, 2, 6});
+                  return {b.narrow(rounded(b, moved, 0, scales(b, {3, 1, 1})), 0, 1, 2)};
+                }),
+        "add expand reshape transpose reshape fused_q_matmul reshape transpose reshape narrow", 1);
+  // Scales that vary along a last axis that moves, and those of each run.
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId y = floats(b);
+                  return {
+                      rounded(b, b.transpose(y, {0, 2, 1}), 0, scales(b, {3})),
+                      rounded(b, b.reshape(y, {6, 6}), 0, b.unary(OpKind::Exp, b.input("s", tensor_type(DType::F32, {6, 1}))))};
+                }),
+        "fused_q_matmul add transpose elementwise_region exp reshape elementwise_region", 1);
+}
+
+TEST_CASE("fuse_integer_results: different columns are rounded by one result") {
+  for (const bool apart : {true, false})
+    check(Rewrite(kPass,
+                  [&](Builder& b) -> std::vector<ValueId> {
+                    const ValueId y = floats(b);
+                    const ValueId scales = b.add(f32_param(b, "scales", {2}), b.scalar(DType::F32, 4));
+                    return {b.unary(OpKind::Neg, y), rounded(b, b.narrow(y, 2, 3, 3), 0.2),
+                            rounded(b, b.narrow(y, 2, apart ? 1 : 2, 2), 0, scales)};
+                  }),
+          apart ? "add expand reshape expand concat fused_q_matmul narrow narrow neg"
+                : "add expand expand concat fused_q_matmul narrow narrow neg",
+          apart ? 2 : 3);
+}
+
+TEST_CASE("fuse_integer_results: floats that a pair rounds, unless too little of them is read") {
+  const auto pair = [](Builder& b, ValueId v, double scale) {
+    RegionAttrs a;
+    a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+               {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+               {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, 0, 255},
+               {OpKind::Mul, DType::F32, {kStep | 2, 1, kNone}}};
+    return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, scale)}, a);
+  };
+  for (const auto& [columns, launch_ns, fuses] : {std::tuple<int64_t, double, bool>{4, 0, true}, {1, 0, false}, {1, 50, true}})
+    check(Rewrite(
+              kPass,
+              [&, size = columns](Builder& b) -> std::vector<ValueId> {
+                const ValueId y = floats(b), slice = pair(b, b.narrow(y, 2, 1, size), 0.2);
+                return {b.unary(OpKind::Abs, b.transpose(slice, {0, 2, 1})), b.unary(OpKind::Neg, y),
+                        rounded(b, b.narrow(y, 2, 0, 3), 0.3)};
+              },
+              [ns = launch_ns](PassRun& run) { run.target.machine.launch_ns = ns; }),
+          fuses ? "fused_q_matmul narrow narrow transpose abs neg"
+                : "fused_q_matmul narrow narrow elementwise_region transpose abs neg",
+          fuses ? 3 : 2);
+}
+
 TEST_CASE("fuse_integer_results: codes of slices by a scale for each row, and as many of several as fit") {
   const auto build = [](Builder& b) -> std::vector<ValueId> {
     const ValueId y = floats(b);

@@ -14,10 +14,11 @@ struct Case {
   double subtracted = 3;  // by the convolution
   double low = 0;
   int64_t groups = 1;
-  bool steps = true, read_twice = false, doubled = false;
+  bool steps = true, read_twice = false, doubled = false, row = false;  // row: windows along one axis
 
   std::vector<ValueId> operator()(Builder& b) const {
-    const ValueId x = f32_input(b, "x", {1, 4, 6, 6}), scale = num(b, 0.05), z = b.scalar(to, subtracted);
+    const ValueId x = row ? f32_input(b, "x", {1, 4, 6}) : f32_input(b, "x", {1, 4, 6, 6}), scale = num(b, 0.05),
+                  z = b.scalar(to, subtracted);
     RegionAttrs a;
     std::vector<ValueId> operands{x, scale};
     a.steps = {{doubled ? OpKind::Mul : OpKind::Div, DType::F32, {0, 1, kNone}},
@@ -30,16 +31,23 @@ struct Case {
     a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, low, low + 255});
     a.steps.push_back({OpKind::Cast, to, {last(), kNone, kNone}});
     const ValueId codes = b.create(OpKind::ElementwiseRegion, operands, a);
-    const ValueId w = b.input("w", tensor_type(DType::I8, {4, 4 / groups, 3, 3}));
-    const ConvAttrs conv{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups};
+    std::vector<Dim> window{Dim(4), Dim(4 / groups), Dim(3), Dim(3)};
+    ConvAttrs conv{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups};
+    if (row) {
+      window.pop_back();
+      for (auto* list : {&conv.strides, &conv.pads_begin, &conv.pads_end, &conv.dilations}) list->pop_back();
+    }
+    const ValueId w = b.input("w", tensor_type(DType::I8, window));
     const ValueId zero_point = subtracted == 0 ? ValueId() : z;
     std::vector<ValueId> results;
     if (steps) {
       const std::vector<RegionStep> after{{OpKind::QConv, DType::I32, {kNone, kNone, kNone}},
                                           {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
                                           {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
-      results = {b.create(OpKind::FusedQConv, {codes, w, zero_point, ValueId(), f32_input(b, "s", {4, 1, 1})},
-                          FusedQConvAttrs{conv, after})};
+      results = {
+          b.create(OpKind::FusedQConv,
+                   {codes, w, zero_point, ValueId(), f32_input(b, "s", row ? std::vector<Dim>{4, 1} : std::vector<Dim>{4, 1, 1})},
+                   FusedQConvAttrs{conv, after})};
     } else {
       results = {b.create(OpKind::QConv, {codes, w, zero_point}, conv)};
     }
@@ -79,6 +87,13 @@ TEST_CASE("fuse_rounded_image: an image with other readers, and one of single ch
   Rewrite depthwise(kPass, Case{.groups = 4});
   CHECK(depthwise.find(OpKind::ElementwiseRegion).valid());
   CHECK(depthwise.first_decline() == "groups");
+}
+
+TEST_CASE("fuse_rounded_image: windows of single channels along one axis on CPU threads") {
+  CHECK(Rewrite(kPass, Case{.groups = 4, .row = true}).left() == "fused_q_conv");
+  const Rewrite grid(kPass, Case{.groups = 4, .row = true},
+                     [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QAttention)); });
+  CHECK(grid.first_decline() == "groups");
 }
 
 TEST_CASE("fuse_rounded_image: not beyond the operands of the target") {
