@@ -303,6 +303,27 @@ TEST_CASE("an integer product copies rows that are not contiguous, and rounds th
     }
 }
 
+TEST_CASE("dequantised values of 16 bits are multiplied as digits of 8 bits where a dot product of bytes is one instruction") {
+  for (const char* cpu : {"zen4", "neoverse-v1"})
+    for (const bool convolved : {false, true})
+      for (const DType type : {DType::U16, DType::I16}) {
+        Net n;
+        n.cpu = cpu;
+        const ValueId scale = n.b.scalar(DType::F32, 0.01), zero = n.b.scalar(type, type == DType::U16 ? 30000 : -500);
+        const ValueId x = n.floats(convolved ? std::vector<int64_t>{1, 6, 9, 7} : std::vector<int64_t>{33, 70}, -200, 200, false);
+        const ValueId codes = n.b.create(Quantize, {x, scale, zero}, QuantAttrs{0, 0, type});
+        const ValueId a = n.b.create(Dequantize, {codes, scale, zero}, QuantAttrs{0, 0, DType::F32});
+        const int64_t columns = convolved ? 10 : 45;
+        const ValueId w =
+            n.of(DType::I8, convolved ? std::vector<int64_t>{columns, 6, 3, 3} : std::vector<int64_t>{70, columns}, true);
+        const ValueId b =
+            n.b.create(Dequantize, {w, n.floats({columns}, 0.001, 0.004)}, QuantAttrs{convolved ? 0 : 1, 0, DType::F32});
+        const ValueId y = convolved ? n.b.create(Conv, {a, b}, square(1, 1)) : n.b.matmul(a, b);
+        n.check(n.b.unary(Relu, y), convolved ? FusedQConv : FusedQMatMul, std::string(cpu) + ", " + std::string(name(type)),
+                1e-4, 1e-2);
+      }
+}
+
 TEST_CASE("steps after an integer product run in its kernel") {
   for (bool convolved : {false, true})
     for (DType to : {DType::U8, DType::I8, DType::F32}) {

@@ -29,6 +29,7 @@ struct TargetTraits {
   std::bitset<kOpCount> native;     // op kinds with a kernel; others must be decomposed
   std::bitset<kOpCount> epilogues;  // activations supported as epilogues of matmuls and convolutions
   bool strides = true;              // matmuls can write strided layouts (can_write_layout)
+  bool fast_bytes = false;          // two products of 8-bit integers take less time than one of floats
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // for cost decisions
   TargetTraits() {

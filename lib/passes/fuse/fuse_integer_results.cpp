@@ -1,7 +1,7 @@
 // Rounds the result of an integer matmul, an integer convolution, a norm region or an elementwise node where it is computed,
 // though others read it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Without this
-// pass a launch would round it.
+// pass a launch would round it. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -38,8 +38,9 @@ class Results {
     const ValueId y = g_.result(n);
     const bool codes = is_steps(g_, n) && is_int8(g_.dtype(y));
     norm_ = g_.op(n) == OpKind::NormRegion;
-    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes)) return false;
     conv_ = g_.op(n) == OpKind::FusedQConv;
+    const bool words = (conv_ || g_.op(n) == OpKind::FusedQMatMul) && is_integer(g_.dtype(y)) && bits(g_.dtype(y)) == 16;
+    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words)) return false;
     steps_ = is_steps(g_, n);
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
