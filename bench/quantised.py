@@ -2,7 +2,7 @@
 """Quantised products and convolutions of the cpu target beside ONNX Runtime, one thread: processor time, least of many runs. The
 integer peak of the processor is measured in the same run. Models are written here: as onnxruntime's quantiser does for dynamic
 quantisation, as Q/DQ pairs around float nodes, and as MatMulNBits. ONNXRUNTIME as in onnxruntime.mjs; without it the peer is
-left out. Usage: bench/quantised.py [PART OF A NAME ...]"""
+left out. CPU is the value of --cpu (generic). Usage: bench/quantised.py [PART OF A NAME ...]"""
 import array
 import os
 import random
@@ -18,7 +18,8 @@ from protobuf_wire import field  # noqa: E402
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 cc = os.environ.get("CC", "gcc")
 peer = os.environ.get("ONNXRUNTIME", "")
-CODES = {"f32": (1, "f"), "u8": (2, "B"), "i8": (3, "b"), "i32": (6, "i")}
+cpu = os.environ.get("CPU", "generic")
+CODES = {"f32": (1, "f"), "u8": (2, "B"), "i8": (3, "b"), "u16": (4, "H"), "i32": (6, "i")}
 values = random.Random(1)
 
 
@@ -26,7 +27,7 @@ class Model:
     """A graph under construction: operands are names, results get fresh ones."""
 
     def __init__(self):
-        self.nodes, self.weights, self.inputs, self.count = [], [], [], 0
+        self.nodes, self.weights, self.inputs, self.count, self.opset = [], [], [], 0, 17
 
     def fresh(self):
         self.count += 1
@@ -77,9 +78,9 @@ class Model:
     def save(self, path, output):
         graph = b"".join(self.nodes) + field(2, "g") + b"".join(self.weights)
         graph += b"".join(field(11, self.typed(*i)) for i in self.inputs) + field(12, field(1, output))
-        imports = field(8, field(1, "") + field(2, 17)) + field(8, field(1, "com.microsoft") + field(2, 1))
+        imports = field(8, field(1, "") + field(2, self.opset)) + field(8, field(1, "com.microsoft") + field(2, 1))
         with open(path, "wb") as f:
-            f.write(field(1, 9) + field(7, graph) + imports)
+            f.write(field(1, 10) + field(7, graph) + imports)
 
 
 def size(dims):
@@ -109,24 +110,26 @@ def dynamic(m, k, n):
     return g, g.add("Mul", g.add("Cast", sums, to=1), g.add("Mul", scale, g.scalar("f32", 0.003)))
 
 
-def pair(g, x, scale, zero):
-    operands = g.scalar("f32", scale), g.scalar("u8", zero)
+def pair(g, x, scale, zero, dtype="u8"):
+    if dtype == "u16":
+        scale, zero, g.opset = scale / 256, zero * 256, 21
+    operands = g.scalar("f32", scale), g.scalar(dtype, zero)
     return g.add("DequantizeLinear", g.add("QuantizeLinear", x, *operands), *operands)
 
 
-def around_product(m, k, n):
+def around_product(m, k, n, dtype="u8"):
     g = Model()
     w = g.add("DequantizeLinear", g.weight("i8", [k, n], -128, 127), g.weight("f32", [n], 0.001, 0.004), axis=1)
-    return g, pair(g, g.add("MatMul", pair(g, g.input([m, k]), 0.0079, 126), w), 0.11, 131)
+    return g, pair(g, g.add("MatMul", pair(g, g.input([m, k]), 0.0079, 126, dtype), w), 0.11, 131, dtype)
 
 
-def around_conv(c, n, out, kernel):
+def around_conv(c, n, out, kernel, dtype="u8"):
     g = Model()
     step, steps = 0.0079, [values.uniform(0.001, 0.004) for _ in range(out)]
     w = g.add("DequantizeLinear", g.weight("i8", [out, c, kernel, kernel], -128, 127), g.numbers(steps), axis=0)
     bias = g.add("DequantizeLinear", g.weight("i32", [out], -20000, 20000), g.numbers([step * s for s in steps]), axis=0)
-    x = pair(g, g.input([1, c, n, n]), step, 126)
-    return g, pair(g, g.add("Conv", x, w, bias, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2), 0.11, 131)
+    x = pair(g, g.input([1, c, n, n]), step, 126, dtype)
+    return g, pair(g, g.add("Conv", x, w, bias, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2), 0.11, 131, dtype)
 
 
 def by_codes(m, level, layers=1, n=4096):
@@ -139,18 +142,21 @@ def by_codes(m, level, layers=1, n=4096):
     return g, x
 
 
-def of_product(name, make, m, k, n):
-    return f"{name} {m}x{k}x{n}", 2 * m * k * n, make, (m, k, n)
+def of_product(name, make, m, k, n, *more):
+    return f"{name} {m}x{k}x{n}", 2 * m * k * n, make, (m, k, n, *more)
 
 
-def of_conv(c, n, out, kernel):
-    return f"Q/DQ Conv {c}x{n}x{n}, {out}x{kernel}x{kernel}", 2 * c * n * n * out * kernel * kernel, around_conv, (c, n, out, kernel)
+def of_conv(name, c, n, out, kernel, *more):
+    return f"{name} {c}x{n}x{n}, {out}x{kernel}x{kernel}", 2 * c * n * n * out * kernel * kernel, around_conv, (c, n, out, kernel, *more)
 
 
 SHAPES = ((128, 768, 3072), (512, 512, 512), (1024, 1024, 1024))
 CASES = [of_product(name, make, *s)
          for name, make in (("MatMulInteger", product), ("dynamic", dynamic), ("Q/DQ MatMul", around_product)) for s in SHAPES]
-CASES += [of_conv(64, 56, 64, 3), of_conv(256, 56, 64, 1), of_conv(256, 14, 256, 3)]
+WINDOWS = ((64, 56, 64, 3), (256, 56, 64, 1), (256, 14, 256, 3))
+CASES += [of_conv("Q/DQ Conv", *w) for w in WINDOWS]
+CASES += [of_product("16-bit Q/DQ MatMul", around_product, *s, "u16") for s in SHAPES]
+CASES += [of_conv("16-bit Q/DQ Conv", *w, "u16") for w in WINDOWS]
 CASES += [(f"MatMulNBits 4-bit {m}x4096x4096" + (f", accuracy_level {level}" if level else ""), 2 * m * 4096 * 4096, by_codes, (m, level))
           for m in (1, 128) for level in (4, 0)]
 COLD = 12
@@ -188,7 +194,7 @@ def main():
             g.save(model, output)
             files = write_inputs(g, tmp)
             repeat = "300" if ops < 1e9 else "30"
-            run([rlxc, "compile", model, "--target", "cpu", "--emit", "kernels", "-q", "-o", os.path.join(tmp, "out")])
+            run([rlxc, "compile", model, "--target", "cpu", "--cpu", cpu, "--emit", "kernels", "-q", "-o", os.path.join(tmp, "out")])
             package = os.path.join(tmp, "out/kernels/cpu")
             run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
             ms = least(run(["taskset", "-c", "0", "./run", "-m", tmp, "--threads", "1", "--repeat", repeat] + files, cwd=package))

@@ -166,19 +166,22 @@ const Product kProducts[] = {
     {{20, 32}, {32, 18}, DType::U8, DType::I8, kNone, kNone, true, true},
     {{20, 22}, {22, 18}, DType::U8, DType::I8, {}, kNone, false, true},
     {{3, 64}, {64, 18}, DType::U8, DType::U8, {}, {}, false, true},
+    {{39, 76}, {76, 33}, DType::I8, DType::U8, {}, {33}},
 };
 
 }  // namespace
 
 TEST_CASE("integer products of awkward shapes and zero points are exact") {
-  for (const Product& p : kProducts) {
-    Net n;
-    const ValueId y = product(n, p);
-    n.check(y, QMatMul, std::to_string(p.a.back()) + " terms");
-  }
+  for (const Product& p : kProducts)
+    for (const char* cpu : {"generic", "neoverse-v1"}) {
+      Net n;
+      n.cpu = cpu;
+      const ValueId y = product(n, p);
+      n.check(y, QMatMul, std::string(cpu) + ", " + std::to_string(p.a.back()) + " terms");
+    }
 }
 
-TEST_CASE("products of bf16 run on a processor's dot unit") {
+TEST_CASE("products of bf16 run on a processor's dot or matrix unit") {
   struct Halves {
     std::vector<int64_t> a, b;
     bool trans_b = false, weight = true, ends = false;
@@ -191,18 +194,19 @@ TEST_CASE("products of bf16 run on a processor's dot unit") {
                           {{33, 64}, {64, 48}, false, false},
                           {{3, 9, 21}, {33, 21}, true},
                           {{2, 3, 9, 20}, {3, 20, 18}},
-                          {{800, 17}, {17, 20}, false, true, true}}) {
-    Net n;
-    n.cpu = "zen4";
-    const ValueId x = n.floats(p.a, -1, 1, false, DType::BF16), w = n.floats(p.b, -1, 1, p.weight, DType::BF16);
-    ValueId y = n.b.create(MatMul, {x, w}, MatMulAttrs{.trans_a = false, .trans_b = p.trans_b});
-    if (p.ends) {
-      const int64_t columns = p.trans_b ? p.b[0] : p.b.back();
-      y = n.b.unary(Relu, n.b.add(y, n.floats({columns}, -1, 1, true, DType::BF16)));
+                          {{800, 17}, {17, 20}, false, true, true}})
+    for (const char* cpu : {"zen4", "neoverse-v1"}) {
+      Net n;
+      n.cpu = cpu;
+      const ValueId x = n.floats(p.a, -1, 1, false, DType::BF16), w = n.floats(p.b, -1, 1, p.weight, DType::BF16);
+      ValueId y = n.b.create(MatMul, {x, w}, MatMulAttrs{.trans_a = false, .trans_b = p.trans_b});
+      if (p.ends) {
+        const int64_t columns = p.trans_b ? p.b[0] : p.b.back();
+        y = n.b.unary(Relu, n.b.add(y, n.floats({columns}, -1, 1, true, DType::BF16)));
+      }
+      n.check(y, p.ends ? FusedMatMulBiasAct : MatMul, std::string(cpu) + ", " + std::to_string(p.a.back()) + " terms", 1e-2,
+              2e-2 * std::sqrt(static_cast<double>(p.a.back())));
     }
-    n.check(y, p.ends ? FusedMatMulBiasAct : MatMul, std::to_string(p.a.back()) + " terms", 1e-2,
-            2e-2 * std::sqrt(static_cast<double>(p.a.back())));
-  }
 }
 
 namespace {
@@ -222,11 +226,13 @@ const Window kWindows[] = {
 }  // namespace
 
 TEST_CASE("integer convolutions of awkward shapes and zero points are exact") {
-  for (const Window& w : kWindows) {
-    Net n;
-    const ValueId y = convolution(n, w);
-    n.check(y, QConv, std::to_string(w.w[1]) + " channels");
-  }
+  for (const Window& w : kWindows)
+    for (const char* cpu : {"generic", "neoverse-v1"}) {
+      Net n;
+      n.cpu = cpu;
+      const ValueId y = convolution(n, w);
+      n.check(y, QConv, std::string(cpu) + ", " + std::to_string(w.w[1]) + " channels");
+    }
 }
 
 namespace {
@@ -259,7 +265,7 @@ TEST_CASE("rows of floats are quantised by the integer product that reads them")
                         {{200, 33}, 70, DType::I8, DType::I8, true},
                         {{900, 100}, 200},
                         {{1, 8}, 9}})
-    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+    for (const char* cpu : {"generic", "haswell", "zen4", "neoverse-v1"}) {
       Net n;
       n.cpu = cpu;
       const int64_t k = p.x.back();
@@ -284,7 +290,7 @@ TEST_CASE("an integer product copies rows that are not contiguous, and rounds th
                            {{2, 64, 40}, 48, DType::I8, DType::I8, true},
                            {{33, 200}, 70, DType::U8, DType::I8, true},
                            {{2, 8, 1}, 9}})
-    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+    for (const char* cpu : {"generic", "haswell", "zen4", "neoverse-v1"}) {
       Net n;
       n.cpu = cpu;
       const std::vector<int64_t> turn = p.x.size() == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1};
@@ -296,6 +302,27 @@ TEST_CASE("an integer product copies rows that are not contiguous, and rounds th
       n.check(n.b.mul(n.b.cast(sums, DType::F32), scale), FusedQMatMul,
               std::string(cpu) + ", " + std::to_string(p.columns) + " columns");
     }
+}
+
+TEST_CASE("dequantised values of 16 bits are multiplied as digits of 8 bits where a dot product of bytes is one instruction") {
+  for (const char* cpu : {"zen4", "neoverse-v1"})
+    for (const bool convolved : {false, true})
+      for (const DType type : {DType::U16, DType::I16}) {
+        Net n;
+        n.cpu = cpu;
+        const ValueId scale = n.b.scalar(DType::F32, 0.01), zero = n.b.scalar(type, type == DType::U16 ? 30000 : -500);
+        const ValueId x = n.floats(convolved ? std::vector<int64_t>{1, 6, 9, 7} : std::vector<int64_t>{33, 70}, -200, 200, false);
+        const ValueId codes = n.b.create(Quantize, {x, scale, zero}, QuantAttrs{0, 0, type});
+        const ValueId a = n.b.create(Dequantize, {codes, scale, zero}, QuantAttrs{0, 0, DType::F32});
+        const int64_t columns = convolved ? 10 : 45;
+        const ValueId w =
+            n.of(DType::I8, convolved ? std::vector<int64_t>{columns, 6, 3, 3} : std::vector<int64_t>{70, columns}, true);
+        const ValueId b =
+            n.b.create(Dequantize, {w, n.floats({columns}, 0.001, 0.004)}, QuantAttrs{convolved ? 0 : 1, 0, DType::F32});
+        const ValueId y = convolved ? n.b.create(Conv, {a, b}, square(1, 1)) : n.b.matmul(a, b);
+        n.check(n.b.unary(Relu, y), convolved ? FusedQConv : FusedQMatMul, std::string(cpu) + ", " + std::string(name(type)),
+                1e-4, 1e-2);
+      }
 }
 
 TEST_CASE("steps after an integer product run in its kernel") {
@@ -700,7 +727,7 @@ TEST_CASE("two sums of an integer product, and two results") {
                            {130, 64, 70, DType::I8, DType::U8, {140}},
                            {33, 9, 3, DType::U8, DType::I8, {}},
                            {400, 32, 48}}) {
-    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+    for (const char* cpu : {"generic", "haswell", "zen4", "neoverse-v1"}) {
       Net n;
       n.cpu = cpu;
       const std::vector<ValueId> y = gated(n, p);
@@ -742,7 +769,7 @@ TEST_CASE("results of integer products and convolutions that are read as floats 
                             {{2, 16, 12, 12}, {64, 16, 3, 3}, square(1, 1)},
                             {{1, 5, 30}, {6, 5, 3}, {{1}, {1}, {1}, {1}, {}, 1}}};
   for (const Window& w : windows)
-    for (const char* cpu : {"generic", "haswell", "zen4"}) {
+    for (const char* cpu : {"generic", "haswell", "zen4", "neoverse-v1"}) {
       Net n;
       n.cpu = cpu;
       n.check(residual(n, &w, nullptr), FusedQConv, std::string(cpu) + ", " + std::to_string(w.w[0]) + " channels");

@@ -206,6 +206,7 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
   const TargetInfo& info = find_backend(target.name)->info;
   if (auto row = capability_for(info, o)) {
     if (!o.tuning_file.empty() && info.language == target::cpu && !(row->tuning = read_tuning(o.tuning_file, d))) return false;
+    traits.fast_bytes = !row->mapping.workgroups && row->mapping.dot_instructions == 1;
     out->lowerings = std::make_unique<codegen::LoweringCache>(std::move(*row));
   }
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};

@@ -27,7 +27,7 @@ bool meets(const Kernel& k, const std::vector<Stmt>& body) {
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
     found |= s.kind == StmtKind::Barrier;
-    for (ExprId e : nodes_below(k, {s.value})) found |= is_collective(k.expr(e).op);
+    for (ExprId e : nodes_below(k, {s.value})) found |= is_collective(k, k.expr(e));
   });
   return found;
 }

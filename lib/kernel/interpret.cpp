@@ -409,8 +409,9 @@ class Interpreter {
       const auto operand = [&](size_t n, Source from, const FragmentLayout& layout, int rows, int columns, bool along_rows) {
         std::vector<double>& to = n == 0 ? a : b;
         if (from == Source::Lanes)
-          return each(layout, columns, first,
-                      [&](size_t at, size_t cell) { to[at] = number(u.operand, values_[e.args[n].raw][cell]); });
+          return each(layout, columns, first, [&](size_t at, size_t cell) {
+            to[at] = number(n == 0 ? u.operand : u.of_b(), values_[e.args[n].raw][cell]);
+          });
         read_tile(e.args[n], first, along_rows ? rows : columns, along_rows ? columns : rows, u.operand,
                   [&](int64_t i, int64_t j, const Value& v) {
                     to[static_cast<size_t>(along_rows ? i * columns + j : j * columns + i)] = v.f;

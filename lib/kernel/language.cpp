@@ -41,6 +41,14 @@ int64_t Kernel::unit(const MatrixUnit* u) {
   return static_cast<int64_t>(units.size()) - 1;
 }
 
+bool is_collective(const Kernel& k, const ExprNode& e) {
+  if (e.op == ExprOp::MatrixMultiply) {
+    const size_t unit = static_cast<size_t>(e.payload);
+    return unit >= k.units.size() || k.units[unit]->warp > 1;
+  }
+  return e.op == ExprOp::ShuffleXor;
+}
+
 ExprId Kernel::intern(const ExprNode& node) {
   if (exprs.size() * 2 >= table_.size()) rehash();
   size_t mask = table_.size() - 1;

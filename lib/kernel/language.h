@@ -46,9 +46,6 @@ enum class TypeRule : uint8_t { Leaf, Memory, Number, Float, Order, Test, Logic,
 std::string_view name(ExprOp);
 int operand_count(ExprOp);
 TypeRule type_rule(ExprOp);
-// Returns whether the threads of a warp compute the operator together. All of them must reach it.
-inline bool is_collective(ExprOp op) { return op == ExprOp::ShuffleXor || op == ExprOp::MatrixMultiply; }
-
 // Returns whether the operator takes lanes of two vectors, groups of which the payload counts.
 inline bool moves_lanes(ExprOp op) {
   return op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh || op == ExprOp::EvenLanes || op == ExprOp::OddLanes;
@@ -167,5 +164,8 @@ uint64_t shared_bytes(const Kernel&, const Buffer&);
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables
 
 std::string to_text(const Kernel&);  // for people and golden tests
+
+// Returns whether the threads of a warp compute the expression together. All of them must reach it.
+bool is_collective(const Kernel&, const ExprNode&);
 
 }  // namespace rlxc::kernel

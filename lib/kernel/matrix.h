@@ -1,9 +1,10 @@
 // Matrix units: instructions by which the lanes of a warp multiply small matrices, d = a * b + c. Each lane passes some elements
-// of every matrix as a vector. The layout is data: builders and the interpreter handle any unit (compare the linear layouts of
-// Triton, arXiv 2505.23819).
+// of every matrix as a vector. A CPU thread is a warp of one lane. The layout is data: builders and the interpreter handle any
+// unit (compare the linear layouts of Triton, arXiv 2505.23819).
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "support/dtype.h"
 
@@ -45,14 +46,16 @@ struct FragmentLayout {
 // across it.
 enum class Source : uint8_t { Lanes, AlongK, AcrossK };
 
-// Sums of integers are exact modulo 2^bits of the accumulator.
+// Sums of integers are exact modulo 2^bits of the accumulator. Of floats, they are rounded in any order.
 struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // its number of lanes
   DType operand, accumulator;
   FragmentLayout a, b, c;  // of operands in lanes
   Source a_from = Source::Lanes, b_from = Source::Lanes;
+  std::optional<DType> right = {};  // type of b; absent: operand
 
+  DType of_b() const { return right.value_or(operand); }
   bool reads_tiles() const { return b_from != Source::Lanes; }
 };
 

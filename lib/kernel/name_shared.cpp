@@ -69,7 +69,7 @@ class Namer {
           if (fixed_[a.raw]) fixed_[i] = true;
           if (guarded_[a.raw]) guarded_[i] = true;
         }
-      if (is_collective(e.op)) fixed_[i] = true;
+      if (is_collective(*k_, e)) fixed_[i] = true;
       if (type_rule(e.op) != TypeRule::Memory) continue;
       const Buffer& b = k_->buffers[e.payload];
       bool read_only = b.space == Space::Global && b.access == Access::Read;

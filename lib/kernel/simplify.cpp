@@ -47,7 +47,7 @@ class DeadLets {
   }
 
   bool is_dead(const Stmt& s) const {
-    if (s.value.valid() && is_collective(k_->expr(s.value).op)) return false;
+    if (s.value.valid() && is_collective(*k_, k_->expr(s.value))) return false;
     if (s.kind == StmtKind::Let) return uses_[s.var.raw] == 0;
     return (s.kind == StmtKind::Alloc || s.kind == StmtKind::Store) && k_->buffer(s.buffer).space == Space::Register &&
            !is_read_[s.buffer.raw];

@@ -112,7 +112,8 @@ class Verifier {
                k_.buffers[static_cast<size_t>(a.payload)].space == Space::Shared;
       };
       const auto fits = [&](int n, Source from, const FragmentLayout& layout) {
-        return from == Source::Lanes ? type(static_cast<size_t>(n)) == Type(u->operand, layout.elements()) : in_shared(n);
+        const DType own = n == 0 ? u->operand : u->of_b();
+        return from == Source::Lanes ? type(static_cast<size_t>(n)) == Type(own, layout.elements()) : in_shared(n);
       };
       if (!fits(0, u->a_from, u->a) || !fits(1, u->b_from, u->b) || type(2) != e.type ||
           e.type != Type(u->accumulator, u->c.elements()))
@@ -177,7 +178,7 @@ class Verifier {
           wrong("variable " + k_.vars[e.payload].name + " is used out of scope");
         found = found || varying_[e.payload];
       }
-      if (is_collective(e.op)) found = true;
+      if (is_collective(k_, e)) found = true;
       if (type_rule(e.op) != TypeRule::Memory) continue;
       const Buffer& b = k_.buffers[e.payload];
       if (b.space != Space::Global || b.access != Access::Read) found = true;
@@ -238,7 +239,7 @@ class Verifier {
         if (in_scope_[s.var.raw]) wrong("variable " + k_.var(s.var).name + " is defined twice");
         if (!c.uniform)
           for (ExprId e : nodes_below(k_, {s.value}))
-            if (is_collective(k_.expr(e).op))
+            if (is_collective(k_, k_.expr(e)))
               wrong(std::string(name(k_.expr(e).op)) + " that not all threads of a workgroup reach");
         if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
         in_scope_[s.var.raw] = true;

@@ -488,7 +488,7 @@ inline constexpr Option kOptions[] = {
     {.key = "cpu", .flag = "--cpu", .field = &CompileOptions::cpu, .group = Group::Passes, .commands = kPassCommands, .value = "NAME",
      .in_manifest = true,
      .help = "processor for which the cpu target makes kernels: native (this one), zen4, skylake-avx512, sapphirerapids, zen3, "
-             "haswell, neoverse-n1, apple-m1, or generic"},
+             "haswell, neoverse-n1, neoverse-v1, apple-m1, apple-m2, or generic"},
     {.key = "tuning", .flag = "--tuning", .field = &CompileOptions::tuning_file, .group = Group::Passes, .commands = kPassCommands,
      .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "block sizes that `rlxc tune` measured, for kernels of the cpu target"},

@@ -30,4 +30,33 @@ bool has_sha() {
 
 }  // namespace rlxc
 #endif
+#elif defined(__aarch64__)
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+
+namespace rlxc {
+namespace {
+
+bool has(const char* feature) {
+  int value = 0;
+  size_t size = sizeof value;
+  return sysctlbyname(feature, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+
+}  // namespace
+
+bool has_bf16() { return has("hw.optional.arm.FEAT_BF16"); }
+bool has_i8mm() { return has("hw.optional.arm.FEAT_I8MM"); }
+
+}  // namespace rlxc
+#else
+#include <sys/auxv.h>
+
+namespace rlxc {
+
+bool has_bf16() { return getauxval(AT_HWCAP2) & 1 << 14; }  // HWCAP2_BF16
+bool has_i8mm() { return getauxval(AT_HWCAP2) & 1 << 13; }  // HWCAP2_I8MM
+
+}  // namespace rlxc
+#endif
 #endif

@@ -11,6 +11,9 @@ bool has_avx512f();
 bool has_avx512_bf16();
 bool has_fma();
 bool has_sha();  // and SSE 4.1
+#elif defined(__aarch64__)
+bool has_bf16();
+bool has_i8mm();
 #endif
 
 }  // namespace rlxc

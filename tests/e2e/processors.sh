@@ -10,6 +10,7 @@ for python in python3 /usr/bin/python3 ""; do
 done
 "$python" tests/support/python/integer_model.py "$TMPDIR" || exit 1
 "$RLXC" compile "$TMPDIR/integers.onnx" --name integers --embed-weights --emit kernels -q -o "$TMPDIR/out" || exit 1
+"$RLXC" compile "$TMPDIR/integers.onnx" --cpu neoverse-v1 --name integers --embed-weights --emit kernels -q -o "$TMPDIR/matrices" || exit 1
 package=$TMPDIR/out/kernels/cpu
 inputs=("$TMPDIR"/in_*.bin)
 build() {  # compiler, options, more of make
@@ -53,6 +54,10 @@ fi
 if command -v aarch64-linux-gnu-gcc > /dev/null && command -v qemu-aarch64 > /dev/null; then
   for form in armv8-a armv8.2-a+dotprod armv8.2-a+i8mm; do
     build aarch64-linux-gnu-gcc "-march=$form" && check "$form" qemu-aarch64 -cpu max
+  done
+  package=$TMPDIR/matrices/kernels/cpu
+  for form in armv8-a armv8.2-a+i8mm; do
+    build aarch64-linux-gnu-gcc "-march=$form" && check "matrix units, $form" qemu-aarch64 -cpu max
   done
 else
   echo "no compiler or emulator for arm64"

@@ -2,6 +2,7 @@
 
 #include "backend/c/cpu_dot.h"
 #include "backend/c/cpu_math.h"
+#include "backend/c/cpu_matrix.h"
 #include "backend/host_files.h"
 
 namespace rlxc::target {
@@ -88,6 +89,7 @@ class Cpu : public CLike {
     return cpu_cast_through(*this, to, middle, from, value, h);
   }
 
+  std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override { return cpu_matrix_multiply(*this, u, h); }
   std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, false, h); }
   std::string dot_instructions(int vector_bytes, Helpers& h) const override { return cpu_dot_instructions(vector_bytes, h); }
   std::string dot_of_small(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, true, h); }

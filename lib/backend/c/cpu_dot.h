@@ -10,11 +10,12 @@ namespace rlxc::target {
 inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32},
                                                    {8, 4, DType::U8, DType::I8, DType::I32},
                                                    {4, 4, DType::U8, DType::I8, DType::I32},
-                                                   {16, 2, DType::BF16, DType::BF16, DType::F32}};
+                                                   {16, 2, DType::BF16, DType::BF16, DType::F32},
+                                                   {4, 2, DType::BF16, DType::BF16, DType::F32}};
 
 constexpr kernel::Mapping cpu_mapping(bool bf16 = false) {
   kernel::Mapping m;
-  m.dot_units = std::span(kCpuDotUnits).first(bf16 ? 4 : 3);
+  m.dot_units = std::span(kCpuDotUnits).first(bf16 ? 5 : 3);
   return m;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/c/cpu_dot.h"
+#include "backend/c/cpu_matrix.h"
 #include "support/cpu_features.h"
 
 namespace rlxc::target {
@@ -19,7 +20,9 @@ constexpr CpuModel kCpus[] = {
     {"zen3", 32, 16, 512 << 10, 32 << 20},
     {"haswell", 32, 16, 256 << 10, 32 << 20},
     {"neoverse-n1", 16, 32, 1 << 20, 32 << 20, false, 1},
+    {"neoverse-v1", 16, 32, 1 << 20, 32 << 20, true, 1, true},
     {"apple-m1", 16, 32, 3 << 20, 8 << 20, false, 1},  // its second cache is shared by four
+    {"apple-m2", 16, 32, 4 << 20, 8 << 20, true, 1, true},
 };
 
 // Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
@@ -41,7 +44,7 @@ std::string_view native_name() {
   if (has_avx512f()) return "skylake-avx512";
   if (has_avx2() && has_fma()) return "haswell";
 #elif defined(__aarch64__)
-  return "neoverse-n1";
+  return has_i8mm() && has_bf16() ? "neoverse-v1" : "neoverse-n1";
 #endif
   return kGenericCpu;
 }
@@ -76,6 +79,7 @@ kernel::Mapping cpu_mapping(const CpuModel& c) {
   m.vector_registers = c.vector_registers;
   m.last_cache = c.last_cache;
   m.dot_instructions = c.dot_instructions;
+  if (c.matrices) m.matrix_units = kCpuMatrixUnits;
   m.blocking = blocking_for(c);
   return m;
 }

@@ -20,6 +20,7 @@ struct CpuModel {
   int64_t last_cache;        // bytes that cores share
   bool bf16 = false;         // dot products
   int dot_instructions = 3;  // of a dot product of bytes in a vector; 0: not known
+  bool matrices = false;     // matrix units
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.

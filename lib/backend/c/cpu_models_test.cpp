@@ -14,6 +14,7 @@ TEST_CASE("tiles fill the registers of a processor") {
   CHECK(tile("skylake-avx512") == std::pair<int64_t, int64_t>(6, 64));
   CHECK(tile("haswell") == std::pair<int64_t, int64_t>(6, 16));
   CHECK(tile("neoverse-n1") == std::pair<int64_t, int64_t>(6, 16));
+  CHECK(tile("neoverse-v1") == tile("neoverse-n1"));
   CHECK(tile("generic") == tile("zen4"));
 }
 

@@ -33,6 +33,15 @@ const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
   return nullptr;
 }
 
+const MatrixUnit* pair_unit(const DotUnit& u, const Mapping& m) {
+  if (m.workgroups) return nullptr;
+  const auto at = std::ranges::find_if(m.matrix_units, [&](const MatrixUnit& p) {
+    return p.operand == u.a && p.of_b() == u.b && p.accumulator == u.accumulator && p.m == 2 && p.n == 2 && p.k == 2 * u.group &&
+           p.c.elements() == u.lanes;
+  });
+  return at == m.matrix_units.end() ? nullptr : &*at;
+}
+
 Expr dot_of_small(Expr a, Expr b, Expr c) { return {a.kernel, a.kernel->intern({ExprOp::Dot, c.type(), {a.id, b.id, c.id}, 1})}; }
 
 int dot_shift(DType own, DType of_unit) { return own == of_unit ? 0 : of_unit == DType::U8 ? kSignFlip : -kSignFlip; }

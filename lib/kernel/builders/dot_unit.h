@@ -10,6 +10,8 @@ namespace rlxc::kernel {
 // of a matrix unit, where the target has one for 8-bit integers.
 const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&, bool large = false);
 bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k);  // as far as known
+const MatrixUnit* pair_unit(const DotUnit&,
+                            const Mapping&);  // of CPU threads, for two words of two rows and of two columns; or null
 // dot() for elements of a below 128, which takes fewer instructions on some processors.
 Expr dot_of_small(Expr a, Expr b, Expr c);
 int dot_shift(DType own, DType of_unit);  // added to values as words of them are made for the unit

@@ -5,7 +5,8 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);  // of four 8-bit values
+constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);               // of four 8-bit values
+constexpr int64_t kSignBitsOfTwo = static_cast<int64_t>(0x8080808080808080);  // of two such words
 constexpr int32_t kOnes = 0x01010101;
 
 // Returns whether words along axis `k` of the strides are contiguous. On a grid, they must be aligned, too.
@@ -76,6 +77,12 @@ Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
     all = all | (whole ? code : select(k + q < o_.k, code, none())) << width() * q;
   }
   return o_.b.let("word", all);
+}
+
+Expr DotWords::two_words_of_a(Expr row, Expr p) const {
+  if (o_.spec.rows_packed) return bitcast_to(o_.from_a.load(o_.where_a(row, p), 2), Type(DType::I64));
+  const Expr words = bitcast_to(o_.from_a.load(o_.where_a(row, p * unit.group), 2 * unit.group), Type(DType::I64));
+  return o_.spec.a_shift ? words ^ kSignBitsOfTwo : words;
 }
 
 Expr DotWords::in_panel(Expr p, Expr column) const {
@@ -153,10 +160,10 @@ Expr DotWords::words_of_b(Expr p, Expr column, int words) const {
   return o_.spec.b_shift ? all ^ broadcast(constant_int(o_.b.kernel(), DType::I32, kSignBits), words) : all;
 }
 
-void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body) const {
-  if (o_.spec.copied_rows) return o_.b.loop("p", steps, [&](Expr p) { body(p, true); });  // copied with what fills the last word
-  o_.b.loop("p", o_.k / unit.group, [&](Expr p) { body(p, true); });
-  if (is_multiple(o_.k, unit.group)) return;
+void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body, Index first) const {
+  const Expr from = first.in(o_.b.kernel()), count = whole_words() - from;
+  if (!is_constant(count, 0)) o_.b.loop("p", count, [&](Expr p) { body(from + p, true); });
+  if (o_.spec.copied_rows || is_multiple(o_.k, unit.group)) return;  // copied with what fills the last word
   const auto last = [&] { body(steps - 1, false); };
   int64_t k = 0;
   if (constant(o_.k, &k)) last();

@@ -23,8 +23,12 @@ class DotWords {
   Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
   }
-  Expr word(const std::function<Expr(int q)>& code) const;                    // `group` codes
-  void each_word(const std::function<void(Expr p, bool whole)>& body) const;  // calls body for each word of a row
+  Expr word(const std::function<Expr(int q)>& code) const;  // `group` codes
+  // Calls body for each word of a row from p = first on.
+  void each_word(const std::function<void(Expr p, bool whole)>& body, Index first = 0) const;
+  Expr whole_words() const { return o_.spec.copied_rows ? steps : o_.k / unit.group; }  // of a row
+  bool reads_words_of_a() const { return words_of_memory_ || o_.spec.rows_packed; }
+  Expr two_words_of_a(Expr row, Expr p) const;     // as an i64; if reads_words_of_a()
   Expr a_times_b(Expr a, Expr b, Expr sum) const;  // adds the products of words, or of vectors of words
   Expr add_a(Expr a, Expr sum) const;              // adds the values of a word
   Expr add_b(Expr b, Expr sum) const;

@@ -1,6 +1,7 @@
 // A matmul of 8-bit integers or of bf16 on CPU threads with a dot unit. Words of the right operand hold `group` values of a
 // column, in panels. The panels of integers have the column sums as their last row. Operands of another signedness than the
-// unit's have their sign bit flipped, which shifts their zero point.
+// unit's have their sign bit flipped, which shifts their zero point. A matrix unit (pair_unit) multiplies twice as many words at
+// once, those of two rows and two columns; the dot unit then adds the last words and computes single rows.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
@@ -16,6 +17,8 @@ constexpr int64_t kLeastFillRows = 96;    // per task that fills a panel, which 
 constexpr int64_t kMostDotRows = 384;     // per task, if row sums are stored
 constexpr int64_t kChunkWords = 512;      // words per column in a panel on the stack
 constexpr int64_t kMostCopied = 1 << 16;  // bytes of quantized rows on the stack
+constexpr int64_t kPairedTiles = 4;       // tiles for which the words of a panel are copied in pairs
+constexpr int64_t kMostPaired = 1 << 16;  // bytes of such a panel on the stack
 
 class DotTiles {
  public:
@@ -28,7 +31,8 @@ class DotTiles {
         w_(words_.columns),
         own_(o.spec.pairs() ? w_ / 2 : w_),
         steps_(words_.steps),
-        left_(o.spec.rows_packed) {}
+        left_(o.spec.rows_packed),
+        pairs_(words_.reads_words_of_a() ? pair_unit(words_.unit, m) : nullptr) {}
 
   void pack(const std::string& out) {
     const Expr panels = ceil_div(o_.n, own_), words = words_.in_rows * w_;
@@ -96,6 +100,7 @@ class DotTiles {
       panel_ = o_.from_b;
       at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
       if (sums_rows()) add_rows();
+      copy_pairs();
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
   }
@@ -118,6 +123,7 @@ class DotTiles {
     b_.loop("panel", panels, [&](Expr panel) {
       column0_ = b_.let("column0", panel * own_);
       at_ = b_.let("at", (o_.base_b() * panels + panel) * (words_.in_rows * w_));
+      copy_pairs();
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
   }
@@ -223,11 +229,13 @@ class DotTiles {
   // Returns word p of a row of a, or of the chunk of the packed row.
   Expr word_of_a(Expr row, Expr p, bool whole) const { return words_.word_of_a(row, left_ ? first_ + p : p, whole); }
 
-  // Calls body(word, whole) for each word of a row or of the current chunk. whole: no value is beyond k.
-  void each_word(const std::function<void(Expr p, bool whole)>& body) {
-    if (left_) return b_.loop("p", count_, [&](Expr p) { body(p, true); });
-    words_.each_word(body);
+  // Calls body(word, whole) for each word of a row or of the current chunk, from p = first on. whole: no value is beyond k.
+  void each_word(const std::function<void(Expr p, bool whole)>& body, Expr first) {
+    if (!left_) return words_.each_word(body, first);
+    const Expr count = count_ - first;
+    if (!is_constant(count, 0)) b_.loop("p", count, [&](Expr p) { body(first + p, true); });
   }
+  void each_word(const std::function<void(Expr p, bool whole)>& body) { each_word(body, b_.i64(0)); }
 
   // Copies unpacked columns to a panel, a chunk of words at a time. Sums are buffered between chunks.
   void by_filled_panel() {
@@ -236,6 +244,7 @@ class DotTiles {
     const int64_t chunk = std::clamp<int64_t>(kChunkWords / o_.spec.k_step, 1, std::max<int64_t>(steps, 1)) * o_.spec.k_step;
     panel_ = b_.registers("panel_b", DType::I32, std::min(chunk, std::max<int64_t>(steps, 1)) * w_ + t_.lanes);
     at_ = b_.i64(0);
+    if (pairs_) paired_ = panel_;
     if (sums_columns()) {
       column_sums_ = b_.registers("column_sums", DType::I32, w_);
       b_.loop("v", t_.vectors, [&](Expr v) { column_sums_.store(v * t_.lanes, o_.zero(t_.lanes)); });
@@ -245,6 +254,7 @@ class DotTiles {
       count_ = count;
       fill_panel();
       if (sums_columns()) add_columns();
+      if (pairs_) pair_words(panel_, at_);
       columns([&](int vectors, Count wanted) { rows(vectors, wanted); });
     };
     if (steps <= chunk) return filled(b_.i64(0), steps_);
@@ -267,6 +277,82 @@ class DotTiles {
       for (int64_t j = 0; j < w_; j += t_.lanes)
         panel_.store(p * w_ + j, o_.from_b.load(o_.where_b(first_ + p, column0_ + j), t_.lanes));
     });
+  }
+
+  int64_t place(int v, int own) const { return v < own ? int64_t{v} * t_.lanes : own_ + int64_t{v - own} * t_.lanes; }
+  Expr pairs_of_words() const { return (left_ ? count_ : words_.whole_words()) / 2; }
+
+  // Copies the words of a panel to paired_, as the matrix unit reads them: instead of vectors of word p and word p + 1 of several
+  // columns, one vector with both words of half of the columns follows the other. The panel itself may be paired_.
+  void pair_words(const Buf& panel, Expr at) {
+    b_.loop("pair", pairs_of_words(), [&](Expr pair) {
+      const Expr from = b_.let("from", pair * (2 * w_));
+      for (int64_t j = 0; j < w_; j += t_.lanes) {
+        const Expr first = b_.let("first", panel.load(at + from + j, t_.lanes)),
+                   second = b_.let("second", panel.load(at + from + w_ + j, t_.lanes));
+        paired_.store(from + j, interleave_low(first, second));
+        paired_.store(from + w_ + j, interleave_high(first, second));
+      }
+    });
+  }
+
+  // Copies the pairs of the panel for many tiles.
+  void copy_pairs() {
+    int64_t m = 0, pairs = 0;
+    const bool pays = pairs_ && constant(o_.m, &m) && std::min(m, row_block_) >= kPairedTiles * t_.rows &&
+                      constant(pairs_of_words(), &pairs) && pairs > 0 && pairs * 2 * w_ * 4 <= kMostPaired;
+    if (!pays) return;
+    paired_ = b_.registers("paired", DType::I32, pairs * 2 * w_);
+    pair_words(panel_, at_);
+  }
+
+  // Adds the products of whole pairs of words by the matrix unit. A register holds two words of two rows or of two columns. Its
+  // sums are those of two rows and two columns.
+  void add_pairs(Expr r, int rows, int own, int vectors, const std::vector<Buf>& sums) {
+    const auto none = [&] { return broadcast(constant_int(b_.kernel(), words_.unit.accumulator, 0), t_.lanes); };
+    const size_t pairs = static_cast<size_t>(rows + 1) / 2, registers = 2 * static_cast<size_t>(vectors);
+    std::vector<Buf> products;
+    for (size_t i = 0; i < pairs * registers; ++i) products.push_back(b_.variable("products", none()));
+    const DType of_rows = left_ ? words_.unit.b : words_.unit.a, of_columns = left_ ? words_.unit.a : words_.unit.b;
+    const auto halves = [&](Expr p, int v) {
+      const Buf& from = paired_.builder() ? paired_ : panel_;
+      const Expr at = (paired_.builder() ? b_.i64(0) : at_) + p * (2 * w_) + place(v, own);
+      const Expr first = from.load(at, t_.lanes), second = from.load(at + w_, t_.lanes);
+      if (paired_.builder()) return std::pair(first, second);
+      return std::pair(interleave_low(first, second), interleave_high(first, second));
+    };
+    b_.loop("pair", pairs_of_words(), [&](Expr p) {
+      std::vector<Expr> of_pairs;
+      for (size_t i = 0; i < pairs; ++i) {
+        const int first = 2 * static_cast<int>(i), second = std::min(first + 1, rows - 1);
+        const auto words = [&](int row) {
+          return broadcast(words_.two_words_of_a(row0_ + r + row, (left_ ? first_ : b_.i64(0)) + p * 2), t_.lanes / 2);
+        };
+        of_pairs.push_back(b_.let("a", bitcast_to(even_lanes(words(first), words(second)), quantized(of_rows, t_.lanes))));
+      }
+      for (int v = 0; v < vectors; ++v) {
+        const auto [low, high] = halves(p, v);
+        size_t at = 2 * static_cast<size_t>(v);
+        for (const Expr& half : {low, high}) {
+          const Expr b = b_.let("b", bitcast_to(half, quantized(of_columns, t_.lanes)));
+          for (size_t i = 0; i < pairs; ++i) {
+            Buf& to = products[i * registers + at];
+            to.set(left_ ? b_.matrix_multiply(*pairs_, b, of_pairs[i], to.get())
+                         : b_.matrix_multiply(*pairs_, of_pairs[i], b, to.get()));
+          }
+          ++at;
+        }
+      }
+    });
+    for (int i = 0; i < rows; ++i)
+      for (int v = 0; v < vectors; ++v) {
+        const size_t at = static_cast<size_t>(i / 2) * registers + 2 * static_cast<size_t>(v);
+        const Expr low = products[at].get(), high = products[at + 1].get();
+        const int unit = left_ ? 1 : 2;
+        const Expr of_row = i % 2 == 0 ? even_lanes(low, high, unit) : odd_lanes(low, high, unit);
+        Buf sum = sums[static_cast<size_t>(i * vectors + v)];
+        sum.set(sum.get() + of_row);
+      }
   }
 
   Expr ones(DType t, int lanes) const { return broadcast(constant_int(b_.kernel(), t, 1), lanes * kWordCodes); }
@@ -336,33 +422,44 @@ class DotTiles {
     }
   }
 
+  // The heights of tiles differ by one row, or by one pair of rows. The last tile lacks a row if rows are paired and their number
+  // is odd.
   void balanced(int64_t m, int vectors, Count count) {
     if (m == 0) return;
-    const int64_t tiles = (m + t_.rows - 1) / t_.rows, high = (m + tiles - 1) / tiles, low = tiles * high - m;
-    b_.loop("tile", tiles - low, [&](Expr i) { tile(b_.let("row", i * high), static_cast<int>(high), vectors, count); });
-    if (low > 0)
-      b_.loop("tile", low, [&](Expr i) {
-        tile(b_.let("row", (tiles - low) * high + i * (high - 1)), static_cast<int>(high - 1), vectors, count);
-      });
+    const int64_t step = pairs_ ? 2 : 1, steps = m / step, odd = m % step, most = t_.rows / step;
+    const int64_t tiles = (steps + odd + most - 1) / most, high = (steps + odd + tiles - 1) / tiles,
+                  low = tiles * high - steps - odd;
+    const auto several = [&](int64_t first, int64_t tiles, int64_t rows) {
+      if (tiles > 0)
+        b_.loop("tile", tiles, [&](Expr i) { tile(b_.let("row", first + i * rows), static_cast<int>(rows), vectors, count); });
+    };
+    const int64_t next = (tiles - low) * high * step, lower = (high - 1) * step;
+    several(0, tiles - low - (low == 0 ? odd : 0), high * step);
+    if (low > 0) several(next, low - odd, lower);
+    if (odd == 0) return;
+    const int64_t last = (low > 0 ? lower : high * step) - 1;
+    if (last > 0) several(m - last, 1, last);
   }
 
   // Computes rows r .. of the task over all of k, with sums in registers. `own`: vectors of the result. With two sums, those of
   // the second half of the columns follow.
   void tile(Expr r, int rows, int own, Count count) {
     const int vectors = o_.spec.pairs() ? 2 * own : own;
-    const auto place = [&](int v) { return v < own ? int64_t{v} * t_.lanes : own_ + int64_t{v - own} * t_.lanes; };
     std::vector<Buf> sums;
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
-        const Expr before = sums_.builder() ? sums_.load((r + i) * w_ + place(v), t_.lanes) : o_.zero(t_.lanes);
+        const Expr before = sums_.builder() ? sums_.load((r + i) * w_ + place(v, own), t_.lanes) : o_.zero(t_.lanes);
         sums.push_back(b_.variable("sum", before));
       }
+    const bool pairs = pairs_ && rows > 1 && !is_constant(pairs_of_words(), 0);
+    if (pairs) add_pairs(r, rows, own, vectors, sums);
     const DotUnit& u = words_.unit;
     const DType of_a = left_ ? u.b : u.a, of_b = left_ ? u.a : u.b;
-    each_word([&](Expr p, bool whole) {
+    const auto add_word = [&](Expr p, bool whole) {
       std::vector<Expr> columns;
       for (int v = 0; v < vectors; ++v)
-        columns.push_back(b_.let("b", bitcast_to(panel_.load(at_ + p * w_ + place(v), t_.lanes), quantized(of_b, t_.lanes))));
+        columns.push_back(
+            b_.let("b", bitcast_to(panel_.load(at_ + p * w_ + place(v, own), t_.lanes), quantized(of_b, t_.lanes))));
       for (int i = 0; i < rows; ++i) {
         const Expr word = word_of_a(row0_ + r + i, p, whole);
         const Expr a = b_.let("a", bitcast_to(broadcast(word, t_.lanes), quantized(of_a, t_.lanes)));
@@ -372,11 +469,12 @@ class DotTiles {
           sum.set(left_ ? dot(b, a, sum.get()) : dot(a, b, sum.get()));
         }
       }
-    });
+    };
+    pairs ? each_word(add_word, pairs_of_words() * 2) : each_word(add_word);
     const auto sum_of = [&](int i, int v) { return sums[static_cast<size_t>(i * vectors + v)].get(); };
     if (!sums_.builder()) return put(r, rows, own, count, sum_of);
     for (int i = 0; i < rows; ++i)
-      for (int v = 0; v < vectors; ++v) sums_.store((r + i) * w_ + place(v), sum_of(i, v));
+      for (int v = 0; v < vectors; ++v) sums_.store((r + i) * w_ + place(v, own), sum_of(i, v));
   }
 
   // Writes the sums of rows from r on. With two sums, those of vector v are v and vectors + v.
@@ -425,13 +523,14 @@ class DotTiles {
   const Mapping& m_;
   const DotWords words_;
   const RegisterTile t_;
-  const int64_t w_, own_;  // columns per panel, and result columns per panel
-  const Expr steps_;       // words per column
-  const bool left_;        // a is the packed operand, and words of b are copied to a panel
+  const int64_t w_, own_;          // columns per panel, and result columns per panel
+  const Expr steps_;               // words per column
+  const bool left_;                // a is the packed operand, and words of b are copied to a panel
+  const MatrixUnit* const pairs_;  // multiplies two words of two rows and of two columns; null: there is none
   int64_t row_block_ = 0;
   Expr row0_, rows_, column0_, at_;
   Expr first_, count_;  // words of the chunk in the panel
-  Buf panel_, row_sums_, column_sums_, sums_;
+  Buf panel_, paired_, row_sums_, column_sums_, sums_;
 };
 
 }  // namespace

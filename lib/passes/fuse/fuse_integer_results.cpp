@@ -2,7 +2,7 @@
 // though others read it as floats: the kernel has two results. In a graph with Q/DQ pairs the next block adds the sum of a
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
-// launch would round them.
+// launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -50,8 +50,9 @@ class Results {
     const ValueId y = g_.result(n);
     const bool codes = is_steps(g_, n) && is_int8(g_.dtype(y));
     norm_ = g_.op(n) == OpKind::NormRegion;
-    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes)) return false;
     conv_ = g_.op(n) == OpKind::FusedQConv;
+    const bool words = (conv_ || g_.op(n) == OpKind::FusedQMatMul) && is_integer(g_.dtype(y)) && bits(g_.dtype(y)) == 16;
+    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words)) return false;
     steps_ = is_steps(g_, n);
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;

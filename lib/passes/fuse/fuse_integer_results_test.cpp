@@ -13,12 +13,14 @@ ValueId codes(Builder& b, std::string_view name, std::vector<Dim> dims) {
   return b.input(name, tensor_type(DType::U8, std::move(dims)));
 }
 
-// The sums in f32, times a number.
-ValueId floats(Builder& b, int64_t groups = 0) {
-  const auto steps = [&](OpKind op) -> std::vector<RegionStep> {
-    return {{op, DType::I32, {kNone, kNone, kNone}},
-            {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
-            {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
+// The sums in f32, times a number; or these as 16-bit integers.
+ValueId floats(Builder& b, int64_t groups = 0, bool words = false) {
+  const auto steps = [&](OpKind op) {
+    std::vector<RegionStep> all = {{op, DType::I32, {kNone, kNone, kNone}},
+                                   {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+                                   {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
+    if (words) all.push_back({OpKind::Cast, DType::U16, {kStep | 2, kNone, kNone}});
+    return all;
   };
   const ValueId s = b.scalar(DType::F32, 0.01);
   if (groups == 0)
@@ -39,6 +41,13 @@ ValueId rounded(Builder& b, ValueId v, double scale, ValueId by = {}) {
   return b.create(OpKind::ElementwiseRegion, {v, by.valid() ? by : b.scalar(DType::F32, scale)}, a);
 }
 
+// A digit of 8 bits of a 16-bit integer.
+ValueId digit(Builder& b, ValueId v, OpKind op, double operand) {
+  RegionAttrs a;
+  a.steps = {{op, DType::U16, {0, 1, kNone}}, {OpKind::Cast, DType::U8, {kStep, kNone, kNone}}};
+  return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::U16, operand)}, a);
+}
+
 void check(const Rewrite& r, std::string_view left, size_t results) {
   CHECK(r.left() == left);
   const Graph& g = r.after->main();
@@ -48,6 +57,19 @@ void check(const Rewrite& r, std::string_view left, size_t results) {
 }
 
 }  // namespace
+
+TEST_CASE("fuse_integer_results: digits of integers of 16 bits, with and without these") {
+  for (const int64_t groups : {0, 1})
+    for (const bool kept : {false, true})
+      check(Rewrite(kPass,
+                    [&](Builder& b) -> std::vector<ValueId> {
+                      const ValueId y = floats(b, groups, true);
+                      std::vector<ValueId> results = {digit(b, y, OpKind::Div, 256), digit(b, y, OpKind::BitAnd, 255)};
+                      if (kept) results.push_back(y);
+                      return results;
+                    }),
+            groups ? "fused_q_conv" : "fused_q_matmul", kept ? 3 : 2);
+}
 
 TEST_CASE("fuse_integer_results: floats and codes, of matmuls and convolutions") {
   for (const int64_t groups : {0, 1})

@@ -1,9 +1,13 @@
 // Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
-// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize
-// of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
+// and sums that provably fit i32. Where two products of bytes take less time than one of floats, a may have 16 bits: its digits
+// high and low of 8 bits are multiplied apart, a = 256 high + low, and so are those of its zero point. Also sinks Dequantize
+// below layout ops and gathers, and removes a Quantize after a Dequantize of the same scale and zero point. Declines are
+// Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 
 #include "ir/graphs.h"
 #include "passes/match.h"
@@ -29,20 +33,24 @@ ValueId unless_zero(const Graph& g, ValueId v) { return is_absent_or_zero(g, v) 
 
 bool is_single(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
 
-std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
+bool is_int16(DType t) { return t == DType::I16 || t == DType::U16; }
+
+std::optional<Dequantised> dequantised(const Graph& g, ValueId v, bool words) {
   const NodeId n = defining_op(g, v, OpKind::Dequantize);
   if (!n.valid()) return std::nullopt;
   const auto& a = g.attrs<QuantAttrs>(n);
   Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
   const DType t = g.dtype(d.q);
-  if (a.block != 0 || !is_int8(t) || (d.zero.valid() && !same_dims(g, d.scale, d.zero))) return std::nullopt;
+  if (a.block != 0 || !(is_int8(t) || (words && is_int16(t))) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
+    return std::nullopt;
   d.per_tensor = is_single(g, d.scale);
   return d;
 }
 
 class Quantiser {
  public:
-  Quantiser(Graph& g, PassContext& context) : graph_(g), builder_(g), context_(context), decisions_(context.decisions) {}
+  Quantiser(Graph& g, PassContext& context)
+      : graph_(g), builder_(g), context_(context), decisions_(context.decisions), words_(context.target.fast_bytes) {}
 
   void run() {
     for (NodeId n : graph_.nodes()) {
@@ -82,7 +90,7 @@ class Quantiser {
 
   // Moves the integers, then dequantises.
   ValueId sink(NodeId n) {
-    const auto d = dequantised(graph_, graph_.operand(n, 0));
+    const auto d = dequantised(graph_, graph_.operand(n, 0), words_);
     if (!d) return {};
     int64_t axis = d->axis;
     if (!d->per_tensor) {
@@ -99,7 +107,7 @@ class Quantiser {
   }
 
   ValueId cancel(NodeId n) {
-    const auto d = dequantised(graph_, graph_.operand(n, 0));
+    const auto d = dequantised(graph_, graph_.operand(n, 0), words_);
     const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) &&
                       equal(unless_zero(graph_, graph_.operand(n, 2)), d->zero) &&
                       (d->per_tensor || d->axis == graph_.attrs<QuantAttrs>(n).axis);
@@ -113,7 +121,7 @@ class Quantiser {
   }
 
   std::optional<std::array<Dequantised, 2>> operands(NodeId n, int64_t axis) {
-    const auto a = dequantised(graph_, graph_.operand(n, 0)), b = dequantised(graph_, graph_.operand(n, 1));
+    const auto a = dequantised(graph_, graph_.operand(n, 0), words_), b = dequantised(graph_, graph_.operand(n, 1), false);
     if (!a && !b) return std::nullopt;
     const auto decline = [&](std::string_view reason, std::string detail) {
       decisions_.push_back(declined(graph_, kQuantisedContraction, n, reason, std::move(detail),
@@ -149,11 +157,13 @@ class Quantiser {
     return 2 * kRounding / *s + 1;
   }
 
-  // Bound of |q - zero|.
-  int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
+  // Bound of |q - zero|, or of that of its digits.
+  int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) != DType::I8 ? 255 : 128; }
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
-    const auto sum = graph_.op(n) == OpKind::MatMul && !graph_.attrs<MatMulAttrs>(n).trans_a ? sum_of_codes(ab[0]) : std::nullopt;
+    const auto sum = graph_.op(n) == OpKind::MatMul && is_int8(graph_.dtype(ab[0].q)) && !graph_.attrs<MatMulAttrs>(n).trans_a
+                         ? sum_of_codes(ab[0])
+                         : std::nullopt;
     if (sum && *sum <= static_cast<double>(INT32_MAX / reach(ab[1]))) return true;
     decisions_.push_back(
         declined(graph_, kQuantisedContraction, n, "accumulator_may_overflow",
@@ -169,6 +179,44 @@ class Quantiser {
     return builder_.mul(a, b);
   }
   ValueId zero_point(const Dequantised& d) { return d.per_tensor ? single(d.zero) : d.zero; }
+
+  // A 16-bit integer is 256 * high + low; high has its sign.
+  struct Digits {
+    ValueId high, low;
+  };
+  // Arithmetic of floats is exact, and takes less time than that of 16-bit integers.
+  Digits digits(ValueId v) {
+    const ValueId base = builder_.scalar(DType::F32, 256), whole = builder_.cast(v, DType::F32);
+    const ValueId high = builder_.unary(OpKind::Floor, builder_.mul(whole, builder_.scalar(DType::F32, 1.0 / 256)));
+    return {builder_.cast(high, graph_.dtype(v) == DType::I16 ? DType::I8 : DType::U8),
+            builder_.cast(builder_.sub(whole, builder_.mul(high, base)), DType::U8)};
+  }
+  Digits digits_of_zero(const Dequantised& d) {
+    if (!d.zero.valid()) return {};
+    const auto zero = scalar(graph_, d.zero);
+    if (!zero) return digits(zero_point(d));
+    const double high = std::floor(*zero / 256), low = *zero - 256 * high;
+    const auto digit = [&](DType t, double v) { return v == 0 ? ValueId() : builder_.scalar(t, v); };
+    return {digit(graph_.dtype(d.q) == DType::I16 ? DType::I8 : DType::U8, high), digit(DType::U8, low)};
+  }
+
+  // Sums of products with a, or with its digits: 256 * high + low.
+  struct Sums {
+    ValueId low, high;
+  };
+  // The sums of q, whose scale and zero point are those of d. `product` makes those of 8-bit integers.
+  Sums sums(const Dequantised& d, ValueId q, const std::function<ValueId(ValueId q, ValueId zero)>& product) {
+    if (is_int8(graph_.dtype(q))) return {product(q, zero_point(d)), {}};
+    const Digits of_q = digits(q), zero = digits_of_zero(d);
+    const ValueId high = product(of_q.high, zero.high);
+    return {product(of_q.low, zero.low), high};
+  }
+  ValueId floats(const Sums& s) {
+    if (!s.high.valid()) return builder_.cast(s.low, DType::F32);
+    const ValueId high = builder_.mul(builder_.cast(s.high, DType::F32), builder_.scalar(DType::F32, 256));
+    return builder_.add(high, builder_.cast(s.low, DType::F32));
+  }
+
   ValueId along_channels(ValueId v, int rank) {
     if (graph_.rank(v) == 0) return v;
     std::vector<Dim> dims(static_cast<size_t>(rank - 1), Dim(1));
@@ -182,9 +230,12 @@ class Quantiser {
     const auto ab = operands(n, a.trans_b ? rank_b - 2 : rank_b - 1);
     if (!ab || !fits(n, *ab, size_at(graph_, graph_.operand(n, 0), a.trans_a ? -2 : -1))) return {};
     const ValueId x = swapped((*ab)[0].q, a.trans_a, rank_a), w = swapped((*ab)[1].q, a.trans_b, rank_b);
-    const ValueId sum = builder_.create(OpKind::QMatMul, {x, w, zero_point((*ab)[0]), zero_point((*ab)[1])});
+    const ValueId zero_of_w = zero_point((*ab)[1]);
+    const Sums sum = sums((*ab)[0], x, [&](ValueId q, ValueId zero) {
+      return builder_.create(OpKind::QMatMul, {q, w, zero, zero_of_w});
+    });
     made(n, *ab);
-    const ValueId s = scale(*ab), y = builder_.cast(sum, DType::F32);
+    const ValueId s = scale(*ab), y = floats(sum);
     return builder_.cast(builder_.mul(y, s), graph_.dtype(graph_.result(n)));
   }
   ValueId swapped(ValueId v, bool swap, int rank) {
@@ -205,10 +256,13 @@ class Quantiser {
     }
     if (!fits(n, *ab, terms)) return {};
     const int rank = graph_.rank(graph_.operand(n, 0));
-    const ValueId sum = builder_.create(OpKind::QConv, {(*ab)[0].q, (*ab)[1].q, zero_point((*ab)[0]), zero_point((*ab)[1])},
-                                        graph_.attrs<ConvAttrs>(n));
+    const ConvAttrs attrs = graph_.attrs<ConvAttrs>(n);
+    const ValueId w = (*ab)[1].q, zero_of_w = zero_point((*ab)[1]);
+    const Sums sum = sums((*ab)[0], (*ab)[0].q, [&](ValueId q, ValueId zero) {
+      return builder_.create(OpKind::QConv, {q, w, zero, zero_of_w}, attrs);
+    });
     made(n, *ab);
-    const ValueId s = along_channels(scale(*ab), rank), float_sum = builder_.cast(sum, DType::F32);
+    const ValueId s = along_channels(scale(*ab), rank), float_sum = floats(sum);
     ValueId y = builder_.cast(builder_.mul(float_sum, s), graph_.dtype(graph_.result(n)));
     if (const ValueId bias = graph_.operand(n, 2); bias.valid()) y = builder_.add(y, along_channels(bias, rank));
     return y;
@@ -223,6 +277,7 @@ class Quantiser {
   Builder builder_;
   PassContext& context_;
   std::vector<Decision>& decisions_;
+  const bool words_;  // operands may have 16 bits
   std::vector<NodeId> dead_;
 };
 

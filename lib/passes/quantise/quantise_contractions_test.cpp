@@ -86,6 +86,35 @@ TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   CHECK_FALSE(s.result.changed);
 }
 
+TEST_CASE("16-bit activations are multiplied as two digits where bytes are fast") {
+  const auto fast = [](PassRun& run) { run.target.fast_bytes = true; };
+  for (const DType type : {DType::U16, DType::I16})
+    for (const int64_t zero : {int64_t{0}, int64_t{700}, int64_t{-300}, int64_t{512}, int64_t{40001}}) {
+      const auto words = [&](Builder& b, std::vector<Dim> dims) {
+        const ValueId x = b.input("x", tensor_type(type, std::move(dims)));
+        return b.create(OpKind::Dequantize, {x, b.scalar(DType::F32, 0.01), b.scalar(type, static_cast<double>(zero))},
+                        QuantAttrs{0, 0, DType::F32, true});
+      };
+      if (zero < 0 ? type == DType::U16 : zero > INT16_MAX && type == DType::I16) continue;
+      const auto product = [&](Builder& b) -> std::vector<ValueId> {
+        return {b.matmul(words(b, {3, 20}), dequantised(b, "w", {20, 5}, true, 1))};
+      };
+      const Rewrite r(kPass, product, fast);
+      check(r, "cast mul floor cast mul sub cast q_matmul q_matmul mul cast mul cast add mul");
+      const Rewrite c(
+          kPass,
+          [&](Builder& b) -> std::vector<ValueId> {
+            const ValueId w = dequantised(b, "w", {6, 2, 3, 3}, false, 0);
+            return {b.create(OpKind::Conv, {words(b, {2, 4, 5, 5}), w, f32_input(b, "bias", {6})},
+                             ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 2})};
+          },
+          fast);
+      CHECK(c.result.changed);
+      for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*c.before, *c.after, seed);
+      CHECK(Rewrite(kPass, product).first_decline() == "operand_not_quantised");
+    }
+}
+
 TEST_CASE("what is declined, and why") {
   const auto reason = [](const Rewrite::Build& build, const std::function<void(PassRun&)>& configure = {}) {
     const Rewrite r(kPass, build, configure);

@@ -40,6 +40,7 @@ def convolution(dtype, channels, size, filters, zero):
 matmul(np.uint8, np.int8, 37, 70, 45, 255, 0)
 matmul(np.uint8, np.int8, 1, 128, 64, 0, list(range(-32, 32)))
 matmul(np.int8, np.uint8, 20, 64, 70, -128, 128)
+matmul(np.uint8, np.uint8, 41, 76, 36, 255, 255)
 convolution(np.uint8, 6, 9, 20, 128)
 convolution(np.int8, 8, 8, 5, 7)
 m.save(f"{folder}/integers.onnx", *outputs, dtype="int32")
