@@ -20,6 +20,7 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kQuantisedContraction = "quantised_contraction";
+constexpr int64_t kLeastProducts = 192;  // of a 16-bit integer: fewer do not repay its digits
 
 // A value (q - zero) * scale; zero is invalid if all zero points are 0.
 struct Dequantised {
@@ -171,6 +172,14 @@ class Quantiser {
     return false;
   }
 
+  // Whether an element of the first operand has products enough, if it has 16 bits. `products`: how many; nullopt: not known.
+  bool repays(NodeId n, const Dequantised& a, std::optional<int64_t> products) {
+    if (is_int8(graph_.dtype(a.q)) || products.value_or(kLeastProducts) >= kLeastProducts) return true;
+    decisions_.push_back(
+        declined(graph_, kQuantisedContraction, n, "small", std::to_string(*products) + " products of a 16-bit integer"));
+    return false;
+  }
+
   ValueId single(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
   // The product of both scales in f32, because in f16 it may underflow.
   ValueId scale(const std::array<Dequantised, 2>& ab) {
@@ -228,7 +237,9 @@ class Quantiser {
     const auto& a = graph_.attrs<MatMulAttrs>(n);
     const int rank_a = graph_.rank(graph_.operand(n, 0)), rank_b = graph_.rank(graph_.operand(n, 1));
     const auto ab = operands(n, a.trans_b ? rank_b - 2 : rank_b - 1);
-    if (!ab || !fits(n, *ab, size_at(graph_, graph_.operand(n, 0), a.trans_a ? -2 : -1))) return {};
+    if (!ab || !repays(n, (*ab)[0], size_at(graph_, graph_.result(n), -1)) ||
+        !fits(n, *ab, size_at(graph_, graph_.operand(n, 0), a.trans_a ? -2 : -1)))
+      return {};
     const ValueId x = swapped((*ab)[0].q, a.trans_a, rank_a), w = swapped((*ab)[1].q, a.trans_b, rank_b);
     const ValueId zero_of_w = zero_point((*ab)[1]);
     const Sums sum = sums((*ab)[0], x, [&](ValueId q, ValueId zero) {
@@ -254,9 +265,13 @@ class Quantiser {
       const auto size = size_at(graph_, (*ab)[1].q, i);
       terms = size ? std::optional(*terms * *size) : std::nullopt;
     }
-    if (!fits(n, *ab, terms)) return {};
-    const int rank = graph_.rank(graph_.operand(n, 0));
     const ConvAttrs attrs = graph_.attrs<ConvAttrs>(n);
+    auto products = size_at(graph_, (*ab)[1].q, 0);
+    for (int i = 2; i < graph_.rank((*ab)[1].q) && products; ++i)
+      products = *products * size_at(graph_, (*ab)[1].q, i).value_or(1) / attrs.strides[static_cast<size_t>(i - 2)];
+    if (products) *products /= attrs.groups;
+    if (!repays(n, (*ab)[0], products) || !fits(n, *ab, terms)) return {};
+    const int rank = graph_.rank(graph_.operand(n, 0));
     const ValueId w = (*ab)[1].q, zero_of_w = zero_point((*ab)[1]);
     const Sums sum = sums((*ab)[0], (*ab)[0].q, [&](ValueId q, ValueId zero) {
       return builder_.create(OpKind::QConv, {q, w, zero, zero_of_w}, attrs);
