@@ -15,7 +15,6 @@ namespace {
 
 using legalise::Expansion;
 
-
 // An axis: of the transposed convolution, and of the convolution that it becomes, whose stride is 1.
 struct Axis {
   int64_t stride, kernel, gaps;  // gaps: zeros to insert between the taps of the kernel

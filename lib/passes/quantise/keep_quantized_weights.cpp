@@ -46,7 +46,8 @@ class WeightQuantizer {
     if (!weight || defining_op(g_, x, OpKind::Dequantize).valid()) return false;
     const auto& m = g_.attrs<MatMulAttrs>(n);
     const NodeId d = weight->node;
-    const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1), zero = is_absent_or_zero(g_, g_.operand(d, 2)) ? ValueId() : g_.operand(d, 2);
+    const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1),
+                  zero = is_absent_or_zero(g_, g_.operand(d, 2)) ? ValueId() : g_.operand(d, 2);
     const bool trans_b = m.trans_b != weight->swapped;
     if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
     if (bits(g_.dtype(q)) > 8) return decline(context_, g_, kPattern, n, "wide_values", std::string(name(g_.dtype(q))));
