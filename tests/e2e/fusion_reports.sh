@@ -5,7 +5,7 @@ set -uo pipefail
 mkdir "$TMPDIR/models" "$TMPDIR/reports"
 if [ -n "${RLXC_TEST_MODELS:-}" ] && [ -x "$RLXC_TEST_MODELS/make-weights.sh" ]; then
   "$RLXC_TEST_MODELS/make-weights.sh" "$TMPDIR/models/full" > /dev/null || exit 1
-  ln -s "$RLXC_TEST_MODELS/tiny" "$TMPDIR/models/tiny"
+  ln -sfn "$RLXC_TEST_MODELS/tiny" "$TMPDIR/models/tiny"
 else
   for f in examples/*.onnx; do mkdir -p "$TMPDIR/models/$(basename "$f" .onnx)" && cp "$f" "$TMPDIR/models/$(basename "$f" .onnx)/model.onnx"; done
 fi
