@@ -60,15 +60,34 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (fuses && options.precision_name != "f32") add("precision", {"split_widened_results", "dead_code_elimination"});
   // Fuses neighbours that share data into one launch. XLA does its own fusion.
   if (fuses)
-    add("fuse", {"fuse_norm_rope",       "fuse_shared_input_matmul",   "fuse_shared_rope",
-                 "fuse_attention_casts", "fuse_rope_append",           "fuse_swiglu",
-                 "fuse_matmul_swiglu",   "fuse_residual_ln",           "fuse_residual_rms_norm",
-                 "fuse_matmul_bias_act", "fuse_conv_bias_act",         "fuse_rounded_result",
-                 "expand_q_dq",          "mark_elementwise_regions",   "fuse_integer_matmul",
-                 "fuse_integer_gate",    "fuse_shared_integer_matmul", "fuse_shared_rope",
-                 "fuse_norm_region",     "fuse_reduce_region",         "fuse_integer_attention",
-                 "fuse_concat_parts",    "fuse_shared_region",         "fuse_integer_results",
-                 "fuse_rounded_rows",    "fuse_rounded_image",         "lower_pixel_convs"});
+    add("fuse", {"fuse_norm_rope",
+                 "fuse_shared_input_matmul",
+                 "fuse_shared_rope",
+                 "fuse_attention_casts",
+                 "fuse_rope_append",
+                 "fuse_swiglu",
+                 "fuse_matmul_swiglu",
+                 "fuse_residual_ln",
+                 "fuse_residual_rms_norm",
+                 "fuse_matmul_bias_act",
+                 "fuse_conv_bias_act",
+                 "fuse_rounded_result",
+                 "expand_q_dq",
+                 "mark_elementwise_regions",
+                 "split_rounded_sums",
+                 "fuse_integer_matmul",
+                 "fuse_integer_gate",
+                 "fuse_shared_integer_matmul",
+                 "fuse_shared_rope",
+                 "fuse_norm_region",
+                 "fuse_reduce_region",
+                 "fuse_integer_attention",
+                 "fuse_concat_parts",
+                 "fuse_shared_region",
+                 "fuse_integer_results",
+                 "fuse_rounded_rows",
+                 "fuse_rounded_image",
+                 "lower_pixel_convs"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (find_backend(target)->info.language)
