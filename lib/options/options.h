@@ -563,7 +563,7 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .help = "evaluate before and after every pass on random inputs and compare"},
     {.flag = "--assert", .field = &CompileOptions::asserted, .group = Group::Checks, .commands = kCompile | kSpecialize,
      .value = "EXPR", .help = "exit with 1 unless the condition holds, e.g. plan.peak<=8MiB, fusion.misses.attention==0 or "
-     "fusion.misses.attention.multi_consumer==0 (repeatable; a fusion that would not pay is no miss)"},
+     "fusion.misses.attention.multi_consumer==0 (repeatable; a fusion that would not pay, or that the target cannot run, is no miss)"},
     {.key = "lint", .flag = "--lint", .field = &CompileOptions::lint, .group = Group::Checks, .commands = kPassCommands,
      .env = "RLX_LINT_NUMERICS", .in_manifest = true, .help = "warn about computations that can produce infinities or NaN"},
 

@@ -48,14 +48,16 @@ TEST_CASE("facts of artefacts are numbers, texts and items under dotted names") 
   CHECK(read_facts("plan.json", R"({"savings": {"unshared": 12}})", "", &old, &message));  // format 1
   CHECK(old.at("plan.without_reuse").number == 12);
   const char* fusion2 =
-      R"({"summary": {"groups": 3, "misses": 5}, "patterns": [{"pattern": "a", "groups": 3, "misses": 5}], "reasons": [)"
-      R"({"pattern": "a", "reason": "cost", "count": 4}, {"pattern": "a", "reason": "layout", "count": 1}]})";
+      R"({"summary": {"groups": 3, "misses": 7}, "patterns": [{"pattern": "a", "groups": 3, "misses": 7}], "reasons": [)"
+      R"({"pattern": "a", "reason": "cost", "count": 4}, {"pattern": "a", "reason": "layout", "count": 1}, )"
+      R"({"pattern": "a", "reason": "no_kernel", "count": 2}]})";
   CHECK(read_facts("fusion.json", fusion2, "cpu/", &old, &message));  // format 2
   CHECK(old.at("cpu/fusion.formed").number == 3);
-  CHECK(old.at("cpu/fusion.declined.a").number == 5);
+  CHECK(old.at("cpu/fusion.declined.a").number == 7);
   for (const char* name : {"cpu/fusion.misses", "cpu/fusion.misses.a", "cpu/fusion.misses.a.layout"})
     CHECK(find_fact(old, name).value_or(Fact{}).number == 1);
-  CHECK(find_fact(old, "cpu/fusion.misses.a.cost").value_or(Fact{1, {}, false}).number == 0);
+  for (const char* name : {"cpu/fusion.misses.a.cost", "cpu/fusion.misses.a.no_kernel"})
+    CHECK(find_fact(old, name).value_or(Fact{1, {}, false}).number == 0);
   CHECK_FALSE(find_fact(old, "fusion.misses").has_value());
   CHECK_FALSE(read_facts("plan.json", "{\"arena\": [", "", &bad, &message));
   CHECK_FALSE(message.empty());

@@ -176,9 +176,10 @@ std::optional<Fact> find_fact(const Snapshot& facts, std::string_view name) {
   if (it == facts.end()) return std::nullopt;
   Fact f = it->second;
   if (!misses) return f;
-  if (stored.ends_with(".cost")) return Fact{};
+  const auto is_no_miss = [](std::string_view of) { return of.ends_with(".cost") || of.ends_with(".no_kernel"); };
+  if (is_no_miss(stored)) return Fact{};
   for (auto each = facts.lower_bound(stored + "."); each != facts.end() && each->first.starts_with(stored + "."); ++each)
-    if (each->first.ends_with(".cost")) f.number -= each->second.number;
+    if (is_no_miss(each->first)) f.number -= each->second.number;
   return f;
 }
 

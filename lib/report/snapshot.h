@@ -22,7 +22,7 @@ using Snapshot = std::map<std::string, Fact, std::less<>>;
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot*, std::string* message);
 
 // A fact by its name, for conditions. The names fusion.misses, fusion.misses.PATTERN and fusion.misses.PATTERN.REASON count the
-// facts of fusion.declined without fusions that would not pay (reason "cost").
+// facts of fusion.declined without fusions that would not pay (reason "cost") or that the target cannot run ("no_kernel").
 std::optional<Fact> find_fact(const Snapshot&, std::string_view name);
 
 // The artefacts that contain facts.
