@@ -149,7 +149,8 @@ double reduce_region_flops(std::span<const RegionStep> steps, const std::vector<
 
 double work_time_ns(const Cost& c, const Machine& m, double rows) {
   const auto bytes = static_cast<double>(c.bytes_read + c.bytes_written);
-  if (m.unit_bytes > 0) rows = std::min(rows, bytes / m.unit_bytes);
+  constexpr double kFlopsOfByte = 64;  // of a matmul, whose tasks take as long as reading so many bytes
+  if (m.unit_bytes > 0) rows = std::min(rows, std::max(bytes, c.flops / kFlopsOfByte) / m.unit_bytes);
   const double share = std::clamp(rows / m.units, 1 / m.units, 1.0);
   const double compute = c.flops / (m.peak_gflops * share);
   const double traffic = bytes / (m.memory_gbps * share);

@@ -35,7 +35,7 @@ struct Machine {
   double peak_gflops = 200;  // 1e9 flops per second = flops per nanosecond
   double units = 8;          // parallel units; work with fewer independent rows leaves some idle
   double wait_ns = 0;        // host wait for a data-dependent dim; infinite: the host cannot wait
-  double unit_bytes = 0;     // a unit takes part in a launch of at least so much memory traffic for it; 0: of any
+  double unit_bytes = 0;     // a unit takes part in a launch of at least so much memory traffic (or work) for it; 0: of any
 };
 
 // Nanoseconds by the roofline model (Williams, Waterman, Patterson: Roofline, CACM 2009), without and with the launch. `rows`:
