@@ -28,7 +28,7 @@ class Splitter {
     for (size_t i = 0; i < g_.operands(n_).size(); ++i)
       if (is_sums(g_.operand(n_, i))) sums.push_back(static_cast<uint16_t>(i));
     for (size_t i = 0; i + 1 < sums.size(); ++i)
-      if (const auto rounded = rounding_of(sums[i])) return take(*rounded);
+      if (const auto rounded = rounding_of(sums[i]); rounded && !has_same_rows(sums, i)) return take(*rounded);
     return false;
   }
 
@@ -43,6 +43,12 @@ class Splitter {
   bool is_sums(ValueId v) const {
     const OpKind op = g_.op(g_.def(v));
     return (op == OpKind::QMatMul || op == OpKind::QConv) && g_.has_one_use(v) && same_dims(g_, v, g_.result(n_));
+  }
+
+  // Whether one kernel computes these sums and others (fuse_integer_gate).
+  bool has_same_rows(std::span<const uint16_t> sums, size_t i) const {
+    const auto rows = [&](uint16_t operand) { return g_.operand(g_.def(g_.operand(n_, operand)), 0); };
+    return std::ranges::any_of(sums, [&](uint16_t other) { return other != sums[i] && rows(other) == rows(sums[i]); });
   }
 
   std::optional<Rounding> rounding_of(uint16_t sums) const {
