@@ -24,7 +24,7 @@ class Multiplier {
 
   bool visit(NodeId n) {
     const auto x = scaled(g_.operand(n, 0));
-    if (!x || !x->q.valid()) return false;
+    if (!x || g_.dtype(g_.result(n)) == DType::F64) return false;
     const bool coded = g_.op(n) == OpKind::DequantMatMul;
     const bool trans_b = coded ? g_.attrs<DequantMatMulAttrs>(n).trans_b : g_.attrs<MatMulAttrs>(n).trans_b;
     const auto w = coded ? weight(n) : scaled(g_.operand(n, 1));
@@ -80,6 +80,7 @@ class Multiplier {
     const ValueId scale = g_.operand(n, 2);
     return Scaled{g_.operand(n, 1), scale, is_one(scale) ? std::nullopt : std::optional<int64_t>(!a.trans_b)};
   }
+
   Graph& g_;
   PassContext& context_;
 };
