@@ -31,8 +31,8 @@ bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product, size
   return true;
 }
 
-// Checks operands `at` and `at + 1` of a matmul with these result dims: a bias per column, and a residual, of the type of operand
-// `typed`.
+// Checks the bias per column (operand `at`) and the residual (operand `at + 1`) of a matmul with result dims `out`. Both have the
+// type of operand `typed`.
 bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out, size_t typed = 0) {
   if (!fits_bias(c, at, out, typed)) return false;
   if (c.has(at + 1) && (!same_dtype(c, typed, at + 1) || c.t(at + 1).dims != out))

@@ -5,7 +5,6 @@
 namespace rlxc {
 namespace {
 
-bool is_step(uint16_t arg) { return arg != RegionStep::kNone && arg & RegionStep::kStep; }
 size_t index_of(uint16_t arg) { return arg & ~RegionStep::kStep; }
 
 // Extends `needed` to all steps that needed steps read, up to cores.

@@ -6,6 +6,8 @@
 namespace rlxc {
 
 bool is_core(const RegionStep&);
+// Whether an argument of a step is another step.
+inline bool is_step(uint16_t arg) { return arg != RegionStep::kNone && (arg & RegionStep::kStep) != 0; }
 inline constexpr size_t kQuantOperands = 4;            // of q_matmul and q_conv; operands of the steps follow
 bool has_two_sums(std::span<const RegionStep>);        // of fused_q_matmul: steps 0 and 1 are products with halves of b
 inline constexpr size_t kAttentionOperands = 7;        // of q_attention; operands of the steps follow

@@ -75,6 +75,10 @@ std::vector<double> elements(const Graph& g, ValueId v, int64_t limit) {
   return out;
 }
 
+bool has_narrow_type(const Graph& g, ValueId v) {
+  return v.valid() && g.type(v).kind == TypeKind::Tensor && is_narrow(g.dtype(v));
+}
+
 bool is_absent_or_zero(const Graph& g, ValueId v) {
   if (!v.valid()) return true;
   for (int depth = 0; depth < 16 && (g.op(g.def(v)) == OpKind::Reshape || g.op(g.def(v)) == OpKind::Expand); ++depth)

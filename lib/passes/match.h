@@ -47,6 +47,7 @@ Product product(const Graph&, ValueId root, ValueId stop);
 bool near(const Graph&, ValueId v, double c, double want);
 
 bool is_float(const Graph&, ValueId v);
+bool has_narrow_type(const Graph&, ValueId v);  // false for absent values
 bool same_type(const Graph&, ValueId, ValueId);
 bool same_dims(const Graph&, ValueId, ValueId);
 // Returns whether v is known at load time: a Param, a Constant, or computed from these alone through at most `depth` nodes.

@@ -22,8 +22,8 @@ constexpr kernel::Mapping cpu_mapping(bool bf16 = false) {
 // Adds a function of a, b and c and returns its name. small: elements of a are below 128.
 std::string cpu_dot(const CLike&, Type a, Type b, Type c, bool small, Helpers&);
 
-// Adds a constant and returns its name. It is the number of instructions of a dot product of bytes, of which a is below 128, in a
-// vector of so many bytes; 0 where the processor has no such instruction.
+// Adds a constant and returns its name: the number of instructions of a dot product of bytes in a vector of `vector_bytes`.
+// Elements of a are below 128. It is 0 if the processor has no such instruction.
 std::string cpu_dot_instructions(int vector_bytes, Helpers&);
 
 }  // namespace rlxc::target

@@ -117,8 +117,8 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
       values);
 }
 
-// Adds a function that selects lanes of two vectors: lane i of the result is lane from[i] of a followed by b. Each half of the
-// result reads at most two of the four halves.
+// Adds a function that selects lanes of two vectors. Lane i of the result is lane from[i] of the concatenation of a and b. Each
+// half of the result reads at most two of the four halves.
 void add_chosen_lanes(const CLike& target, Type t, const std::vector<int>& from, const std::string& name, Helpers& h) {
   const int half = t.lanes / 2;
   std::array<std::string, 2> calls;

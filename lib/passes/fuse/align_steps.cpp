@@ -15,7 +15,6 @@ constexpr size_t kNowhere = SIZE_MAX, kHidden = SIZE_MAX - 1;
 constexpr size_t kLongestPair = 6;  // divide, round, shift, clamp, shift back, multiply
 constexpr double kLeastScale = 1e-30;
 
-bool is_step(uint16_t arg) { return arg != kNone && (arg & kStep) != 0; }
 bool is_operand(uint16_t arg) { return arg != kNone && (arg & kStep) == 0; }
 
 // The number of an operand. The reader matters where it is neutral.

@@ -5,9 +5,9 @@
 
 namespace rlxc::fuse {
 
-// Whether the operand can be moved above the moves (Reshape, Transpose and Narrow, first one first). Slices along axes along
-// which it is one number do not change it. Else it is a weight, dims are static, and all moves are slices or keep the last axis,
-// along which it is one number. O(moves * rank).
+// Whether the operand can be moved above `moves` (Reshape, Transpose and Narrow, in execution order). It can if all moves are
+// slices of axes along which it has size 1. Other operands must be weights, and dims static. Their moves must all be slices, or
+// all keep the last axis, whose size in the operand is 1. O(moves * rank).
 bool has_operand_before(const Graph&, ValueId operand, std::span<const NodeId> moves);
 // The operand there, for values of that shape; 1 at elements that slices drop.
 ValueId operand_before(Builder&, ValueId operand, std::span<const NodeId> moves);

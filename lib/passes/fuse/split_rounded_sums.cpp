@@ -5,6 +5,7 @@
 // O(steps of regions).
 #include <algorithm>
 
+#include "ir/region.h"
 #include "passes/fuse/region_program.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -16,8 +17,6 @@ namespace {
 using namespace match;
 
 constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
-
-bool is_step(uint16_t arg) { return arg != kNone && (arg & kStep) != 0; }
 
 class Splitter {
  public:

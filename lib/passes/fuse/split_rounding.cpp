@@ -15,8 +15,6 @@ using namespace match;
 
 constexpr size_t kMostRoundedReaders = 16;
 
-bool reads_step(uint16_t arg) { return arg != RegionStep::kNone && (arg & RegionStep::kStep) != 0; }
-
 // The step whose value the last ones round by single numbers: div, round, add, clamp, cast.
 std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
   const auto& steps = g.attrs<RegionAttrs>(n).steps;
@@ -26,7 +24,7 @@ std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
     const bool scales = s.op == OpKind::Div || s.op == OpKind::Mul;
     const bool fits = scales || s.op == OpKind::Round || s.op == OpKind::Add || s.op == OpKind::Clamp ||
                       (s.op == OpKind::Cast && i + 1 == steps.size());
-    if (!fits || s.args[0] != (RegionStep::kStep | (i - 1)) || reads_step(s.args[1]) || s.args[2] != RegionStep::kNone)
+    if (!fits || s.args[0] != (RegionStep::kStep | (i - 1)) || is_step(s.args[1]) || s.args[2] != RegionStep::kNone)
       return std::nullopt;
     if (s.args[1] != RegionStep::kNone && num_elements(g.type(g.operand(n, s.args[1]))) != 1) return std::nullopt;
     if (scales) return steps[i - 1].dtype == DType::F32 ? std::optional(i - 1) : std::nullopt;
@@ -47,7 +45,7 @@ StepsPart part_of(const Graph& g, NodeId n, size_t first, size_t last, std::vect
     RegionStep s = steps[i];
     for (uint16_t& arg : s.args) {
       if (arg == RegionStep::kNone) continue;
-      if (reads_step(arg)) {
+      if (is_step(arg)) {
         const size_t from = arg & ~RegionStep::kStep;
         arg = from < first ? 0 : static_cast<uint16_t>(RegionStep::kStep | (from - first));
         continue;

@@ -5,15 +5,14 @@
 #include "analysis/views.h"
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
 
-bool has_narrow_type(const Graph& g, ValueId v) {
-  return v.valid() && g.type(v).kind == TypeKind::Tensor && is_narrow(g.dtype(v));
-}
+using match::has_narrow_type;
 
 DType wide(DType t) { return is_float(t) ? DType::F32 : is_signed(t) ? DType::I8 : DType::U8; }
 

@@ -9,6 +9,7 @@
 #include "analysis/phases.h"
 #include "ir/graphs.h"
 #include "ir/op_rules.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 #include "support/number.h"
 
@@ -186,10 +187,6 @@ class Rewriter {
     return graph_.type(v).kind == TypeKind::Tensor && (graph_.dtype(v) == DType::F32 || changed_[v.raw]);
   }
 
-  bool has_narrow_type(ValueId v) const {
-    return v.valid() && graph_.type(v).kind == TypeKind::Tensor && is_narrow(graph_.dtype(v));
-  }
-
   // The low type in which the value exists without a conversion from f32, if any.
   std::optional<DType> low_type(ValueId v) const {
     if (changed_[v.raw]) return graph_.dtype(v);
@@ -209,7 +206,7 @@ class Rewriter {
   DType choose(NodeId n) const {
     const PrecisionRule row = precision_rule(graph_.op(n));
     if (row.cls == PrecisionClass::Fixed || load_time_[n.raw] || exact_[n.raw] || adds_in_place(n)) return DType::F32;
-    if (!graph_.operands(n).empty() && has_narrow_type(graph_.operand(n, 0))) return DType::F32;  // a matmul of 8-bit floats
+    if (match::has_narrow_type(graph_, graph_.operand(n, 0))) return DType::F32;  // a matmul of 8-bit floats
     bool any = false, wide = false;
     std::optional<DType> low;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
