@@ -16,13 +16,21 @@ from concurrent.futures import ThreadPoolExecutor
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 arch = os.environ.get("ARCHS", "90a")
-BITS = {"f32": 32, "f16": 16, "bf16": 16, "i8": 8, "i32": 32, "i64": 64}
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "i8": 8, "i32": 32, "i64": 64, "u8": 8, "u4": 4, "f8e4m3fn": 8}
 
 
 def ir(operands, result, node):
-    """IR text of a graph of one node. Operands and result are (element type, dims)."""
+    """IR text of a graph of one node. Operands and result are (element type, dims). Operands with a third entry are constants: its
+    value, or none yet (None)."""
     text = lambda t: f"{t[0]}[{','.join(map(str, t[1]))}]"
-    lines = [f'  %{i} = input "x{i}" : {text(t)}' for i, t in enumerate(operands)]
+
+    def operand(i, t):
+        if len(t) == 2:
+            return f'  %{i} = input "x{i}" : {text(t)}'
+        data = 'file "none" 0' if t[2] is None else f"splat_hex {t[2]:02x}" if t[0][0] == "u" else f"splat {t[2]}"
+        return f"  %{i} = constant {{data = {data}}} : {text(t)}"
+
+    lines = [operand(i, t) for i, t in enumerate(operands)]
     names = ", ".join(f"%{i}" for i in range(len(operands)))
     n = len(operands)
     op, _, attrs = node.partition(" ")
@@ -30,14 +38,16 @@ def ir(operands, result, node):
 
 
 class Case:
-    """An operation. `torch` is an expression of x0, x1, ... and F (torch.nn.functional); `flops` of a run; if 0, what counts is
-    the bytes of operands and result; `terms` of its longest sum."""
+    """An operation. `torch` is an expression of x0, x1, ... and F (torch.nn.functional); `exact` of its result, if PyTorch rounds
+    more; w1, w2, ... are constants, made by `decoded`. `flops` of a run; if 0, what counts is the bytes of operands and result;
+    `terms` of its longest sum."""
 
-    def __init__(self, name, operands, result, node, torch, flops=0, terms=1):
+    def __init__(self, name, operands, result, node, torch, flops=0, terms=1, exact=None, decoded=()):
         self.name, self.operands, self.result, self.node, self.torch, self.flops, self.terms = name, operands, result, node, torch, flops, terms
+        self.exact, self.decoded = exact or torch, decoded
 
     def bytes(self):
-        count = lambda t: BITS[t[0]] // 8 * __import__("math").prod(t[1])
+        count = lambda t: BITS[t[0]] * __import__("math").prod(t[1]) // 8
         return sum(map(count, self.operands)) + count(self.result)
 
 
@@ -50,6 +60,29 @@ def matmul(t, m, n, k):
 def linear(t, m, n, k):
     """A matmul by a weight [n, k]."""
     return Case(f"linear-{t}-{m}x{n}x{k}", [(t, [m, k]), (t, [n, k])], (t, [m, n]), "matmul {trans_b = true}", "x0 @ x1.t()", 2 * m * n * k, k)
+
+
+def linear_i8(m, n, k):
+    """A product by a weight, which either side may lay out as it likes."""
+    return Case(f"linear-i8-{m}x{n}x{k}", [("i8", [m, k]), ("i8", [k, n], None)], ("i32", [m, n]), "q_matmul", "torch._int_mm(x0, w1)", 2 * m * n * k, k,
+                decoded=("w1 = w1.t().contiguous().t()",))
+
+
+def linear_f8(m, n, k):
+    operands = [("f8e4m3fn", [m, k]), ("f8e4m3fn", [n, k], None), ("f32", [1, 1], None)]
+    return Case(f"linear-f8-{m}x{n}x{k}", operands, ("f32", [m, n]), "dequant_matmul {trans_b = true}",
+                "torch._scaled_mm(x0, w1.t(), scale_a=one, scale_b=w2, out_dtype=torch.bfloat16)", 2 * m * n * k, k,
+                "(x0.float() @ w1.float().t()) * w2", ("one = torch.ones([1, 1], device='cuda')",))
+
+
+def decoding(t, bits, m, n, k, block=32):
+    """A matmul by a weight of few bits. PyTorch multiplies by the decoded weight."""
+    zero = 1 << bits - 1
+    operands = [(t, [m, k]), (f"u{bits}", [n, k], None), (t, [n, k // block], None), (f"u{bits}", [n, k // block], zero)]
+    codes = "torch.stack([w1 & 15, w1 >> 4], 2).reshape" if bits == 4 else "w1.reshape"
+    decoded = f"w = (({codes}({n}, {k // block}, {block}).float() - {zero}) * w2.float()[:, :, None]).reshape({n}, {k}).to(x0.dtype)"
+    return Case(f"u{bits}-{t}-{m}x{n}x{k}", operands, (t, [m, n]), f"dequant_matmul {{trans_b = true, block = {block}}}", "x0 @ w.t()",
+                2 * m * n * k if m > 4 else 0, k, decoded=(decoded,))
 
 
 def attention(t, heads, length, width, causal):
@@ -76,6 +109,9 @@ CASES = [
     linear("bf16", 4096, 4096, 4096), linear("bf16", 8192, 8192, 8192), linear("bf16", 512, 4096, 4096), linear("bf16", 128, 768, 3072),
     linear("bf16", 16, 4096, 4096), linear("bf16", 1, 14336, 4096), linear("f32", 1, 14336, 4096), matmul("bf16", 1, 14336, 4096),
     linear("f16", 4096, 4096, 4096), matmul("f32", 4096, 4096, 4096), matmul("i8", 4096, 4096, 4096),
+    linear_i8(4096, 4096, 4096), linear_i8(512, 4096, 4096), linear_i8(128, 3072, 768),
+    linear_f8(4096, 4096, 4096), linear_f8(512, 4096, 4096), linear_f8(128, 3072, 768),
+    *(decoding(t, bits, m, 14336 if m == 1 else 4096, 4096) for t in ("f16", "bf16") for bits in (4, 8) for m in (1, 16, 512)),
     attention("bf16", 16, 4096, 128, False), attention("bf16", 16, 4096, 128, True), attention("bf16", 16, 4096, 64, False),
     attention("f32", 16, 2048, 64, False),
     rows("layer_norm", "f32", 32768, 4096, "layer_norm {axis = 1, eps = 1e-05}", "F.layer_norm(x0, x1.shape, x1, x2)", 2),
@@ -137,7 +173,7 @@ def prepare(folder, wanted):
             model = os.path.join(folder, c.name + ".txt")
             with open(model, "w") as f:
                 f.write(ir(c.operands, c.result, c.node))
-            compile_model(c.name, model)
+            compile_model(c.name, model, "--allow-missing-weights")
             os.remove(model)
     models = os.environ.get("MODELS")
     for name, (source, outputs, _) in MODELS.items() if models else ():
@@ -158,7 +194,8 @@ def measure(folder, wanted):
     sys.path.pop(0)  # this folder, whose modules have names of packages
     import torch
     import torch.nn.functional as F
-    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64}
+    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64,
+             "u8": torch.uint8, "f8e4m3fn": torch.float8_e4m3fn}
     tolerance = {"f32": (1e-4, 1e-5), "f16": (1e-3, 2.5e-3), "bf16": (1e-2, 2e-2)}
 
     def save(path, x):
@@ -210,17 +247,28 @@ def measure(folder, wanted):
             continue
         torch.manual_seed(1)
         data = {}
-        for i, (t, dims) in enumerate(c.operands):
+        inputs = [i for i, t in enumerate(c.operands) if len(t) == 2]
+        for i in inputs:
+            t, dims = c.operands[i]
             data[f"x{i}"] = torch.randint(-128, 128, dims, device="cuda", dtype=torch.int8) if t == "i8" else torch.randn(dims, device="cuda").to(types[t])
             save(f"{place}/x{i}.bin", data[f"x{i}"])
-        f = lambda: eval(c.torch, {"torch": torch, "F": F}, data)
+        random_weights(place)
+        weights = iter(stored_weights(place))
+        for i, t in enumerate(c.operands):
+            if len(t) > 2 and t[2] is None:
+                raw = torch.frombuffer(bytearray(next(weights)), dtype=torch.uint8).cuda()
+                data[f"w{i}"] = raw.reshape(*t[1][:-1], -1) if BITS[t[0]] < 8 else raw.view(types[t[0]]).reshape(t[1])
+        names = {"torch": torch, "F": F, **data}
+        for line in c.decoded:
+            exec(line, names)
+        f = lambda: eval(c.torch, names)
         theirs = time(f)
-        ms, said = ours(place, [f"x{i}.bin" for i in range(len(c.operands))], theirs)
+        ms, said = ours(place, [f"x{i}.bin" for i in inputs], theirs)
         if ms is None:
             print(f"| {c.name} | {said} | {theirs:.4f} | | | | FAIL |", flush=True)
             continue
         result = torch.frombuffer(bytearray(open(place + "/output_0.bin", "rb").read()), dtype=types[c.result[0]]).reshape(c.result[1]).cuda()
-        expected = f()
+        expected = eval(c.exact, names)
         if result.dtype.is_floating_point:
             rtol, atol = tolerance[c.result[0]]
             longer = c.terms ** 0.5
@@ -230,10 +278,10 @@ def measure(folder, wanted):
             verdict = "equal" if torch.equal(result, expected) else f"{int((result != expected).sum())} differ"
         rate = (lambda t: f"{c.flops / t / 1e9:.0f} TFLOP/s") if c.flops else (lambda t: f"{c.bytes() / t / 1e9:.2f} TB/s")
         print(f"| {c.name} | {ms:.4f} | {theirs:.4f} | {ms / theirs:.2f} | {rate(ms)} | {rate(theirs)} | {verdict} |", flush=True)
-        for i in range(len(c.operands)):
+        for i in inputs:
             os.remove(f"{place}/x{i}.bin")
         os.remove(place + "/output_0.bin")
-        del data, expected, result
+        del data, names, expected, result
 
     print("\n| model | rlxc ms | PyTorch ms | ratio |\n|---|---|---|---|")
     for model, (_, _, kind) in MODELS.items():
@@ -278,7 +326,9 @@ def random_weights(place):
     rng = numpy.random.default_rng(1)
     block = (1 << 20) + 256  # elements, repeated
     floats = (0.04 * rng.standard_normal(block)).astype(numpy.float32)
-    files = {"f32": floats.tobytes(), "f16": floats.astype(numpy.float16).tobytes(), "bf16": (floats.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes()}
+    codes = rng.integers(0, 256, block, numpy.uint8)
+    files = {"f32": floats.tobytes(), "f16": floats.astype(numpy.float16).tobytes(), "bf16": (floats.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes(),
+             "f8e4m3fn": (codes & 0xbf).tobytes(), **{t: codes.tobytes() for t in ("u4", "u8", "i8")}}
     with open(place + "/launch.json") as f:
         launch = json.load(f)
     used = set()
@@ -304,6 +354,17 @@ def random_weights(place):
         data.tofile(f"{place}/input_{i}.bin")
         names.append(f"input_{i}.bin")
     return names
+
+
+def stored_weights(place):
+    """The bytes of the weights that random_weights made, in order."""
+    with open(place + "/launch.json") as f:
+        weights = json.load(f)["weights"]
+    for w in weights:
+        if w["file"].endswith(".random"):
+            with open(f"{place}/{w['file']}", "rb") as f:
+                data = f.read(w["stored"])
+            yield (data * (w["bytes"] // len(data) + 1))[:w["bytes"]]
 
 
 if len(sys.argv) < 3 or sys.argv[1] not in ("prepare", "run"):

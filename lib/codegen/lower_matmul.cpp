@@ -583,6 +583,7 @@ Contraction dequantized_contraction(const Node& node) {
   p.quantized.emplace();
   p.quantized->bits = rlxc::bits(t);
   p.quantized->block = a.block;
+  p.quantized->is_integer = is_integer(t);
   if (is_integer(t) && is_signed(t)) p.quantized->sign = 1 << (p.quantized->bits - 1);
   p.quantized->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);

@@ -5,37 +5,52 @@
 // A slice consists of planes: 64 bytes along k for each row of a and column of b. A thread reads 16 bytes of a plane at once.
 // They hold elements of several units. The order of k within a plane is free, if it is the same for a and b.
 //
-// Warps share the tile of a small result and split k. Products of 8-bit integers use words as steps of k.
+// Warps share the tile of a small result and split k. Products of 8-bit integers use words as steps of k. A quantized b is
+// decoded as its slices are stored.
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
+#include "kernel/builders/gemm_codes.h"
 #include "kernel/builders/matrix_fragment.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kWide = 4;    // elements that a thread loads at once from contiguous rows
-constexpr int64_t kStages = 4;  // most slices in shared memory
-constexpr int64_t kGroup = 8;   // rows of tiles that workgroups of consecutive numbers share
+constexpr int64_t kWide = 4;        // elements that a thread loads at once from contiguous rows
+constexpr int64_t kStages = 4;      // most slices in shared memory
+constexpr int64_t kCodeStages = 8;  // the same of few rows, if b is quantized, whose slices are short
+constexpr int64_t kGroup = 8;       // rows of tiles that workgroups of consecutive numbers share
 
-const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
-  if (s.quantized || !gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
+// Whether a quantized b is read in runs, which are decoded to the type of a.
+bool decodes(GemmOperands& o, const Mapping& m) {
+  const GemmSpec& s = o.spec;
+  if (s.dots || s.rounded || !is_float(s.a.dtype)) return false;
+  const int lanes = lanes_of_read(s.a.dtype);
+  return CodeRuns(o, m, lanes, lanes).size() == lanes;
+}
+
+const MatrixUnit* unit_for(GemmOperands& o, const Mapping& m) {
+  const GemmSpec& s = o.spec;
+  if (s.quantized)
+    return decodes(o, m) && gemm_fills_matrix_unit(kLarge, s.n, s.k) ? find_unit(m, s.a.dtype, s.accumulate) : nullptr;
+  if (!gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
   if (s.dots) return s.dots->a == s.dots->b ? find_unit(m, s.dots->a, s.dots->accumulator) : nullptr;
   if (!is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
   return find_unit(m, s.a.dtype, s.accumulate);
 }
 
 // Returns the unit for tiles, if rows of the operands are contiguous (of a along k) and the tiles of the result occupy a device.
-const MatrixUnit* tile_unit_for(const GemmOperands& o, const Mapping& m) {
+const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
-  if (s.quantized || s.dots || s.b_at || !is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
+  const bool codes = s.quantized && decodes(o, m);
+  if (s.dots || s.b_at || !is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return nullptr;
   const int lanes = lanes_of_read(s.a.dtype);
   const auto whole_reads = [&](const Operand& from, size_t axis, Expr extent) {
     return contiguous_lanes(from, axis, extent, lanes) == lanes;
   };
   const size_t last = s.b.strides.size() - 1;
   if (!whole_reads(s.a, s.a.strides.size() - 1, o.k)) return nullptr;
-  const bool along_k = whole_reads(s.b, last - 1, o.k);
+  const bool along_k = codes || whole_reads(s.b, last - 1, o.k);
   if (!along_k && !whole_reads(s.b, last, o.n)) return nullptr;
   const auto u = std::ranges::find_if(m.tile_units, [&](const MatrixUnit& t) {
     return t.operand == s.a.dtype && t.accumulator == s.accumulate && t.a_from == Source::AlongK &&
@@ -81,6 +96,9 @@ struct Tile {
   int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> load;  // `wide` or `deep` elements, 0 beyond the operand
+  // Of a quantized b: `codes` are in registers as `next` is, or deferred, and in shared memory then, each thread's own.
+  std::optional<CodeRuns> runs = {};
+  Buf codes = {}, scales = {}, zeros = {};
 };
 
 // How four warps share a tile: numbers of warps along rows, columns and k, and most rows and columns of a warp.
@@ -180,18 +198,26 @@ class MatrixTiles {
     b_tile_.exists = [this, column](Expr i) { return column(i) < o_.n; };
     if (words_) plan_words();
     else plan_elements();
-    const int64_t stage = a_.size * depth_ + b_tile_.size * depth_;
     const int64_t partial = (split_.deep - 1) * a_.size * b_tile_.size * 4;
-    int64_t stages = kStages;
-    while (stages > 2 && stages * stage * element_bytes() + partial > m_.pipeline_bytes) --stages;
+    const auto bytes = [&](int64_t stages) {
+      const int64_t of_a = slice_elements(a_) * element_bytes(), of_b = slice_elements(b_tile_) * element_bytes();
+      return stages * of_a + (b_tile_.runs ? 2 * of_b + (stages + 1) * code_bytes() : stages * of_b) + partial;
+    };
+    int64_t stages = b_tile_.runs && !u_.reads_tiles() ? kCodeStages : kStages;
+    while (stages > 2 && bytes(stages) > m_.pipeline_bytes) --stages;
     for (Tile* t : {&a_, &b_tile_})
-      if (t->deferred) t->stages = stages_ = stages;
+      if (t->deferred) stages_ = stages;
+    for (Tile* t : {&a_, &b_tile_})
+      if (t->deferred && !t->runs) t->stages = stages;
   }
+  int64_t code_bytes() const { return loads(b_tile_) * threads_ * b_tile_.runs->bytes(); }  // of a slice
+  int64_t loads(const Tile& t) const { return (blocks(t) + threads_ - 1) / threads_; }      // of a thread, for a slice
 
   void plan_elements() {
     const GemmSpec& s = o_.spec;
     plan(&a_, s.a, s.a.strides.size() - 1, o_.k, o_.m, false);
-    plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
+    if (s.quantized) plan_runs();
+    else plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
     const auto loads = [this](Tile& t, const std::function<Expr(Expr i, Expr k)>& at) {
       t.load = [this, &t, at](Expr i, Expr p) {
         const int vector = static_cast<int>(t.along_k ? t.deep : t.wide);
@@ -199,12 +225,21 @@ class MatrixTiles {
       };
     };
     loads(a_, [&](Expr i, Expr k) { return o_.where_a(row0_ + i, k); });
-    loads(b_tile_,
-          [this](Expr i, Expr k) { return o_.where_b(k, halves_ == 1 ? column0_ + i : column0_ + i % own_ + i / own_ * o_.n); });
+    loads(b_tile_, [this](Expr i, Expr k) { return o_.where_b(k, column_of_b(i)); });
     for (Tile* t : {&a_, &b_tile_})
       t->deferred =
           m_.pipeline_bytes > 0 && t->deep * t->wide * element_bytes() >= 4 && (t->along_k || t->form == Source::AcrossK);
   }
+
+  // Chooses the runs of a quantized b.
+  void plan_runs() {
+    const int64_t chunk = run_ * units_;
+    b_tile_.along_k = true;
+    b_tile_.runs.emplace(o_, m_, plane_, chunk);
+    b_tile_.deep = b_tile_.runs->size();
+  }
+  Expr reads_run(Expr i, Expr p) const { return b_tile_.exists(i) && p < o_.k; }
+  Expr column_of_b(Expr i) const { return halves_ == 1 ? column0_ + i : column0_ + i % own_ + i / own_ * o_.n; }
 
   // Chooses the loads of words.
   void plan_words() {
@@ -270,6 +305,13 @@ class MatrixTiles {
 
   void fetch(Tile& t, Expr k0) {
     each_block(t, [&](Expr e, Expr i, Expr k) {
+      if (t.runs) {
+        const Expr reads = reads_run(i, k0 + k);
+        if (!t.deferred) t.codes.store(e * t.runs->bytes(), t.runs->codes(k0 + k, column_of_b(i), reads));
+        const CodeRuns::Parameters p = t.runs->parameters(k0 + k, column_of_b(i), reads);
+        t.scales.store(e, p.scale);
+        return t.zeros.store(e, p.zero);
+      }
       if (t.along_k) return t.next.store(e * t.deep, t.load(i, k0 + k));
       for (int64_t p = 0; p < t.deep; ++p) {
         const Expr v = b_.let("v", t.load(i, k0 + k + p));
@@ -279,13 +321,32 @@ class MatrixTiles {
     });
   }
 
+  // Returns where the codes of a thread's run lie.
+  Expr place_of_codes(const Tile& t, Expr slice, Expr e) const {
+    const int64_t bytes = t.runs->bytes();
+    return t.deferred ? slice % (stages_ + 1) * code_bytes() + (e * threads_ + thread_) * bytes : e * bytes;
+  }
+
   void store_later(const Tile& t, Expr slice) {
+    if (t.runs)
+      return each_block(t, [&](Expr e, Expr i, Expr k) {
+        const Expr p = slice * depth_ + k;
+        t.codes.store_later(place_of_codes(t, slice, e), t.runs->codes(p, column_of_b(i), reads_run(i, p)));
+      });
     const Expr base = b_.let("later", stage(t, slice)), k0 = slice * depth_;
     each_block(t, [&](Expr, Expr i, Expr k) { t.shared.store_later(base + place(t, i, k), t.load(i, k0 + k)); });
   }
 
-  void put(const Tile& t, Expr base) {
+  void put(const Tile& t, Expr slice) {
+    const Expr base = stage(t, slice);
     each_block(t, [&](Expr e, Expr i, Expr k) {
+      if (t.runs) {
+        const Expr scale = t.scales.load(e);
+        const Expr codes = t.codes.load(place_of_codes(t, slice, e), static_cast<int>(t.runs->bytes()));
+        return t.runs->each(codes, t.zeros.load(e), [&](int64_t first, Expr values) {
+          t.shared.store(base + place(t, i, k + first), cast_to(values * broadcast(scale, values.lanes()), u_.operand));
+        });
+      }
       for (int64_t j = 0; j < t.wide; ++j)
         t.shared.store(base + place(t, i + j, k), t.next.load((e * t.wide + j) * t.deep, static_cast<int>(t.deep)));
     });
@@ -361,9 +422,15 @@ class MatrixTiles {
     const int64_t units = units_of_warp();
     for (Tile* t : {&a_, &b_tile_}) {
       t->shared = b_.shared(std::string("tile_") + t->name, u_.operand, t->stages * slice_elements(*t));
-      if (!t->deferred)
-        t->next =
-            b_.registers(std::string("next_") + t->name, u_.operand, (blocks(*t) + threads_ - 1) / threads_ * t->wide * t->deep);
+      if (t->runs) {
+        const DType code = t->from.type().dtype;
+        t->codes = t->deferred ? b_.shared("codes", code, (stages_ + 1) * code_bytes())
+                               : b_.registers("codes", code, loads(*t) * t->runs->bytes());
+        t->scales = b_.registers("scales", DType::F32, loads(*t));
+        t->zeros = b_.registers("zeros", DType::F32, loads(*t));
+      } else if (!t->deferred) {
+        t->next = b_.registers(std::string("next_") + t->name, u_.operand, loads(*t) * t->wide * t->deep);
+      }
     }
     sums_ = b_.registers("sum", unit_.accumulator, units * u_.c.elements());
     for (int64_t u = 0; u < units; ++u) sums_.store(u * u_.c.elements(), o_.zero(u_.c.elements()));
@@ -372,21 +439,24 @@ class MatrixTiles {
       of_columns_.emplace(b_, "column_sums", b_tile_.size, thread_, threads_);
     const auto by_registers = [&](Expr slice, bool get) {
       for (Tile* t : {&a_, &b_tile_})
-        if (!t->deferred) get ? fetch(*t, slice * depth_) : put(*t, stage(*t, slice));
+        if (!t->deferred || t->runs) get ? fetch(*t, slice * depth_) : put(*t, slice);
     };
     int64_t slices = INT64_MAX;
     constant(ceil_div(steps_, depth_), &slices);
+    // Codes are decoded a slice earlier than it is multiplied.
     const auto later = [&](Expr slice) {
       for (Tile* t : {&a_, &b_tile_})
-        if (t->deferred) store_later(*t, slice);
+        if (t->deferred) store_later(*t, t->runs ? slice + 1 : slice);
     };
-    const bool defers = a_.deferred || b_tile_.deferred;
+    const bool defers = a_.deferred || b_tile_.deferred, decodes = b_tile_.runs && b_tile_.deferred;
+    if (decodes) store_later(b_tile_, b_.i64(0));
     for (int64_t s = 0; defers && s + 1 < stages_; ++s) {
       if (s < slices) later(b_.i64(s));
       b_.await(static_cast<int>(stages_ - 2));
     }
     by_registers(b_.i64(0), true);
     by_registers(b_.i64(0), false);
+    if (decodes) b_.await(static_cast<int>(stages_ - 2));
     b_.loop("slice", ceil_div(steps_, depth_), [&](Expr slice) {
       b_.barrier();
       const Expr next = b_.let("next", slice + 1);
@@ -478,7 +548,7 @@ class MatrixTiles {
 
 bool gemm_on_matrix_units(GemmOperands& o, const Mapping& m) {
   const MatrixUnit* unit = tile_unit_for(o, m);
-  if (!unit) unit = unit_for(o.spec, m);
+  if (!unit) unit = unit_for(o, m);
   if (unit) MatrixTiles(o, m, *unit).run();
   return unit != nullptr;
 }

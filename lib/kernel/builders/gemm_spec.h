@@ -24,6 +24,7 @@ struct Panel {
 // Strides of scale and zero are over blocks of k, then n.
 struct Quantized {
   int bits = 8;
+  bool is_integer = true;           // else `value` decodes floats
   int sign = 0;                     // sign bit of signed integers
   std::function<Expr(Expr)> value;  // decodes an i32 quantized value, or an element of b
   int64_t block = 0;                // group size along k; 0: all of k

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "kernel/builders/dot_words.h"
+#include "kernel/builders/gemm_codes.h"
 
 namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kLeastSteps = 64;  // of k that are worth splitting
 constexpr int64_t kBeside = 32;      // threads that read neighbours
+constexpr int64_t kMostOfRun = 16;   // elements of a quantized b that a thread reads at once
 
 class SplitSums {
  public:
@@ -21,10 +23,14 @@ class SplitSums {
     along_k_ = !s.b_at && !in_words && is_constant(s.b.strides.end()[-2], 1);
     if (along_k_) {
       across_ = std::max<int64_t>(threads_ / kBeside, 1);
-      // Groups of a quantized b share a scale.
-      if (!words_ && !s.quantized && is_constant(s.a.strides.back(), 1))
-        lanes_ = static_cast<int>(std::min(contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, m.load_lanes(bytes(s.a.dtype))),
-                                           contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
+      const int64_t of_a = contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, m.load_lanes(bytes(s.a.dtype)));
+      if (!words_ && s.quantized) {
+        runs_.emplace(o, m, kMostOfRun, of_a);
+        if (runs_->size() == 1) runs_.reset();
+      } else if (!words_) {
+        lanes_ =
+            static_cast<int>(std::min(of_a, contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
+      }
     } else {
       if (!words_ && !s.quantized && !s.b_at && !s.b_zero)
         lanes_ =
@@ -54,7 +60,10 @@ class SplitSums {
       const Expr columns = o_.n / int64_t{wide};
       o_.batch = split_index(b_.let("batch", output / (columns * o_.m)), o_.spec.batch);
       const Expr row = b_.let("row", output / columns % o_.m), column = b_.let("column", output % columns * int64_t{wide});
-      const std::vector<Expr> sums = added(words_ ? in_words(row, column) : of_elements(row, column), own);
+      const std::vector<Expr> sums = added(words_  ? in_words(row, column)
+                                           : runs_ ? of_runs(row, column)
+                                                   : of_elements(row, column),
+                                           own);
       b_.when(part_ == 0 && group * across_ + own < outputs, [&] { write(row, column, sums); });
     });
   }
@@ -84,6 +93,31 @@ class SplitSums {
     });
     std::vector<Expr> values;
     for (const Buf& sum : sums) values.push_back(along_k_ ? b_.let("own", reduce_add(sum.get())) : sum.get());
+    return values;
+  }
+
+  // The sums for a quantized b. Products of a run are added before they are scaled.
+  std::vector<Expr> of_runs(Expr row, Expr column) {
+    const int width = static_cast<int>(runs_->width());
+    std::vector<Buf> sums;
+    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
+    each_step(o_.k / runs_->size(), [&](Expr step) {
+      const Expr p = b_.let("p", step * runs_->size()), always = constant_int(b_.kernel(), DType::Bool, 1);
+      std::vector<Expr> of_a;
+      for (int64_t first = 0; first < runs_->size(); first += width)
+        of_a.push_back(b_.let("a", o_.load_a(row, p + first, width)));
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const Expr at = i ? column + o_.n : column, codes = b_.let("run", runs_->codes(p, at, always));
+        const CodeRuns::Parameters of_run = runs_->parameters(p, at, always);
+        Buf own = b_.variable("own", o_.zero(width));
+        runs_->each(codes, of_run.zero, [&](int64_t first, Expr values) {
+          own.set(fma(of_a[static_cast<size_t>(first / width)], values, own.get()));
+        });
+        sums[i].set(fma(own.get(), broadcast(of_run.scale, width), sums[i].get()));
+      }
+    });
+    std::vector<Expr> values;
+    for (const Buf& sum : sums) values.push_back(b_.let("own", width > 1 ? reduce_add(sum.get()) : sum.get()));
     return values;
   }
 
@@ -160,6 +194,7 @@ class SplitSums {
   Builder& b_;
   const Mapping& m_;
   std::optional<DotWords> words_;
+  std::optional<CodeRuns> runs_;
   Expr steps_;
   const int64_t threads_;
   int64_t across_ = 1, parts_ = 1;  // outputs of a workgroup, and threads for each
