@@ -236,7 +236,8 @@ Contraction of_weight(Contraction p, Dim k) {
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair || p.two_sums ? t.floor_div(w, Dim(2)) : w;
-  const Dim words = p.dots ? t.ceil_div(p.k, Dim(p.dots->group)) : p.k,
+  const Dim beside(kernel::words_beside(node.mapping()));
+  const Dim words = p.dots ? t.mul(t.ceil_div(t.ceil_div(p.k, Dim(p.dots->group)), beside), beside) : p.k,
             rows = p.dots && p.zero_points ? t.add(words, Dim(1)) : words;
   return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
 }

@@ -184,6 +184,13 @@ void Builder::await(int pending) {
   append(std::move(s));
 }
 
+void Builder::settle(const Buf& sums) {
+  Stmt s;
+  s.kind = StmtKind::Settle;
+  s.buffer = sums.id();
+  append(std::move(s));
+}
+
 void Builder::comment(Comment comment) {
   Stmt s;
   s.kind = StmtKind::Comment;

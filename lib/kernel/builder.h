@@ -123,7 +123,8 @@ class Builder {
   Expr let(const std::string& name, Expr value);
   Expr hold(const std::string& name, Expr value);  // a Let that a register keeps; `value` is no constant
   void barrier(bool global = false);
-  void await(int pending);  // deferred stores
+  void await(int pending);       // deferred stores
+  void settle(const Buf& sums);  // products of a matrix unit with `later`
   void comment(Comment);
   void source(std::string);  // text in the language of the target, which only its renderer understands
 

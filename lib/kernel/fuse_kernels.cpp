@@ -176,6 +176,7 @@ class PartWriter {
       case StmtKind::Source: return b_.source(s.source);
       case StmtKind::Barrier: return b_.barrier(s.global);
       case StmtKind::Await: return b_.await(s.pending);
+      case StmtKind::Settle: return b_.settle(buffers_[s.buffer.raw]);
       case StmtKind::Let: {
         const std::string& name = k_.var(s.var).name;
         vars_[s.var.raw] = s.held ? b_.hold(name, expr(s.value)) : b_.let(name, expr(s.value));

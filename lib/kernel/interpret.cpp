@@ -137,6 +137,7 @@ class Interpreter {
     switch (s.kind) {
       case StmtKind::Comment:
       case StmtKind::Await:
+      case StmtKind::Settle:
       case StmtKind::Prefetch: return;
       case StmtKind::Source: stopped_ = true; return find("a source in the language of the target cannot be interpreted");
       case StmtKind::Let: {
@@ -412,9 +413,10 @@ class Interpreter {
           return each(layout, columns, first, [&](size_t at, size_t cell) {
             to[at] = number(n == 0 ? u.operand : u.of_b(), values_[e.args[n].raw][cell]);
           });
-        read_tile(e.args[n], first, along_rows ? rows : columns, along_rows ? columns : rows, u.operand,
+        const DType t = n == 0 ? u.operand : u.of_b();
+        read_tile(e.args[n], first, along_rows ? rows : columns, along_rows ? columns : rows, t,
                   [&](int64_t i, int64_t j, const Value& v) {
-                    to[static_cast<size_t>(along_rows ? i * columns + j : j * columns + i)] = v.f;
+                    to[static_cast<size_t>(along_rows ? i * columns + j : j * columns + i)] = number(t, v);
                   });
       };
       operand(0, u.a_from, u.a, u.m, u.k, u.a_from == Source::AlongK);
@@ -436,11 +438,17 @@ class Interpreter {
   void read_tile(ExprId start, int thread, int64_t rows, int64_t columns, DType t, const F& f) {
     const ExprNode& load = k_.expr(start);
     const int64_t from = values_[load.args[0].raw][static_cast<size_t>(thread)].i;
+    const auto at = [&](int64_t row, int64_t column, int64_t elements) {
+      return load_cell(static_cast<uint32_t>(load.payload), from + tile_place(row, column, rows, elements), thread);
+    };
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column)
-        f(row, column,
-          load_cell(static_cast<uint32_t>(load.payload), from + tile_place(row, column, rows, kTileBytes * 8 / rlxc::bits(t)),
-                    thread));
+        if (rlxc::bits(t) == 8) {
+          const auto word = static_cast<int32_t>(at(row, column / 4, kTileBytes / 4).i);
+          f(row, column, read_element(t, reinterpret_cast<const unsigned char*>(&word), column % 4));
+        } else {
+          f(row, column, at(row, column, kTileBytes * 8 / rlxc::bits(t)));
+        }
   }
 
   void bitcast(const ExprNode& e, std::vector<Value>& out) {

@@ -92,7 +92,7 @@ struct Buffer {
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
-enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Await, Comment, Source };
+enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Await, Settle, Comment, Source };
 
 struct Comment {
   std::string text;  // text of the compiler
@@ -109,9 +109,10 @@ struct Stmt {
   // groups before the last `pending` ones are done.
   bool deferred = false;
   uint8_t pending = 0;
+  // Settle: the products that were added to the register buffer on a matrix unit with `later` are there, and their tiles free.
   bool held = false;        // Let: read so often at once that a register shall keep it
   VarId var;                // For, Let
-  BufferId buffer;          // Alloc, Store, AtomicAdd, Prefetch
+  BufferId buffer;          // Alloc, Store, AtomicAdd, Prefetch, Settle
   ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent;
                             // Prefetch: an element that may lie outside of the buffer
   ExprId value;             // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread

@@ -51,9 +51,10 @@ struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // its number of lanes
   DType operand, accumulator;
-  FragmentLayout a, b, c;  // of operands in lanes
-  Source a_from = Source::Lanes, b_from = Source::Lanes;
-  std::optional<DType> right = {};  // type of b; absent: operand
+  FragmentLayout a, b, c;                                 // of operands in lanes
+  Source a_from = Source::Lanes, b_from = Source::Lanes;  // tiles of 8-bit elements are arrays of i32 words
+  std::optional<DType> right = {};                        // type of b; absent: operand
+  bool later = false;  // may go on after matrix_multiply, until the sums are settled (kernel/language.h)
 
   DType of_b() const { return right.value_or(operand); }
   bool reads_tiles() const { return b_from != Source::Lanes; }

@@ -96,6 +96,7 @@ class Text {
         case StmtKind::Prefetch: line(depth, "prefetch " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "]"); break;
         case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
         case StmtKind::Await: line(depth, "await all but " + std::to_string(s.pending)); break;
+        case StmtKind::Settle: line(depth, "settle " + k_.buffer(s.buffer).name); break;
         case StmtKind::Comment: line(depth, s.comment.line()); break;
         case StmtKind::Source: line(depth, "source " + s.source); break;
       }

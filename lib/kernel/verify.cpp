@@ -108,7 +108,7 @@ class Verifier {
       const MatrixUnit* u = k_.units[static_cast<size_t>(e.payload)];
       const auto in_shared = [&](int n) {
         const ExprNode& a = k_.expr(e.args[static_cast<size_t>(n)]);
-        return a.op == ExprOp::Load && a.type == Type(u->operand) &&
+        return a.op == ExprOp::Load && a.type == Type(rlxc::bits(u->operand) == 8 ? DType::I32 : u->operand) &&
                k_.buffers[static_cast<size_t>(a.payload)].space == Space::Shared;
       };
       const auto fits = [&](int n, Source from, const FragmentLayout& layout) {
@@ -224,6 +224,9 @@ class Verifier {
         return;
       case StmtKind::Await:
         if (!launch_) wrong("an await outside a workgroup");
+        return;
+      case StmtKind::Settle:
+        if (k_.buffer(s.buffer).space != Space::Register) wrong(k_.buffer(s.buffer).name + " has no sums to settle");
         return;
       case StmtKind::Barrier:
         if (!launch_) wrong("a barrier outside a workgroup");

@@ -198,20 +198,19 @@ struct At {
 };
 
 // c += a * b by the threads of a warp, each with its elements of the matrices; Unit says which those are.
-template <class T, class Unit, class Sum = float>
+template <class T, class Unit, class Sum = float, class B = T>
 void multiply(Sum* c, const void* a, const void* b) {
   memcpy(threads[current].exchange, a, Unit::a_elements * sizeof(T));
   memcpy(threads[current].exchange + 32, b, Unit::b_elements * sizeof(T));
   barrier();
   const size_t lane = current % Unit::warp;
-  auto value = [&](At at, size_t offset) {
-    T t;
+  auto value = [&](auto t, At at, size_t offset) {
     memcpy(&t, threads[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
     return Sum(t);
   };
   for (int i = 0; i < Unit::c_elements; ++i)
     for (int p = 0; p < Unit::k; ++p)
-      c[i] += value(Unit::a(Unit::row(int(lane), i), p), 0) * value(Unit::b(p, Unit::column(int(lane), i)), 32);
+      c[i] += value(T(), Unit::a(Unit::row(int(lane), i), p), 0) * value(B(), Unit::b(p, Unit::column(int(lane), i)), 32);
   barrier();
 }
 
@@ -242,29 +241,46 @@ struct MatrixCore {
   static int column(int lane, int) { return lane % 16; }
 };
 
+// The elements of tiles, by the name of their kind, and the number that one is.
+template <class T>
+struct Elements {
+  using A = T;
+  using B = T;
+};
+template <>
+struct Elements<uint8_t> {
+  using A = uint8_t;
+  using B = int8_t;
+};
+template <class T>
+using Number = std::conditional_t<std::is_integral_v<T>, int, float>;
+
 // PTX ISA, wgmma.m64nNk16: m / 64 of them in each of k / 16 steps. A tile has planes: 128 bytes of each row. Their 16-byte chunks
 // are swizzled.
 template <class T>
-float of_tile(const void* tile, int rows, int row, int at) {
-  return float(static_cast<const T*>(tile)[(at / 64 * rows + row) * 64 + (at % 64 / 8 ^ row % 8) * 8 + at % 8]);
+auto of_tile(const void* tile, int rows, int row, int at) {
+  constexpr int all = 128 / sizeof(T), chunk = 16 / sizeof(T);
+  return Number<T>(static_cast<const T*>(tile)[(at / all * rows + row) * all + (at % all / chunk ^ row % 8) * chunk + at % chunk]);
 }
-template <class T, int m, int n, int k, bool across, class Left>
-void multiply_tiles_by(float* c, const Left& left, const void* b) {
+template <class T, class B, int m, int n, int k, bool across, class Sum, class Left>
+void multiply_tiles_by(Sum* c, const Left& left, const void* b) {
   const int lane = int(current % 32), warp = int(current / 32 % 4);
   for (int i = 0; i < m * n / 128; ++i) {
     const int row = i / (n / 2) * 64 + warp * 16 + i / 2 % 2 * 8 + lane / 4, column = i % (n / 2) / 4 * 8 + lane % 4 * 2 + i % 2;
-    for (int p = 0; p < k; ++p) c[i] += left(row, p) * (across ? of_tile<T>(b, k, p, column) : of_tile<T>(b, n, column, p));
+    for (int p = 0; p < k; ++p) c[i] += left(row, p) * (across ? of_tile<B>(b, k, p, column) : of_tile<B>(b, n, column, p));
   }
 }
-template <class T, int m, int n, int k, bool across>
-void multiply_tiles(float* c, const void* a, const void* b) {
-  multiply_tiles_by<T, m, n, k, across>(c, [=](int row, int p) { return of_tile<T>(a, m, row, p); }, b);
+template <class Kind, int m, int n, int k, bool across, class Sum>
+void multiply_tiles(Sum* c, const void* a, const void* b) {
+  using A = typename Elements<Kind>::A;
+  multiply_tiles_by<A, typename Elements<Kind>::B, m, n, k, across>(
+      c, [=](int row, int p) { return of_tile<A>(a, m, row, p); }, b);
 }
 template <class T, int m, int n, int k, bool across>
 void multiply_tiles(float* c, const uint32_t* a, const void* b) {
   memcpy(threads[current].exchange, a, m * k / 128 * sizeof(T));
   barrier();
-  multiply_tiles_by<T, m, n, k, across>(
+  multiply_tiles_by<T, T, m, n, k, across>(
       c,
       [first = current / 128 * 128](int row, int p) {
         const size_t lane = size_t(row / 16 * 32 + row % 8 * 4 + p % 8 / 2), at = size_t(p / 8 * 4 + row / 8 % 2 * 2 + p % 2);
@@ -327,6 +343,12 @@ constexpr std::string_view kCuda = R"(#pragma once
 #define threadIdx emu::threads[emu::current].index
 using __half = emu::half;
 using __nv_bfloat16 = emu::bfloat;
+template <class T>
+struct emu_two {
+  T x, y;
+};
+inline emu_two<emu::half> __floats2half2_rn(float x, float y) { return {x, y}; }
+inline emu_two<emu::bfloat> __floats2bfloat162_rn(float x, float y) { return {x, y}; }
 using hip_bfloat16 = emu::bfloat;
 #ifdef RLXC_WARP_64
 using MatrixUnit = emu::MatrixCore;
@@ -351,7 +373,21 @@ using MatrixUnitOfBytes = emu::TensorCoreOfBytes;
 #define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
 #define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
 #define rlxc_mma_tiles emu::multiply_tiles
+#define rlxc_settle(sums)
 #define rlxc_mma_i8 emu::multiply<int8_t, MatrixUnitOfBytes, int32_t>
+#define rlxc_mma_u8 emu::multiply<uint8_t, MatrixUnitOfBytes, int32_t, int8_t>
+struct rlxc_f8e4m3fn;
+struct rlxc_f8e5m2;
+template <>
+struct emu::Elements<rlxc_f8e4m3fn> {
+  using A = emu::f8<3>;
+  using B = emu::f8<3>;
+};
+template <>
+struct emu::Elements<rlxc_f8e5m2> {
+  using A = emu::f8<2>;
+  using B = emu::f8<2>;
+};
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 template <class T, class V>

@@ -144,7 +144,7 @@ bool fits_wgsl(const Built& b) {
 
 // Runs on Dawn if RLXC_WEBGPU names a folder with the npm package `webgpu`.
 void run_wgsl(std::vector<Built> built, std::vector<std::string>* problems) {
-  if (!std::getenv("RLXC_WEBGPU")) return;
+  if (built.empty() || !std::getenv("RLXC_WEBGPU")) return;
   const auto& wgpu = static_cast<const GpuBackend&>(wgpu_backend());
   WorkFolder folder;
   std::string data, jobs;
@@ -194,6 +194,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   int number = 0;
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping, only, as_wgsl] : test_mappings()) {
+      if (c.fits && !c.fits(mapping)) continue;
       std::string where = c.name + " (" + mapping_name + ")";
       const VerifyLimits limits{mapping.most_shared_bytes(), mapping.max_workgroup_size};
       kernel::Builder b("k" + std::to_string(number++) + "_" + mapping_name);

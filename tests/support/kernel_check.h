@@ -19,6 +19,7 @@ struct CheckBuffer {
 struct KernelCase {
   std::string name;
   std::function<void(kernel::Builder&, const kernel::Mapping&)> build;
+  std::function<bool(const kernel::Mapping&)> fits = {};  // the mappings to build it for; absent: all
   std::vector<CheckBuffer> buffers;
   std::vector<int64_t> symbols;
   double rtol = 1e-4, atol = 1e-5;

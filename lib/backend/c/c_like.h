@@ -94,6 +94,7 @@ class CLike {
     return {};
   }
   virtual std::string await(int /*pending*/, Helpers&) const { return {}; }
+  virtual std::string settle(const kernel::Buffer& /*sums*/, Helpers&) const { return {}; }
   virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 

@@ -130,6 +130,7 @@ class Printer {
       case StmtKind::Comment: return line(s.comment.line());
       case StmtKind::Barrier: return line(std::string(target_.barrier(s.global)));
       case StmtKind::Await: return line(target_.await(s.pending, helpers_));
+      case StmtKind::Settle: return line(target_.settle(k_->buffer(s.buffer), helpers_));
       case StmtKind::Source: return source(s.source);
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);

@@ -38,7 +38,8 @@ struct DialectRow {
 
 constexpr Instruction kTensorCoreInstructions[] = {{DType::F16, "k16.row.col.f32.f16.f16.f32", "f"},
                                                    {DType::BF16, "k16.row.col.f32.bf16.bf16.f32", "f"},
-                                                   {DType::I8, "k32.row.col.s32.s8.s8.s32", "r"}};
+                                                   {DType::I8, "k32.row.col.s32.s8.s8.s32", "r"},
+                                                   {DType::U8, "k32.row.col.s32.u8.s8.s32", "r"}};
 constexpr Instruction kMatrixCoreInstructions[] = {
     {DType::F16, "__builtin_amdgcn_mfma_f32_16x16x16f16", "_Float16 __attribute__((ext_vector_type(4)))"},
     {DType::BF16, "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", "short __attribute__((ext_vector_type(4)))"},
@@ -232,6 +233,8 @@ template <class T, int m, int n, int k, bool across>
 __device__ inline void rlxc_mma_tiles(float* c, const void* a, const void* b);
 template <class T, int m, int n, int k, bool across>
 __device__ inline void rlxc_mma_tiles(float* c, const uint32_t* a, const void* b);
+template <class T, int m, int n, int k, bool across>
+__device__ inline void rlxc_mma_tiles(int32_t* c, const void* a, const void* b);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // The descriptor of rows of 128 bytes with swizzled chunks, in groups of eight rows. `plane`: 16 bytes between planes across k.
 __device__ inline uint64_t rlxc_tile(const void* at, uint64_t plane) {
@@ -250,6 +253,66 @@ __device__ inline void rlxc_turned_fragment(uint32_t* to, const void* tile, int 
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(rlxc_chunk(tile, row, chunk)) : "memory");
 }
 #endif
+#endif
+)";
+
+// Waits for a warpgroup's products. What follows reads the sums, not copies of earlier values.
+constexpr std::string_view kSettle = R"(#ifndef rlxc_settle
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ inline void rlxc_hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ inline void rlxc_hold(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+#endif
+template <class T, int n>
+__device__ inline void rlxc_settle(T (&sums)[n]) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  #pragma unroll
+  for (int i = 0; i < n; ++i) rlxc_hold(sums[i]);
+#endif
+}
+#endif
+)";
+
+// Multiplication of tiles of bytes. Sums of 8-bit floats leave the matrix unit, which keeps about 14 bits of them, after 128
+// steps of k.
+constexpr std::string_view kByteTiles = R"(#ifndef rlxc_mma_tiles
+template <>
+__device__ inline void rlxc_mma_tiles$A($C* c, const void* a, const void* b) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  const uint64_t x = rlxc_tile(a, 1), y = rlxc_tile(b, 1);
+  #pragma unroll
+  for (int h = 0; h < $M / 64; ++h) {
+    $D
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int s = 0; s < $K / 32; ++s)
+      asm volatile("wgmma.mma_async.sync.aligned.m64n$Nk32.$T {$L}, %$X, %$Y, 1$E;"
+                   : $O : "l"(x + h * 512 + s * 2), "l"(y + s * 2));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    $W
+  }
+#else
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  #pragma unroll
+  for (int s = 0; s < $K / 32; ++s) {
+    uint32_t x[$M / 64][4];
+    #pragma unroll
+    for (int h = 0; h < $M / 64; ++h) {
+      uint32_t rows[4];
+      rlxc_fragment(rows, a, h * 64 + warp * 16 + lane % 16, 2 * s + lane / 16);
+      for (int i = 0; i < 4; ++i) x[h][i] = rows[i % 2 * 2 + i / 2];
+    }
+    #pragma unroll
+    for (int j = 0; j < $N; j += 16) {
+      uint32_t y[4];
+      rlxc_fragment(y, b, j + lane / 16 * 8 + lane % 8, 2 * s + lane / 8 % 2);
+      #pragma unroll
+      for (int h = 0; h < $M / 64; ++h)
+        for (int v = 0; v < 2; ++v) rlxc_mma_$I(c + h * $R + (j / 8 + v) * 4, x[h], y + 2 * v);
+    }
+  }
+#endif
+}
 #endif
 )";
 
@@ -290,6 +353,20 @@ class CudaLike : public GpuCxx {
     return name + "(" + value + ")";
   }
 
+  // One instruction rounds two floats.
+  std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
+    const bool half = to.dtype == DType::F16;
+    if (row_.pool.empty() || from.dtype != DType::F32 || (!half && to.dtype != DType::BF16) || to.lanes % 2 != 0)
+      return GpuCxx::cast(to, from, value, h);
+    const std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), r = type(to, h);
+    if (h.needs(name))
+      h.add("__device__ inline " + r + " " + name + "(" + type(from, h) + " a) {\n  " + r + " r;\n  for (int i = 0; i < " +
+            std::to_string(to.lanes) +
+            "; i += 2) {\n    const auto two = " + (half ? "__floats2half2_rn" : "__floats2bfloat162_rn") +
+            "(a[i], a[i + 1]);\n    memcpy(r.at + i, &two, sizeof two);\n  }\n  return r;\n}\n");
+    return name + "(" + value + ")";
+  }
+
   std::string function(ExprOp op, Type t, Helpers& h) const override {
     if (op != ExprOp::Exp2 || t != Type(DType::F32) || row_.exp2.empty()) return GpuCxx::function(op, t, h);
     if (h.needs("rlxc_exp2")) h.add(std::string(row_.exp2));
@@ -301,13 +378,13 @@ class CudaLike : public GpuCxx {
   }
 
   std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
-    if (u.reads_tiles()) return multiply_tiles(u, h);
+    if (u.reads_tiles()) return rlxc::bits(u.operand) == 8 ? multiply_byte_tiles(u, h) : multiply_tiles(u, h);
     const std::string t(rlxc::name(u.operand)), name = "rlxc_multiply_" + t;
     if (!h.needs(name)) return name;
-    const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
+    const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.of_b(), u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
     const auto words = [&](const FragmentLayout& s) { return std::to_string(s.elements() * rlxc::bits(u.operand) / 32); };
-    is_narrow(u.operand) ? need_f8(u.operand, h) : need_instruction(u.operand, scalar(u.accumulator), u.a.elements(), h);
+    need_multiply(u, u.a.elements(), h);
     h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
           "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
           "(c.at, x, y);\n  return c;\n}\n");
@@ -336,6 +413,12 @@ class CudaLike : public GpuCxx {
     if (row_.await.empty()) return {};
     if (h.needs("rlxc_await")) h.add(std::string(row_.await));
     return "rlxc_await<" + std::to_string(pending) + ">();";
+  }
+
+  std::string settle(const Buffer& sums, Helpers& h) const override {
+    if (row_.pool.empty()) return {};
+    if (h.needs("rlxc_settle")) h.add(std::string(kSettle));
+    return "rlxc_settle(" + sums.name + ");";
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
@@ -428,6 +511,10 @@ class CudaLike : public GpuCxx {
                                  {"W", std::string(i.words)}}));
   }
 
+  void need_multiply(const kernel::MatrixUnit& u, int elements, Helpers& h) const {
+    is_narrow(u.operand) ? need_f8(u.operand, h) : need_instruction(u.operand, scalar(u.accumulator), elements, h);
+  }
+
   // Adds rlxc_mma_<type> and rlxc_dot4_<type>.
   void need_f8(DType t, Helpers& h) const {
     const std::string n(rlxc::name(t));
@@ -471,7 +558,7 @@ __device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
     for (int h = 0; h < $M / 64 * $R; h += $R)
       asm volatile("wgmma.mma_async.sync.aligned.m64n$Nk16.f32.$T.$T {$C}, $P, $Q, 1, 1, 1, $F;"
                    : $O : $I, "l"(y + $S));
-  asm volatile("wgmma.commit_group.sync.aligned;\n  wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;$W" ::: "memory");
 #else
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   #pragma unroll
@@ -508,6 +595,7 @@ __device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
                   {"P", x},
                   {"Q", y},
                   {"F", std::string(lanes ? "" : "0, ") + (across ? "1" : "0")},
+                  {"W", u.later ? "" : "\\n  wgmma.wait_group.sync.aligned 0;"},
                   {"O", outputs},
                   {"X", lanes ? "" : "x = rlxc_tile(a, 1), "},
                   {"D", across ? std::to_string(u.k * 8) : "1"},
@@ -526,6 +614,48 @@ __device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
     h.add("__device__ inline " + sums + " " + name + "(" + operand + ", const " + element + "* b, " + sums + " c) {\n" +
           (lanes ? "  uint32_t x[" + std::to_string(words) + "];\n  memcpy(x, &a, sizeof x);\n" : "") + "  rlxc_mma_tiles" +
           arguments + "(c.at, " + (lanes ? "(const uint32_t*)x" : "(const void*)a") + ", b);\n  return c;\n}\n");
+    return name;
+  }
+
+  std::string multiply_byte_tiles(const kernel::MatrixUnit& u, Helpers& h) const {
+    const std::string t(rlxc::name(u.operand)), n = std::to_string(u.n),
+                                                name = "rlxc_multiply_tiles_" + t + "_" + std::to_string(u.m),
+                                                sums = type({u.accumulator, u.c.elements()}, h), sum = scalar(u.accumulator);
+    if (!h.needs(name)) return name;
+    need_multiply(u, 16, h);
+    if (h.needs("rlxc_mma_tiles")) h.add(std::string(kTiles));
+    const bool floats = is_float(u.accumulator);
+    if (floats && h.needs("rlxc_" + t)) h.add("struct rlxc_" + t + ";\n");
+    const std::string kind = floats ? "rlxc_" + t : scalar(u.operand), half = std::to_string(u.n / 2),
+                      arguments = "<" + kind + ", " + std::to_string(u.m) + ", " + n + ", " + std::to_string(u.k) + ", false>";
+    const std::string of_ptx = !floats ? "s32." + t + ".s8" : u.operand == DType::F8E4M3FN ? "f32.e4m3.e4m3" : "f32.e5m2.e5m2";
+    std::string list, outputs;
+    for (int i = 0; i < u.n / 2; ++i) {
+      list += (i ? ", %" : "%") + std::to_string(i);
+      outputs += std::string(i ? ", " : "") + (floats ? "\"+f\"(d[" : "\"+r\"(d[") + std::to_string(i) + "])";
+    }
+    h.add(
+        expand(kByteTiles,
+               {{"A", arguments},
+                {"C", sum},
+                {"M", std::to_string(u.m)},
+                {"N", n},
+                {"K", std::to_string(u.k)},
+                {"R", half},
+                {"T", !floats && t == "i8" ? "s32.s8.s8" : of_ptx},
+                {"L", list},
+                {"O", outputs},
+                {"I", t},
+                {"X", half},
+                {"Y", std::to_string(u.n / 2 + 1)},
+                {"E", floats ? ", 1, 1" : ""},
+                {"D", floats ? "float d[" + half + "] = {};" : "int32_t* const d = c + h * " + half + ";"},
+                {"W", floats ? "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");\n    #pragma unroll\n    for "
+                               "(int i = 0; i < " +
+                                   half + "; ++i) c[h * " + half + " + i] += d[i];"
+                             : ""}}));
+    h.add("__device__ inline " + sums + " " + name + "(const int32_t* a, const int32_t* b, " + sums + " c) {\n  rlxc_mma_tiles" +
+          arguments + "(c.at, (const void*)a, b);\n  return c;\n}\n");
     return name;
   }
 
@@ -570,7 +700,7 @@ constexpr MatrixUnit tensor_core(DType t) {
           {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
 }
 // mma.m16n8k32, likewise.
-constexpr MatrixUnit tensor_core_of_bytes(DType t, DType accumulator) {
+constexpr MatrixUnit tensor_core_of_bytes(DType t, DType accumulator, std::optional<DType> right = {}) {
   return {16,
           8,
           32,
@@ -579,7 +709,10 @@ constexpr MatrixUnit tensor_core_of_bytes(DType t, DType accumulator) {
           accumulator,
           {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
           {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
-          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2},
+          Source::Lanes,
+          Source::Lanes,
+          right};
 }
 // PTX ISA, wgmma.m64nNk16: the registers of a warpgroup for m x n elements.
 constexpr FragmentLayout of_warpgroup(int m, int n) {
@@ -589,24 +722,64 @@ constexpr FragmentLayout of_warpgroup(int m, int n) {
   return s;
 }
 constexpr MatrixUnit tensor_core_of_tiles(DType t, int m, int n, int k, Source a, Source b) {
-  return {m, n, k, 128, t, DType::F32, a == Source::Lanes ? of_warpgroup(m, k) : FragmentLayout(), {}, of_warpgroup(m, n), a, b};
+  return {m,
+          n,
+          k,
+          128,
+          t,
+          DType::F32,
+          a == Source::Lanes ? of_warpgroup(m, k) : FragmentLayout(),
+          {},
+          of_warpgroup(m, n),
+          a,
+          b,
+          {},
+          n == 128 && a == Source::AlongK};
 }
 constexpr auto tensor_cores_of_tiles(DType t) {
   return std::array{tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AlongK),
                     tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AcrossK),
+                    tensor_core_of_tiles(t, 64, 128, 64, Source::AlongK, Source::AlongK),
+                    tensor_core_of_tiles(t, 64, 128, 64, Source::AlongK, Source::AcrossK),
                     tensor_core_of_tiles(t, 64, 64, 64, Source::AlongK, Source::AlongK),
                     tensor_core_of_tiles(t, 64, 64, 128, Source::AlongK, Source::AlongK),
                     tensor_core_of_tiles(t, 64, 64, 64, Source::Lanes, Source::AcrossK),
                     tensor_core_of_tiles(t, 64, 128, 64, Source::Lanes, Source::AcrossK)};
 }
+// wgmma.m64n128k32, four of them along k.
+constexpr MatrixUnit tensor_core_of_byte_tiles(int m, DType t, DType accumulator, std::optional<DType> right = {}) {
+  return {m,
+          128,
+          128,
+          128,
+          t,
+          accumulator,
+          {},
+          {},
+          of_warpgroup(m, 128),
+          Source::AlongK,
+          Source::AlongK,
+          right,
+          accumulator == DType::I32};
+}
+constexpr auto tensor_cores_of_byte_tiles(int m) {
+  return std::array{
+      tensor_core_of_byte_tiles(m, DType::I8, DType::I32), tensor_core_of_byte_tiles(m, DType::U8, DType::I32, DType::I8),
+      tensor_core_of_byte_tiles(m, DType::F8E4M3FN, DType::F32), tensor_core_of_byte_tiles(m, DType::F8E5M2, DType::F32)};
+}
 constexpr auto kTensorCoresOfTiles = [] {
-  std::array<MatrixUnit, 12> all{};
-  std::ranges::copy(tensor_cores_of_tiles(DType::BF16), std::ranges::copy(tensor_cores_of_tiles(DType::F16), all.begin()).out);
+  std::array<MatrixUnit, 24> all{};
+  auto* to = all.begin();
+  for (DType t : {DType::F16, DType::BF16}) to = std::ranges::copy(tensor_cores_of_tiles(t), to).out;
+  for (int m : {128, 64}) to = std::ranges::copy(tensor_cores_of_byte_tiles(m), to).out;
   return all;
 }();
-constexpr MatrixUnit kTensorCores[] = {
-    tensor_core(DType::F16), tensor_core(DType::BF16), tensor_core_of_bytes(DType::I8, DType::I32),
-    tensor_core_of_bytes(DType::F8E4M3FN, DType::F32), tensor_core_of_bytes(DType::F8E5M2, DType::F32)};
+constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16),
+                                       tensor_core(DType::BF16),
+                                       tensor_core_of_bytes(DType::I8, DType::I32),
+                                       tensor_core_of_bytes(DType::U8, DType::I32, DType::I8),
+                                       tensor_core_of_bytes(DType::F8E4M3FN, DType::F32),
+                                       tensor_core_of_bytes(DType::F8E5M2, DType::F32)};
 
 // dp4a, and products of four 8-bit floats.
 constexpr kernel::DotUnit dots_of_f8(DType t) { return {1, 4, t, t, DType::F32}; }

@@ -25,12 +25,19 @@ const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
   if (a == DType::BF16 && b == DType::BF16) return find({lanes, 2, DType::BF16, DType::BF16, DType::F32});
   if (is_narrow(a) && is_float(a) && a == b) return find({lanes, kWordCodes, a, b, DType::F32});
   if (!is_int8(a) || !is_int8(b)) return nullptr;
-  if (large && find_unit(m, DType::I8, DType::I32)) a = b = DType::I8;
+  if (const MatrixUnit* u = find_unit(m, a, DType::I32); large && !(u && u->of_b() == b) && find_unit(m, DType::I8, DType::I32))
+    a = b = DType::I8;
   // Another sign of a needs the sums of b's columns, which packed weights include.
   for (DType right : {b, other_sign(b)})
     for (DType left : {a, other_sign(a)})
       if (const DotUnit* u = find({lanes, kWordCodes, left, right, DType::I32})) return u;
   return nullptr;
+}
+
+int64_t words_beside(const Mapping& m) {
+  const bool multiplies =
+      m.workgroups && std::ranges::any_of(m.matrix_units, [](const MatrixUnit& u) { return rlxc::bits(u.operand) == 8; });
+  return multiplies && m.load_bytes >= kReadBytes ? kTileBytes / 4 : 1;
 }
 
 const MatrixUnit* pair_unit(const DotUnit& u, const Mapping& m) {

@@ -9,6 +9,7 @@ namespace rlxc::kernel {
 // Returns the dot unit for operands of these types, or of the other signedness; null if there is none. `large`: prefers the types
 // of a matrix unit, where the target has one for 8-bit integers.
 const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping&, bool large = false);
+int64_t words_beside(const Mapping&);  // words of a column that are neighbours in a panel: many for matrix units
 bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k);  // as far as known
 const MatrixUnit* pair_unit(const DotUnit&,
                             const Mapping&);  // of CPU threads, for two words of two rows and of two columns; or null

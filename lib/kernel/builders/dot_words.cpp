@@ -29,8 +29,10 @@ bool is_memory(const GemmSpec& s) {
 DotWords::DotWords(GemmOperands& o, const Mapping& m)
     : unit(*o.spec.dots),
       floats(is_float(unit.accumulator)),
+      beside(words_beside(m)),
       steps(ceil_div(o.k, unit.group)),
-      in_rows(floats ? steps : steps + 1),
+      padded(beside == 1 ? steps : ceil_div(steps, beside) * beside),
+      in_rows(floats ? padded : padded + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
       words_of_memory_(o.spec.copied_rows || reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
@@ -85,8 +87,12 @@ Expr DotWords::two_words_of_a(Expr row, Expr p) const {
   return o_.spec.a_shift ? words ^ kSignBitsOfTwo : words;
 }
 
-Expr DotWords::in_panel(Expr p, Expr column) const {
-  return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns) + p * columns + column % columns;
+Expr DotWords::panel_of(Expr column) const {
+  return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns);
+}
+
+Expr DotWords::in_own_panel(Expr p, Expr j) const {
+  return beside == 1 ? p * columns + j : p / beside * (beside * columns) + j * beside + p % beside;
 }
 
 // Returns a word of the result of build_pack_codes: a field of `bits` bits in each byte.

@@ -20,9 +20,11 @@ class DotWords {
   // Several words of a row at once, 0 where the condition is false; and how many an access can read.
   Expr words_of_a(Expr row, Expr p, int words, Expr condition) const;
   int most_words_of_a(int most) const;
+  // Neighbours in a panel: of a row or, if `beside` > 1, of a column.
   Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
   }
+  Expr in_own_panel(Expr p, Expr j) const;  // place of word p of column j of a panel
   Expr word(const std::function<Expr(int q)>& code) const;  // `group` codes
   // Calls body for each word of a row from p = first on.
   void each_word(const std::function<void(Expr p, bool whole)>& body, Index first = 0) const;
@@ -39,7 +41,7 @@ class DotWords {
   bool has_rows() const { return o_.spec.rows_packed; }
   bool has_columns() const { return o_.spec.packed; }
   Expr sum_of_row(Expr row) const { return o_.from_a.load(o_.where_a(row, steps)); }  // of packed operands
-  Expr sum_of_column(Expr column) const { return o_.from_b.load(in_panel(steps, column)); }
+  Expr sum_of_column(Expr column) const { return o_.from_b.load(panel_of(column) + padded * columns + column % columns); }
   // Applies zero points to sums of products. `of_row` and `of_column` return sums of operands.
   Expr without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
                      const std::function<Expr()>& of_column) const;
@@ -56,8 +58,9 @@ class DotWords {
 
   const DotUnit& unit;
   const bool floats;          // without zero points and sums of operands
-  const Expr steps, in_rows;  // words of a row of a, and rows of a panel of b
-  const int64_t columns;      // of a panel
+  const int64_t beside;               // words of a column that are neighbours in a panel of b
+  const Expr steps, padded, in_rows;  // words of a row of a; of a column of a panel; and with its sum
+  const int64_t columns;              // of a panel
 
  private:
   int width() const { return 32 / unit.group; }
@@ -65,7 +68,8 @@ class DotWords {
   Type values(DType t, int words) const { return {t, words * unit.group}; }
   Expr code_of(Expr element) const;
   Expr ones(DType) const;
-  Expr in_panel(Expr p, Expr column) const;
+  Expr panel_of(Expr column) const;  // its place
+  Expr in_panel(Expr p, Expr column) const { return panel_of(column) + in_own_panel(p, column % columns); }
   Expr quantized_word(Expr p, Expr column) const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 

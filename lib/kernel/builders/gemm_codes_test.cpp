@@ -112,7 +112,7 @@ TEST_CASE("matrix units multiply decoded values") {
 TEST_CASE("tiles of decoded values in shared memory") {
   std::vector<KernelCase> cases;
   for (Form f :
-       {Form{97, 132, 192, 32, 4, DType::BF16}, Form{130, 104, 64, 64, 8},
+       {Form{97, 132, 192, 32, 4, DType::BF16}, Form{130, 104, 64, 64, 8}, Form{60, 132, 192, 32},
         Form{100, 50, 320, 16, 4, DType::F16, Zero::Code, true, true}, Form{96, 97, 448, 32, 4, DType::F16, Zero::None}}) {
     f.busy = true;
     cases.push_back(form_case(f));

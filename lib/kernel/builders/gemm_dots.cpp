@@ -44,7 +44,10 @@ class DotTiles {
         const Expr base = b_.let("base", panel * words), column = b_.let("column", first + j % own_);
         b_.when(
             column < o_.n, [&] { pack_column(to, base, column + j / own_ * o_.n, j, 1); },
-            [&] { b_.loop("p", words_.in_rows, [&](Expr p) { to.store(base + p * w_ + j, words_.none()); }); });
+            [&] {
+              b_.loop("p", words_.padded, [&](Expr p) { to.store(base + words_.in_own_panel(p, j), words_.none()); });
+              if (!words_.floats) to.store(base + words_.padded * w_ + j, words_.none());
+            });
       });
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
@@ -190,7 +193,7 @@ class DotTiles {
     b_.loop("p", steps_, [&](Expr p) {
       if (lanes == 1 && words_.reads_words_of_b()) {
         const Expr word = b_.let("word", words_.word_of_b(p, column, true));
-        to.store(base + p * w_ + j, word);
+        to.store(base + words_.in_own_panel(p, j), word);
         if (!words_.floats) sum.set(words_.add_b(word, sum.get()));
         return;
       }
@@ -200,10 +203,12 @@ class DotTiles {
         all = all + code;
         return code;
       });
-      to.store(base + p * w_ + j, word);
+      to.store(base + words_.in_own_panel(p, j), word);
       if (!words_.floats) sum.set(all);
     });
-    if (!words_.floats) to.store(base + steps_ * w_ + j, sum.get());
+    if (!is_constant(words_.padded - steps_, 0))
+      b_.loop("p", words_.padded - steps_, [&](Expr p) { to.store(base + words_.in_own_panel(steps_ + p, j), words_.none()); });
+    if (!words_.floats) to.store(base + words_.padded * w_ + j, sum.get());
   }
 
   // Packs a vector of columns that are contiguous in memory: squares of words are turned.

@@ -16,10 +16,11 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kWide = 4;        // elements that a thread loads at once from contiguous rows
-constexpr int64_t kStages = 4;      // most slices in shared memory
-constexpr int64_t kCodeStages = 8;  // the same of few rows, if b is quantized, whose slices are short
-constexpr int64_t kGroup = 8;       // rows of tiles that workgroups of consecutive numbers share
+constexpr int64_t kWide = 4;            // elements that a thread loads at once from contiguous rows
+constexpr int64_t kStages = 4;          // most slices in shared memory
+constexpr int64_t kCodeStages = 8;      // the same of few rows, if b is quantized, whose slices are short
+constexpr int64_t kLeastColumns = 128;  // of a tile in shared memory, for which multiplying takes longer than reading
+constexpr int64_t kGroup = 8;           // rows of tiles that workgroups of consecutive numbers share
 
 // Whether a quantized b is read in runs, which are decoded to the type of a.
 bool decodes(GemmOperands& o, const Mapping& m) {
@@ -34,36 +35,63 @@ const MatrixUnit* unit_for(GemmOperands& o, const Mapping& m) {
   if (s.quantized)
     return decodes(o, m) && gemm_fills_matrix_unit(kLarge, s.n, s.k) ? find_unit(m, s.a.dtype, s.accumulate) : nullptr;
   if (!gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
-  if (s.dots) return s.dots->a == s.dots->b ? find_unit(m, s.dots->a, s.dots->accumulator) : nullptr;
+  if (s.dots) {
+    const MatrixUnit* u = find_unit(m, s.dots->a, s.dots->accumulator);
+    return u && u->of_b() == s.dots->b ? u : nullptr;
+  }
   if (!is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
   return find_unit(m, s.a.dtype, s.accumulate);
 }
 
-// Returns the unit for tiles, if rows of the operands are contiguous (of a along k) and the tiles of the result occupy a device.
-const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
+// How rows of a tile of b run, if rows of the operands are contiguous (of a along k).
+std::optional<Source> tile_rows(GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
+  if (s.dots) {
+    const DotWords words(o, m);
+    constexpr int kWords = kReadBytes / 4;
+    const bool reads = s.packed && !s.quantized && words.beside > 1 && words.most_words_of_a(kWords) == kWords;
+    return reads ? std::optional(Source::AlongK) : std::nullopt;
+  }
   const bool codes = s.quantized && decodes(o, m);
-  if (s.dots || s.b_at || !is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return nullptr;
+  if (s.b_at || !is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return {};
   const int lanes = lanes_of_read(s.a.dtype);
   const auto whole_reads = [&](const Operand& from, size_t axis, Expr extent) {
     return contiguous_lanes(from, axis, extent, lanes) == lanes;
   };
   const size_t last = s.b.strides.size() - 1;
-  if (!whole_reads(s.a, s.a.strides.size() - 1, o.k)) return nullptr;
-  const bool along_k = codes || whole_reads(s.b, last - 1, o.k);
-  if (!along_k && !whole_reads(s.b, last, o.n)) return nullptr;
-  const auto u = std::ranges::find_if(m.tile_units, [&](const MatrixUnit& t) {
-    return t.operand == s.a.dtype && t.accumulator == s.accumulate && t.a_from == Source::AlongK &&
-           t.b_from == (along_k ? Source::AlongK : Source::AcrossK);
-  });
-  if (u == m.tile_units.end()) return nullptr;
+  if (!whole_reads(s.a, s.a.strides.size() - 1, o.k)) return {};
+  if (codes || whole_reads(s.b, last - 1, o.k)) return Source::AlongK;
+  return whole_reads(s.b, last, o.n) ? std::optional(Source::AcrossK) : std::nullopt;
+}
+
+// Returns how many units, each of an own warpgroup, share a tile of b: where decoding it takes as long as multiplying, it is done
+// by twice as many threads.
+int64_t units_down(const GemmSpec& s, const MatrixUnit& u, int64_t rows) { return s.quantized && rows > u.m ? 2 : 1; }
+
+// Returns the unit for tiles, if there is one and the tiles of the result occupy a device.
+const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
+  const GemmSpec& s = o.spec;
+  if (m.tile_units.empty()) return nullptr;
+  const auto rows_of_b = tile_rows(o, m);
+  if (!rows_of_b) return nullptr;
+  const DType a = s.dots ? s.dots->a : s.a.dtype, b = s.dots ? s.dots->b : a;
   int64_t rows = kLarge, columns = kLarge, batches = 1;
   constant(o.m, &rows);
   constant(o.n, &columns);
   constant(o.batches(), &batches);
-  const int64_t own = s.pairs() ? u->n / 2 : u->n;
-  const bool fills = batches * ((rows + u->m - 1) / u->m) * ((columns + own - 1) / own) >= m.busy_workgroups;
-  return fills && rows >= u->m * 3 / 4 && columns >= own * 3 / 4 ? &*u : nullptr;
+  // The largest tiles of which each multiprocessor has two, or the smallest.
+  const MatrixUnit* found = nullptr;
+  for (const MatrixUnit& u : m.tile_units) {
+    if (u.operand != a || u.of_b() != b || u.accumulator != (s.dots ? s.dots->accumulator : s.accumulate) ||
+        u.a_from != Source::AlongK || u.b_from != *rows_of_b || u.n < kLeastColumns)
+      continue;
+    const int64_t own = s.pairs() ? u.n / 2 : u.n, high = u.m * units_down(s, u, rows);
+    const int64_t tiles = batches * ((rows + high - 1) / high) * ((columns + own - 1) / own);
+    if (tiles < m.busy_workgroups || rows < high * 3 / 4 || columns < own * 3 / 4 || high > 128) continue;
+    if (tiles >= 2 * m.busy_workgroups || s.quantized) return &u;
+    found = &u;
+  }
+  return found;
 }
 
 // Returns a layout of words of 8-bit integers along k.
@@ -80,6 +108,7 @@ MatrixUnit seen_by_tiles(MatrixUnit u) {
   if (rlxc::bits(u.operand) > 8) return u;
   u.k /= kWordCodes;
   u.operand = DType::I32;
+  if (u.reads_tiles()) return u;
   u.a = in_words(u.a, &Step::column);
   u.b = in_words(u.b, &Step::row);
   return u;
@@ -93,6 +122,7 @@ struct Tile {
   int64_t size = 0, stages = 2;
   bool along_k = false;        // contiguous along k in memory; else along i
   bool deferred = false;       // `load` is a load, stored to shared memory without registers
+  bool swizzled = false;       // planes are
   int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> load;  // `wide` or `deep` elements, 0 beyond the operand
@@ -134,8 +164,8 @@ class MatrixTiles {
     a_.form = u.a_from;
     b_tile_.form = u.b_from;
     if (u.reads_tiles()) {
-      split_ = {1, 1, 1, u.m, u.n};
-      a_.size = u.m;
+      split_ = {units_down(o.spec, u, rows), 1, 1, u.m, u.n};
+      a_.size = split_.down * u.m;
       own_ = u.n / halves_;
     }
     for (const Split& s : u.reads_tiles() ? std::vector<Split>() : splits(m.warp_tile, rows <= 2 * u.m)) {
@@ -236,6 +266,7 @@ class MatrixTiles {
     const int64_t chunk = run_ * units_;
     b_tile_.along_k = true;
     b_tile_.runs.emplace(o_, m_, plane_, chunk);
+    b_tile_.swizzled = true;
     b_tile_.deep = b_tile_.runs->size();
   }
   Expr reads_run(Expr i, Expr p) const { return b_tile_.exists(i) && p < o_.k; }
@@ -258,11 +289,14 @@ class MatrixTiles {
       return guarded(reads, [&] { return words_->word_of_a(row, p, whole); });
     };
     a_.deferred = m_.pipeline_bytes > 0 && a_.deep > 1 && o_.spec.a_shift == 0;
+    b_tile_.along_k = words_->has_columns() && words_->beside > 1;
     b_tile_.deep = run_ * units_;
-    b_tile_.wide = words_->has_columns() ? most : 1;
+    b_tile_.wide = words_->has_columns() && !b_tile_.along_k ? most : 1;
+    b_tile_.deferred = m_.pipeline_bytes > 0 && b_tile_.along_k;
     b_tile_.load = [=, this](Expr i, Expr p) {
       const Expr reads = b_tile_.exists(i) && p < steps_;
-      if (b_tile_.wide > 1) return words_->words_of_panel(p, column0_ + i, static_cast<int>(b_tile_.wide), reads);
+      if (words_->has_columns())
+        return words_->words_of_panel(p, column0_ + i, static_cast<int>(b_tile_.wide * b_tile_.deep), reads);
       return guarded(reads, [&] { return words_->word_of_b(p, column0_ + i, whole); });
     };
   }
@@ -283,8 +317,13 @@ class MatrixTiles {
   Expr place(const Tile& t, Expr i, Expr k) const {
     if (t.form == Source::AlongK) return tile_place(i, k, t.size, kTileBytes / element_bytes());
     if (t.form == Source::AcrossK) return tile_place(k, i, depth_, kTileBytes / element_bytes());
-    const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2};
-    return (k / plane_ * t.size + row) * plane_ + k % plane_;
+    const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2}, plane = k / plane_;
+    return (plane * t.size + row) * plane_ + (t.swizzled ? swizzled(row, plane, k % plane_) : k % plane_);
+  }
+  // Permutes the chunks of a row of a plane. Threads that store one chunk of neighbouring rows or planes use different banks.
+  Expr swizzled(Expr row, Expr plane, Expr k) const {
+    const int64_t chunk = int64_t{run_} * units_, chunks = plane_ / chunk, rows_of_line = std::max<int64_t>(8 / chunks, 1);
+    return ((k / chunk) ^ ((row / rows_of_line + plane) % chunks)) * chunk + k % chunk;
   }
   int64_t slice_elements(const Tile& t) const { return depth_ * t.size; }
   int64_t blocks(const Tile& t) const { return t.size * depth_ / (t.wide * t.deep); }
@@ -296,8 +335,11 @@ class MatrixTiles {
     b_.unroll("e", (all + threads_ - 1) / threads_, [&](Expr e) {
       const Expr block = b_.let("block", e * threads_ + thread_);
       const bool by_rows = t.form == Source::AcrossK;
-      const Expr k = by_rows ? block / wide : block / (deep * wide) * plane_ + block % deep * t.deep;
-      const Expr i = (by_rows ? block % wide : block / deep % wide) * t.wide;
+      const int64_t runs = depth_ / t.deep;
+      const Expr k = t.runs    ? block % runs * t.deep
+                     : by_rows ? block / wide
+                               : block / (deep * wide) * plane_ + block % deep * t.deep;
+      const Expr i = t.runs ? block / runs : (by_rows ? block % wide : block / deep % wide) * t.wide;
       auto one = [&] { f(e, b_.let("i", i), b_.let("k", k)); };
       all % threads_ == 0 ? one() : b_.when(block < all, one);
     });
@@ -361,8 +403,8 @@ class MatrixTiles {
     const Buf read = b_.registers((std::string("read_") + t.name).c_str(), u_.operand, int64_t{runs} * wide);
     for (int r = 0; r < runs; ++r) {
       const Step at = s.of_element(r * run_);
-      read.store(r * wide,
-                 t.shared.load(base + place(t, i + int64_t{at.*of_i}, (c + int64_t{at.*of_k}) * int64_t{units_}), wide));
+      const Expr k = (c + int64_t{at.*of_k}) * int64_t{units_};
+      read.store(r * wide, t.shared.load(base + place(t, i + int64_t{at.*of_i}, t.swizzled ? deep_at_ * plane_ + k : k), wide));
     }
     std::vector<Expr> of_units;
     for (int u = 0; u < units_; ++u) {
@@ -393,15 +435,19 @@ class MatrixTiles {
 
   void multiply(Expr slice) {
     if (u_.reads_tiles()) {
-      const Expr a = b_.tile(a_.shared, stage(a_, slice)), b = b_.tile(b_tile_.shared, stage(b_tile_, slice));
+      const int64_t row = kTileBytes / element_bytes();
+      const Expr a = b_.tile(a_.shared, stage(a_, slice) + down_at_ * (u_.m * row)),
+                 b = b_.tile(b_tile_.shared, stage(b_tile_, slice));
       return sums_.store(0, b_.matrix_multiply(unit_, a, b, sums_.load(0, u_.c.elements())));
     }
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
-    const auto base = [&](const Tile& t) { return b_.let("base", stage(t, slice) + deep_at_ * (t.size * plane_)); };
+    const auto base = [&](const Tile& t) {
+      return b_.let("base", t.swizzled ? stage(t, slice) : stage(t, slice) + deep_at_ * (t.size * plane_));
+    };
     const Expr a_base = base(a_), b_base = base(b_tile_);
-    const auto operand = [&](Expr v, const FragmentLayout& s) {
-      return words_ ? bitcast_to(v, Type(unit_.operand, s.elements())) : v;
+    const auto operand = [&](Expr v, DType t, const FragmentLayout& s) {
+      return words_ ? bitcast_to(v, Type(t, s.elements())) : v;
     };
     std::vector<std::vector<Expr>> left;
     for (int64_t u = 0; u < down_; ++u)
@@ -411,8 +457,8 @@ class MatrixTiles {
       for (int k = 0; k < units_; ++k)
         for (int64_t u = 0; u < down_; ++u) {
           const int64_t at = (u * halves_ * each_half_ + v) * u_.c.elements();
-          const Expr a = operand(left[static_cast<size_t>(u)][static_cast<size_t>(k)], unit_.a);
-          const Expr b = operand(right[static_cast<size_t>(k)], unit_.b);
+          const Expr a = operand(left[static_cast<size_t>(u)][static_cast<size_t>(k)], unit_.operand, unit_.a);
+          const Expr b = operand(right[static_cast<size_t>(k)], unit_.of_b(), unit_.b);
           sums_.store(at, b_.matrix_multiply(unit_, a, b, sums_.load(at, u_.c.elements())));
         }
     }
@@ -469,6 +515,7 @@ class MatrixTiles {
       if (of_rows_) of_rows_->add(depth_, word_of(a_), [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
       if (of_columns_) of_columns_->add(depth_, word_of(b_tile_), [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
       by_registers(next, false);
+      if (unit_.later) b_.settle(sums_);
       if (defers) b_.await(static_cast<int>(stages_ - 2));
     });
     if (of_rows_ || of_columns_) b_.barrier();
@@ -499,7 +546,8 @@ class MatrixTiles {
   void write() {
     const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
                column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
-    const int wide = !words_ && u_.c.element[0].column == 1 ? static_cast<int>(o_.lanes_of_writes(2)) : 1;
+    const bool plain = !words_ || (!words_->needs_rows() && !words_->needs_columns());
+    const int wide = plain && u_.c.element[0].column == 1 ? static_cast<int>(o_.lanes_of_writes(2)) : 1;
     for (int64_t u = 0; u < down_; ++u)
       for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);

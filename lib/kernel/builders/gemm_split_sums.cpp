@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kLeastSteps = 64;  // of k that are worth splitting
 constexpr int64_t kBeside = 32;      // threads that read neighbours
-constexpr int64_t kMostOfRun = 16;   // elements of a quantized b that a thread reads at once
+constexpr int kWords = 4;            // of a panel that a thread reads at once
+constexpr int64_t kMostOfRun = 32;   // elements of a quantized b that a thread reads at once
 
 class SplitSums {
  public:
@@ -20,13 +21,17 @@ class SplitSums {
     if (blocks()) steps_ = words_->steps / words_->steps_of_block();
     const GemmSpec& s = o.spec;
     const bool in_words = words_ && (s.packed || s.quantized || s.b.dtype == DType::I32);
-    along_k_ = !s.b_at && !in_words && is_constant(s.b.strides.end()[-2], 1);
+    reads_words_ = words_ && s.packed && !s.quantized && words_->beside > 1 && words_->most_words_of_a(kWords) == kWords &&
+                   !words_->needs_rows();
+    along_k_ = reads_words_ || (!s.b_at && !in_words && is_constant(s.b.strides.end()[-2], 1));
     if (along_k_) {
       across_ = std::max<int64_t>(threads_ / kBeside, 1);
-      const int64_t of_a = contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, m.load_lanes(bytes(s.a.dtype)));
+      const int64_t of_a = words_ ? 1 : contiguous_lanes(s.a, s.a.strides.size() - 1, o.k, m.load_lanes(bytes(s.a.dtype)));
       if (!words_ && s.quantized) {
         runs_.emplace(o, m, kMostOfRun, of_a);
         if (runs_->size() == 1) runs_.reset();
+        else if (int64_t n = 0; !s.pairs() && constant(o.n, &n) && n % 2 == 0 && n / 2 >= m.busy_workgroups * across_)
+          columns_ = 2;
       } else if (!words_) {
         lanes_ =
             static_cast<int>(std::min(of_a, contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
@@ -56,10 +61,10 @@ class SplitSums {
       const Expr own = along_k_ ? thread / parts_ : thread % across_;
       const Expr output = b_.let("output", min(group * across_ + own, outputs - 1));
       part_ = b_.let("part", along_k_ ? thread % parts_ : thread / across_);
-      const int wide = along_k_ ? 1 : lanes_;
-      const Expr columns = o_.n / int64_t{wide};
+      const int64_t wide = along_k_ ? columns_ : lanes_;
+      const Expr columns = o_.n / wide;
       o_.batch = split_index(b_.let("batch", output / (columns * o_.m)), o_.spec.batch);
-      const Expr row = b_.let("row", output / columns % o_.m), column = b_.let("column", output % columns * int64_t{wide});
+      const Expr row = b_.let("row", output / columns % o_.m), column = b_.let("column", output % columns * wide);
       const std::vector<Expr> sums = added(words_  ? in_words(row, column)
                                            : runs_ ? of_runs(row, column)
                                                    : of_elements(row, column),
@@ -71,7 +76,7 @@ class SplitSums {
  private:
   static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
   bool blocks() const { return words_ && o_.spec.quantized; }
-  Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / int64_t{along_k_ ? 1 : lanes_}); }
+  Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
 
   // Calls body(step) for the steps of this thread, of `count`.
   void each_step(Expr count, const std::function<void(Expr)>& body) {
@@ -100,14 +105,15 @@ class SplitSums {
   std::vector<Expr> of_runs(Expr row, Expr column) {
     const int width = static_cast<int>(runs_->width());
     std::vector<Buf> sums;
-    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
+    for (int64_t i = 0; i < (o_.spec.pairs() ? 2 : columns_); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
+    const Expr distance = o_.spec.pairs() ? o_.n : b_.i64(1);
     each_step(o_.k / runs_->size(), [&](Expr step) {
       const Expr p = b_.let("p", step * runs_->size()), always = constant_int(b_.kernel(), DType::Bool, 1);
       std::vector<Expr> of_a;
       for (int64_t first = 0; first < runs_->size(); first += width)
         of_a.push_back(b_.let("a", o_.load_a(row, p + first, width)));
       for (size_t i = 0; i < sums.size(); ++i) {
-        const Expr at = i ? column + o_.n : column, codes = b_.let("run", runs_->codes(p, at, always));
+        const Expr at = i ? column + distance : column, codes = b_.let("run", runs_->codes(p, at, always));
         const CodeRuns::Parameters of_run = runs_->parameters(p, at, always);
         Buf own = b_.variable("own", o_.zero(width));
         runs_->each(codes, of_run.zero, [&](int64_t first, Expr values) {
@@ -129,6 +135,15 @@ class SplitSums {
     if (adds_a()) of_row = b_.variable("row_sum", w.none());
     if (adds_b()) of_column = b_.variable("column_sum", w.none());
     const bool whole = is_multiple(o_.k, w.unit.group);
+    if (reads_words_) {
+      each_step(steps_ / int64_t{kWords}, [&](Expr step) {
+        const Expr p = b_.let("p", step * int64_t{kWords}), always = constant_int(b_.kernel(), DType::Bool, 1);
+        const Expr a = b_.let("a", w.words_of_a(row, p, kWords, always)),
+                   b = b_.let("b", w.words_of_panel(p, column, kWords, always));
+        for (int i = 0; i < kWords; ++i) sum.set(w.a_times_b(rlxc::kernel::lane(a, i), rlxc::kernel::lane(b, i), sum.get()));
+      });
+      return {sum.get()};
+    }
     each_step(steps_, [&](Expr p) {
       const Expr a = b_.let("a", w.word_of_a(row, p, whole)), b = b_.let("b", w.word_of_b(p, column, whole));
       sum.set(w.a_times_b(a, b, sum.get()));
@@ -181,6 +196,10 @@ class SplitSums {
                           sums[0], row, column, [&] { return adds_a() ? of_row : words_->sum_of_row(row); },
                           [&] { return adds_b() ? of_column : words_->sum_of_column(column); }));
     }
+    if (!o_.spec.pairs() && sums.size() > 1) {
+      for (size_t i = 0; i < sums.size(); ++i) o_.write(row, column + static_cast<int64_t>(i), sums[i]);
+      return;
+    }
     for (int i = 0; i < sums[0].lanes(); ++i) {
       const auto one = [&](Expr v) { return v.lanes() == 1 ? v : rlxc::kernel::lane(v, i); };
       o_.write(row, column + int64_t{i}, one(sums[0]), sums.size() > 1 ? std::optional(one(sums[1])) : std::nullopt);
@@ -199,6 +218,8 @@ class SplitSums {
   const int64_t threads_;
   int64_t across_ = 1, parts_ = 1;  // outputs of a workgroup, and threads for each
   bool along_k_ = false;            // neighbouring threads read along k
+  bool reads_words_ = false;        // of a panel, several at once
+  int64_t columns_ = 1;             // that a thread computes of a quantized b, which share the elements of a
   int lanes_ = 1;                   // elements along k, or columns, that a thread reads at once
   Expr part_;
 };

@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstring>
 
+#include "kernel/builders/dot_unit.h"
+#include "kernel/value.h"
 #include "support/kernel_check.h"
 
 namespace rlxc::target {
@@ -210,10 +213,101 @@ TEST_CASE("products of tiles in shared memory") {
   for (Form f :
        {Form{2, 97, 132, 200, false, true, true, DType::BF16}, Form{1, 130, 104, 64, false, true, false, DType::BF16},
         Form{1, 100, 50, 72, false, true, true, DType::F16, true}, Form{2, 97, 136, 200, false, false, false, DType::BF16},
-        Form{1, 130, 104, 72, false, false, true, DType::F16}, Form{1, 100, 56, 72, false, false, true, DType::F16, true}}) {
+        Form{1, 130, 104, 72, false, false, true, DType::F16}, Form{1, 100, 56, 72, false, false, true, DType::F16, true},
+        Form{2, 60, 132, 136, false, true, true, DType::F16}, Form{1, 50, 104, 72, false, false, true, DType::BF16}}) {
     f.busy = true;
     cases.push_back(product_case(f));
   }
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+// A product by a packed right operand (build_pack_dots) of 8-bit values.
+struct PackedForm {
+  int64_t m, n, k;
+  DType a, b;
+  bool a_zero = false;
+};
+
+KernelCase packed_case(const PackedForm& f, int64_t beside) {
+  const auto count = [](int64_t n) { return static_cast<size_t>(n); };
+  const bool floats = is_float(f.a);
+  const auto values = [&](int64_t n, DType t, uint64_t seed) {
+    if (!floats) return bytes(count(n), t, seed);
+    std::vector<double> v = random_values(count(n), DType::I32, -7, 7, seed);
+    for (double& x : v) x /= 4;
+    return v;
+  };
+  const auto code_of = [](DType t, double v) {
+    unsigned char code = 0;
+    write_element(t, &code, 0, is_float(t) ? kernel::from_float(v) : kernel::from_int(static_cast<int64_t>(v)));
+    return code;
+  };
+  const std::vector<double> a = values(f.m * f.k, f.a, 1), b = values(f.n * f.k, f.b, 2), za = zeros(count(f.m), f.a);
+  const int64_t words = (f.k + 3) / 4, padded = (words + beside - 1) / beside * beside, panels = (f.n + 31) / 32;
+  const int64_t of_panel = (floats ? padded : padded + 1) * 32;
+  std::vector<double> packed(count(panels * of_panel)), y;
+  for (int64_t j = 0; j < f.n; ++j) {
+    const int64_t base = j / 32 * of_panel, in_panel = j % 32;
+    double sum = 0;
+    for (int64_t w = 0; w < words; ++w) {
+      unsigned char of_word[4] = {};
+      for (int64_t q = 0; q < 4 && w * 4 + q < f.k; ++q) {
+        const double v = b[count(j * f.k + w * 4 + q)];
+        of_word[q] = code_of(f.b, v);
+        sum += v;
+      }
+      int32_t word = 0;
+      std::memcpy(&word, of_word, sizeof word);
+      packed[count(base + w / beside * beside * 32 + in_panel * beside + w % beside)] = word;
+    }
+    if (!floats) packed[count(base + padded * 32 + in_panel)] = sum;
+  }
+  for (int64_t r = 0; r < f.m; ++r)
+    for (int64_t j = 0; j < f.n; ++j) {
+      double s = 0;
+      for (int64_t p = 0; p < f.k; ++p) s += (a[count(r * f.k + p)] - (f.a_zero ? za[count(r)] : 0)) * b[count(j * f.k + p)];
+      y.push_back(s);
+    }
+  const DType sums = floats ? DType::F32 : DType::I32, stored = floats ? DType::U8 : f.a;
+  std::vector<double> a_codes = a;
+  for (double& v : a_codes) v = floats ? code_of(f.a, v) : v;
+  KernelCase c;
+  c.name =
+      std::to_string(f.m) + "x" + std::to_string(f.n) + "x" + std::to_string(f.k) + " packed " + std::string(rlxc::name(f.a));
+  c.atol = 2e-3;
+  c.buffers = {{stored, a_codes}, {DType::I32, packed}};
+  if (f.a_zero) c.buffers.push_back({f.a, za});
+  c.buffers.push_back({sums, y, true});
+  c.build = [=](kernel::Builder& builder, const Mapping& m) {
+    GemmSpec s;
+    s.m = f.m, s.n = f.n, s.k = f.k, s.accumulate = sums;
+    s.a = {"a", stored, {f.k, 1}, f.m * f.k, 0};
+    s.b = {"b", DType::I32, {}, panels * of_panel, 0};
+    s.packed = true;
+    if (f.a_zero) s.a_zero = {"za", f.a, {1}, f.m, 0};
+    s.c = {"c", sums, {f.n, 1}, f.m * f.n, 0};
+    s.dots = gemm_dot_unit(f.a, f.b, m, true);
+    Mapping own = m;
+    own.busy_workgroups = 1;
+    build_gemm(builder, s, own);
+  };
+  c.fits = [=](const Mapping& m) {
+    const DotUnit* unit = gemm_dot_unit(f.a, f.b, m, true);
+    return m.workgroups && words_beside(m) == beside && unit && unit->a == f.a && unit->b == f.b;
+  };
+  return c;
+}
+
+TEST_CASE("tiles of bytes in shared memory") {
+  std::vector<KernelCase> cases;
+  for (const PackedForm& f :
+       {PackedForm{130, 104, 160, DType::I8, DType::I8}, PackedForm{100, 97, 304, DType::U8, DType::I8, true},
+        PackedForm{97, 128, 672, DType::U8, DType::I8}, PackedForm{98, 132, 272, DType::F8E4M3FN, DType::F8E4M3FN},
+        PackedForm{128, 100, 96, DType::F8E5M2, DType::F8E5M2}, PackedForm{60, 130, 144, DType::F8E4M3FN, DType::F8E4M3FN},
+        PackedForm{50, 200, 272, DType::U8, DType::I8, true}, PackedForm{40, 40, 80, DType::U8, DType::I8, true},
+        PackedForm{9, 33, 50, DType::I8, DType::I8, true}, PackedForm{1, 40, 1024, DType::I8, DType::I8, true},
+        PackedForm{2, 40, 330, DType::U8, DType::I8}, PackedForm{1, 40, 256, DType::F8E4M3FN, DType::F8E4M3FN}})
+    cases.push_back(packed_case(f, 32));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 
