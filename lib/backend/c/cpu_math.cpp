@@ -156,6 +156,26 @@ const char* register_condition(Type t) {
 std::string float_suffix(Type t) { return t.dtype == DType::F32 ? "ps" : "pd"; }
 std::string register_constraint(Type t) { return t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"; }
 
+// The instruction of x86 for the larger or smaller of integers, "pmaxsd", and the condition under which a vector has it.
+// Compilers compare and choose instead.
+std::string integer_bound(ExprOp op, DType t) {
+  const int bits = rlxc::bits(t);
+  return std::string(op == ExprOp::Max ? "pmax" : "pmin") + (is_signed(t) ? "s" : "u") +
+         (bits == 8    ? "b"
+          : bits == 16 ? "w"
+                       : "d");
+}
+const char* integer_condition(Type t) {
+  const int bits = rlxc::bits(t.dtype);
+  if (t.dtype == DType::Bool || bits > 32) return nullptr;
+  switch (t.lanes * bits) {
+    case 512: return bits == 32 ? "defined(__AVX512F__)" : "defined(__AVX512BW__)";
+    case 256: return "defined(__AVX2__)";
+    case 128: return "defined(__AVX__)";
+    default: return nullptr;
+  }
+}
+
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
@@ -193,7 +213,14 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::Max: {
       const std::string head = "static inline $V $F($V a, $V b) {\n", less = op == ExprOp::Min ? "<" : ">";
       const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n";
-      if (!is_float(t.dtype)) return define(head + "  const $I m = ($I)(a $S b);\n" + choice + "}\n", {{"S", less}});
+      if (!is_float(t.dtype)) {
+        const char* const condition = integer_condition(t);
+        const std::string by_mask = "  const $I m = ($I)(a $S b);\n" + choice;
+        const std::string by_bound = "  __asm__(\"v$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return b;\n";
+        const std::string body =
+            condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_mask + "#endif\n" : by_mask;
+        return define(head + body + "}\n", {{"S", less}, {"O", integer_bound(op, t.dtype)}, {"C", register_constraint(t)}});
+      }
       // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values. Where
       // masks are vectors, all bits are a NaN.
       const char* const condition = register_condition(t);

@@ -126,6 +126,39 @@ TEST_CASE("bounds of floats keep NaN and signs of zero in vectors of every width
   });
 }
 
+TEST_CASE("bounds of integers in vectors of every width") {
+  std::vector<Kernel> kernels;
+  std::vector<std::pair<ExprOp, DType>> forms;
+  for (DType t : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
+    for (ExprOp op : {ExprOp::Min, ExprOp::Max})
+      for (int lanes : {64, 32, 16, 8, 4, 2, 1}) {
+        if (lanes * rlxc::bits(t) > 512) continue;
+        kernels.push_back(bound_kernel(op, t, lanes));
+        forms.emplace_back(op, t);
+      }
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const auto [op, t] = forms[k];
+      const auto size = static_cast<size_t>(rlxc::bits(t)) / 8;
+      std::vector<std::byte> x(kCount * 8), y(kCount * 8), z(kCount * 8);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<std::byte>(i * 37 % 251), y[i] = static_cast<std::byte>(i * 91 % 241);
+      void* const buffers[] = {x.data(), y.data(), z.data()};
+      module.call(k, buffers, {});
+      int64_t wrong = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const std::byte *const a = x.data() + i * size, *const b = y.data() + i * size;
+        uint64_t bits[2] = {};
+        std::memcpy(&bits[0], a, size), std::memcpy(&bits[1], b, size);
+        if (is_signed(t))  // the order of unsigned numbers
+          for (uint64_t& v : bits) v ^= uint64_t{1} << (8 * size - 1);
+        wrong += std::memcmp(z.data() + i * size, (bits[0] < bits[1]) == (op == ExprOp::Min) ? a : b, size) != 0;
+      }
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
+}
+
 TEST_CASE("casts of floats to integers, rounded or not, saturate in vectors of every width") {
   const std::vector<double> doubles = values();
   REQUIRE(doubles.size() == kCount);
