@@ -85,12 +85,14 @@ class QuantizedDots {
 
  private:
   // Blocks first .. first + count of the panel. spread: unpacked to bytes. Sums start at zero (`begins`) and are written to the
-  // result (`ends`), or else are buffered. digits: of split rows, those that always count, the last one, or both.
+  // result (`ends`), or else are buffered; where a loop over chunks decides, `continues` says that sums are buffered from the
+  // chunk before, and `is_last`. digits: of split rows, those that always count, the last one, or both.
   enum class Digits : uint8_t { First, Last, All };
   struct Chunk {
     Expr first, count;
     bool spread, begins, ends;
     Digits digits = Digits::All;
+    std::optional<Expr> continues = {}, is_last = {};
   };
   Chunk whole() const { return {b_.i64(0), b_.i64(k_ / block_), false, true, true}; }
 
@@ -119,18 +121,18 @@ class QuantizedDots {
       if (spread) spread_out(c);
       return tiles(c);
     }
-    if (!split) sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
-    b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    const int64_t chunks = ceil_div(blocks, size);
+    if (split) b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    else sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
     c.begins = c.ends = false;
-    b_.loop("chunk", (blocks + size - 1) / size, [&](Expr i) {
+    b_.loop("chunk", chunks, [&](Expr i) {
+      if (!split) c.continues = i != 0, c.is_last = i == chunks - 1;
       c.first = b_.let("first", i * size);
       c.count = b_.let("blocks", min(blocks - c.first, size));
       if (spread) spread_out(c);
       tiles(c);
     });
-    if (split) return;
-    b_.loop("r", rows_, [&](Expr r) { o_.write_line(row0_ + r, column0_, own_, sums_, r * w_, t_.lanes); });
-    sums_ = {};
+    if (!split) sums_ = {};
   }
 
   Expr float_zero() const { return broadcast(b_.f32(0), t_.lanes); }
@@ -269,9 +271,9 @@ class QuantizedDots {
     };
     const auto place = [&](int i, int v) { return (r + i) * w_ + int64_t{v} * t_.lanes; };
     std::vector<Buf> sums;
-    each([&](int i, int v, size_t) {
-      sums.push_back(b_.variable("sum", c.begins ? float_zero() : sums_.load(place(i, v), t_.lanes)));
-    });
+    const auto kept = [&](int i, int v) { return sums_.load(place(i, v), t_.lanes); };
+    each([&](int i, int v, size_t) { sums.push_back(b_.variable("sum", c.begins || c.continues ? float_zero() : kept(i, v))); });
+    if (c.continues) b_.when(*c.continues, [&] { each([&](int i, int v, size_t at) { sums[at].set(kept(i, v)); }); });
     const Buf zeros = sums_of_zeros(c, r, rows);
     // Adds digits digit .. digit + digits of a block.
     const auto add_block = [&](Expr g, Expr block, int digit, int digits) {
@@ -298,17 +300,25 @@ class QuantizedDots {
         const Expr block = b_.let("block", c.first + g);
         b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + r, block) != 0, [&] { add_block(g, block, digits_, 1); });
       });
-    if (!c.ends) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
+    const auto keep = [&] { each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); }); };
+    const auto write = [&] { write_sums(r, rows, sums); };
+    if (c.is_last) return b_.when(*c.is_last, write, keep);
+    c.ends ? write() : keep();
+  }
+
+  void write_sums(Expr r, int rows, const std::vector<Buf>& sums) {
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
       const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
-      return each([&](int i, int v, size_t at) {
-        if (v >= halves) return;
-        const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
-        o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
-      });
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < halves; ++v) {
+          const auto at = static_cast<size_t>(i * t_.vectors + v);
+          const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
+          o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
+        }
+      return;
     }
     const Buf line = b_.registers("line", DType::F32, rows * w_);
-    each([&](int i, int v, size_t at) { line.store(b_.i64(i * w_ + int64_t{v} * t_.lanes), sums[at].get()); });
+    for (size_t at = 0; at < sums.size(); ++at) line.store(b_.i64(static_cast<int64_t>(at) * t_.lanes), sums[at].get());
     b_.loop("i", b_.i64(rows), [&](Expr i) { o_.write_line(row0_ + r + i, column0_, own_, line, i * w_, t_.lanes); });
   }
 
