@@ -378,6 +378,7 @@ const RoundedProduct kRounded[] = {
     {{1, 96}, 64, 16, DType::U2, {64, 6}, DType::U2},
     {{5, 320}, 77, 32, DType::U4, {77, 10}, DType::U4},
     {{7, 1024}, 64, 32, DType::I4},
+    {{11, 544}, 64, 32, DType::U4, {1, 1}},
     {{200, 64}, 70, 32, DType::U8, {70, 2}},
     {{2, 9, 128}, 48, 64, DType::I8, {48, 2}, DType::I8, true, false, true},
     {{9, 128}, 48, 64, DType::I4, {2, 48}, DType::I4, false, false, true},

@@ -78,6 +78,12 @@ Dim extent_of(const Node& node, const BlockedWindows& w, size_t axis) {
   return t.add(steps, Dim((w.kernel[axis] - 1) * w.dilation[axis] + 1));
 }
 
+// The elements of a row of a block of the image with its padding.
+Dim pitch_of(const Node& node, const BlockedWindows& w) {
+  DimTable& t = node.table();
+  return t.add(t.mul(extent_of(node, w, 1), Dim(w.block)), Dim(w.slack()));
+}
+
 // Binds the operands of the epilogue in the order in which the builders add them: bias and residual, or those of the steps.
 // row_major: with strides over a row-major result.
 void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e, bool row_major = false) {
@@ -270,7 +276,8 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   BlockedWindows& w = n.conv.windows;
   if (parts.integers && w.block == 1) {
     w.planes = w.channels;
-    w.block = kernel::kWordCodes;
+    w.joins_taps = !n.depthwise && kernel::joined_taps_pay(w);
+    w.block = w.joins_taps ? w.planes : kernel::kWordCodes;
     w.channels = (w.planes + w.block - 1) / w.block * w.block;
   }
   n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
@@ -297,7 +304,7 @@ namespace {
 uint32_t padded_image(Node& node, const BlockedConv& conv, const std::function<void(Scope&)>& bind) {
   const BlockedWindows& w = conv.windows;
   const Dim batch = node.dims(0)[0];
-  const std::array<Dim, 4> wide_dims{batch, Dim(w.channels), extent_of(node, w, 0), extent_of(node, w, 1)};
+  const std::array<Dim, 4> wide_dims{batch, Dim(w.channels / w.block), extent_of(node, w, 0), pitch_of(node, w)};
   const uint32_t wide = node.scratch(conv.image(), node.table().product(wide_dims));
   Scope s(node, "pad");
   bind(s);

@@ -554,6 +554,13 @@ TEST_CASE("convolutions of 8-bit integers between blocked images") {
        {16},
        1},
       {"dilated", {1, 3, 12, 13}, {16}, {.channels = 16, .begin = {2, 3}, .end = {3, 2}, .dilations = {2, 3}}, 1},
+      {"two channels without padding", {2, 2, 9, 21}, {.channels = 16, .begin = {0, 0}, .end = {0, 0}}, {16}, 1},
+      {"six channels",
+       {2, 6, 9, 37},
+       {.channels = 16, .kernel = {5, 5}, .strides = {1, 3}, .begin = {0, 2}, .end = {2, 1}, .dilations = {2, 1}},
+       {16},
+       1},
+      {"dilated rows of three channels", {1, 3, 9, 21}, {.channels = 16, .dilations = {1, 2}}, {16}, 1},
       {"depthwise", {1, 3, 9, 11}, {48}, {.channels = 48, .kernel = {5, 3}, .strides = {2, 1}, .groups = 48}, 0},
       {"groups", {1, 7, 9, 11}, {32}, {.channels = 64, .groups = 2}, 0},
   };
@@ -573,6 +580,21 @@ TEST_CASE("convolutions of 8-bit integers between blocked images") {
       net.output(net.integer_conv(x, cases[i].second, forms[f].zero));
       net.check(cases[i].blocked, cases[i].name);
     }
+}
+
+TEST_CASE("taps of a row share words where these are fewer than words of channels") {
+  const struct {
+    int64_t planes, kernel, dilation;
+    bool joins;
+  } cases[] = {{3, 7, 1, true},  {1, 2, 1, true},  {5, 3, 1, true},  {6, 5, 1, true}, {3, 1, 1, false},
+               {3, 3, 1, false}, {3, 7, 2, false}, {4, 7, 1, false}, {8, 3, 1, false}};
+  for (const auto& c : cases) {
+    kernel::BlockedWindows w;
+    w.planes = c.planes;
+    w.kernel = {3, c.kernel};
+    w.dilation = {1, c.dilation};
+    CHECK_MESSAGE(kernel::joined_taps_pay(w) == c.joins, c.planes << " channels, " << c.kernel << " taps");
+  }
 }
 
 TEST_CASE("residuals, maxima and joins of 8-bit integers keep blocks") {

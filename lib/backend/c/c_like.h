@@ -54,6 +54,8 @@ class CLike {
   virtual std::string cast_through(Type /*to*/, Type /*middle*/, Type /*from*/, const std::string& /*value*/, Helpers&) const {
     return {};
   }
+  // The function of a cast of round_even(value) as one; empty if there is none.
+  virtual std::string rounding_cast(Type /*to*/, Type /*from*/, Helpers&) const { return {}; }
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,
                              Helpers&) const;

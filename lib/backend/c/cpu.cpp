@@ -89,6 +89,8 @@ class Cpu : public CLike {
     return cpu_cast_through(*this, to, middle, from, value, h);
   }
 
+  std::string rounding_cast(Type to, Type from, Helpers& h) const override { return cpu_rounding_cast(*this, to, from, h); }
+
   std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override { return cpu_matrix_multiply(*this, u, h); }
   std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, false, h); }
   std::string dot_instructions(int vector_bytes, Helpers& h) const override { return cpu_dot_instructions(vector_bytes, h); }

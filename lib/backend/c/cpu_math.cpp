@@ -156,6 +156,26 @@ const char* register_condition(Type t) {
 std::string float_suffix(Type t) { return t.dtype == DType::F32 ? "ps" : "pd"; }
 std::string register_constraint(Type t) { return t.lanes * rlxc::bits(t.dtype) == 512 ? "v" : "x"; }
 
+// The instruction of x86 for the larger or smaller of integers, "pmaxsd", and the condition under which a vector has it.
+// Compilers compare and choose instead.
+std::string integer_bound(ExprOp op, DType t) {
+  const int bits = rlxc::bits(t);
+  return std::string(op == ExprOp::Max ? "pmax" : "pmin") + (is_signed(t) ? "s" : "u") +
+         (bits == 8    ? "b"
+          : bits == 16 ? "w"
+                       : "d");
+}
+const char* integer_condition(Type t) {
+  const int bits = rlxc::bits(t.dtype);
+  if (t.dtype == DType::Bool || bits > 32) return nullptr;
+  switch (t.lanes * bits) {
+    case 512: return bits == 32 ? "defined(__AVX512F__)" : "defined(__AVX512BW__)";
+    case 256: return "defined(__AVX2__)";
+    case 128: return "defined(__AVX__)";
+    default: return nullptr;
+  }
+}
+
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
@@ -193,7 +213,14 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
     case ExprOp::Max: {
       const std::string head = "static inline $V $F($V a, $V b) {\n", less = op == ExprOp::Min ? "<" : ">";
       const std::string choice = "  return ($V)((($I)a & m) | (($I)b & ~m));\n";
-      if (!is_float(t.dtype)) return define(head + "  const $I m = ($I)(a $S b);\n" + choice + "}\n", {{"S", less}});
+      if (!is_float(t.dtype)) {
+        const char* const condition = integer_condition(t);
+        const std::string by_mask = "  const $I m = ($I)(a $S b);\n" + choice;
+        const std::string by_bound = "  __asm__(\"v$O %1, %0, %0\" : \"+$C\"(b) : \"$C\"(a));\n  return b;\n";
+        const std::string body =
+            condition ? "#if " + std::string(condition) + "\n" + by_bound + "#else\n" + by_mask + "#endif\n" : by_mask;
+        return define(head + body + "}\n", {{"S", less}, {"O", integer_bound(op, t.dtype)}, {"C", register_constraint(t)}});
+      }
       // The instruction of x86, which compilers do not find, returns its second source for a NaN and for equal values. Where
       // masks are vectors, all bits are a NaN.
       const char* const condition = register_condition(t);
@@ -348,40 +375,57 @@ constexpr std::string_view kBytes = R"(#if defined(__AVX512F__)
   $I words;
   $R bytes;
   __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(none));
-  __asm__("vcvttps2dq %1, %0" : "=v"(words) : "v"(a));
+  __asm__("$X %1, %0" : "=v"(words) : "v"(a));
   __asm__("vpmovusdb %1, %0" : "=v"(bytes) : "v"(words));
   return bytes;
 #else
   )";
+constexpr const char *kTruncates = "vcvttps2dq", *kRounds = "vcvtps2dq";
 
-// Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
-// casts. x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
-std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
+bool is_bytes(Type t) { return t == Type(DType::U8, 16); }
+
+// x86 has an instruction for each bound, which gcc does not find; the result for a NaN is the lower one.
+constexpr std::string_view kBounds =
+    "  __asm__(\"vmaxps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(low));\n"
+    "  __asm__(\"vminps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(high));\n";
+
+// The bounds of `range` in f32, and 0 for a NaN if it is signed.
+std::string bounds_of(DType range) {
+  return "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" +
+         std::string(is_signed(range) ? "  a = ($V)(($I)a & (a == a));\n" : "");
+}
+
+std::string expand_cast(const CLike& target, std::string_view text, Type to, DType range, Type from, const char* instruction,
+                        Helpers& h) {
   const bool negative = is_signed(range);
   const int bits = rlxc::bits(range) - (negative ? 1 : 0);
-  const std::string words = "__builtin_convertvector(a, $I)";
   const auto number = [](int v) { return std::to_string(v) + ".0f"; };
+  return expand(text, {{"V", target.type(from, h)},
+                       {"I", target.type({DType::I32, from.lanes}, h)},
+                       {"R", target.type(to, h)},
+                       {"C", from.lanes == 16 ? "v" : "x"},
+                       {"X", instruction},
+                       {"U", number((1 << bits) - 1)},
+                       {"L", number(negative ? -(1 << bits) : 0)}});
+}
+
+// Casts f32 to the range of an integer type of at most 16 bits through 32 bits, because gcc scalarises a loop of saturating
+// casts.
+std::string saturated(const CLike& target, Type to, DType range, Type from, Helpers& h) {
+  const std::string words = "__builtin_convertvector(a, $I)";
   const std::string by_masks =
       "  $I m = a > low;\n  a = ($V)((($I)a & m) | (($I)low & ~m));\n  m = a < high;\n  a = ($V)((($I)a & m) | (($I)high & "
       "~m));\n";
-  const std::string by_bounds =
-      "  __asm__(\"vmaxps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(low));\n"
-      "  __asm__(\"vminps %1, %0, %0\" : \"+$C\"(a) : \"$C\"(high));\n";
   const char* const condition = register_condition(from);
-  const bool bytes = range == DType::U8 && to == Type(DType::U8, 16);
+  const bool bytes = range == DType::U8 && is_bytes(to);
   const std::string bounded =
-      condition && !bytes ? "#if " + std::string(condition) + "\n" + by_bounds + "#else\n" + by_masks + "#endif\n" : by_masks;
+      condition && !bytes ? "#if " + std::string(condition) + "\n" + std::string(kBounds) + "#else\n" + by_masks + "#endif\n"
+                          : by_masks;
   const std::string converted =
       to.dtype == DType::I32 ? words : cpu_cast(target, to, {DType::I32, to.lanes}, h) + "(" + words + ")";
-  return expand((bytes ? std::string(kBytes) : "") + "const $V high = $U - ($V){0}, low = $L - ($V){0};\n" +
-                    std::string(negative ? "  a = ($V)(($I)a & (a == a));\n" : "") + bounded + "  return " + converted + ";" +
-                    (bytes ? "\n#endif" : ""),
-                {{"V", target.type(from, h)},
-                 {"I", target.type({DType::I32, from.lanes}, h)},
-                 {"R", target.type(to, h)},
-                 {"C", from.lanes == 16 ? "v" : "x"},
-                 {"U", number((1 << bits) - 1)},
-                 {"L", number(negative ? -(1 << bits) : 0)}});
+  const std::string text =
+      (bytes ? std::string(kBytes) : "") + bounds_of(range) + bounded + "  return " + converted + ";" + (bytes ? "\n#endif" : "");
+  return expand_cast(target, text, to, range, from, kTruncates, h);
 }
 
 // The same to other types: a NaN becomes 0, and no lane is converted that the type cannot hold. A loop over lanes would be
@@ -467,6 +511,25 @@ std::string cpu_cast_through(const CLike& target, Type to, Type middle, Type fro
   if (to.dtype == DType::F32)
     return cpu_cast(target, to, word, h) + "(" + cpu_cast_through(target, word, middle, from, value, h) + ")";
   return clamped_cast(target, to, middle, from, h) + "(" + value + ")";
+}
+
+std::string cpu_rounding_cast(const CLike& target, Type to, Type from, Helpers& h) {
+  const bool narrow = is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16;
+  const char* const condition = register_condition(from);
+  if (to.lanes == 1 || from.dtype != DType::F32 || !narrow || !condition) return {};
+  const std::string name = "rlxc_" + suffix(to) + "_rounded_" + suffix(from);
+  if (!h.needs(name)) return name;
+  const std::string halves =
+      by_halves(target, to, from, "a", h, [&] { return cpu_rounding_cast(target, half_of(to), half_of(from), h); });
+  const std::string two_steps = cpu_cast(target, to, from, h) + "(" + cpu_function(target, ExprOp::RoundEven, from, h) + "(a))";
+  std::string text = is_bytes(to) ? std::string(kBytes)
+                                  : "#if " + std::string(condition) + "\n  " + bounds_of(to.dtype) + std::string(kBounds) +
+                                        "  $I words;\n  __asm__(\"$X %1, %0\" : \"=$C\"(words) : \"$C\"(a));\n  return " +
+                                        cpu_cast(target, to, {DType::I32, to.lanes}, h) + "(words);\n#else\n  ";
+  text = expand_cast(target, text, to, to.dtype, from, kRounds, h);
+  h.add("static inline " + target.type(to, h) + " " + name + "(" + target.type(from, h) + " a) {\n" + halves + text + "return " +
+        two_steps + ";\n#endif\n}\n");
+  return name;
 }
 
 }  // namespace rlxc::target

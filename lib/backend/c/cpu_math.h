@@ -14,5 +14,7 @@ std::string cpu_larger(const CLike&, Type, Helpers&);
 std::string cpu_cast(const CLike&, Type to, Type from, Helpers&);
 // Casts the value to `middle` and the result to `to` without forming the narrow integers; empty if that is not possible.
 std::string cpu_cast_through(const CLike&, Type to, Type middle, Type from, const std::string& value, Helpers&);
+// Adds the function that rounds to the nearest integer, half to even, and casts the result; empty if it has no shorter form.
+std::string cpu_rounding_cast(const CLike&, Type to, Type from, Helpers&);
 
 }  // namespace rlxc::target

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "kernel/builder.h"
 #include "support/native.h"
@@ -21,16 +22,19 @@ namespace {
 
 constexpr int64_t kCount = 512;
 
-Kernel cast_kernel(DType to, DType from, int lanes) {
-  kernel::Builder b(std::string(name(to)) + "_from_" + std::string(name(from)) + std::to_string(lanes));
+Kernel cast_kernel(DType to, DType from, int lanes, bool rounds) {
+  kernel::Builder b(std::string(name(to)) + (rounds ? "_rounded_" : "_from_") + std::string(name(from)) + std::to_string(lanes));
   const Buf x = b.input("x", from, kCount), y = b.output("y", to, kCount);
-  b.loop("i", kCount / lanes, [&](Expr i) { y.store(i * lanes, cast_to(x.load(i * lanes, lanes), to)); });
+  b.loop("i", kCount / lanes, [&](Expr i) {
+    const Expr v = x.load(i * lanes, lanes);
+    y.store(i * lanes, cast_to(rounds ? round_even(v) : v, to));
+  });
   return b.finish();
 }
 
 // Values next to every bound of an integer type, and what no integer type holds.
 std::vector<double> values() {
-  std::vector<double> v = {0.0, -0.0, 0.5, -0.5, 0.99, -0.99, 1e-40, 1e30, -1e30, INFINITY, -INFINITY, NAN, -NAN};
+  std::vector<double> v = {0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 0.99, -0.99, 1e-40, 1e30, -1e30, INFINITY, -INFINITY, NAN, -NAN};
   for (int bits : {7, 8, 15, 16, 31, 32, 63, 64})
     for (double sign : {1.0, -1.0}) {
       const double power = std::ldexp(sign, bits);
@@ -122,21 +126,56 @@ TEST_CASE("bounds of floats keep NaN and signs of zero in vectors of every width
   });
 }
 
-TEST_CASE("casts of floats to integers saturate in vectors of every width") {
+TEST_CASE("bounds of integers in vectors of every width") {
+  std::vector<Kernel> kernels;
+  std::vector<std::pair<ExprOp, DType>> forms;
+  for (DType t : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
+    for (ExprOp op : {ExprOp::Min, ExprOp::Max})
+      for (int lanes : {64, 32, 16, 8, 4, 2, 1}) {
+        if (lanes * rlxc::bits(t) > 512) continue;
+        kernels.push_back(bound_kernel(op, t, lanes));
+        forms.emplace_back(op, t);
+      }
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      const auto [op, t] = forms[k];
+      const auto size = static_cast<size_t>(rlxc::bits(t)) / 8;
+      std::vector<std::byte> x(kCount * 8), y(kCount * 8), z(kCount * 8);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<std::byte>(i * 37 % 251), y[i] = static_cast<std::byte>(i * 91 % 241);
+      void* const buffers[] = {x.data(), y.data(), z.data()};
+      module.call(k, buffers, {});
+      int64_t wrong = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const std::byte *const a = x.data() + i * size, *const b = y.data() + i * size;
+        uint64_t bits[2] = {};
+        std::memcpy(&bits[0], a, size), std::memcpy(&bits[1], b, size);
+        if (is_signed(t))  // the order of unsigned numbers
+          for (uint64_t& v : bits) v ^= uint64_t{1} << (8 * size - 1);
+        wrong += std::memcmp(z.data() + i * size, (bits[0] < bits[1]) == (op == ExprOp::Min) ? a : b, size) != 0;
+      }
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
+}
+
+TEST_CASE("casts of floats to integers, rounded or not, saturate in vectors of every width") {
   const std::vector<double> doubles = values();
   REQUIRE(doubles.size() == kCount);
   const std::vector<float> floats(doubles.begin(), doubles.end());
   std::vector<Kernel> kernels;
-  std::vector<std::pair<DType, DType>> types;
+  std::vector<std::tuple<DType, DType, bool>> forms;
   for (DType from : {DType::F32, DType::F64})
     for (DType to : {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64})
-      for (int lanes : {16, 8, 4, 2, 1}) {
-        kernels.push_back(cast_kernel(to, from, lanes));
-        types.emplace_back(to, from);
-      }
+      for (int lanes : {16, 8, 4, 2, 1})
+        for (bool rounds : {false, true}) {
+          if (rounds && from == DType::F64) continue;
+          kernels.push_back(cast_kernel(to, from, lanes, rounds));
+          forms.emplace_back(to, from, rounds);
+        }
   on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
     for (size_t k = 0; k < kernels.size(); ++k) {
-      const auto [to, from] = types[k];
+      const auto [to, from, rounds] = forms[k];
       std::vector<std::byte> result(kCount * 8);
       void* const buffers[] = {from == DType::F32 ? const_cast<void*>(static_cast<const void*>(floats.data()))
                                                   : const_cast<void*>(static_cast<const void*>(doubles.data())),
@@ -145,7 +184,8 @@ TEST_CASE("casts of floats to integers saturate in vectors of every width") {
       const auto size = static_cast<size_t>(rlxc::bits(to)) / 8;
       int64_t wrong = 0;
       for (size_t i = 0; i < kCount; ++i) {
-        const uint64_t right = expected(from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i], to);
+        const double value = from == DType::F32 ? static_cast<double>(floats[i]) : doubles[i];
+        const uint64_t right = expected(rounds ? std::nearbyint(value) : value, to);
         wrong += std::memcmp(result.data() + i * size, &right, size) != 0;
       }
       CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);

@@ -313,7 +313,11 @@ class Printer {
         return {target_.load_if(loaded, condition, other, helpers_)};
       }
       case ExprOp::Cast: {
-        if (const ExprNode& inner = k_->expr(e.args[0]); inner.op == ExprOp::Cast)
+        const ExprNode& inner = k_->expr(e.args[0]);
+        if (inner.op == ExprOp::RoundEven)
+          if (const std::string function = target_.rounding_cast(e.type, inner.type, helpers_); !function.empty())
+            return {function + "(" + value(inner.args[0]) + ")"};
+        if (inner.op == ExprOp::Cast)
           if (std::string s =
                   target_.cast_through(e.type, inner.type, k_->expr(inner.args[0]).type, value(inner.args[0]), helpers_);
               !s.empty())

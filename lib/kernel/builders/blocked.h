@@ -18,6 +18,7 @@ struct BlockedWindows {
   Index batch = 1;           // images; one that is no constant belongs to the kernel that is built
   int64_t channels = 1, block = 1;
   int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
+  bool joins_taps = false;      // these are one block, whose pixels are no whole words: the taps of a row share words
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
   bool rounds = false;          // the image is f32; build_pad_blocked divides it by `scale` and rounds it to integers
   std::optional<Operand> scale;
@@ -30,6 +31,8 @@ struct BlockedWindows {
   std::optional<Operand> image, result;
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
+  // Products of a window's row in a block of channels. The last word of joined taps reaches beyond them, where weights are zero.
+  int64_t row_terms() const;
   // Elements along an axis from the first of the first window to the last of the last one.
   int64_t span(size_t axis) const { return (out[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1; }
   bool reaches_beyond(size_t axis) const;  // whether a window may reach beyond the image
@@ -40,6 +43,8 @@ struct BlockedWindows {
   Expr in_size(Kernel* k, size_t axis) const { return (open ? open_in[axis] : Index(in[axis])).in(k); }
   Expr out_size(Kernel* k, size_t axis) const { return (open ? open_out[axis] : Index(out[axis])).in(k); }
   Expr extent(Kernel*, size_t axis) const;
+  int64_t slack() const { return joins_taps ? kWordCodes - 1 : 0; }  // elements after a row, which words may reach
+  Expr pitch(Kernel* k) const { return extent(k, 1) * block + slack(); }
 };
 
 // Elementwise operations on a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0] or [1, 1].
@@ -80,8 +85,9 @@ struct BlockedConv {
   bool float_sums = false;  // of integers: the epilogue takes sums in f32 if they were computed so (depthwise)
   BlockedEpilogue epilogue;
 
-  int64_t depth() const { return windows.channels / groups * windows.taps(); }  // products of a sum
-  int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }        // vectors of a group's results
+  // Products of a sum.
+  int64_t depth() const { return windows.channels / groups / windows.block * windows.kernel[0] * windows.row_terms(); }
+  int64_t blocks() const { return (group_outputs + lanes - 1) / lanes; }  // vectors of a group's results
   int64_t stored_block() const { return narrow ? narrow : lanes; }
   int64_t stored_blocks() const { return (group_outputs + stored_block() - 1) / stored_block(); }
   int64_t parts() const { return lanes / stored_block(); }  // blocks of a vector
@@ -97,6 +103,8 @@ struct BlockedConv {
 };
 
 bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
+// Whether words of joined taps are fewer than words of channels.
+bool joined_taps_pay(const BlockedWindows&);
 
 // Adds x, [zero], [scale] and the image with its padding as tiles read it, [batch][channels / block][extent][extent][block].
 // Padding is the zero point. The sign bit of i8 is flipped. `blocks`: of all images.

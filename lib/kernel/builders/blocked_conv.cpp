@@ -81,6 +81,15 @@ PanelVectors panel_vectors(const BlockedConv& s, const Mapping& m) {
 
 int64_t panels_of(const BlockedConv& s, const Mapping& m) { return ceil_div(s.blocks(), panel_vectors(s, m).all); }
 
+// Channels, or elements of joined taps, per step of the innermost loop.
+int64_t terms_of_step(const BlockedConv& s) {
+  const BlockedWindows& w = s.windows;
+  if (!w.joins_taps) return std::min(w.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep);
+  int64_t words = kTermsOfStep;
+  while (w.row_terms() / kWordCodes % words != 0) --words;
+  return words * kWordCodes;
+}
+
 // Tiles of results and tasks of several tiles, of sizes that are constants.
 struct TileShape {
   TileShape(const BlockedConv& s, const Mapping& m) : out(divided_results(s.windows)) {
@@ -145,13 +154,13 @@ class BlockedTiles {
         panels_(panels_of(s, m)),
         blocks_(blocks.in(b.kernel())),
         images_(s.windows.batch.in(b.kernel())),
-        pitch_(w_.extent(b.kernel(), 1) * w_.block),
+        pitch_(w_.pitch(b.kernel())),
         plane_(w_.extent(b.kernel(), 0) * pitch_),
         positions_(w_.out_size(b.kernel(), 0) * w_.out_size(b.kernel(), 1)),
         group_(s.group()),
-        fetch_terms_(std::min(w_.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep)),
+        fetch_terms_(terms_of_step(s)),
         terms_(m.has_many_registers() ? fetch_terms_ : group_),
-        depth_(blocks_ * (w_.taps() * w_.block / group_)),
+        depth_(blocks_ * (w_.kernel[0] * w_.row_terms() / group_)),
         rows_(depth_ + s.sum_rows()) {
     if (w_.open) {
       open_.emplace(b, s, blocks_, images_, m);
@@ -232,7 +241,7 @@ class BlockedTiles {
   // Each tile fetches its share of the next panel, so that weights come from memory while others are multiplied.
   void fetch_begin(int64_t vectors, Expr t) {
     fetched_ = 0;
-    if (w_.block % kTermsOfStep != 0) return;
+    if (!w_.joins_taps && w_.block % kTermsOfStep != 0) return;
     const int64_t lines = fetch_terms_ / group_ * vectors * s_.lanes / kLineElements;  // of the panel, for so many terms
     fetched_ = std::clamp<int64_t>(ceil_div(lines, known_band()), 1, 8);
     const int64_t shares = (lines + fetched_ - 1) / fetched_;
@@ -290,9 +299,9 @@ class BlockedTiles {
       b_.loop("ky", w_.kernel[0], [&](Expr ky) {
         const Expr line = b_.let("line", start + cb * plane_ + ky * (pitch_ * w_.dilation[0]));
         if (w_.taps() == 1 && rows == 1) fetch_pixels(line, columns);
-        const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * (w_.kernel[1] * w_.block));
+        const Expr taps = b_.let("taps", (cb * w_.kernel[0] + ky) * w_.row_terms());
         const auto tap = [&](Expr kx) {
-          b_.loop("u", w_.block / terms_, [&](Expr u) {
+          b_.loop("u", (w_.joins_taps ? w_.row_terms() : w_.block) / terms_, [&](Expr u) {
             const Expr number = b_.let("number", (taps + kx * w_.block) / terms_ + u);
             const Expr image = b_.let("at", line + kx * (w_.dilation[1] * w_.block) + u * terms_);
             const Expr weights = b_.let("weights", from_ + number * (terms_ / group_ * width));
@@ -300,6 +309,7 @@ class BlockedTiles {
             for (int64_t c = 0; c < terms_; c += group_) step(image, weights, c);
           });
         };
+        if (w_.joins_taps) return tap(b_.i64(0));
         // Taps of a row-major image share elements, which compilers keep in registers if the taps are one block of code.
         if (w_.block > 1 || vectors > 1 || w_.kernel[1] > kTermsOfStep) return b_.loop("kx", w_.kernel[1], tap);
         for (int64_t kx = 0; kx < w_.kernel[1]; ++kx) tap(b_.i64(kx));
@@ -384,6 +394,11 @@ bool BlockedWindows::reaches_beyond(size_t axis) const {
   return pad[axis] > 0 || (open ? pad_end[axis] > 0 || overhangs : span(axis) > in[axis]);
 }
 
+int64_t BlockedWindows::row_terms() const {
+  const int64_t elements = kernel[1] * block;
+  return joins_taps ? (elements + kWordCodes - 1) / kWordCodes * kWordCodes : elements;
+}
+
 Expr BlockedWindows::extent(Kernel* k, size_t axis) const {
   if (!padded()) return in_size(k, axis);
   return (out_size(k, axis) - 1) * stride[axis] + ((kernel[axis] - 1) * dilation[axis] + 1);
@@ -428,7 +443,7 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   const Expr all = blocks.in(b.kernel());
   Kernel* k = b.kernel();
   const Expr rows = w.in_size(k, 0), from_pitch = w.in_size(k, 1) * (w.planes ? 1 : w.block);
-  const Expr extent = w.extent(k, 0), to_pitch = w.extent(k, 1) * w.block;
+  const Expr extent = w.extent(k, 0), to_pitch = w.pitch(k);
   const Expr left = min(b.i64(w.pad[1] * w.block), to_pitch);
   const Expr copied = min(max(w.extent(k, 1) - w.pad[1], 0), w.in_size(k, 1));
   Buf x = b.input("x", w.rounds ? DType::F32 : w.dtype,
@@ -455,7 +470,7 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
     const Expr line = b.let("line", row % extent - w.pad[0]), to = b.let("to", row * to_pitch);
     const Expr outside = as_read(of_zero.builder() ? b.let("outside", of_zero[0]) : b.value(w.dtype, 0));
     const auto fill = [&](Expr at, Expr count) {
-      each(count, widest, w.block, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
+      each(count, widest, w.joins_taps ? 1 : w.block, [&](Expr i, int lanes) { y.store(at + i, broadcast(outside, lanes)); });
     };
     const auto code_at = [&](Expr at, int lanes) {
       const Expr v = x.load(at, lanes);
@@ -466,26 +481,46 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
       each(copied * w.block, w.rounds ? m.vector_lanes(4) : widest, w.block,
            [&](Expr i, int lanes) { y.store(to + left + i, code_at(from + i, lanes)); });
     };
-    // Words of one element of each plane of the block. Planes beyond the last are not multiplied: their weights are zero.
+    // Words of an element of each of four planes, from `first` on. Planes beyond the last are not multiplied: their weights are
+    // zero, or the next pixel replaces them.
+    const Expr plane = rows * from_pitch;
+    const auto word_of_planes = [&](Expr from, Expr first, int lanes) {
+      Expr word = broadcast(b.value(DType::I32, 0), lanes);
+      for (int64_t c = 0; c < std::min<int64_t>(kWordCodes, w.planes); ++c) {
+        const Expr source = b.let("source", min(first + c, b.i64(w.planes - 1)) * plane);
+        word = word | cast_to(code_at(from + source, lanes), DType::I32) << 8 * c;
+      }
+      return word;
+    };
     const auto interleave = [&] {
       const int64_t groups = (w.planes + w.block - 1) / w.block;
-      const Expr plane = rows * from_pitch;
       const Expr block = b.let("block", row / extent), first = b.let("first", block % groups * w.block);
       const Expr from = b.let("from", (block / groups * w.planes * rows + line) * from_pitch);
       each(copied, m.vector_lanes(4), 1, [&](Expr i, int lanes) {
-        Expr word = broadcast(b.value(DType::I32, 0), lanes);
-        for (int64_t c = 0; c < std::min(w.block, w.planes); ++c) {
-          const Expr source = b.let("source", min(first + c, b.i64(w.planes - 1)) * plane);
-          word = word | cast_to(code_at(from + source + i, lanes), DType::I32) << 8 * c;
-        }
+        const Expr word = word_of_planes(from + i, first, lanes);
         y.store(to + left + i * w.block, bitcast_to(word, Type(type, static_cast<int>(w.block) * lanes)));
+      });
+    };
+    // Pixels are no whole words. A word replaces what the one before it has written too much.
+    const auto join = [&] {
+      const int64_t words = (w.planes + kWordCodes - 1) / kWordCodes;
+      const Expr from = b.let("from", (row / extent * w.planes * rows + line) * from_pitch);
+      each(copied, m.vector_lanes(4), 1, [&](Expr i, int lanes) {
+        Buf all = b.registers("words", DType::I32, words * lanes);
+        for (int64_t g = 0; g < words; ++g) all.store(b.i64(g * lanes), word_of_planes(from + i, b.i64(g * kWordCodes), lanes));
+        b.loop("l", lanes, [&](Expr l) {
+          for (int64_t g = 0; g < words; ++g) {
+            const Expr at = to + left + (i + l) * w.planes + g * kWordCodes;
+            y.store(at, bitcast_to(all.load(l + g * lanes), Type(type, kWordCodes)));
+          }
+        });
       });
     };
     b.when(
         line >= 0 && line < rows,
         [&] {
           fill(to, left);
-          w.planes ? interleave() : copy();
+          w.joins_taps ? join() : w.planes ? interleave() : copy();
           fill(to + left + copied * w.block, to_pitch - left - copied * w.block);
         },
         [&] { fill(to, to_pitch); });
@@ -506,7 +541,7 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
   const BlockedWindows& w = s.windows;
   const int64_t taps = w.taps(), lanes = s.lanes;
   const Expr channels = blocks.in(b.kernel()) * w.block;
-  const Expr rows = channels * taps / s.group() + s.sum_rows();
+  const Expr rows = blocks.in(b.kernel()) * (w.kernel[0] * w.row_terms() / s.group()) + s.sum_rows();
   const Expr own_channels = w.planes ? b.i64(w.planes) : channels, depth = own_channels * taps;  // of the weights
   Buf from = b.input("w", s.weight, depth * (s.groups * s.group_outputs));
   Buf to = b.output("out", s.packed(), rows * (s.groups * s.blocks() * lanes));
@@ -520,11 +555,11 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
     const auto word = [&](Expr at, int64_t channel) {
       return cast_to(bitcast_to(cast_to(from[at + channel * taps], DType::BF16), DType::U16), DType::I32) << 16 * channel;
     };
-    const auto add_word = [&](Expr to_word, Expr to_sum, Expr at, Expr c) {
+    // `code`: number q of a word.
+    const auto add_word = [&](Expr to_word, Expr to_sum, const std::function<Expr(int64_t q)>& code_of) {
       Expr bits = b.value(DType::I32, 0), sum = to.load(to_sum);
       for (int64_t q = 0; q < s.group(); ++q) {
-        const Expr code = b.let(
-            "code", w.planes ? from.load_if(c + q < own_channels, at + q * taps, b.value(DType::I8, 0)) : from[at + q * taps]);
+        const Expr code = b.let("code", code_of(q));
         bits = bits | (cast_to(code, DType::I32) & 255) << 8 * q;
         sum = sum + cast_to(code, DType::I32);
       }
@@ -532,7 +567,24 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
       to.store(to_sum, sum);
     };
     const Expr sums = base + (rows - s.sum_rows()) * place.step;
+    const auto no_outputs = [&](Expr at) {
+      b.loop("o", lanes - outputs, [&](Expr o) { to.store(at + outputs + o, cast_to(b.f32(0), s.packed())); });
+    };
     if (s.integers()) b.loop("o", lanes, [&](Expr o) { to.store(sums + o, b.value(DType::I32, 0)); });
+    if (w.joins_taps) {
+      const int64_t words = w.row_terms() / kWordCodes, elements = w.kernel[1] * w.planes;
+      return b.loop("word", w.kernel[0] * words, [&](Expr word_number) {
+        const Expr at = b.let("at", base + word_number * place.step), of_row = b.let("of_row", word_number % words * kWordCodes);
+        const Expr source = b.let("source", first + word_number / words * w.kernel[1]);
+        b.loop("o", outputs, [&](Expr o) {
+          add_word(at + o, sums + o, [&](int64_t q) {
+            const Expr e = of_row + q, from_code = source + o * depth + e % w.planes * taps + e / w.planes;
+            return from.load_if(e < elements, from_code, b.value(DType::I8, 0));
+          });
+        });
+        no_outputs(at);
+      });
+    }
     b.loop("c", channels / s.group(), [&](Expr number) {
       const Expr c = number * s.group();
       b.loop("tap", taps, [&](Expr tap) {
@@ -540,10 +592,14 @@ void build_pack_blocked(Builder& b, const BlockedConv& s, Index blocks, const Ma
         const Expr at = b.let("at", base + step * place.step), source = b.let("source", first + c * taps + tap);
         b.loop("o", outputs, [&](Expr o) {
           const Expr own_source = source + o * depth;
-          if (s.integers()) return add_word(at + o, sums + o, own_source, c);
+          if (s.integers())
+            return add_word(at + o, sums + o, [&](int64_t q) {
+              const Expr from_code = own_source + q * taps;
+              return w.planes ? from.load_if(c + q < own_channels, from_code, b.value(DType::I8, 0)) : from[from_code];
+            });
           to.store(at + o, s.dots ? word(own_source, 0) | word(own_source, 1) : cast_to(from[own_source], DType::F32));
         });
-        b.loop("o", lanes - outputs, [&](Expr o) { to.store(at + outputs + o, cast_to(b.f32(0), s.packed())); });
+        no_outputs(at);
       });
     });
   });
@@ -559,7 +615,13 @@ bool conv_fits_blocked_dots(const BlockedConv& s, const Mapping& m) {
   const int lanes = static_cast<int>(s.lanes);
   const DotUnit unit = integers ? DotUnit{lanes, kWordCodes, DType::U8, DType::I8, DType::I32}
                                 : DotUnit{lanes, 2, DType::BF16, DType::BF16, DType::F32};
-  return (integers || halves) && s.windows.block % kTermsOfStep == 0 && std::ranges::find(m.dot_units, unit) != m.dot_units.end();
+  return (integers || halves) && (s.windows.joins_taps || s.windows.block % kTermsOfStep == 0) &&
+         std::ranges::find(m.dot_units, unit) != m.dot_units.end();
+}
+
+bool joined_taps_pay(const BlockedWindows& w) {
+  const auto words = [](int64_t codes) { return (codes + kWordCodes - 1) / kWordCodes; };
+  return w.planes > 0 && w.dilation[1] == 1 && words(w.kernel[1] * w.planes) < w.kernel[1] * words(w.planes);
 }
 
 int64_t tiles_per_task(const BlockedConv& s, const Mapping& m) { return TileShape(s, m).band; }

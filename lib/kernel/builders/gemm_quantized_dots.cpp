@@ -85,12 +85,14 @@ class QuantizedDots {
 
  private:
   // Blocks first .. first + count of the panel. spread: unpacked to bytes. Sums start at zero (`begins`) and are written to the
-  // result (`ends`), or else are buffered. digits: of split rows, those that always count, the last one, or both.
+  // result (`ends`), or else are buffered; where a loop over chunks decides, `continues` says that sums are buffered from the
+  // chunk before, and `is_last`. digits: of split rows, those that always count, the last one, or both.
   enum class Digits : uint8_t { First, Last, All };
   struct Chunk {
     Expr first, count;
     bool spread, begins, ends;
     Digits digits = Digits::All;
+    std::optional<Expr> continues = {}, is_last = {};
   };
   Chunk whole() const { return {b_.i64(0), b_.i64(k_ / block_), false, true, true}; }
 
@@ -112,25 +114,25 @@ class QuantizedDots {
 
   void many() {
     const bool spread = fields_ > 1 && block_ <= 2 * kChunk, split = digits_ > 1;
-    const int64_t blocks = k_ / block_, size = std::min(std::max<int64_t>(kChunk / block_, 1), blocks);
+    const int64_t blocks = k_ / block_, size = blocks_of_chunk();
     if (spread) bytes_ = b_.registers("panel_b", DType::I32, size * block_ / kWordCodes * w_);
     Chunk c{b_.i64(0), b_.i64(blocks), spread, true, !split, split ? Digits::First : Digits::All};
     if (size == blocks) {
       if (spread) spread_out(c);
       return tiles(c);
     }
-    if (!split) sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
-    b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    const int64_t chunks = ceil_div(blocks, size);
+    if (split) b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    else sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
     c.begins = c.ends = false;
-    b_.loop("chunk", (blocks + size - 1) / size, [&](Expr i) {
+    b_.loop("chunk", chunks, [&](Expr i) {
+      if (!split) c.continues = i != 0, c.is_last = i == chunks - 1;
       c.first = b_.let("first", i * size);
       c.count = b_.let("blocks", min(blocks - c.first, size));
       if (spread) spread_out(c);
       tiles(c);
     });
-    if (split) return;
-    b_.loop("r", rows_, [&](Expr r) { o_.write_line(row0_ + r, column0_, own_, sums_, r * w_, t_.lanes); });
-    sums_ = {};
+    if (!split) sums_ = {};
   }
 
   Expr float_zero() const { return broadcast(b_.f32(0), t_.lanes); }
@@ -154,7 +156,10 @@ class QuantizedDots {
   void tiles(const Chunk& c) {
     int64_t m = 0;
     const int high = digits_ > 1 ? 1 : kTileRows;
-    b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
+    b_.loop("tile", rows_ / high, [&](Expr i) {
+      fetch_next(c, i, std::max<int64_t>(row_block_ / high, 1));
+      tile(c, b_.let("row", i * high), high);
+    });
     if (high == 1) return;
     const Expr done = rows_ / kTileRows * kTileRows;
     if (constant(o_.m, &m) && m == row_block_) {
@@ -163,6 +168,25 @@ class QuantizedDots {
     }
     b_.loop("r", rows_ % kTileRows, [&](Expr r) { tile(c, done + r, 1); });
   }
+
+  // Each tile fetches its share of the next chunk, so that weights come from memory while others are multiplied.
+  void fetch_next(const Chunk& c, Expr tile, int64_t tiles) {
+    constexpr int64_t kLineBits = 512, kMostLines = 8;
+    const Expr next = c.first + c.count;
+    const auto fetch = [&](const Buf& from, Expr first, int64_t elements_of_block) {
+      const int64_t line = kLineBits / rlxc::bits(from.type().dtype);
+      const int64_t lines = blocks_of_chunk() * elements_of_block / line;
+      const int64_t own = std::clamp<int64_t>(ceil_div(lines, tiles), 1, kMostLines);
+      const Expr at =
+          b_.let("next", first + next * elements_of_block + min(tile, b_.i64(ceil_div(lines, own) - 1)) * (own * line));
+      for (int64_t i = 0; i < own; ++i) from.prefetch(at + i * line);
+    };
+    fetch(o_.from_b, words_at_, block_ / step_ * w_);
+    const Operand& scale = *quantized_.scale;
+    const Index &of_panel = scale.strides[0], &of_block = scale.strides.end()[-2];
+    if (is_constant(of_block, w_)) fetch(o_.scale, panel_ * of_panel.in(b_.kernel()), w_);
+  }
+  int64_t blocks_of_chunk() const { return std::min(std::max<int64_t>(kChunk / block_, 1), k_ / block_); }
 
   Expr zero_of(Expr block, int v) const {
     Expr zero = b_.value(DType::I32, quantized_.sign);
@@ -175,21 +199,39 @@ class QuantizedDots {
   struct Part {
     Expr r;
     int rows, digit, digits;
+    Buf zeros = {};              // sum_of_zeros() of rows and the blocks of a chunk, if these are the same in all columns
     std::vector<Buf> dots = {};  // of rows, digits and vectors
     size_t at(int row, int d, int vectors, int v) const { return static_cast<size_t>((row * digits + d) * vectors + v); }
   };
+
+  // What the zero point adds to a sum of a block, subtracted.
+  Expr sum_of_zeros(Expr r, Expr block, int digit, int v) const {
+    const Expr entry = block + digit * (k_ / block_);
+    return -(zero_of(block, v) * o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + r, entry));
+  }
+
+  // The same for rows and blocks of a chunk: vectors of numbers in memory take less time than a number in a register.
+  Buf sums_of_zeros(const Chunk& c, Expr r, int rows) {
+    const bool same = !quantized_.zero || is_constant(quantized_.zero->strides.back(), 0);
+    if (!c.spread || !same || digits_ > 1) return {};
+    Buf zeros = b_.registers("zeros", DType::I32, rows * blocks_of_chunk());
+    for (int i = 0; i < rows; ++i)
+      b_.loop("g", c.count,
+              [&](Expr g) { zeros.store(i * blocks_of_chunk() + g, sum_of_zeros(r + i, b_.let("block", c.first + g), 0, 0)); });
+    return zeros;
+  }
 
   void multiply_block(const Chunk& c, Expr g, Expr block, Part* part) {
     const auto each = [&](const std::function<void(int i, int d)>& body) {
       for (int i = 0; i < part->rows; ++i)
         for (int d = 0; d < part->digits; ++d) body(i, d);
     };
-    const int64_t blocks = k_ / block_;
     each([&](int i, int d) {
-      const Expr entry = block + (part->digit + d) * blocks;
+      Expr first;
+      if (part->zeros.builder()) first = b_.let("first", part->zeros.load(i * blocks_of_chunk() + g));
       for (int v = 0; v < t_.vectors; ++v) {
-        const Expr sum = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + part->r + i, entry);
-        part->dots.push_back(b_.variable("dots", broadcast(-(zero_of(block, v) * sum), t_.lanes)));
+        const Expr own = first.kernel ? first : sum_of_zeros(part->r + i, block, part->digit + d, v);
+        part->dots.push_back(b_.variable("dots", broadcast(own, t_.lanes)));
       }
     });
     const Expr base = c.spread ? g * (block_ / kWordCodes * w_) : words_at_ + block * (block_ / step_ * w_);
@@ -229,12 +271,13 @@ class QuantizedDots {
     };
     const auto place = [&](int i, int v) { return (r + i) * w_ + int64_t{v} * t_.lanes; };
     std::vector<Buf> sums;
-    each([&](int i, int v, size_t) {
-      sums.push_back(b_.variable("sum", c.begins ? float_zero() : sums_.load(place(i, v), t_.lanes)));
-    });
+    const auto kept = [&](int i, int v) { return sums_.load(place(i, v), t_.lanes); };
+    each([&](int i, int v, size_t) { sums.push_back(b_.variable("sum", c.begins || c.continues ? float_zero() : kept(i, v))); });
+    if (c.continues) b_.when(*c.continues, [&] { each([&](int i, int v, size_t at) { sums[at].set(kept(i, v)); }); });
+    const Buf zeros = sums_of_zeros(c, r, rows);
     // Adds digits digit .. digit + digits of a block.
     const auto add_block = [&](Expr g, Expr block, int digit, int digits) {
-      Part part{r, rows, digit, digits};
+      Part part{r, rows, digit, digits, zeros};
       multiply_block(c, g, block, &part);
       std::vector<Expr> scales;
       for (int v = 0; v < t_.vectors; ++v) {
@@ -257,17 +300,25 @@ class QuantizedDots {
         const Expr block = b_.let("block", c.first + g);
         b_.when(o_.of_row(o_.row_fine, *o_.spec.rounded->fine, row0_ + r, block) != 0, [&] { add_block(g, block, digits_, 1); });
       });
-    if (!c.ends) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
+    const auto keep = [&] { each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); }); };
+    const auto write = [&] { write_sums(r, rows, sums); };
+    if (c.is_last) return b_.when(*c.is_last, write, keep);
+    c.ends ? write() : keep();
+  }
+
+  void write_sums(Expr r, int rows, const std::vector<Buf>& sums) {
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
       const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
-      return each([&](int i, int v, size_t at) {
-        if (v >= halves) return;
-        const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
-        o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
-      });
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < halves; ++v) {
+          const auto at = static_cast<size_t>(i * t_.vectors + v);
+          const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
+          o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
+        }
+      return;
     }
     const Buf line = b_.registers("line", DType::F32, rows * w_);
-    each([&](int i, int v, size_t at) { line.store(b_.i64(i * w_ + int64_t{v} * t_.lanes), sums[at].get()); });
+    for (size_t at = 0; at < sums.size(); ++at) line.store(b_.i64(static_cast<int64_t>(at) * t_.lanes), sums[at].get());
     b_.loop("i", b_.i64(rows), [&](Expr i) { o_.write_line(row0_ + r + i, column0_, own_, line, i * w_, t_.lanes); });
   }
 
