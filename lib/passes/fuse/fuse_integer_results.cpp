@@ -17,6 +17,7 @@
 #include "ir/region.h"
 #include "passes/fuse/operand_before.h"
 #include "passes/fuse/region_program.h"
+#include "passes/fuse/rounding.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -59,8 +60,8 @@ class Results {
     // Convolutions of single channels write their rows in another way.
     if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_operand(g_, n))) return false;
     followers_.clear();
-    if (codes) find_beside(n);
-    else if (steps_) find_again(n);
+    if (codes || (steps_ && rounds_floats(n))) find_beside(n);
+    if (!codes && steps_ && followers_.empty()) find_again(n);
     if (!codes) find(y, {});
     if (followers_.empty()) return false;
     if (!conv_) join_columns();
@@ -75,22 +76,27 @@ class Results {
         followers_, [&](const Follower& f) { return f.node == n || std::ranges::find(f.beside, n) != f.beside.end(); });
   }
 
-  // Finds the nodes that round the same value by other numbers.
+  // Finds the nodes that round the same value by other numbers, to codes or to floats.
   void find_beside(NodeId n) {
     const auto whole = [&](ValueId v) { return v.valid() && same_dims(g_, v, g_.result(n)); };
     if (std::ranges::count_if(g_.operands(n), whole) != 1 || is_image(n)) return;
     const ValueId x = *std::ranges::find_if(g_.operands(n), whole);
     if (g_.use_count(x) > kMostUses) return;
+    const auto rounds_beside = [&](NodeId reader) {
+      if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), x)) return false;
+      const DType t = g_.dtype(g_.result(reader));
+      return is_int8(t) || (t == DType::F32 && rounds_floats(reader));
+    };
     for (const Graph::Use& use : g_.uses(x))
-      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, {}) &&
-          !is_follower(use.user) && !is_image(use.user))
+      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && rounds_beside(use.user) &&
+          has_operands(use.user, x, {}) && !is_follower(use.user) && !is_image(use.user))
         followers_.push_back({use.user, {}});
   }
-  // Whether a convolution reads the codes, which rounds its image itself (fuse_rounded_image).
+  // Whether a convolution reads the codes, and rounds its image itself (fuse_rounded_image).
   bool is_image(NodeId n) const {
-    return std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
-      return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
-    });
+    return fuse::rounding_of(g_, n) && std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
+             return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
+           });
   }
 
   // Finds the nodes that compute the result again and round it.
@@ -153,9 +159,11 @@ class Results {
 
   // Whether the steps of a node can be computed at point_: they round v, and their other operands are there or are weights.
   bool follows(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
-    return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-             return !o.valid() || o == v || (is_there(o) && is_applicable(o, moves));
-           });
+    return rounds(reader, v) && has_operands(reader, v, moves);
+  }
+  bool has_operands(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
+    return std::ranges::all_of(g_.operands(reader),
+                               [&](ValueId o) { return !o.valid() || o == v || (is_there(o) && is_applicable(o, moves)); });
   }
 
   // Whether o is the operand of the same steps before the moves, or can be moved there.

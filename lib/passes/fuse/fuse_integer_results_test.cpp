@@ -258,6 +258,27 @@ TEST_CASE("fuse_integer_results: codes of one value by several scales") {
   same_results(*r.before, *r.after, 1);
 }
 
+TEST_CASE("fuse_integer_results: codes of one value beside floats that a pair rounds") {
+  const auto pair = [](Builder& b, ValueId v) {
+    RegionAttrs a;
+    a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+               {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+               {OpKind::Mul, DType::F32, {kStep | 1, 1, kNone}}};
+    return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, 0.3)}, a);
+  };
+  for (const bool first : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {2, 3, 8});
+      const ValueId before = first ? pair(b, x) : ValueId();
+      const ValueId c = rounded(b, x, 0.02, f32_param(b, "scale", {3, 1}));
+      return {c, b.unary(OpKind::Abs, first ? before : pair(b, x)), rounded(b, x, 0.5)};
+    });
+    CHECK(r.left() == "elementwise_region abs");
+    CHECK(r.after->main().result_count(r.find(OpKind::ElementwiseRegion)) == 3);
+    for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+  }
+}
+
 TEST_CASE("fuse_integer_results: elementwise nodes that stay") {
   // Roundings of another shape, of weights, and without a step of the sum stay.
   CHECK_FALSE(Rewrite(kPass, [](Builder& b) -> std::vector<ValueId> {
