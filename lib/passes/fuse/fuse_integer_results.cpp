@@ -3,6 +3,7 @@
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
 // launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
+// Codes of a contraction that nodes dequantise, and quantize again by other numbers, are results in the same way.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -36,6 +37,7 @@ struct Follower {
   std::vector<NodeId> moves;
   std::vector<NodeId> beside = {};  // nodes of the same steps and other numbers that round other columns; `slices`: theirs
   std::vector<NodeId> slices = {};
+  bool chained = false;  // reads the result of another follower, not the moved value
 };
 
 // An operand of the program that is one of a follower, before the moves.
@@ -53,7 +55,8 @@ class Results {
     norm_ = g_.op(n) == OpKind::NormRegion;
     conv_ = g_.op(n) == OpKind::FusedQConv;
     const bool words = (conv_ || g_.op(n) == OpKind::FusedQMatMul) && is_integer(g_.dtype(y)) && bits(g_.dtype(y)) == 16;
-    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words)) return false;
+    again_ = is_int8(g_.dtype(y)) && (conv_ || g_.op(n) == OpKind::FusedQMatMul);
+    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words && !again_)) return false;
     steps_ = is_steps(g_, n);
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
@@ -134,6 +137,7 @@ class Results {
       if (use.user == g_.terminator() || is_follower(use.user)) continue;
       if (follows(use.user, v, moves)) {
         followers_.push_back({use.user, moves});
+        if (again_) find_chained(use.user);
       } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween) {
         std::vector<NodeId> further = moves;
         further.push_back(use.user);
@@ -142,9 +146,24 @@ class Results {
     }
   }
 
+  // Finds the nodes that round what a follower makes of codes.
+  void find_chained(NodeId follower) {
+    const ValueId v = g_.result(follower);
+    const std::vector<NodeId> moves = followers_.back().moves;
+    if (g_.use_count(v) > kMostUses) return;
+    for (const Graph::Use& use : g_.uses(v))
+      if (use.user != g_.terminator() && !is_follower(use.user) && is_int8(g_.dtype(g_.result(use.user))) &&
+          follows(use.user, v, moves))
+        followers_.push_back({use.user, moves, {}, {}, true});
+  }
+
   bool rounds(NodeId reader, ValueId v) const {
     if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
     const DType t = g_.dtype(g_.result(reader));
+    if (again_)
+      return (t == DType::F32 || is_int8(t)) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
+               return !o.valid() || o == v || num_elements(g_.type(o)) == 1;
+             });
     return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v)) || (t == g_.dtype(v) && rounds_floats(reader));
   }
   // Whether the steps of a node are a Q/DQ pair whose result is not converted to integers. Storing the pair of the whole value
@@ -291,11 +310,11 @@ class Results {
 
   // Appends the steps of a follower, whose operands are those before its moves.
   void copy(const Follower& f, ValueId y, RegionProgram* p) {
-    if (!f.moves.empty()) p->give(g_.result(f.moves.back()), p->code(y));
+    if (!f.moves.empty() && !f.chained) p->give(g_.result(f.moves.back()), p->code(y));
     const auto follower = static_cast<size_t>(&f - followers_.data());
     std::vector<std::pair<ValueId, uint16_t>> own;
     const auto of = [&](ValueId v) {
-      const bool stays = f.moves.empty() || v == g_.result(f.moves.back());
+      const bool stays = f.moves.empty() || f.chained || v == g_.result(f.moves.back());
       if (stays || (f.beside.empty() && num_elements(g_.type(v)) == 1)) return p->code(v);
       if (const auto known = std::ranges::find(own, v, &std::pair<ValueId, uint16_t>::first); known != own.end())
         return known->second;
@@ -333,7 +352,8 @@ class Results {
   PassContext& context_;
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
-  NodeId point_;  // where the fused node goes
+  bool again_ = false;  // whether a contraction gives codes, which others dequantise or quantise again
+  NodeId point_;        // where the fused node goes
   std::vector<Moved> moved_;
   std::vector<Follower> followers_;
 };
