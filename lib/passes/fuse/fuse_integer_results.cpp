@@ -3,7 +3,8 @@
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
 // launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
-// Codes of a contraction that nodes dequantise, and quantize again by other numbers, are results in the same way.
+// Codes of a contraction that nodes dequantise, and quantize again by other numbers, are results in the same way, but not behind
+// a Transpose: a product of one result is written in the order in which it is read.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -138,7 +139,8 @@ class Results {
       if (follows(use.user, v, moves)) {
         followers_.push_back({use.user, moves});
         if (again_) find_chained(use.user);
-      } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween) {
+      } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween &&
+                 !(again_ && g_.op(use.user) == OpKind::Transpose)) {
         std::vector<NodeId> further = moves;
         further.push_back(use.user);
         find(g_.result(use.user), further);
