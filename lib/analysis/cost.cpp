@@ -65,8 +65,17 @@ double program_flops(const Graph& g, NodeId n, double out, const Sizes& size_of)
   if (g.op(n) == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
   if (g.op(n) == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
   if (g.op(n) == OpKind::ConcatRegion) {
-    const auto& c = g.attrs<ConcatRegionAttrs>(n);  // a step belongs to one part
-    return out * steps_flops(c.steps) * static_cast<double>(c.results) / static_cast<double>(c.parts.size());
+    const auto& c = g.attrs<ConcatRegionAttrs>(n);  // a step belongs to one part, or to the rows that are reduced
+    double of_rows = 0;
+    for (const RegionStep& s : c.steps) {
+      if (!is_core(s)) continue;
+      of_rows += element_flops(s.op);
+      if (!is_step(s.args[0])) continue;
+      const std::vector<bool> needed = needed_steps(c.steps, s.args[0] & ~RegionStep::kStep);
+      for (size_t i = 0; i < needed.size(); ++i)
+        if (needed[i]) of_rows += element_flops(c.steps[i].op);
+    }
+    return out * (of_rows + steps_flops(c.steps) * static_cast<double>(c.results) / static_cast<double>(c.parts.size()));
   }
   const auto& a = g.attrs<ReduceRegionAttrs>(n);
   const std::vector<Dim> whole = whole_dims(g, n);

@@ -5,6 +5,7 @@
 #include "analysis/channel_blocks.h"
 #include "analysis/repeat_factors.h"
 #include "ir/op_rules.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
@@ -387,6 +388,7 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l, int64_t lan
     case LayoutRule::Rope: return rows && use.index == 0;
     case LayoutRule::Concat: return concatenates(g, use.user);
     case LayoutRule::Elementwise:
+      if (op == OpKind::ConcatRegion && reduces_rows(g.attrs<ConcatRegionAttrs>(use.user).steps)) return rows;
       if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
       return (l.vectors() || (!l.split() && reads_columns(g, use, lanes))) && !view_of(g, use.user);
   }

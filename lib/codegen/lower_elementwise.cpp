@@ -182,6 +182,7 @@ bool lower_parts(Node& node, const Parts& parts) {
 // One kernel computes all parts if they have one shape, else one each.
 bool lower_concat_region(Node& node) {
   const auto& a = node.attrs<ConcatRegionAttrs>();
+  if (reduces_rows(a.steps)) return lower_reduced_parts(node);
   const size_t count = a.parts.size() / static_cast<size_t>(a.results);
   std::vector<Parts> all;
   Dim start(0);

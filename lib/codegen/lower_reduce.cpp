@@ -167,49 +167,102 @@ bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, cons
   return true;
 }
 
-// Lowers a region over rows along the last axes.
-bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying,
-                 const std::vector<RowWalk>& walks, const std::vector<Dim>& whole) {
-  const auto& a = node.attrs<ReduceRegionAttrs>();
-  const RegionSteps steps(list);
-  Scope s(node);
-  kernel::ReduceRowsSpec spec;
-  spec.shape = s.shape(whole);
-  spec.axis = whole.size() - a.axes.size();
-  for (const RegionStep& step : list)
-    if (const DType t = kernel::compute_dtype(step.dtype); rlxc::bits(t) > rlxc::bits(spec.compute)) spec.compute = t;
-  RegionSteps::Known known(list.size());  // reductions, and steps on them that are invariant along a row
-  for (const RowWalk& walk : std::span(walks).first(walks.size() - 1)) {
+// The walks over rows that compute the reductions of a region, and afterwards the steps that are invariant along a row.
+class RowReductions {
+ public:
+  RowReductions(Node& node, Scope& s, std::span<const RegionStep> list, std::vector<bool> varying)
+      : node_(node), s_(s), list_(list), steps_(list), varying_(std::move(varying)), known_(list.size()) {}
+
+  // Sets all but the inputs, outputs and results. The rows are along the axes of `whole`.
+  void set(kernel::ReduceRowsSpec* spec, const std::vector<Dim>& whole, const std::vector<int64_t>& axes) {
+    spec->shape = s_.shape(whole);
+    spec->axis = whole.size() - axes.size();
+    for (const RegionStep& step : list_)
+      if (const DType t = kernel::compute_dtype(step.dtype); rlxc::bits(t) > rlxc::bits(spec->compute)) spec->compute = t;
+    const std::vector<RowWalk> walks = row_walks(list_, varying_);
+    for (const RowWalk& walk : std::span(walks).first(walks.size() - 1))
+      spec->walks.push_back(reduction(walk.reductions, whole, axes));
+  }
+
+  // The same, and reduces several rows before the steps `wanted` are computed.
+  void set_together(kernel::ReduceRowsSpec* spec, std::span<const size_t> wanted) {
+    std::vector<bool> needed(list_.size());
+    for (const size_t step : wanted) needed[step] = true;
+    for (size_t i = list_.size(); i-- > 0;) {
+      if (!needed[i]) continue;
+      if (is_core(list_[i]) || !varying_[i]) {
+        kept_.push_back(i);
+        spec->kept.push_back(kernel::compute_dtype(list_[i].dtype));
+        continue;
+      }
+      for (uint16_t arg : list_[i].args)
+        if (is_step(arg)) needed[arg & ~RegionStep::kStep] = true;
+    }
+    spec->keep = [this] {
+      std::vector<Expr> all;
+      for (const size_t step : kept_) all.push_back(known_[step]);
+      known_.assign(list_.size(), {});
+      return all;
+    };
+    spec->restore = [this](std::span<const Expr> all) {
+      for (size_t i = 0; i < all.size(); ++i) known_[kept_[i]] = all[i];
+    };
+  }
+
+  // The values of steps at an element, when all walks are done.
+  std::vector<Expr> values(std::span<const size_t> wanted, const LoadInput& load) const {
+    std::vector<uint16_t> args;
+    for (const size_t step : wanted) args.push_back(static_cast<uint16_t>(RegionStep::kStep | step));
+    return steps_.values(args, known_, load);
+  }
+
+ private:
+  kernel::RowReduction reduction(const std::vector<size_t>& cores, const std::vector<Dim>& whole,
+                                 const std::vector<int64_t>& axes) {
     std::vector<kernel::ReduceSpec> parts;
     std::vector<uint16_t> arguments;
     kernel::RowReduction row;
-    for (size_t i : walk.reductions) {
-      arguments.push_back(list[i].args[0]);
-      parts.push_back(reduce_spec(s, whole, a.axes, list[i].dtype));
-      apply_rule(node, *rule_of(list[i].reduce), &parts.back(), first_input);
+    for (size_t i : cores) {
+      arguments.push_back(list_[i].args[0]);
+      parts.push_back(reduce_spec(s_, whole, axes, list_[i].dtype));
+      apply_rule(node_, *rule_of(list_[i].reduce), &parts.back(), first_input);
       row.terms.push_back({parts.back().combine, parts.back().accumulate});
     }
-    row.values = [&, arguments, parts](const LoadInput& load) {
-      std::vector<Expr> all = steps.values(arguments, known, load);
+    row.values = [this, arguments, parts](const LoadInput& load) {
+      std::vector<Expr> all = steps_.values(arguments, known_, load);
       for (size_t i = 0; i < all.size(); ++i) all[i] = parts[i].prepare([&, i](size_t) { return all[i]; });
       return all;
     };
-    row.done = [&, parts](std::span<const Expr> all, Expr count, const LoadInput& load) {
+    row.done = [this, cores, parts](std::span<const Expr> all, Expr count, const LoadInput& load) {
       for (size_t i = 0; i < all.size(); ++i) {
-        const size_t core = walk.reductions[i];
         const Expr v = parts[i].finish ? parts[i].finish(all[i], count, load) : all[i];
-        known[core] = s.builder().let("r", cast_to(v, kernel::compute_dtype(list[core].dtype)));
+        known_[cores[i]] = s_.builder().let("r", cast_to(v, kernel::compute_dtype(list_[cores[i]].dtype)));
       }
-      for (size_t i = 0; i < list.size(); ++i)
-        if (!varying[i] && !known[i].kernel && is_ready(list, i, known))
-          known[i] = s.builder().let("r", steps.value(static_cast<uint16_t>(RegionStep::kStep | i), known, load));
+      for (size_t i = 0; i < list_.size(); ++i)
+        if (!varying_[i] && !known_[i].kernel && is_ready(list_, i, known_))
+          known_[i] = s_.builder().let("r", steps_.value(static_cast<uint16_t>(RegionStep::kStep | i), known_, load));
     };
-    spec.walks.push_back(std::move(row));
+    return row;
   }
+
+  Node& node_;
+  Scope& s_;
+  const std::span<const RegionStep> list_;
+  const RegionSteps steps_;
+  const std::vector<bool> varying_;
+  RegionSteps::Known known_;  // reductions, and steps on them that are invariant along a row
+  std::vector<size_t> kept_;  // of these, what the results need
+};
+
+// Lowers a region over rows along the last axes.
+bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying, const std::vector<Dim>& whole) {
+  Scope s(node);
+  kernel::ReduceRowsSpec spec;
+  RowReductions rows(node, s, list, varying);
+  rows.set(&spec, whole, node.attrs<ReduceRegionAttrs>().axes);
   spec.one = !varying.back();
-  spec.result = [&](const LoadInput& load) {
-    return steps.value(static_cast<uint16_t>(RegionStep::kStep | (list.size() - 1)), known, load);
-  };
+  const size_t last[] = {list.size() - 1};
+  spec.results = [&](const LoadInput& load) { return rows.values(last, load); };
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
   spec.outputs = {s.out()};
   if (spec.one)
@@ -228,7 +281,42 @@ bool lower_reduce_region(Node& node) {
   const std::vector<RowWalk> walks = row_walks(list, varying);
   if (!varying.back() && walks.size() == 2 && walks[0].reductions.size() == 1)
     return reduce_once(node, list, walks[0].reductions[0], whole);
-  return reduce_rows(node, list, varying, walks, whole);
+  return reduce_rows(node, list, varying, whole);
+}
+
+bool lower_reduced_parts(Node& node) {
+  const auto& a = node.attrs<ConcatRegionAttrs>();
+  const std::vector<Dim> whole = row_dims(node.graph, node.id);
+  const std::vector<Dim> part = part_dims(node.graph, node.id, static_cast<size_t>(a.parts[0]));
+  const std::vector<bool> of_rows = operands_of_rows(a.steps, node.graph.operands(node.id).size());
+  std::vector<bool> operands;
+  for (ValueId v : node.graph.operands(node.id))
+    operands.push_back(!node.graph.dims(v).empty() && node.graph.dims(v).back() != Dim(1));
+  Scope s(node);
+  kernel::ReduceRowsSpec spec;
+  RowReductions rows(node, s, a.steps, varying_steps(a.steps, operands));
+  rows.set(&spec, whole, {a.axis});
+  spec.result = s.size(part.back());
+  for (size_t i = 0; i < of_rows.size(); ++i) {
+    spec.inputs.push_back(s.in(i, of_rows[i] ? whole : part));
+    if (of_rows[i] && operands[i] && !spec.order) spec.order = i;
+  }
+  const auto results = static_cast<size_t>(a.results);
+  const size_t count = a.parts.size() / results;
+  std::vector<size_t> wanted;
+  for (size_t i = 0; i < a.parts.size(); ++i) {
+    Operand y = s.out(i / count);
+    y.name += "_" + std::to_string(i % count);
+    start_at(s.kernel(), static_cast<size_t>(a.axis), s.size(node.table().mul(part.back(), Dim(static_cast<int64_t>(i % count)))),
+             &y);
+    spec.outputs.push_back(std::move(y));
+    wanted.push_back(static_cast<size_t>(a.parts[i]));
+  }
+  rows.set_together(&spec, wanted);
+  spec.results = [&](const LoadInput& load) { return rows.values(wanted, load); };
+  kernel::build_reduce_rows(s.builder(), spec, node.mapping());
+  s.finish();
+  return true;
 }
 
 bool lower_arg_reduce(Node& node) {

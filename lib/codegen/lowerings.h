@@ -38,6 +38,7 @@ bool lower_narrow_cast(Node&);
 bool lower_bit_cast(Node&);
 bool lower_region(Node&);
 bool lower_concat_region(Node&);
+bool lower_reduced_parts(Node&);  // a ConcatRegion that reduces rows
 bool lower_batch_norm(Node&);
 bool lower_quantize(Node&);
 bool lower_dequantize(Node&);

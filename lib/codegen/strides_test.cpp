@@ -95,6 +95,16 @@ class Paths {
     }
   }
 
+  // The same, and rows that are reduced and read as halves of heads.
+  void join_reduced_rows() {
+    const ValueId x = b_.transpose(b_.reshape(b_.unary(OpKind::Neg, input({2, 5, 24})), {2, 5, 3, 8}), {0, 2, 1, 3});
+    const NodeId region =
+        b_.create_node(OpKind::ConcatRegion, std::array{x, b_.narrow(x, 3, 4, 4), b_.narrow(x, 3, 0, 4), input({3, 1, 1})},
+                       test::concat_region({"reduce_max(i0):f32", "mul(i1,s0):f32", "sub(i2,i3):f32"}, 3, 1, {1, 2}));
+    output(
+        b_.create(OpKind::Softmax, {b_.reshape(b_.transpose(m_->main().result(region), {0, 2, 1, 3}), {10, 24})}, AxisAttrs{1}));
+  }
+
   void check(std::span<const char* const> targets) {
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
@@ -291,6 +301,7 @@ TEST_CASE("values that are moved on paper only are read through strides") {
   }
   Paths programs(0, false);
   programs.join_programs();
+  programs.join_reduced_rows();
   programs.check(std::array{"cpu"});
 }
 

@@ -84,6 +84,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_integer_attention",
                  "fuse_concat_parts",
                  "fuse_shared_region",
+                 "fuse_reduced_parts",
                  "fuse_integer_results",
                  "fuse_rounded_rows",
                  "fuse_rounded_image",

@@ -378,6 +378,25 @@ bool put_attention(Context& c, TensorData sums, const std::function<bool(const T
          run_argument(c, steps, value_of(steps.size() - 1), cores, c.result_dims(), &result) && c.put(std::move(result));
 }
 
+namespace {
+
+// Computes the steps that reduce, of arguments broadcast to `dims`.
+bool run_reductions(Context& c, std::span<const RegionStep> steps, const std::vector<int64_t>& axes,
+                    const std::vector<int64_t>& dims, std::vector<TensorData>* cores) {
+  std::vector<int64_t> kept = dims;
+  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const RegionStep& s = steps[i];
+    TensorData x;
+    if (is_core(s) && !(run_argument(c, steps, s.args[0], *cores, dims, &x) && c.make(s.dtype, kept, &(*cores)[i]) &&
+                        reduce_tensor(c, x, {s.reduce, axes, true}, &(*cores)[i])))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool eval_reduce_region(Context& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<int64_t> dims;
@@ -388,16 +407,8 @@ bool eval_reduce_region(Context& c) {
     for (size_t k = 0; k < d.size(); ++k)
       if (int64_t& to = dims[dims.size() - d.size() + k]; to == 1) to = d[k];
   }
-  std::vector<int64_t> kept = dims;
-  for (int64_t axis : a.axes) kept[static_cast<size_t>(axis)] = 1;
   std::vector<TensorData> cores(a.steps.size());
-  for (size_t i = 0; i < a.steps.size(); ++i) {
-    const RegionStep& s = a.steps[i];
-    TensorData x;
-    if (is_core(s) && !(run_argument(c, a.steps, s.args[0], cores, dims, &x) && c.make(s.dtype, kept, &cores[i]) &&
-                        reduce_tensor(c, x, {s.reduce, a.axes, true}, &cores[i])))
-      return false;
-  }
+  if (!run_reductions(c, a.steps, a.axes, dims, &cores)) return false;
   TensorData result;
   return run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1)), cores, c.result_dims(),
                       &result) &&
@@ -407,20 +418,30 @@ bool eval_reduce_region(Context& c) {
 bool eval_concat_region(Context& c) {
   const auto& a = c.a<ConcatRegionAttrs>();
   const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  const bool rows = reduces_rows(a.steps);
+  // The broadcast shape of some operands; with rows that are reduced that of the result, but for the last axis.
+  const std::vector<int64_t> result = c.result_dims();
+  const auto dims_of = [&](const std::vector<bool>& read) {
+    std::vector<int64_t> dims(result.size(), 1);
+    if (rows) std::copy(result.begin(), result.end() - 1, dims.begin());
+    for (size_t k = 0; k < read.size(); ++k) {
+      if (!read[k]) continue;
+      const std::vector<int64_t>& own = c.t(k).dims;
+      for (size_t d = 0; d < own.size(); ++d)
+        if (own[own.size() - 1 - d] != 1) dims[dims.size() - 1 - d] = own[own.size() - 1 - d];
+    }
+    return dims;
+  };
+  const std::vector<int64_t> row = dims_of(operands_of_rows(a.steps, c.in.size()));
+  std::vector<TensorData> cores(a.steps.size());
+  if (rows && !run_reductions(c, a.steps, {a.axis}, row, &cores)) return false;
   for (size_t r = 0; r < a.parts.size(); r += count) {
     std::vector<TensorData> parts(count);
     std::vector<const TensorData*> all;
     for (size_t i = 0; i < count; ++i) {
       const auto step = static_cast<size_t>(a.parts[r + i]);
-      const std::vector<bool> read = operands_of(a.steps, step, c.in.size());
-      std::vector<int64_t> dims(c.result_dims().size(), 1);
-      for (size_t k = 0; k < read.size(); ++k) {
-        if (!read[k]) continue;
-        const std::vector<int64_t>& own = c.t(k).dims;
-        for (size_t d = 0; d < own.size(); ++d)
-          if (own[own.size() - 1 - d] != 1) dims[dims.size() - 1 - d] = own[own.size() - 1 - d];
-      }
-      if (!run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | step), {}, std::move(dims), &parts[i]))
+      if (!run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | step), cores,
+                        dims_of(operands_of(a.steps, step, c.in.size())), &parts[i]))
         return false;
       all.push_back(&parts[i]);
     }

@@ -470,7 +470,8 @@ struct RegionAttrs {
   RLXC_REFLECT(f("steps", self.steps); f("also", self.also);)
 };
 // Elementwise steps, some of whose values are concatenated along `axis`. `parts`: the steps that compute the parts of the first
-// result, then those of the others. A part has the broadcast shape of the operands that its steps read.
+// result, then those of the others. A part has the broadcast shape of the operands that its steps read. Reduce steps reduce rows
+// along `axis`, then the last one: the other axes have the sizes of the result there, and all parts have one size.
 struct ConcatRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;

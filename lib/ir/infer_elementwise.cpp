@@ -194,6 +194,23 @@ bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, cons
   return c.result(steps.back().dtype, result);
 }
 
+namespace {
+
+// Whether each step is elementwise or reduces one number of its type.
+bool cores_reduce(InferContext& c, std::span<const RegionStep> steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const RegionStep& s = steps[i];
+    if (!is_core(s)) continue;
+    if (s.op != OpKind::Reduce || s.reduce == ReduceOp::LogSumExp || s.args[0] == RegionStep::kNone ||
+        s.args[1] != RegionStep::kNone || s.dtype != argument_type(c, steps, s.args[0]) ||
+        !(is_float(s.dtype) || is_integer(s.dtype)))
+      return c.fail("step " + std::to_string(i) + " neither is elementwise nor reduces one number of its type");
+  }
+  return true;
+}
+
+}  // namespace
+
 bool infer_reduce_region(InferContext& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<Dim> dims;
@@ -204,16 +221,8 @@ bool infer_reduce_region(InferContext& c) {
     if (reduced[static_cast<size_t>(axis)]) return c.fail("axis " + std::to_string(axis) + " is listed twice");
     reduced[static_cast<size_t>(axis)] = true;
   }
-  int64_t reductions = 0;
-  for (size_t i = 0; i < a.steps.size(); ++i) {
-    const RegionStep& s = a.steps[i];
-    if (!is_core(s)) continue;
-    ++reductions;
-    if (s.op != OpKind::Reduce || s.reduce == ReduceOp::LogSumExp || s.args[0] == RegionStep::kNone ||
-        s.args[1] != RegionStep::kNone || s.dtype != argument_type(c, a.steps, s.args[0]) ||
-        !(is_float(s.dtype) || is_integer(s.dtype)))
-      return c.fail("step " + std::to_string(i) + " neither is elementwise nor reduces one number of its type");
-  }
+  if (!cores_reduce(c, a.steps)) return false;
+  const auto reductions = std::ranges::count_if(a.steps, is_core);
   std::vector<bool> operands;
   for (const Type* t : c.in) operands.push_back(t && varies(t->dims, dims.size(), a.axes));
   const bool whole = varying_steps(a.steps, operands).back();
@@ -230,13 +239,29 @@ constexpr size_t kMostPartSteps = 1 << 22;
 
 bool infer_concat_region(InferContext& c) {
   const auto& a = c.a<ConcatRegionAttrs>();
-  if (!steps_fit(c, a.steps)) return false;
-  for (const RegionStep& s : a.steps)
-    if (!has_trait(s.op, kElementwise)) return c.fail("a step is not elementwise");
+  if (!steps_fit(c, a.steps) || !cores_reduce(c, a.steps)) return false;
   if (a.results < 1 || a.parts.empty() || static_cast<int64_t>(a.parts.size()) % a.results != 0)
     return c.fail("needs results with as many parts each");
   if (a.parts.size() > kMostPartSteps / a.steps.size()) return c.fail("has too many parts for its number of steps");
   const size_t count = a.parts.size() / static_cast<size_t>(a.results);
+  const bool rows = reduces_rows(a.steps);
+  std::vector<Dim> outer, whole, one;  // of a region that reduces: dims without the last axis, of the rows, and of a part
+  if (rows) {
+    for (size_t i = 0; i < c.in.size(); ++i) {
+      if (!c.has(i) || c.t(i).dims.empty()) continue;
+      std::vector<Dim> own(c.t(i).dims.begin(), c.t(i).dims.end()), wider;
+      own.back() = Dim(1);
+      if (!broadcast(c, outer, own, &wider)) return false;
+      outer = std::move(wider);
+    }
+    const std::vector<bool> read = operands_of_rows(a.steps, c.in.size());
+    whole = outer;
+    if (!broadcast_operands(
+            c, [&](size_t k) { return read[k]; }, &whole))
+      return false;
+    if (a.axis + 1 != std::ssize(outer) || whole.back() == Dim(1))
+      return c.fail("reduces along the last axis, of several elements");
+  }
   std::vector<Dim> first;  // dims of the first result
   for (size_t i = 0; i < a.parts.size(); ++i) {
     if (a.parts[i] < 0 || a.parts[i] >= static_cast<int64_t>(a.steps.size()))
@@ -248,10 +273,12 @@ bool infer_concat_region(InferContext& c) {
     for (size_t i = r; i < r + count; ++i) {
       const auto step = static_cast<size_t>(a.parts[i]);
       const std::vector<bool> read = operands_of(a.steps, step, c.in.size());
-      std::vector<Dim> part;
+      std::vector<Dim> part = outer;
       if (!broadcast_operands(
               c, [&](size_t k) { return read[k]; }, &part))
         return false;
+      if (rows && one.empty()) one = part;
+      if (rows && part != one) return c.fail("parts of rows that are reduced must have one size");
       if (a.steps[step].dtype != t) return c.fail("the parts have different element types");
       if (i == r) {
         if (!check_axis(c, a.axis, static_cast<int>(part.size()))) return false;

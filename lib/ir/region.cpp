@@ -53,7 +53,7 @@ std::vector<bool> operands_of(std::span<const RegionStep> steps, size_t wanted, 
   std::vector<bool> read(count);
   for (size_t i = 0; i < steps.size(); ++i)
     for (uint16_t arg : steps[i].args)
-      if (needed[i] && arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = true;
+      if (needed[i] && !is_core(steps[i]) && arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = true;
   return read;
 }
 
@@ -95,29 +95,52 @@ std::vector<RowWalk> row_walks(std::span<const RegionStep> steps, const std::vec
 
 namespace {
 
-template <class Values>
-std::vector<Dim> broadcast_dims(const Graph& g, const Values& operands) {
+// Broadcasts the first `axes` of these dims to the shape, counted from the last one of `d`.
+void widen(std::span<const Dim> d, size_t axes, std::vector<Dim>* all) {
+  if (d.size() > all->size()) all->insert(all->begin(), d.size() - all->size(), Dim(1));
+  for (size_t k = 0; k < axes; ++k)
+    if (Dim& to = (*all)[all->size() - d.size() + k]; to == Dim(1)) to = d[k];
+}
+
+// The broadcast shape of some operands of a ConcatRegion. If it reduces rows, the others count, too, but for their last axes.
+std::vector<Dim> dims_of(const Graph& g, NodeId n, const std::vector<bool>& some) {
+  const bool rows = reduces_rows(g.attrs<ConcatRegionAttrs>(n).steps);
   std::vector<Dim> all;
-  for (ValueId v : operands) {
-    if (!v.valid()) continue;
-    const auto d = g.dims(v);
-    if (d.size() > all.size()) all.insert(all.begin(), d.size() - all.size(), Dim(1));
-    for (size_t k = 0; k < d.size(); ++k)
-      if (Dim& to = all[all.size() - d.size() + k]; to == Dim(1)) to = d[k];
+  for (size_t i = 0; i < some.size(); ++i) {
+    const auto d = g.dims(g.operand(n, i));
+    if (some[i] || (rows && !d.empty())) widen(d, some[i] ? d.size() : d.size() - 1, &all);
   }
   return all;
 }
 
 }  // namespace
 
-std::vector<Dim> whole_dims(const Graph& g, NodeId n) { return broadcast_dims(g, g.operands(n)); }
+std::vector<Dim> whole_dims(const Graph& g, NodeId n) {
+  std::vector<Dim> all;
+  for (ValueId v : g.operands(n))
+    if (v.valid()) widen(g.dims(v), g.dims(v).size(), &all);
+  return all;
+}
 
 std::vector<Dim> part_dims(const Graph& g, NodeId n, size_t step) {
-  const std::vector<bool> read = operands_of(g.attrs<ConcatRegionAttrs>(n).steps, step, g.operands(n).size());
-  std::vector<ValueId> operands;
-  for (size_t i = 0; i < read.size(); ++i)
-    if (read[i]) operands.push_back(g.operand(n, i));
-  return broadcast_dims(g, operands);
+  return dims_of(g, n, operands_of(g.attrs<ConcatRegionAttrs>(n).steps, step, g.operands(n).size()));
+}
+
+bool reduces_rows(std::span<const RegionStep> steps) { return std::ranges::any_of(steps, is_core); }
+
+std::vector<bool> operands_of_rows(std::span<const RegionStep> steps, size_t count) {
+  std::vector<bool> all(count);
+  for (const RegionStep& s : steps) {
+    if (!is_core(s)) continue;
+    const uint16_t arg = s.args[0];
+    const std::vector<bool> read = is_step(arg) ? operands_of(steps, index_of(arg), count) : std::vector<bool>(count);
+    for (size_t i = 0; i < count; ++i) all[i] = all[i] || read[i] || i == arg;
+  }
+  return all;
+}
+
+std::vector<Dim> row_dims(const Graph& g, NodeId n) {
+  return dims_of(g, n, operands_of_rows(g.attrs<ConcatRegionAttrs>(n).steps, g.operands(n).size()));
 }
 
 std::vector<bool> varying_steps(const Graph& g, NodeId n) {

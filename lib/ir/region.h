@@ -34,13 +34,17 @@ struct RowWalk {
 };
 std::vector<RowWalk> row_walks(std::span<const RegionStep>, const std::vector<bool>& varying);
 
-// The operands that a step reads, through other steps too.
+// The operands that a step reads, through other steps too, up to cores.
 std::vector<bool> operands_of(std::span<const RegionStep>, size_t wanted, size_t count);
 
 // The broadcast shape of all operands of a region. The node must have inferred types.
 std::vector<Dim> whole_dims(const Graph&, NodeId);
 // The shape of a part of a ConcatRegion that this step computes.
 std::vector<Dim> part_dims(const Graph&, NodeId, size_t step);
+// Whether steps of a ConcatRegion reduce rows, the operands that the arguments of the reductions read, and their shape.
+bool reduces_rows(std::span<const RegionStep>);
+std::vector<bool> operands_of_rows(std::span<const RegionStep>, size_t count);
+std::vector<Dim> row_dims(const Graph&, NodeId);
 // For a ReduceRegion node.
 std::vector<bool> varying_steps(const Graph&, NodeId);
 

@@ -301,6 +301,13 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
                                          "cast(i0):f32",   "cast(i1):f32"};
     c.add(ConcatRegion, test::concat_region(codes, 0, 2, {3, 7, 8, 9}), {f32({3, width}), f32({5, width}), f32({}, 0.1, 0.2)});
     c.add(ConcatRegion, test::concat_region(codes, 1, 2, {3, 7, 8, 9}), {f32({3, width}), f32({3, 2}), f32({}, 0.1, 0.2)});
+    // Rows that are reduced, and halves of others.
+    const std::vector<std::string> rows{"mul(i0,i0):f32", "reduce_mean(s0):f32", "sub(i0,s1):f32", "reduce_max(s2):f32",
+                                        "add(i1,s3):f32", "mul(s4,i3):f32",      "mul(i2,s1):f32", "abs(i1):f32"};
+    c.add(ConcatRegion, test::concat_region(rows, 2, 1, {5, 6}),
+          {f32({3, 4, 2 * width}), f32({3, 4, width}), f32({3, 4, width}), f32({4, 1})});
+    c.add(ConcatRegion, test::concat_region(rows, 2, 2, {5, 6, 7, 6, 5, 7}),
+          {f32({3, 4, width + 1}), f32({4, width}), f32({width}), f32({})});
   }
   for (const auto& [axes, kept] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{2}, {2, 5, 1}},
                                    {{1}, {2, 1, 37}},

@@ -105,6 +105,28 @@ size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands,
   return end;
 }
 
+void sort_dims(Dims* shape, const std::vector<Operand*>& operands, size_t end, const Operand& by) {
+  std::vector<size_t> order(end);
+  std::vector<int64_t> strides(end);
+  for (size_t d = 0; d < end; ++d) {
+    order[d] = d;
+    if (by.split(d) || !constant(by.strides[d], &strides[d]) || strides[d] == 0) return;
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t d) { return strides[d]; });
+  const auto sort = [&](auto* values) {
+    if (values->empty()) return;
+    auto sorted = *values;
+    for (size_t d = 0; d < end; ++d) sorted[d] = (*values)[order[d]];
+    *values = std::move(sorted);
+  };
+  sort(shape);
+  for (Operand* o : operands) {
+    sort(&o->strides);
+    sort(&o->factors);
+    sort(&o->starts);
+  }
+}
+
 Expr quantized(Expr v, Expr scale, Expr zero) {
   const bool is_signed = zero.dtype() == DType::I8;
   const auto all = [&](Expr e) { return e.lanes() == v.lanes() ? e : broadcast(e, v.lanes()); };

@@ -47,6 +47,9 @@ bool is_multiple(const Index&, int64_t of);  // whether it provably is
 // Merges neighbouring dims within begin..end that are collapsible in every operand and drops dims of 1. Returns the new end.
 size_t merge_dims(Kernel*, Dims* shape, const std::vector<Operand*>&, size_t begin, size_t end);
 
+// Orders the dims before `end` as those of an operand lie in memory, if their strides there are known.
+void sort_dims(Dims* shape, const std::vector<Operand*>&, size_t end, const Operand& by);
+
 // Returns the operand's element offset at this point.
 Expr element_at(Kernel*, const Operand&, const std::vector<Expr>& index);
 

@@ -500,7 +500,18 @@ class DotTiles {
         if (two) line.store(b_.i64(i * w_ + own_ + j), sum_of(i, vectors + v));
       }
     if (direct == vectors) return;
-    const int64_t first = int64_t{direct} * t_.lanes;
+    int64_t first = int64_t{direct} * t_.lanes;
+    // Half a vector, then single columns.
+    constexpr int kLeastLanes = 8;
+    if (const int half = t_.lanes / 2;
+        count && half >= kLeastLanes && *count - first >= half && (o_.c_vectors() || !o_.spec.bias)) {
+      b_.loop("i", b_.i64(rows), [&](Expr i) {
+        const Expr from = i * w_ + first;
+        write(r + i, first, line.load(from, half), two ? std::optional(line.load(from + own_, half)) : std::nullopt);
+      });
+      first += half;
+      if (first == *count) return;
+    }
     const Expr rest = count ? b_.i64(*count - first) : b_.let("rest", min(o_.n - column0_, own_) - first);
     b_.loop("i", b_.i64(rows), [&](Expr i) {
       b_.loop("j", rest, [&](Expr j) {

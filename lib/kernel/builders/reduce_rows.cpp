@@ -5,21 +5,63 @@ namespace {
 
 class ReduceRowsBuilder : RowBuilder {
  public:
-  ReduceRowsBuilder(Builder& b, const ReduceRowsSpec& spec, const Mapping& m) : RowBuilder(b, spec, m), rows_(spec) {}
+  ReduceRowsBuilder(Builder& b, const ReduceRowsSpec& spec, const Mapping& m) : RowBuilder(b, spec, m), rows_(spec) {
+    int64_t length = 0;
+    if (spec.result && constant(*spec.result, &length))
+      while (lanes_ > 1 && lanes_ > length) lanes_ /= 2;
+  }
 
   void run() {
+    if (rows_.keep && !m_.workgroups) return run_together();
     each_row([&](Thread thread) {
-      const Place row{std::vector<Expr>(s_.shape.size() - s_.axis, b_.i64(0)), 1};
-      const LoadInput once = loader(row);
-      for (const RowReduction& r : rows_.walks) r.done(accumulated(r, thread), size(), once);
-      const auto write = [&] { store(0, row, rows_.result(once)); };
-      if (!rows_.one) walk(thread, 1, [&](const Place& p, int) { store(0, p, rows_.result(loader(p))); });
-      else if (thread) b_.when(*thread == 0, write);
-      else write();
+      reduce(thread);
+      const Place row = first();
+      if (!rows_.one) write_row(thread);
+      else if (thread) b_.when(*thread == 0, [&] { write(row); });
+      else write(row);
     });
   }
 
  private:
+  static constexpr int64_t kRowsTogether = 4;
+
+  void run_together() {
+    each_rows(kRowsTogether, [&](Expr begin, Expr count) {
+      std::vector<Buf> all;
+      for (const DType t : rows_.kept) all.push_back(b_.registers("kept", t, kRowsTogether));
+      b_.loop("k", count, [&](Expr k) {
+        start_row(begin + k);
+        reduce({});
+        const std::vector<Expr> kept = rows_.keep();
+        for (size_t i = 0; i < kept.size(); ++i) all[i].store(k, kept[i]);
+      });
+      b_.loop("k", count, [&](Expr k) {
+        start_row(begin + k);
+        std::vector<Expr> kept;
+        for (const Buf& buf : all) kept.push_back(b_.let("r", buf.load(k)));
+        rows_.restore(kept);
+        write_row({});
+      });
+    });
+  }
+
+  Place first() { return {std::vector<Expr>(s_.shape.size() - s_.axis, b_.i64(0)), 1}; }
+
+  void reduce(Thread thread) {
+    const Place row = first();
+    const LoadInput once = loader(row);
+    for (const RowReduction& r : rows_.walks) r.done(accumulated(r, thread), size(), once);
+  }
+
+  void write(const Place& p) {
+    const std::vector<Expr> all = rows_.results(loader(p));
+    for (size_t i = 0; i < all.size(); ++i) store(i, p, all[i]);
+  }
+  void write_row(Thread thread) {
+    walk(
+        thread, 1, [&](const Place& p, int) { write(p); }, rows_.result);
+  }
+
   std::vector<Expr> accumulated(const RowReduction& r, Thread thread) {
     std::vector<Accumulator> sums;
     for (const RowTerm& t : r.terms) sums.emplace_back(b_, t.combine, t.type, lanes_);

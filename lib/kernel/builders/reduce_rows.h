@@ -2,6 +2,7 @@
 // available, and once more for the result.
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,15 @@ struct RowReduction {
 };
 struct ReduceRowsSpec : RowSpec {
   std::vector<RowReduction> walks;
-  bool one = false;                              // the output has one element per row
-  std::function<Expr(const LoadInput&)> result;  // at an element, or once per row
+  bool one = false;             // the outputs have one element per row
+  std::optional<Index> result;  // number of elements of a row of the outputs, and of what they read, if not those of a row
+  std::function<std::vector<Expr>(const LoadInput&)> results;  // by output, at an element or once per row
+  // If set, CPU threads reduce several rows before they walk over these for the results, which hides the latency of what `done`
+  // computes for a row: `keep` returns the values of a row that `results` needs, and `restore` takes them. `kept`: their types.
+  std::function<std::vector<Expr>()> keep;
+  std::function<void(std::span<const Expr>)> restore;
+  std::vector<DType> kept;
 };
-void build_reduce_rows(Builder&, const ReduceRowsSpec&, const Mapping&);  // adds inputs, output
+void build_reduce_rows(Builder&, const ReduceRowsSpec&, const Mapping&);  // adds inputs, outputs
 
 }  // namespace rlxc::kernel

@@ -98,6 +98,7 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
     for (Operand* o : operands_) o->strides.push_back(1);
   }
   s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
+  if (s_.order) sort_dims(&s_.shape, operands_, s_.axis, s_.inputs[*s_.order]);
   const auto is_contiguous = [](const Operand& o) { return same(o.strides.back(), 1) || same(o.strides.back(), 0); };
   bool vectors = true;
   DType widest = s_.compute;
@@ -126,17 +127,32 @@ int RowBuilder::aligned_lanes() const {
 }
 
 void RowBuilder::each_row(const std::function<void(Thread)>& body) {
-  const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
-  per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, Thread thread) {
-    std::vector<Expr> at = split_index(row, outer);
-    for (Expr& e : at) e = b_.let("i", e);
-    bases_.clear();
-    for (const Operand* o : operands_) bases_.push_back(b_.let("base", element_at(k_, *o, at)));
+  per_row(b_, m_, product(k_, s_.shape, 0, s_.axis), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, Thread thread) {
+    start_row(row);
     body(thread);
   });
 }
 
-void RowBuilder::walk(Thread thread, int slots, const std::function<void(const Place&, int)>& body) {
+void RowBuilder::each_rows(int64_t most, const std::function<void(Expr, Expr)>& body) {
+  const Expr rows = product(k_, s_.shape, 0, s_.axis);
+  per_row(b_, m_, ceil_div(rows, most), size() * most, rlxc::bits(s_.compute) / 8, [&](Expr group, Thread) {
+    const Expr begin = b_.let("begin", group * most);
+    int64_t constant_rows = 0;
+    const bool whole = constant(rows, &constant_rows) && constant_rows % most == 0;
+    body(begin, whole ? b_.i64(most) : b_.let("count", min(rows - begin, b_.i64(most))));
+  });
+}
+
+void RowBuilder::start_row(Expr row) {
+  const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
+  std::vector<Expr> at = split_index(row, outer);
+  for (Expr& e : at) e = b_.let("i", e);
+  bases_.clear();
+  for (const Operand* o : operands_) bases_.push_back(b_.let("base", element_at(k_, *o, at)));
+}
+
+void RowBuilder::walk(Thread thread, int slots, const std::function<void(const Place&, int)>& body,
+                      const std::optional<Index>& last) {
   std::vector<Expr> at;
   const std::function<void(size_t)> nest = [&](size_t d) {
     if (d + 1 < s_.shape.size()) {
@@ -147,7 +163,7 @@ void RowBuilder::walk(Thread thread, int slots, const std::function<void(const P
       });
       return;
     }
-    across(b_, s_.shape[d].in(k_), lanes_, thread, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {
+    across(b_, last.value_or(s_.shape[d]).in(k_), lanes_, thread, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {
       Place p{at, lanes};
       p.at.push_back(i);
       body(p, slot);

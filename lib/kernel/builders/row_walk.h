@@ -48,6 +48,7 @@ struct RowSpec {
   size_t axis = 0;                       // the first axis of a row
   DType compute = DType::F32;            // widest compute type
   std::vector<Operand> inputs, outputs;  // strides over `shape`; axes outside of a row may be split
+  std::optional<size_t> order = {};      // the input in whose order rows are walked; by default that of the shape
   bool gathers = false;                  // the first input is copied to the first output if its rows are not contiguous
 };
 
@@ -62,8 +63,11 @@ class RowBuilder {
   RowBuilder(Builder&, RowSpec, const Mapping&);  // adds inputs, outputs
 
   void each_row(const std::function<void(Thread)>& body);
-  // Calls body(place, slot) over the axes of a row, by vectors along the last one.
-  void walk(Thread, int slots, const std::function<void(const Place&, int)>& body);
+  // On a CPU: calls body(first, count) for groups of up to `most` rows, which calls start_row for each.
+  void each_rows(int64_t most, const std::function<void(Expr, Expr)>& body);
+  void start_row(Expr row);
+  // Calls body(place, slot) over the axes of a row, by vectors along the last one. `last`: the size of that axis, if another.
+  void walk(Thread, int slots, const std::function<void(const Place&, int)>& body, const std::optional<Index>& last = {});
   Expr size() const { return product(k_, s_.shape, s_.axis); }  // elements of a row
   Expr address(size_t operand, const Place&) const;             // operand: inputs, then outputs
   LoadInput loader(const Place&);                               // loads each input once; `place` must outlive it

@@ -3,6 +3,8 @@
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
 // launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
+// Codes of a contraction that nodes dequantise, and quantize again by other numbers, are results in the same way, but not behind
+// a Transpose: a product of one result is written in the order in which it is read.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -17,6 +19,7 @@
 #include "ir/region.h"
 #include "passes/fuse/operand_before.h"
 #include "passes/fuse/region_program.h"
+#include "passes/fuse/rounding.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -35,6 +38,7 @@ struct Follower {
   std::vector<NodeId> moves;
   std::vector<NodeId> beside = {};  // nodes of the same steps and other numbers that round other columns; `slices`: theirs
   std::vector<NodeId> slices = {};
+  bool chained = false;  // reads the result of another follower, not the moved value
 };
 
 // An operand of the program that is one of a follower, before the moves.
@@ -52,15 +56,16 @@ class Results {
     norm_ = g_.op(n) == OpKind::NormRegion;
     conv_ = g_.op(n) == OpKind::FusedQConv;
     const bool words = (conv_ || g_.op(n) == OpKind::FusedQMatMul) && is_integer(g_.dtype(y)) && bits(g_.dtype(y)) == 16;
-    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words)) return false;
+    again_ = is_int8(g_.dtype(y)) && (conv_ || g_.op(n) == OpKind::FusedQMatMul);
+    if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words && !again_)) return false;
     steps_ = is_steps(g_, n);
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
     // Convolutions of single channels write their rows in another way.
     if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_operand(g_, n))) return false;
     followers_.clear();
-    if (codes) find_beside(n);
-    else if (steps_) find_again(n);
+    if (codes || (steps_ && rounds_floats(n))) find_beside(n);
+    if (!codes && steps_ && followers_.empty()) find_again(n);
     if (!codes) find(y, {});
     if (followers_.empty()) return false;
     if (!conv_) join_columns();
@@ -75,22 +80,27 @@ class Results {
         followers_, [&](const Follower& f) { return f.node == n || std::ranges::find(f.beside, n) != f.beside.end(); });
   }
 
-  // Finds the nodes that round the same value by other numbers.
+  // Finds the nodes that round the same value by other numbers, to codes or to floats.
   void find_beside(NodeId n) {
     const auto whole = [&](ValueId v) { return v.valid() && same_dims(g_, v, g_.result(n)); };
     if (std::ranges::count_if(g_.operands(n), whole) != 1 || is_image(n)) return;
     const ValueId x = *std::ranges::find_if(g_.operands(n), whole);
     if (g_.use_count(x) > kMostUses) return;
+    const auto rounds_beside = [&](NodeId reader) {
+      if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), x)) return false;
+      const DType t = g_.dtype(g_.result(reader));
+      return is_int8(t) || (t == DType::F32 && rounds_floats(reader));
+    };
     for (const Graph::Use& use : g_.uses(x))
-      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && follows(use.user, x, {}) &&
-          !is_follower(use.user) && !is_image(use.user))
+      if (use.user != n && use.user != g_.terminator() && order_.at(use.user) > order_.at(n) && rounds_beside(use.user) &&
+          has_operands(use.user, x, {}) && !is_follower(use.user) && !is_image(use.user))
         followers_.push_back({use.user, {}});
   }
-  // Whether a convolution reads the codes, which rounds its image itself (fuse_rounded_image).
+  // Whether a convolution reads the codes, and rounds its image itself (fuse_rounded_image).
   bool is_image(NodeId n) const {
-    return std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
-      return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
-    });
+    return fuse::rounding_of(g_, n) && std::ranges::any_of(g_.uses(g_.result(n)), [&](const Graph::Use& use) {
+             return g_.op(use.user) == OpKind::QConv || g_.op(use.user) == OpKind::FusedQConv;
+           });
   }
 
   // Finds the nodes that compute the result again and round it.
@@ -128,7 +138,9 @@ class Results {
       if (use.user == g_.terminator() || is_follower(use.user)) continue;
       if (follows(use.user, v, moves)) {
         followers_.push_back({use.user, moves});
-      } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween) {
+        if (again_) find_chained(use.user);
+      } else if (is_move(g_.op(use.user)) && use.index == 0 && moves.size() < kMostMovesBetween &&
+                 !(again_ && g_.op(use.user) == OpKind::Transpose)) {
         std::vector<NodeId> further = moves;
         further.push_back(use.user);
         find(g_.result(use.user), further);
@@ -136,9 +148,24 @@ class Results {
     }
   }
 
+  // Finds the nodes that round what a follower makes of codes.
+  void find_chained(NodeId follower) {
+    const ValueId v = g_.result(follower);
+    const std::vector<NodeId> moves = followers_.back().moves;
+    if (g_.use_count(v) > kMostUses) return;
+    for (const Graph::Use& use : g_.uses(v))
+      if (use.user != g_.terminator() && !is_follower(use.user) && is_int8(g_.dtype(g_.result(use.user))) &&
+          follows(use.user, v, moves))
+        followers_.push_back({use.user, moves, {}, {}, true});
+  }
+
   bool rounds(NodeId reader, ValueId v) const {
     if (!is_steps(g_, reader) || !same_dims(g_, g_.result(reader), v)) return false;
     const DType t = g_.dtype(g_.result(reader));
+    if (again_)
+      return (t == DType::F32 || is_int8(t)) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
+               return !o.valid() || o == v || num_elements(g_.type(o)) == 1;
+             });
     return steps_ ? is_int8(t) : bits(t) < bits(g_.dtype(v)) || (t == g_.dtype(v) && rounds_floats(reader));
   }
   // Whether the steps of a node are a Q/DQ pair whose result is not converted to integers. Storing the pair of the whole value
@@ -153,9 +180,11 @@ class Results {
 
   // Whether the steps of a node can be computed at point_: they round v, and their other operands are there or are weights.
   bool follows(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
-    return rounds(reader, v) && std::ranges::all_of(g_.operands(reader), [&](ValueId o) {
-             return !o.valid() || o == v || (is_there(o) && is_applicable(o, moves));
-           });
+    return rounds(reader, v) && has_operands(reader, v, moves);
+  }
+  bool has_operands(NodeId reader, ValueId v, const std::vector<NodeId>& moves) const {
+    return std::ranges::all_of(g_.operands(reader),
+                               [&](ValueId o) { return !o.valid() || o == v || (is_there(o) && is_applicable(o, moves)); });
   }
 
   // Whether o is the operand of the same steps before the moves, or can be moved there.
@@ -283,11 +312,11 @@ class Results {
 
   // Appends the steps of a follower, whose operands are those before its moves.
   void copy(const Follower& f, ValueId y, RegionProgram* p) {
-    if (!f.moves.empty()) p->give(g_.result(f.moves.back()), p->code(y));
+    if (!f.moves.empty() && !f.chained) p->give(g_.result(f.moves.back()), p->code(y));
     const auto follower = static_cast<size_t>(&f - followers_.data());
     std::vector<std::pair<ValueId, uint16_t>> own;
     const auto of = [&](ValueId v) {
-      const bool stays = f.moves.empty() || v == g_.result(f.moves.back());
+      const bool stays = f.moves.empty() || f.chained || v == g_.result(f.moves.back());
       if (stays || (f.beside.empty() && num_elements(g_.type(v)) == 1)) return p->code(v);
       if (const auto known = std::ranges::find(own, v, &std::pair<ValueId, uint16_t>::first); known != own.end())
         return known->second;
@@ -325,7 +354,8 @@ class Results {
   PassContext& context_;
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
-  NodeId point_;  // where the fused node goes
+  bool again_ = false;  // whether a contraction gives codes, which others dequantise or quantise again
+  NodeId point_;        // where the fused node goes
   std::vector<Moved> moved_;
   std::vector<Follower> followers_;
 };

@@ -13,13 +13,17 @@ ValueId codes(Builder& b, std::string_view name, std::vector<Dim> dims) {
   return b.input(name, tensor_type(DType::U8, std::move(dims)));
 }
 
-// The sums in f32, times a number; or these as 16-bit integers.
-ValueId floats(Builder& b, int64_t groups = 0, bool words = false) {
+// The sums in f32, times a number; or these as integers of 16 or 8 bits.
+ValueId floats(Builder& b, int64_t groups = 0, DType to = DType::F32) {
   const auto steps = [&](OpKind op) {
     std::vector<RegionStep> all = {{op, DType::I32, {kNone, kNone, kNone}},
                                    {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
                                    {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
-    if (words) all.push_back({OpKind::Cast, DType::U16, {kStep | 2, kNone, kNone}});
+    if (to == DType::U16) all.push_back({OpKind::Cast, to, {kStep | 2, kNone, kNone}});
+    if (to == DType::U8) {
+      all.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255});
+      all.push_back({OpKind::Cast, to, {kStep | 3, kNone, kNone}});
+    }
     return all;
   };
   const ValueId s = b.scalar(DType::F32, 0.01);
@@ -63,7 +67,7 @@ TEST_CASE("fuse_integer_results: digits of integers of 16 bits, with and without
     for (const bool kept : {false, true})
       check(Rewrite(kPass,
                     [&](Builder& b) -> std::vector<ValueId> {
-                      const ValueId y = floats(b, groups, true);
+                      const ValueId y = floats(b, groups, DType::U16);
                       std::vector<ValueId> results = {digit(b, y, OpKind::Div, 256), digit(b, y, OpKind::BitAnd, 255)};
                       if (kept) results.push_back(y);
                       return results;
@@ -256,6 +260,46 @@ TEST_CASE("fuse_integer_results: codes of one value by several scales") {
   });
   CHECK(r.left() == "elementwise_region abs");
   same_results(*r.before, *r.after, 1);
+}
+
+TEST_CASE("fuse_integer_results: codes of one value beside floats that a pair rounds") {
+  const auto pair = [](Builder& b, ValueId v) {
+    RegionAttrs a;
+    a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
+               {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
+               {OpKind::Mul, DType::F32, {kStep | 1, 1, kNone}}};
+    return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, 0.3)}, a);
+  };
+  for (const bool first : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {2, 3, 8});
+      const ValueId before = first ? pair(b, x) : ValueId();
+      const ValueId c = rounded(b, x, 0.02, f32_param(b, "scale", {3, 1}));
+      return {c, b.unary(OpKind::Abs, first ? before : pair(b, x)), rounded(b, x, 0.5)};
+    });
+    CHECK(r.left() == "elementwise_region abs");
+    CHECK(r.after->main().result_count(r.find(OpKind::ElementwiseRegion)) == 3);
+    for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+  }
+}
+
+TEST_CASE("fuse_integer_results: codes of a contraction that are dequantised, and quantized again") {
+  const auto widened = [](Builder& b, ValueId v) {
+    RegionAttrs a;
+    a.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}}, {OpKind::Mul, DType::F32, {kStep, 1, kNone}}};
+    return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, 0.7)}, a);
+  };
+  for (const int64_t groups : {0, 1})
+    for (const bool kept : {false, true})
+      check(Rewrite(kPass,
+                    [&](Builder& b) -> std::vector<ValueId> {
+                      const ValueId y = floats(b, groups, DType::U8);
+                      const ValueId x = widened(b, groups ? y : b.reshape(y, {2, 1, 3, 6}));
+                      std::vector<ValueId> results = {b.unary(OpKind::Exp, x), rounded(b, x, 0.5)};
+                      if (kept) results.push_back(y);
+                      return results;
+                    }),
+            groups ? "fused_q_conv exp" : "fused_q_matmul reshape reshape exp", kept ? 3 : 2);
 }
 
 TEST_CASE("fuse_integer_results: elementwise nodes that stay") {

@@ -280,7 +280,9 @@ class SharedRegions {
   ValueId longer(Builder& b, const Path& x, const Path& y, const std::vector<size_t>& axes) {
     DimTable& t = g_.module().dims;
     const NarrowAttrs first = g_.attrs<NarrowAttrs>(x.ops[0]), second = g_.attrs<NarrowAttrs>(y.ops[0]);
-    ValueId v = b.narrow(x.root, first.axis, first.start, t.add(first.len, second.len));
+    const Dim len = t.add(first.len, second.len);
+    const bool whole = t.equal(len, g_.dims(x.root)[static_cast<size_t>(first.axis)]);
+    ValueId v = whole ? x.root : b.narrow(x.root, first.axis, first.start, len);
     for (size_t i = 1; i < x.ops.size(); ++i) {
       if (g_.op(x.ops[i]) != OpKind::Reshape) {
         v = b.create(g_.op(x.ops[i]), {v}, g_.module().attrs[g_.attr_id(x.ops[i])]);

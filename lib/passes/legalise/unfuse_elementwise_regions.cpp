@@ -31,7 +31,10 @@ std::vector<int64_t> further_results(const Graph& g, NodeId n) {
 Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
   if (s.op == OpKind::QMatMul) return NoAttrs{};
   if (s.op == OpKind::QConv) return g.attrs<FusedQConvAttrs>(n).conv;
-  if (s.op == OpKind::Reduce) return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
+  if (s.op == OpKind::Reduce) {
+    if (g.op(n) == OpKind::ConcatRegion) return ReduceAttrs{s.reduce, {g.attrs<ConcatRegionAttrs>(n).axis}, true};
+    return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
+  }
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
   if (g.op(n) == OpKind::QAttention) return AxisAttrs{g.rank(g.result(n)) - 1};
   const int64_t axis = g.attrs<NormRegionAttrs>(n).axis;
@@ -64,7 +67,7 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   const bool attention = g.op(n) == OpKind::QAttention;
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
   const bool joins = g.op(n) == OpKind::ConcatRegion;
-  const std::vector<Dim> whole = attention || joins ? dims : whole_dims(g, n);
+  const std::vector<Dim> whole = joins ? row_dims(g, n) : attention ? dims : whole_dims(g, n);
   std::vector<ValueId> values, operands;
   ValueId kept, sums;
   const bool two = g.op(n) == OpKind::FusedQMatMul && has_two_sums(steps);

@@ -43,9 +43,10 @@ std::optional<double> zero_of(const Graph& g, NodeId n) {
   return g.operand(n, 2).valid() ? scalar(g, g.operand(n, 2)) : std::optional(0.0);
 }
 
-// A number, also one that is dequantised.
+// A number, also one that is dequantised and reshaped.
 std::optional<double> number_of(const Graph& g, ValueId v) {
   if (const auto known = scalar(g, v)) return known;
+  if (const NodeId r = defining_op(g, v, OpKind::Reshape); r.valid()) v = g.operand(r, 0);
   const NodeId d = defining_op(g, v, OpKind::Dequantize);
   if (!d.valid() || !rounds_by_one(g, d) || g.dtype(v) != DType::F32) return std::nullopt;
   const auto code = scalar(g, g.operand(d, 0)), scale = scalar(g, g.operand(d, 1)), zero = zero_of(g, d);

@@ -112,6 +112,15 @@ TEST_CASE("quantise_slices: slices of codes are scaled and quantized again, and 
                           heads(b, b.narrow(c, 2, 16, 8))};
                 }),
         "q_matmul cast mul quantize dequantize mul quantize narrow reshape transpose narrow narrow transpose reshape transpose");
+  // A factor that is dequantised, and reshaped.
+  check(Rewrite(kPass,
+                [&](Builder& b) -> std::vector<ValueId> {
+                  const ValueId c = rounded(b, product(b, 16), 0.02, 120),
+                                f = again(b, b.reshape(b.scalar(DType::U8, 77), {1}), 0.01, 50);
+                  return {rounded(b, b.mul(again(b, b.narrow(c, 2, 0, 8), 0.02, 120), b.reshape(f, {})), 0.004, 128),
+                          b.narrow(c, 2, 8, 8)};
+                }),
+        "q_matmul cast mul quantize dequantize mul quantize narrow narrow");
   // Other numbers than those of the codes.
   const Rewrite other(kPass, [&](Builder& b) -> std::vector<ValueId> {
     const ValueId c = rounded(b, product(b, 16), 0.02, 120);
