@@ -80,9 +80,9 @@ def decoding(t, bits, m, n, k, block=32):
     zero = 1 << bits - 1
     operands = [(t, [m, k]), (f"u{bits}", [n, k], None), (t, [n, k // block], None), (f"u{bits}", [n, k // block], zero)]
     codes = "torch.stack([w1 & 15, w1 >> 4], 2).reshape" if bits == 4 else "w1.reshape"
-    decoded = f"w = (({codes}({n}, {k // block}, {block}).float() - {zero}) * w2.float()[:, :, None]).reshape({n}, {k}).to(x0.dtype)"
+    decoded = f"exact = (({codes}({n}, {k // block}, {block}).float() - {zero}) * w2.float()[:, :, None]).reshape({n}, {k})"
     return Case(f"u{bits}-{t}-{m}x{n}x{k}", operands, (t, [m, n]), f"dequant_matmul {{trans_b = true, block = {block}}}", "x0 @ w.t()",
-                2 * m * n * k if m > 4 else 0, k, decoded=(decoded,))
+                2 * m * n * k if m > 4 else 0, k, "x0.float() @ exact.t()", (decoded, "w = exact.to(x0.dtype)"))
 
 
 def attention(t, heads, length, width, causal):

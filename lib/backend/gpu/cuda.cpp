@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/gpu/cuda_tiles.h"
+#include "backend/gpu/cuda_units.h"
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
@@ -225,95 +227,6 @@ __device__ inline vec<T, N> operator-(vec<T, N> a) {
   for (int i = 0; i < N; ++i) a[i] = -a[i];
   return a;
 }
-)";
-
-// Multiplication of tiles in shared memory: what its instances for a unit share.
-constexpr std::string_view kTiles = R"(#ifndef rlxc_mma_tiles
-template <class T, int m, int n, int k, bool across>
-__device__ inline void rlxc_mma_tiles(float* c, const void* a, const void* b);
-template <class T, int m, int n, int k, bool across>
-__device__ inline void rlxc_mma_tiles(float* c, const uint32_t* a, const void* b);
-template <class T, int m, int n, int k, bool across>
-__device__ inline void rlxc_mma_tiles(int32_t* c, const void* a, const void* b);
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// The descriptor of rows of 128 bytes with swizzled chunks, in groups of eight rows. `plane`: 16 bytes between planes across k.
-__device__ inline uint64_t rlxc_tile(const void* at, uint64_t plane) {
-  return ((uint32_t)__cvta_generic_to_shared(at) >> 4 & 0x3fff) | plane << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
-}
-#else
-__device__ inline uint32_t rlxc_chunk(const void* tile, int row, int chunk) {
-  return (uint32_t)__cvta_generic_to_shared(tile) + row * 128 + (chunk ^ row % 8) * 16;
-}
-__device__ inline void rlxc_fragment(uint32_t* to, const void* tile, int row, int chunk) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(rlxc_chunk(tile, row, chunk)) : "memory");
-}
-__device__ inline void rlxc_turned_fragment(uint32_t* to, const void* tile, int row, int chunk) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(rlxc_chunk(tile, row, chunk)) : "memory");
-}
-#endif
-#endif
-)";
-
-// Waits for a warpgroup's products. What follows reads the sums, not copies of earlier values.
-constexpr std::string_view kSettle = R"(#ifndef rlxc_settle
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-__device__ inline void rlxc_hold(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
-__device__ inline void rlxc_hold(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
-#endif
-template <class T, int n>
-__device__ inline void rlxc_settle(T (&sums)[n]) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  #pragma unroll
-  for (int i = 0; i < n; ++i) rlxc_hold(sums[i]);
-#endif
-}
-#endif
-)";
-
-// Multiplication of tiles of bytes. Sums of 8-bit floats leave the matrix unit, which keeps about 14 bits of them, after 128
-// steps of k.
-constexpr std::string_view kByteTiles = R"(#ifndef rlxc_mma_tiles
-template <>
-__device__ inline void rlxc_mma_tiles$A($C* c, const void* a, const void* b) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  const uint64_t x = rlxc_tile(a, 1), y = rlxc_tile(b, 1);
-  #pragma unroll
-  for (int h = 0; h < $M / 64; ++h) {
-    $D
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    #pragma unroll
-    for (int s = 0; s < $K / 32; ++s)
-      asm volatile("wgmma.mma_async.sync.aligned.m64n$Nk32.$T {$L}, %$X, %$Y, 1$E;"
-                   : $O : "l"(x + h * 512 + s * 2), "l"(y + s * 2));
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    $W
-  }
-#else
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  #pragma unroll
-  for (int s = 0; s < $K / 32; ++s) {
-    uint32_t x[$M / 64][4];
-    #pragma unroll
-    for (int h = 0; h < $M / 64; ++h) {
-      uint32_t rows[4];
-      rlxc_fragment(rows, a, h * 64 + warp * 16 + lane % 16, 2 * s + lane / 16);
-      for (int i = 0; i < 4; ++i) x[h][i] = rows[i % 2 * 2 + i / 2];
-    }
-    #pragma unroll
-    for (int j = 0; j < $N; j += 16) {
-      uint32_t y[4];
-      rlxc_fragment(y, b, j + lane / 16 * 8 + lane % 8, 2 * s + lane / 8 % 2);
-      #pragma unroll
-      for (int h = 0; h < $M / 64; ++h)
-        for (int v = 0; v < 2; ++v) rlxc_mma_$I(c + h * $R + (j / 8 + v) * 4, x[h], y + 2 * v);
-    }
-  }
-#endif
-}
-#endif
 )";
 
 class CudaLike : public GpuCxx {
@@ -681,129 +594,6 @@ static const CLike& rocm() {
 namespace rlxc {
 namespace {
 
-using kernel::columns;
-using kernel::FragmentLayout;
-using kernel::MatrixUnit;
-using kernel::rows;
-using kernel::Source;
-
-// PTX ISA, mma.m16n8k16, with the steps of k permuted to the order of a quad's lanes.
-constexpr MatrixUnit tensor_core(DType t) {
-  return {16,
-          8,
-          16,
-          32,
-          t,
-          DType::F32,
-          {{columns(4), columns(8), rows(1), rows(2), rows(4)}, {columns(1), columns(2), rows(8)}, 3},
-          {{rows(4), rows(8), columns(1), columns(2), columns(4)}, {rows(1), rows(2)}, 2},
-          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
-}
-// mma.m16n8k32, likewise.
-constexpr MatrixUnit tensor_core_of_bytes(DType t, DType accumulator, std::optional<DType> right = {}) {
-  return {16,
-          8,
-          32,
-          32,
-          t,
-          accumulator,
-          {{columns(8), columns(16), rows(1), rows(2), rows(4)}, {columns(1), columns(2), columns(4), rows(8)}, 4},
-          {{rows(8), rows(16), columns(1), columns(2), columns(4)}, {rows(1), rows(2), rows(4)}, 3},
-          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2},
-          Source::Lanes,
-          Source::Lanes,
-          right};
-}
-// PTX ISA, wgmma.m64nNk16: the registers of a warpgroup for m x n elements.
-constexpr FragmentLayout of_warpgroup(int m, int n) {
-  FragmentLayout s = {{columns(2), columns(4), rows(1), rows(2), rows(4), rows(16), rows(32)}, {columns(1), rows(8)}, 2};
-  for (int column = 8; column < n; column *= 2) s.element[static_cast<size_t>(s.element_bits++)] = columns(column);
-  for (int row = 64; row < m; row *= 2) s.element[static_cast<size_t>(s.element_bits++)] = rows(row);
-  return s;
-}
-constexpr MatrixUnit tensor_core_of_tiles(DType t, int m, int n, int k, Source a, Source b) {
-  return {m,
-          n,
-          k,
-          128,
-          t,
-          DType::F32,
-          a == Source::Lanes ? of_warpgroup(m, k) : FragmentLayout(),
-          {},
-          of_warpgroup(m, n),
-          a,
-          b,
-          {},
-          n == 128 && a == Source::AlongK};
-}
-constexpr auto tensor_cores_of_tiles(DType t) {
-  return std::array{tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AlongK),
-                    tensor_core_of_tiles(t, 128, 128, 64, Source::AlongK, Source::AcrossK),
-                    tensor_core_of_tiles(t, 64, 128, 64, Source::AlongK, Source::AlongK),
-                    tensor_core_of_tiles(t, 64, 128, 64, Source::AlongK, Source::AcrossK),
-                    tensor_core_of_tiles(t, 64, 64, 64, Source::AlongK, Source::AlongK),
-                    tensor_core_of_tiles(t, 64, 64, 128, Source::AlongK, Source::AlongK),
-                    tensor_core_of_tiles(t, 64, 64, 64, Source::Lanes, Source::AcrossK),
-                    tensor_core_of_tiles(t, 64, 128, 64, Source::Lanes, Source::AcrossK)};
-}
-// wgmma.m64n128k32, four of them along k.
-constexpr MatrixUnit tensor_core_of_byte_tiles(int m, DType t, DType accumulator, std::optional<DType> right = {}) {
-  return {m,
-          128,
-          128,
-          128,
-          t,
-          accumulator,
-          {},
-          {},
-          of_warpgroup(m, 128),
-          Source::AlongK,
-          Source::AlongK,
-          right,
-          accumulator == DType::I32};
-}
-constexpr auto tensor_cores_of_byte_tiles(int m) {
-  return std::array{
-      tensor_core_of_byte_tiles(m, DType::I8, DType::I32), tensor_core_of_byte_tiles(m, DType::U8, DType::I32, DType::I8),
-      tensor_core_of_byte_tiles(m, DType::F8E4M3FN, DType::F32), tensor_core_of_byte_tiles(m, DType::F8E5M2, DType::F32)};
-}
-constexpr auto kTensorCoresOfTiles = [] {
-  std::array<MatrixUnit, 24> all{};
-  auto* to = all.begin();
-  for (DType t : {DType::F16, DType::BF16}) to = std::ranges::copy(tensor_cores_of_tiles(t), to).out;
-  for (int m : {128, 64}) to = std::ranges::copy(tensor_cores_of_byte_tiles(m), to).out;
-  return all;
-}();
-constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16),
-                                       tensor_core(DType::BF16),
-                                       tensor_core_of_bytes(DType::I8, DType::I32),
-                                       tensor_core_of_bytes(DType::U8, DType::I32, DType::I8),
-                                       tensor_core_of_bytes(DType::F8E4M3FN, DType::F32),
-                                       tensor_core_of_bytes(DType::F8E5M2, DType::F32)};
-
-// dp4a, and products of four 8-bit floats.
-constexpr kernel::DotUnit dots_of_f8(DType t) { return {1, 4, t, t, DType::F32}; }
-constexpr auto kDotsOfWords = [] {
-  std::array<kernel::DotUnit, std::size(kByteDots) + 2> all{};
-  std::ranges::copy(std::array{dots_of_f8(DType::F8E4M3FN), dots_of_f8(DType::F8E5M2)},
-                    std::ranges::copy(kByteDots, all.begin()).out);
-  return all;
-}();
-
-// AMD CDNA 2 ISA, v_mfma_f32_16x16x16 and v_mfma_i32_16x16x16i8: four elements of k per lane.
-constexpr MatrixUnit matrix_core(DType t, DType accumulator = DType::F32) {
-  return {16,
-          16,
-          16,
-          64,
-          t,
-          accumulator,
-          {{rows(1), rows(2), rows(4), rows(8), columns(4), columns(8)}, {columns(1), columns(2)}, 2},
-          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2},
-          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
-}
-constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16), matrix_core(DType::I8, DType::I32)};
-
 constexpr std::string_view kCudaMakefile =
     R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90a for one of them) and, as PTX, for later ones than the last,
 # and the runner `run`.
@@ -861,9 +651,9 @@ constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::st
 
 // sm_80 has 163 KiB of shared memory for a workgroup, sm_86 99 KiB.
 static constexpr kernel::Mapping cuda_mapping() {
-  kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores, kDotsOfWords);
+  kernel::Mapping m = grid_mapping(256, 1024, 32, 48 << 10, 16, cuda_units::kTensorCores, cuda_units::kDotsOfWords);
   m.pipeline_bytes = 96 << 10;
-  m.tile_units = kTensorCoresOfTiles;
+  m.tile_units = cuda_units::kTensorCoresOfTiles;
   m.warp_tile = 64;
   return m;
 }
@@ -889,7 +679,7 @@ const Backend& cuda_backend() {
 }
 
 static constexpr kernel::Mapping rocm_mapping() {
-  kernel::Mapping m = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores, kByteDotsOfOneSign);
+  kernel::Mapping m = grid_mapping(256, 1024, 64, 64 << 10, 16, cuda_units::kMatrixCores, kByteDotsOfOneSign);
   m.warp_tile = 64;
   return m;
 }

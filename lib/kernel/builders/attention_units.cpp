@@ -63,8 +63,8 @@ class UnitAttention {
     in_row_ = kTileBytes * 8 / static_cast<int>(rlxc::bits(s.q.dtype));
     depth_ = ceil_div(s.width, in_row_) * in_row_;
     for (const MatrixUnit& u : m_.tile_units) {
-      if (u.later || u.operand != s.q.dtype || u.accumulator != o_.type || u.a_from != Source::AlongK || u.b_from != Source::AlongK ||
-          depth_ % u.k)
+      if (u.later || u.operand != s.q.dtype || u.accumulator != o_.type || u.a_from != Source::AlongK ||
+          u.b_from != Source::AlongK || depth_ % u.k)
         continue;
       for (const MatrixUnit& v : m_.tile_units) {
         if (v.operand != u.operand || v.accumulator != o_.type || v.a_from != Source::Lanes || v.b_from != Source::AcrossK ||

@@ -24,7 +24,7 @@ class DotWords {
   Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
   }
-  Expr in_own_panel(Expr p, Expr j) const;  // place of word p of column j of a panel
+  Expr in_own_panel(Expr p, Expr j) const;                  // place of word p of column j of a panel
   Expr word(const std::function<Expr(int q)>& code) const;  // `group` codes
   // Calls body for each word of a row from p = first on.
   void each_word(const std::function<void(Expr p, bool whole)>& body, Index first = 0) const;
@@ -57,7 +57,7 @@ class DotWords {
   Expr zero() const { return constant_int(o_.b.kernel(), unit.accumulator, 0); }  // a sum
 
   const DotUnit& unit;
-  const bool floats;          // without zero points and sums of operands
+  const bool floats;                  // without zero points and sums of operands
   const int64_t beside;               // words of a column that are neighbours in a panel of b
   const Expr steps, padded, in_rows;  // words of a row of a; of a column of a panel; and with its sum
   const int64_t columns;              // of a panel

@@ -25,9 +25,9 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and t
 // Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
 const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g / s)][w][s] of i32, w = gemm_panel(), s = words_beside(). A word
-// has g values of a column, the group of the unit. Panels of integers have a further row of column sums. The matmul applies b_zero. Adds b,
-// out.
+// Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g / s)][w][s] of i32, w = gemm_panel(), s = words_beside(). A
+// word has g values of a column, the group of the unit. Panels of integers have a further row of column sums. The matmul applies
+// b_zero. Adds b, out.
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 
 // Packs a into blocks [batch][ceil(m / h)][k][h] of the accumulator type, h = gemm_rows(): the rows of a register tile are
