@@ -182,12 +182,28 @@ class Verifier {
       if (type_rule(e.op) != TypeRule::Memory) continue;
       const Buffer& b = k_.buffers[e.payload];
       if (b.space != Space::Global || b.access != Access::Read) found = true;
+      if (unsettled_.contains(static_cast<uint32_t>(e.payload))) wrong(b.name + " is read before its sums are settled");
       ranges_.open();
       if (e.op == ExprOp::LoadIf) ranges_.assume(e.args[1], true);
       bounds(b, e.args[0], e.type.lanes, "load of ");
       ranges_.close();
     }
     return found;
+  }
+
+  // Whether the value is a product that may go on, or a variable that is one.
+  bool goes_on(ExprId value) const {
+    const ExprNode& e = k_.expr(value);
+    if (e.op == ExprOp::Var) return products_.contains(static_cast<uint32_t>(e.payload));
+    return e.op == ExprOp::MatrixMultiply && k_.units[static_cast<size_t>(e.payload)]->later;
+  }
+  // Reports sums that are not settled, but for those of `before`.
+  void settled(const std::string& where, const std::set<uint32_t>& before = {}) {
+    std::erase_if(unsettled_, [&](uint32_t b) {
+      if (before.contains(b)) return false;
+      wrong("the sums of " + k_.buffers[b].name + " are not settled " + where);
+      return true;
+    });
   }
 
   // Reports certain violations only: the whole interval of the index is out of bounds. Accesses to empty buffers don't run.
@@ -226,11 +242,12 @@ class Verifier {
         if (!launch_) wrong("an await outside a workgroup");
         return;
       case StmtKind::Settle:
-        if (k_.buffer(s.buffer).space != Space::Register) wrong(k_.buffer(s.buffer).name + " has no sums to settle");
+        if (unsettled_.erase(s.buffer.raw) == 0) wrong(k_.buffer(s.buffer).name + " has no sums to settle");
         return;
       case StmtKind::Barrier:
         if (!launch_) wrong("a barrier outside a workgroup");
         if (!c.uniform) wrong("a barrier that not all threads of a workgroup reach");
+        settled("at a barrier");
         return;
       case StmtKind::Alloc:
         if (k_.buffer(s.buffer).space == Space::Shared && !launch_)
@@ -247,6 +264,7 @@ class Verifier {
         if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
         in_scope_[s.var.raw] = true;
         varying_[s.var.raw] = value_varies;
+        if (goes_on(s.value)) products_.insert(s.var.raw);
         defined->push_back(s.var);
         return;
       }
@@ -261,6 +279,7 @@ class Verifier {
         else bounds(b, s.index, t.lanes, "store to ");
         if (s.kind == StmtKind::AtomicAdd && (t.lanes != 1 || b.space == Space::Register))
           wrong("atomic add of a vector or to registers");
+        if (goes_on(s.value)) unsettled_.insert(s.buffer.raw);
         return;
       }
       case StmtKind::If:
@@ -285,7 +304,9 @@ class Verifier {
         ranges_.bind_loop(s);
         in_scope_[s.var.raw] = true;
         varying_[s.var.raw] = s.loop == LoopKind::Thread || index_varies;
+        const std::set<uint32_t> before = unsettled_;
         block(s.body, {c.nest && launch, false, c.uniform && !index_varies});
+        settled("where the loop " + i + " ends", before);
         in_scope_[s.var.raw] = false;
         ranges_.close();
       }
@@ -297,7 +318,7 @@ class Verifier {
   Ranges ranges_;
   bool launch_ = false;
   std::vector<bool> in_scope_, varying_;
-  std::set<uint32_t> reported_;
+  std::set<uint32_t> reported_, products_, unsettled_;  // variables of products that may go on, and buffers with their sums
   std::vector<std::string> problems_;
 };
 

@@ -124,6 +124,45 @@ TEST_CASE("barriers and shuffles that only some lanes reach") {
         }) == "");
 }
 
+TEST_CASE("products that go on until their sums are settled") {
+  static constexpr MatrixUnit kUnit = {.m = 2,
+                                       .n = 2,
+                                       .k = 2,
+                                       .warp = 1,
+                                       .operand = DType::F32,
+                                       .accumulator = DType::F32,
+                                       .c = {{}, {columns(1), rows(1)}, 2},
+                                       .a_from = Source::AlongK,
+                                       .b_from = Source::AlongK,
+                                       .later = true};
+  const auto product = [](const std::function<void(kernel::Builder&, Buf sums, Buf y)>& then) {
+    return [then](kernel::Builder& b, Buf, Buf y) {
+      b.threads("l", 0, 8);
+      const Buf tiles = b.shared("tiles", DType::F32, 64), sums = b.registers("sum", DType::F32, 4);
+      sums.store(0, broadcast(b.f32(0), 4));
+      b.loop("i", 3, [&](Expr) {
+        sums.store(0, b.matrix_multiply(kUnit, b.tile(tiles, b.i64(0)), b.tile(tiles, b.i64(32)), sums.load(0, 4)));
+        then(b, sums, y);
+      });
+      y.store(0, sums.load(0));
+    };
+  };
+  CHECK(problems(product([](kernel::Builder& b, Buf sums, Buf) { b.settle(sums); })) == "");
+  CHECK(finds("sum is read before its sums are settled", product([](kernel::Builder& b, Buf sums, Buf y) {
+                y.store(0, sums.load(0));
+                b.settle(sums);
+              })));
+  CHECK(finds("the sums of sum are not settled at a barrier", product([](kernel::Builder& b, Buf sums, Buf) {
+                b.barrier();
+                b.settle(sums);
+              })));
+  CHECK(finds("the sums of sum are not settled where the loop i ends", product([](kernel::Builder&, Buf, Buf) {})));
+  CHECK(finds("sum has no sums to settle", product([](kernel::Builder& b, Buf sums, Buf) {
+                b.settle(sums);
+                b.settle(sums);
+              })));
+}
+
 TEST_CASE("limits of a device") {
   const auto kernel = [](kernel::Builder& b, Buf, Buf) {
     b.threads("l", 0, 64);

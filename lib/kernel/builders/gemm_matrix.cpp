@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kWide = 4;            // elements that a thread loads at once from contiguous rows
 constexpr int64_t kStages = 4;          // most slices in shared memory
 constexpr int64_t kCodeStages = 8;      // the same of few rows, if b is quantized, whose slices are short
-constexpr int64_t kLeastColumns = 128;  // of a tile in shared memory, for which multiplying takes longer than reading
+constexpr int64_t kMostRows = 128;      // of a tile in shared memory
+constexpr int64_t kLeastColumns = 128;  // the same, for which multiplying takes longer than reading
 constexpr int64_t kGroup = 8;           // rows of tiles that workgroups of consecutive numbers share
 
 // Whether a quantized b is read in runs, which are decoded to the type of a.
@@ -64,8 +65,7 @@ std::optional<Source> tile_rows(GemmOperands& o, const Mapping& m) {
   return whole_reads(s.b, last, o.n) ? std::optional(Source::AcrossK) : std::nullopt;
 }
 
-// Returns how many units, each of an own warpgroup, share a tile of b: where decoding it takes as long as multiplying, it is done
-// by twice as many threads.
+// Returns how many units, each with a warpgroup of its own, share a tile of b. Two warpgroups decode a tile of codes.
 int64_t units_down(const GemmSpec& s, const MatrixUnit& u, int64_t rows) { return s.quantized && rows > u.m ? 2 : 1; }
 
 // Returns the unit for tiles, if there is one and the tiles of the result occupy a device.
@@ -87,7 +87,7 @@ const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
       continue;
     const int64_t own = s.pairs() ? u.n / 2 : u.n, high = u.m * units_down(s, u, rows);
     const int64_t tiles = batches * ((rows + high - 1) / high) * ((columns + own - 1) / own);
-    if (tiles < m.busy_workgroups || rows < high * 3 / 4 || columns < own * 3 / 4 || high > 128) continue;
+    if (tiles < m.busy_workgroups || rows < high * 3 / 4 || columns < own * 3 / 4 || high > kMostRows) continue;
     if (tiles >= 2 * m.busy_workgroups || s.quantized) return &u;
     found = &u;
   }
