@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernel/builders/gemm.h"
+#include "kernel/builders/matrix_fragment.h"
 #include "kernel/builders/phase_split.h"
 
 namespace rlxc::kernel {
@@ -26,7 +27,9 @@ const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const 
   int64_t plane = 1;
   for (const Index& d : s.out_size) plane = std::min(plane * size(d), kUnknown);
   const bool large = gemm_fills_matrix_unit(size(s.out_channels) / s.groups, plane, group_channels * taps_of(s));
-  return gemm_dot_unit(s.input, s.weight, m, large);
+  // The weights are the left operand of a matrix unit.
+  if (large && find_unit(m, DType::I8, DType::I32)) return gemm_dot_unit(DType::I8, DType::I8, m);
+  return gemm_dot_unit(s.input, s.weight, m);
 }
 
 WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {

@@ -37,8 +37,9 @@ const MatrixUnit* unit_for(GemmOperands& o, const Mapping& m) {
     return decodes(o, m) && gemm_fills_matrix_unit(kLarge, s.n, s.k) ? find_unit(m, s.a.dtype, s.accumulate) : nullptr;
   if (!gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
   if (s.dots) {
-    const MatrixUnit* u = find_unit(m, s.dots->a, s.dots->accumulator);
-    return u && u->of_b() == s.dots->b ? u : nullptr;
+    const auto [left, right] = s.rows_packed ? std::pair(s.dots->b, s.dots->a) : std::pair(s.dots->a, s.dots->b);
+    const MatrixUnit* u = find_unit(m, left, s.dots->accumulator);
+    return u && u->of_b() == right ? u : nullptr;
   }
   if (!is_float(s.accumulate) || s.a.dtype != s.b.dtype) return nullptr;
   return find_unit(m, s.a.dtype, s.accumulate);
