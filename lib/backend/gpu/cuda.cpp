@@ -541,7 +541,8 @@ __device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
     if (floats && h.needs("rlxc_" + t)) h.add("struct rlxc_" + t + ";\n");
     const std::string kind = floats ? "rlxc_" + t : scalar(u.operand), half = std::to_string(u.n / 2),
                       arguments = "<" + kind + ", " + std::to_string(u.m) + ", " + n + ", " + std::to_string(u.k) + ", false>";
-    const std::string of_ptx = !floats ? "s32." + t + ".s8" : u.operand == DType::F8E4M3FN ? "f32.e4m3.e4m3" : "f32.e5m2.e5m2";
+    const std::string float8 = u.operand == DType::F8E4M3FN ? "e4m3" : "e5m2", byte = u.operand == DType::U8 ? "u8" : "s8";
+    const std::string of_ptx = floats ? "f32." + float8 + "." + float8 : "s32." + byte + ".s8";
     std::string list, outputs;
     for (int i = 0; i < u.n / 2; ++i) {
       list += (i ? ", %" : "%") + std::to_string(i);
@@ -555,7 +556,7 @@ __device__ inline void rlxc_mma_tiles$A(float* c, $L a, const void* b) {
                 {"N", n},
                 {"K", std::to_string(u.k)},
                 {"R", half},
-                {"T", !floats && t == "i8" ? "s32.s8.s8" : of_ptx},
+                {"T", of_ptx},
                 {"L", list},
                 {"O", outputs},
                 {"I", t},
