@@ -290,7 +290,8 @@ def measure(folder, wanted):
             if not wanted(f"{model}-{precision}") or not os.path.exists(place + "/run"):
                 continue
             theirs = time(torch_model(kind, types[precision]))
-            ms, said = ours(place, random_weights(place), theirs)
+            random_weights(place)
+            ms, said = ours(place, random_inputs(place), theirs)
             print(f"| {model} {precision} | {said if ms is None else f'{ms:.4f}'} | {theirs:.4f} | {'' if ms is None else f'{ms / theirs:.2f}'} |", flush=True)
             torch.cuda.empty_cache()
 
@@ -321,7 +322,7 @@ def torch_model(kind, dtype):
 
 
 def random_weights(place):
-    """Gives weights without contents random numbers, and writes inputs. Returns the names of the inputs' files."""
+    """Gives weights without contents random numbers."""
     import numpy
     rng = numpy.random.default_rng(1)
     block = (1 << 20) + 256  # elements, repeated
@@ -344,6 +345,14 @@ def random_weights(place):
             f.write(files.get(t, bytes(block)))
     with open(place + "/launch.json", "w") as f:
         json.dump(launch, f)
+
+
+def random_inputs(place):
+    """Writes inputs. Returns the names of their files."""
+    import numpy
+    rng = numpy.random.default_rng(1)
+    with open(place + "/launch.json") as f:
+        launch = json.load(f)
     names = []
     for i, x in enumerate(launch["inputs"]):
         count = x["bytes"] * 8 // BITS.get(x["dtype"], 8)

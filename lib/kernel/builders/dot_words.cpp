@@ -87,6 +87,10 @@ Expr DotWords::two_words_of_a(Expr row, Expr p) const {
   return o_.spec.a_shift ? words ^ kSignBitsOfTwo : words;
 }
 
+bool DotWords::reads_along_k() const {
+  return o_.spec.packed && !o_.spec.quantized && beside > 1 && most_words_of_a(kWordsOfRead) == kWordsOfRead;
+}
+
 Expr DotWords::panel_of(Expr column) const {
   return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns);
 }
@@ -109,7 +113,7 @@ Expr DotWords::quantized_word(Expr p, Expr column) const {
 Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const {
   const Quantized& c = *o_.spec.quantized;
   const Expr k = block * block_, of_row = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row, block);
-  const Expr zero = o_.zero_point_of_b(k, column) + (c.sign - (c.bits == 8 ? kSignFlip : 0));
+  const Expr zero = o_.zero_point_of_b(k, column, DType::I32) + (c.sign - (c.bits == 8 ? kSignFlip : 0));
   const Expr scale = o_.scale_of_b(k, column) * o_.of_row(o_.row_scales, o_.spec.rounded->scale, row, block);
   return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
 }

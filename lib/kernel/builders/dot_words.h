@@ -24,6 +24,9 @@ class DotWords {
   Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
   }
+  // Whether a row of a and a column of a panel are read kWordsOfRead at once.
+  static constexpr int kWordsOfRead = 4;
+  bool reads_along_k() const;
   Expr in_own_panel(Expr p, Expr j) const;                  // place of word p of column j of a panel
   Expr word(const std::function<Expr(int q)>& code) const;  // `group` codes
   // Calls body for each word of a row from p = first on.

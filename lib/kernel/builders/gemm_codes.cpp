@@ -23,16 +23,6 @@ CodeRuns::CodeRuns(GemmOperands& o, const Mapping& m, int64_t most, int64_t widt
   width_ = std::min({width, size_, int64_t{m.max_vector_lanes}, 32 / bits});
 }
 
-Expr CodeRuns::entry(const Buf& from, const Operand& at, bool is_quantized, Expr k, Expr column, Expr condition) const {
-  const Quantized& q = *o_.spec.quantized;
-  const Expr block = q.block ? k / q.block : b_.i64(0);
-  const Expr i = block * at.strides.end()[-2].in(b_.kernel()) + column * at.strides.back().in(b_.kernel());
-  const Expr none = constant_int(b_.kernel(), from.type().dtype, 0);
-  if (!is_quantized || q.bits == 8) return from.load_if(condition, i, none);
-  const Expr byte = cast_to(from.load_if(condition, i / (8 / q.bits), none), DType::I32);
-  return byte >> cast_to(i % (8 / q.bits) * q.bits, DType::I32) & ((1 << q.bits) - 1);
-}
-
 Expr CodeRuns::codes(Expr k, Expr column, Expr condition) const {
   const int lanes = static_cast<int>(bytes_);
   const Expr none = broadcast(constant_int(b_.kernel(), o_.from_b.type().dtype, 0), lanes);
@@ -40,13 +30,8 @@ Expr CodeRuns::codes(Expr k, Expr column, Expr condition) const {
 }
 
 CodeRuns::Parameters CodeRuns::parameters(Expr k, Expr column, Expr condition) const {
-  const Quantized& q = *o_.spec.quantized;
-  Parameters p{b_.f32(1), b_.f32(0)};
-  if (q.scale) p.scale = cast_to(entry(o_.scale, *q.scale, false, k, column, condition), DType::F32);
-  if (!q.zero) return p;
-  const Expr zero = entry(o_.zero_point, *q.zero, q.zero_quantized, k, column, condition);
-  p.zero = cast_to(q.zero_quantized ? q.value(zero) : zero, DType::F32);
-  return p;
+  const Expr scale = o_.spec.quantized->scale ? o_.scale_of_b(k, column, condition) : b_.f32(1);
+  return {scale, o_.zero_point_of_b(k, column, DType::F32, condition)};
 }
 
 // The float of an integer below 2^23 is made of its bits, which takes less time than a conversion.

@@ -1,5 +1,5 @@
-// Runs of elements along k of a quantized b on a grid. A thread reads the codes of a run at once, and their scale and zero point
-// once, and decodes them in registers later.
+// Runs of elements along k of a quantized b on a grid. A thread reads the codes of a run with one access. The scale and the zero
+// point are read once per run. The codes are decoded in registers.
 #pragma once
 #include "kernel/builders/gemm_operands.h"
 
@@ -16,8 +16,8 @@ class CodeRuns {
   struct Parameters {
     Expr scale, zero;
   };
-  // The codes of the run from k on, in the storage type of b, and its parameters. Where the condition is false, they are 0 and
-  // not read.
+  // The codes of the run that starts at k, in the storage type of b, and its parameters. If the condition is false, nothing is
+  // read and they are 0.
   Expr codes(Expr k, Expr column, Expr condition) const;
   Parameters parameters(Expr k, Expr column, Expr condition) const;
   // Calls body for vectors of neighbours in a run. Their elements are the values less the zero point, not scaled.
@@ -25,8 +25,6 @@ class CodeRuns {
   int64_t width() const { return width_; }  // of a vector
 
  private:
-  Expr entry(const Buf&, const Operand&, bool is_quantized, Expr k, Expr column, Expr condition) const;
-
   GemmOperands& o_;
   Builder& b_;
   int64_t size_ = 1, bytes_ = 0, width_ = 1;

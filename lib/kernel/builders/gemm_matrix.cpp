@@ -48,12 +48,7 @@ const MatrixUnit* unit_for(GemmOperands& o, const Mapping& m) {
 // How rows of a tile of b run, if rows of the operands are contiguous (of a along k).
 std::optional<Source> tile_rows(GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
-  if (s.dots) {
-    const DotWords words(o, m);
-    constexpr int kWords = kReadBytes / 4;
-    const bool reads = s.packed && !s.quantized && words.beside > 1 && words.most_words_of_a(kWords) == kWords;
-    return reads ? std::optional(Source::AlongK) : std::nullopt;
-  }
+  if (s.dots) return DotWords(o, m).reads_along_k() ? std::optional(Source::AlongK) : std::nullopt;
   const bool codes = s.quantized && decodes(o, m);
   if (s.b_at || !is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return {};
   const int lanes = lanes_of_read(s.a.dtype);
@@ -123,11 +118,10 @@ struct Tile {
   int64_t size = 0, stages = 2;
   bool along_k = false;        // contiguous along k in memory; else along i
   bool deferred = false;       // `load` is a load, stored to shared memory without registers
-  bool swizzled = false;       // planes are
   int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> load;  // `wide` or `deep` elements, 0 beyond the operand
-  // Of a quantized b: `codes` are in registers as `next` is, or deferred, and in shared memory then, each thread's own.
+  // Of a quantized b. The codes of a thread are in registers, or in shared memory if their stores are deferred.
   std::optional<CodeRuns> runs = {};
   Buf codes = {}, scales = {}, zeros = {};
 };
@@ -267,7 +261,6 @@ class MatrixTiles {
     const int64_t chunk = run_ * units_;
     b_tile_.along_k = true;
     b_tile_.runs.emplace(o_, m_, plane_, chunk);
-    b_tile_.swizzled = true;
     b_tile_.deep = b_tile_.runs->size();
   }
   Expr reads_run(Expr i, Expr p) const { return b_tile_.exists(i) && p < o_.k; }
@@ -319,7 +312,7 @@ class MatrixTiles {
     if (t.form == Source::AlongK) return tile_place(i, k, t.size, kTileBytes / element_bytes());
     if (t.form == Source::AcrossK) return tile_place(k, i, depth_, kTileBytes / element_bytes());
     const Expr row = t.along_k ? i : i / int64_t{2} * int64_t{2} + (i + i / int64_t{4}) % int64_t{2}, plane = k / plane_;
-    return (plane * t.size + row) * plane_ + (t.swizzled ? swizzled(row, plane, k % plane_) : k % plane_);
+    return (plane * t.size + row) * plane_ + (t.runs ? swizzled(row, plane, k % plane_) : k % plane_);
   }
   // Permutes the chunks of a row of a plane. Threads that store one chunk of neighbouring rows or planes use different banks.
   Expr swizzled(Expr row, Expr plane, Expr k) const {
@@ -405,7 +398,7 @@ class MatrixTiles {
     for (int r = 0; r < runs; ++r) {
       const Step at = s.of_element(r * run_);
       const Expr k = (c + int64_t{at.*of_k}) * int64_t{units_};
-      read.store(r * wide, t.shared.load(base + place(t, i + int64_t{at.*of_i}, t.swizzled ? deep_at_ * plane_ + k : k), wide));
+      read.store(r * wide, t.shared.load(base + place(t, i + int64_t{at.*of_i}, t.runs ? deep_at_ * plane_ + k : k), wide));
     }
     std::vector<Expr> of_units;
     for (int u = 0; u < units_; ++u) {
@@ -444,7 +437,7 @@ class MatrixTiles {
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
     const auto base = [&](const Tile& t) {
-      return b_.let("base", t.swizzled ? stage(t, slice) : stage(t, slice) + deep_at_ * (t.size * plane_));
+      return b_.let("base", t.runs ? stage(t, slice) : stage(t, slice) + deep_at_ * (t.size * plane_));
     };
     const Expr a_base = base(a_), b_base = base(b_tile_);
     const auto operand = [&](Expr v, DType t, const FragmentLayout& s) {

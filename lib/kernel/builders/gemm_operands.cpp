@@ -66,21 +66,26 @@ Expr GemmOperands::where_b(Expr k_index, Expr column) const {
 }
 
 // Loads element `first` and its neighbours, or one element for all lanes if `step` is 0. Unpacks sub-byte values.
-Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64_t step, int lanes) const {
+Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64_t step, int lanes,
+                           std::optional<Expr> condition) const {
   if (step == 0) lanes = 1;
-  if (!is_quantized || spec.quantized->bits == 8) return from.load(first, lanes);
+  const auto load = [&](Expr i, int n) {
+    return condition ? from.load_if(*condition, i, broadcast(constant_int(b.kernel(), from.type().dtype, 0), n), n)
+                     : from.load(i, n);
+  };
+  if (!is_quantized || spec.quantized->bits == 8) return load(first, lanes);
   const int bits = spec.quantized->bits, a_byte = 8 / bits, shift = a_byte == 4 ? 2 : 1;
-  const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first, byte = lanes > 1 ? from.gather(at >> shift) : from.load(at >> shift);
+  const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first, byte = lanes > 1 ? from.gather(at >> shift) : load(at >> shift, 1);
   return cast_to(byte, DType::I32) >> (cast_to(at, DType::I32) & (a_byte - 1)) * bits & ((1 << bits) - 1);
 }
 
 // Loads the scale or zero point of elements of b that are neighbours along k or along a row.
 Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_quantized, Expr k_index, Expr column, int lanes,
-                            bool along_k) const {
+                            bool along_k, std::optional<Expr> condition) const {
   const int64_t block = spec.quantized->block;
   const Expr by_block = o.strides.end()[-2].in(b.kernel()), by_column = o.strides.back().in(b.kernel());
   const Expr first = (block ? k_index / block : b.i64(0)) * by_block + column * by_column;
-  return element(from, is_quantized, first, along_k || is_constant(o.strides.back(), 0) ? 0 : 1, lanes);
+  return element(from, is_quantized, first, along_k || is_constant(o.strides.back(), 0) ? 0 : 1, lanes, condition);
 }
 
 Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) const {
@@ -93,15 +98,15 @@ Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) c
   return c.scale ? v * cast_to(of_block(scale, *c.scale, false, k_index, column, lanes, along_k), spec.accumulate) : v;
 }
 
-Expr GemmOperands::scale_of_b(Expr k_index, Expr column) const {
-  return cast_to(of_block(scale, *spec.quantized->scale, false, k_index, column, 1, false), DType::F32);
+Expr GemmOperands::scale_of_b(Expr k_index, Expr column, std::optional<Expr> condition) const {
+  return cast_to(of_block(scale, *spec.quantized->scale, false, k_index, column, 1, false, condition), DType::F32);
 }
 
-Expr GemmOperands::zero_point_of_b(Expr k_index, Expr column) const {
+Expr GemmOperands::zero_point_of_b(Expr k_index, Expr column, DType type, std::optional<Expr> condition) const {
   const Quantized& c = *spec.quantized;
-  if (!c.zero) return b.value(DType::I32, 0);
-  const Expr zero = of_block(zero_point, *c.zero, c.zero_quantized, k_index, column, 1, false);
-  return cast_to(c.zero_quantized ? c.value(zero) : zero, DType::I32);
+  if (!c.zero) return b.value(type, 0);
+  const Expr zero = of_block(zero_point, *c.zero, c.zero_quantized, k_index, column, 1, false, condition);
+  return cast_to(c.zero_quantized ? c.value(zero) : zero, type);
 }
 
 Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {

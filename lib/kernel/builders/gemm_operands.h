@@ -36,9 +36,9 @@ class GemmOperands : public GemmBuffers {
   Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
   std::optional<Expr> zero_of_a(Expr row) const;                        // in the accumulator type
   Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of RoundedRows
-  // The scale (f32) and the zero point (i32) of an element of a quantized b.
-  Expr scale_of_b(Expr k, Expr column) const;
-  Expr zero_point_of_b(Expr k, Expr column) const;
+  // The scale (f32) and the zero point of an element of a quantized b. Where the condition is false, nothing is read.
+  Expr scale_of_b(Expr k, Expr column, std::optional<Expr> condition = {}) const;
+  Expr zero_point_of_b(Expr k, Expr column, DType, std::optional<Expr> condition = {}) const;
   std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block
@@ -71,8 +71,9 @@ class GemmOperands : public GemmBuffers {
 
  private:
   Expr base(const Operand&) const;
-  Expr element(const Buf&, bool is_quantized, Expr first, int64_t step, int lanes) const;
-  Expr of_block(const Buf&, const Operand&, bool is_quantized, Expr k, Expr column, int lanes, bool along_k) const;
+  Expr element(const Buf&, bool is_quantized, Expr first, int64_t step, int lanes, std::optional<Expr> condition = {}) const;
+  Expr of_block(const Buf&, const Operand&, bool is_quantized, Expr k, Expr column, int lanes, bool along_k,
+                std::optional<Expr> condition = {}) const;
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;

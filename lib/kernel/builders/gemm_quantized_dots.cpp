@@ -204,7 +204,7 @@ class QuantizedDots {
     size_t at(int row, int d, int vectors, int v) const { return static_cast<size_t>((row * digits + d) * vectors + v); }
   };
 
-  // What the zero point adds to a sum of a block, subtracted.
+  // Returns the correction of a block's sum for the zero point.
   Expr sum_of_zeros(Expr r, Expr block, int digit, int v) const {
     const Expr entry = block + digit * (k_ / block_);
     return -(zero_of(block, v) * o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + r, entry));

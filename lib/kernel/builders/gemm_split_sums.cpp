@@ -11,7 +11,6 @@ namespace {
 
 constexpr int64_t kLeastSteps = 64;  // of k that are worth splitting
 constexpr int64_t kBeside = 32;      // threads that read neighbours
-constexpr int kWords = 4;            // of a panel that a thread reads at once
 constexpr int64_t kMostOfRun = 32;   // elements of a quantized b that a thread reads at once
 
 class SplitSums {
@@ -21,8 +20,7 @@ class SplitSums {
     if (blocks()) steps_ = words_->steps / words_->steps_of_block();
     const GemmSpec& s = o.spec;
     const bool in_words = words_ && (s.packed || s.quantized || s.b.dtype == DType::I32);
-    reads_words_ = words_ && s.packed && !s.quantized && words_->beside > 1 && words_->most_words_of_a(kWords) == kWords &&
-                   !words_->needs_rows();
+    reads_words_ = words_ && words_->reads_along_k() && !words_->needs_rows();
     along_k_ = reads_words_ || (!s.b_at && !in_words && is_constant(s.b.strides.end()[-2], 1));
     if (along_k_) {
       across_ = std::max<int64_t>(threads_ / kBeside, 1);
@@ -136,6 +134,7 @@ class SplitSums {
     if (adds_b()) of_column = b_.variable("column_sum", w.none());
     const bool whole = is_multiple(o_.k, w.unit.group);
     if (reads_words_) {
+      constexpr int kWords = DotWords::kWordsOfRead;
       each_step(steps_ / int64_t{kWords}, [&](Expr step) {
         const Expr p = b_.let("p", step * int64_t{kWords}), always = constant_int(b_.kernel(), DType::Bool, 1);
         const Expr a = b_.let("a", w.words_of_a(row, p, kWords, always)),
