@@ -13,6 +13,7 @@ TargetTraits make(const TargetInfo& row) {
   TargetTraits t;
   t.name = row.name;
   t.strides = row.language != nullptr;
+  t.splits_divisors = row.language && row.language().splits_divisors();
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;

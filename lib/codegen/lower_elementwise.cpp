@@ -116,6 +116,7 @@ Expr step_value(const RegionStep& step, std::span<const Expr> values, const std:
   std::vector<Expr> args;
   for (uint16_t a : step.args)
     if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : operand(a));
+  if (step.op == OpKind::Div && step.alpha != 0 && step.dtype == DType::F32) return kernel::quotient(args[0], args[1]);
   return apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args);
 }
 

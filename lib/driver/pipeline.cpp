@@ -101,6 +101,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
     add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "fuse_integer_matmul",
                  "unfuse_elementwise_regions"});                    // expanded nodes
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have introduced decomposable kinds
+  if (fuses) add("quantise", {"allow_reciprocals"});
   // Small blocks match the final nodes.
   if (fuses) add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
   if (!options.mesh.empty() && fuses) add("shard", {"cut_gathered_rows"});

@@ -459,7 +459,7 @@ struct RegionStep {
   OpKind op{};
   DType dtype = DType::F32;  // of the step's value
   std::array<uint16_t, 3> args{kNone, kNone, kNone};
-  double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp
+  double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp; of div: see allow_reciprocals
   ReduceOp reduce{};           // for op Reduce
   bool operator==(const RegionStep&) const = default;
 };

@@ -110,6 +110,11 @@ RLXC_BINARY(atan2, Atan2)
 RLXC_BINARY(fmod, Mod)
 #undef RLXC_BINARY
 inline Expr fma(Expr a, Expr b, Expr c) { return make(ExprOp::Fma, a, b, c); }
+// a / b by parts of b, which are computed once for all lanes if b is broadcast.
+inline Expr quotient(Expr a, Expr b) {
+  if (b.node().op == ExprOp::Broadcast) b = {b.kernel, b.node().args[0]};
+  return make(ExprOp::Quotient, a, make(ExprOp::Divisor, b), make(ExprOp::DivisorRest, b));
+}
 
 inline Expr select(Expr condition, Expr a, Expr b) { return make(ExprOp::Select, condition, a, b); }
 template <Number T>

@@ -39,6 +39,9 @@ double float_op(ExprOp op, DType t, double a, double b, double c) {
     case ExprOp::Sub: return a - b;
     case ExprOp::Mul: return a * b;
     case ExprOp::Div: return a / b;
+    case ExprOp::Quotient: return a / b;
+    case ExprOp::Divisor: return a;
+    case ExprOp::DivisorRest: return 0;
     case ExprOp::Mod: return std::fmod(a, b);
     case ExprOp::Min: return a < b || a != a ? a : b;
     case ExprOp::Max: return a > b || a != a ? a : b;

@@ -131,6 +131,8 @@ TEST_CASE("products that go on until their sums are settled") {
                                        .warp = 1,
                                        .operand = DType::F32,
                                        .accumulator = DType::F32,
+                                       .a = {},
+                                       .b = {},
                                        .c = {{}, {columns(1), rows(1)}, 2},
                                        .a_from = Source::AlongK,
                                        .b_from = Source::AlongK,

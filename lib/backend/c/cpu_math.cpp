@@ -290,6 +290,45 @@ std::string periodic_function(const CLike& target, ExprOp op, Type t, Helpers& h
   return name;
 }
 
+// Adds a function of a, b and c that returns a * b + c, rounded once; gcc fuses products and sums as it likes.
+std::string fused(const CLike& target, Type t, Helpers& h) {
+  if (t.lanes == 1) return "fmaf";
+  const std::string name = "rlxc_fused_" + suffix(t);
+  if (!h.needs(name)) return name;
+  const std::string halves = by_halves(target, t, t, "abc", h, [&] { return fused(target, half_of(t), h); });
+  std::string text = "static inline $V $F($V a, $V b, $V c) {\n" + halves;
+  const char* const condition = register_condition(t);
+  if (condition)
+    text += "#if defined(__FMA__) && " + std::string(condition) +
+            "\n  __asm__(\"vfmadd231ps %2, %1, %0\" : \"+$C\"(c) : \"$C\"(a), \"$C\"(b));\n  return c;\n";
+  if (t.lanes == 4)
+    text +=
+        "#elif defined(__aarch64__)\n  __asm__(\"fmla %0.4s, %1.4s, %2.4s\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n  return c;\n";
+  text += std::string(condition ? "#else\n" : "") +
+          "  for (int i = 0; i < $N; ++i) c[i] = fmaf(a[i], b[i], c[i]);\n  return c;\n" + (condition ? "#endif\n" : "") + "}\n";
+  h.add(expand(text, {{"V", target.type(t, h)}, {"F", name}, {"N", std::to_string(t.lanes)}, {"C", register_constraint(t)}}));
+  return name;
+}
+
+// Adds the function of Divisor, DivisorRest or Quotient (kernel/divisor.h). Whether divisors are split is the same for scalars
+// and vectors of all lengths: parts of scalars are broadcast.
+std::string division_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  const std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!h.needs(name)) return name;
+  const std::string fma = fused(target, t, h), one = t.lanes == 1 ? "1.0f" : "1.0f - ($V){0}";
+  std::string text;
+  if (op == ExprOp::Divisor) text = "($V a) {\n$I  return 1.0f / a * 0x1.fffffep-1f;\n#else\n  return a;\n#endif\n}\n";
+  else if (op == ExprOp::DivisorRest)
+    text = "($V a) {\n$I  const $V high = " + division_function(target, ExprOp::Divisor, t, h) + "(a);\n  return " + fma +
+           "(-a, high, " + one + ") * high;\n#else\n  return a - a;\n#endif\n}\n";
+  else
+    text = "($V a, $V high, $V rest) {\n$I  return " + fma +
+           "(a, high, a * rest);\n#else\n  (void)rest;\n  return a / high;\n#endif\n}\n";
+  h.add(expand("static inline $V " + name + text,
+               {{"V", target.type(t, h)}, {"I", "#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)\n"}}));
+  return name;
+}
+
 }  // namespace
 
 std::string cpu_move_lanes(const CLike& target, ExprOp op, Type t, int group, Helpers& h) {
@@ -334,6 +373,7 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
                                      ExprOp::Expm1, ExprOp::Log1p, ExprOp::Atan, ExprOp::Asin, ExprOp::Acos};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  if (op == ExprOp::Divisor || op == ExprOp::DivisorRest || op == ExprOp::Quotient) return division_function(target, op, t, h);
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
     return periodic_function(target, op, t, h);
   if (polynomial) {

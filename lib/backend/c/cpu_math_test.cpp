@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "kernel/builder.h"
+#include "kernel/divisor.h"
 #include "support/native.h"
 
 using namespace rlxc;
@@ -67,6 +68,7 @@ void on_each_set(const std::vector<Kernel>& kernels, const Check& check) {
 #if defined(__x86_64__)
   sets.push_back("-mno-avx");
   if (__builtin_cpu_supports("avx2") != 0) sets.push_back("-mavx2");
+  if (__builtin_cpu_supports("fma") != 0) sets.push_back("-march=haswell");
   if (__builtin_cpu_supports("avx512dq") != 0) sets.push_back("-mavx512dq");
 #endif
   for (const char* compiler : {"gcc", "clang"})
@@ -223,5 +225,41 @@ TEST_CASE("square roots, sines and cosines of vectors are those of the library, 
       }
       CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
     }
+  });
+}
+
+TEST_CASE("quotients by one divisor round to the integers that divisions give") {
+  std::vector<Kernel> kernels;
+  for (int lanes : {16, 8, 4, 2, 1})
+    for (bool broadcasts : {false, true}) {
+      kernel::Builder b("quotient" + std::to_string(lanes) + (broadcasts ? "b" : ""));
+      const Buf x = b.input("x", DType::F32, kCount), divisor = b.input("d", DType::F32, 1),
+                y = b.output("y", DType::F32, kCount);
+      b.loop("i", kCount / lanes, [&](Expr i) {
+        const Expr d = divisor[0];
+        y.store(i * lanes, quotient(x.load(i * lanes, lanes), broadcasts ? broadcast(d, lanes) : d));
+      });
+      kernels.push_back(b.finish());
+    }
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k)
+      for (float d : {0.02F, 0.5F, 3.1F, 1e-6F, 7e5F}) {
+        REQUIRE(rounds_alike(d, 256));
+        std::vector<float> x(kCount), y(kCount);
+        for (size_t i = 0; i < kCount; ++i) {
+          x[i] = (static_cast<float>(i / 3) + 0.5F) * d * (i % 2 == 0 ? 1.0F : -1.0F);
+          if (i % 3 != 0) x[i] = std::nextafter(x[i], i % 3 == 1 ? 0.0F : 2 * x[i]);
+        }
+        x[1] = 0, x[2] = INFINITY, x[3] = -INFINITY, x[4] = 3e38F, x[5] = NAN, x[6] = -0.0F;
+        void* const buffers[] = {x.data(), &d, y.data()};
+        module.call(k, buffers, {});
+        int64_t wrong = 0;
+        for (size_t i = 0; i < kCount; ++i) {
+          const float want = std::nearbyint(x[i] / d);
+          wrong += std::isnan(want) ? !std::isnan(y[i]) : std::nearbyint(y[i]) != want && std::abs(want) < 1e4F;
+          wrong += std::isinf(want) != std::isinf(y[i]) || (!std::isnan(want) && std::signbit(want) != std::signbit(y[i]));
+        }
+        CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name << " " << d);
+      }
   });
 }

@@ -296,8 +296,9 @@ class Printer {
   }
 
   // Operands are printed by statements of their own, because they add helpers: compilers evaluate arguments in different orders.
-  Text print(ExprId id) {
-    const ExprNode& e = k_->expr(id);
+  Text print(ExprId id) { return print(k_->expr(id)); }
+
+  Text print(const ExprNode& e) {
     auto arg_type = [&](int n) { return k_->expr(e.args[n]).type; };
     auto arg = [&](int n) { return value(e.args[n]); };
     switch (e.op) {
@@ -355,6 +356,15 @@ class Printer {
         const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);
         return {name + "(" + a + ", " + b + ", " + c + ")"};
       }
+      case ExprOp::Divisor:
+        if (!target_.splits_divisors()) return print(e.args[0]);
+        break;
+      case ExprOp::DivisorRest:
+        if (!target_.splits_divisors()) return print({ExprOp::Sub, e.type, {e.args[0], e.args[0]}, 0});
+        break;
+      case ExprOp::Quotient:
+        if (!target_.splits_divisors()) return print({ExprOp::Div, e.type, {e.args[0], e.args[1]}, 0});
+        break;
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;

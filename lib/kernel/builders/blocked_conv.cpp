@@ -414,7 +414,7 @@ void BlockedExtras::begin(Expr channel, int lanes) {
     if (!is_constant(e_.extras[i].strides[1], 0)) continue;
     const bool one = is_constant(e_.extras[i].strides[0], 0);
     const Expr v = one ? buffers_[i].load(0) : buffers_[i].load(channel, lanes);
-    own_[i] = b_.let("own", broadcast(cast_to(v, compute_dtype(v.dtype())), lanes));
+    own_[i] = broadcast(b_.let("own", cast_to(v, compute_dtype(v.dtype()))), lanes);
   }
 }
 
