@@ -1,9 +1,12 @@
 // Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
 // fuses them: a Quantize with its producers, a Dequantize with its consumers. A pair whose integers nobody else reads stays in
-// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves blocked scales. O(nodes).
+// floats: x = (clamp(round(x / s) + z) - z) * s. A Dequantize meets its Quantize above the Reshapes between. Requires a target
+// with regions. Leaves blocked scales. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -14,12 +17,35 @@ bool can_be_steps(const Graph& g, NodeId n) {
   return g.attrs<QuantAttrs>(n).block == 0 && is_integer(q) && bits(q) >= 8 && bits(q) <= 16;
 }
 
+// reshape(quantize(x)) that only a Dequantize reads: moves the Dequantize above the Reshapes.
+bool join_pair(Graph& g, NodeId n) {
+  constexpr int kMostReshapes = 4;
+  ValueId codes = g.operand(n, 0);
+  int reshapes = 0;
+  while (reshapes < kMostReshapes && g.def(codes).valid() && g.op(g.def(codes)) == OpKind::Reshape && g.has_one_use(codes)) {
+    codes = g.operand(g.def(codes), 0);
+    ++reshapes;
+  }
+  const NodeId quantize = match::defining_op(g, codes, OpKind::Quantize);
+  if (reshapes == 0 || !quantize.valid() || !g.has_one_use(codes) || !rounds_by_one(g, n)) return false;
+  Builder b(g, nullptr, n);
+  const size_t before = g.node_capacity();
+  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  const ValueId floats = b.reshape(rounded_alike(b, n, codes), dims);
+  const NodeId members[] = {n};
+  merge_origins_since(g, before, members);
+  match::replace(g, g.result(n), floats);
+  return true;
+}
+
 }  // namespace
 
 PassResult expand_q_dq(Module& m, PassContext& context) {
   int64_t expanded = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::ElementwiseRegion))) return {};
   match::each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Dequantize && can_be_steps(g, n)) context.rewrite([&] { return join_pair(g, n); });
     for (NodeId n : g.nodes())
       if (can_be_steps(g, n))
         expanded += context.rewrite([&] {

@@ -3,11 +3,11 @@
 // the end of the matmul, norm or elementwise node that computes the value, and integers are moved.
 //   quantize(mul(transpose(y), c))  ->  transpose(quantize(mul(y, c)))
 // Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
-// Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
-// is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
-// scale keeps the order of its operands. The second operand of a matmul, which may be a
-// transposed view, is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one
-// operand between. O(nodes).
+// Expand, Concat, nearest Resizes and slices, to all values that they read. Declines if one of these values is not computed, if
+// others read what is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction:
+// rounding by a positive scale keeps the order of its operands. The second operand of a matmul, which may be a transposed view,
+// is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one operand between.
+// O(nodes).
 #include <algorithm>
 #include <tuple>
 
@@ -111,6 +111,7 @@ class Lift {
     return moves;
   }
 
+  bool moves(NodeId n) const { return is_layout_op(g_.op(n)) || selects_positions(g_, n); }
   bool is_passed(NodeId n) const { return std::ranges::find(passed_, n) != passed_.end(); }
 
   struct Below {  // what is between a value and the Quantize
@@ -126,9 +127,9 @@ class Lift {
       ends_.push_back(v);
       return Way::Ends;
     }
-    if (is_layout_op(g_.op(n)) || (!below.mapped && keeps_order(n))) {
+    if (moves(n) || (!below.mapped && keeps_order(n))) {
       passed_.push_back(n);
-      slices_ |= is_slice(g_.op(n));
+      slices_ |= is_slice(g_.op(n)) || g_.op(n) == OpKind::Resize;
       below.joined |= g_.op(n) == OpKind::Concat;
       for (size_t i = 0; i < (g_.op(n) == OpKind::Concat ? g_.operands(n).size() : 1); ++i)
         if (survey(g_.operand(n, i), below) == Way::None) return Way::None;
@@ -210,7 +211,7 @@ class Lift {
     if (std::ranges::find(ends_, v) != ends_.end() || !is_passed(n)) {
       codes = v;
       for (auto step = below.rbegin(); step != below.rend() && codes.valid(); ++step) codes = mapped_alike(*step, codes);
-    } else if (const auto along = is_layout_op(g_.op(n)) || g_.op(n) == OpKind::Pool ? std::nullopt : mapped(n)) {
+    } else if (const auto along = moves(n) || g_.op(n) == OpKind::Pool ? std::nullopt : mapped(n)) {
       std::vector<Step> more = below;
       more.emplace_back(n, *along);
       codes = emit(g_.operand(n, *along), more);

@@ -126,7 +126,22 @@ bool round_weights(Simplifier& s, NodeId n) {
   return s.replace(n, Selection(s, n).run());
 }
 
+// quantize(pad(x, c)) = pad(quantize(x), quantize(c)): the rounding meets what computes x, and the padding a convolution.
+bool quantize_before_pad(Simplifier& s, NodeId n) {
+  const Graph& g = s.graph();
+  const NodeId pad = s.def(arg(s, n), Pad);
+  if (!pad.valid() || !rounds_by_one(g, n) || !g.has_one_use(g.result(pad))) return false;
+  Builder& b = s.at(n);
+  std::vector<ValueId> operands{rounded_alike(b, n, arg(s, pad))};
+  if (g.attrs<PadAttrs>(pad).mode == PadMode::Constant) {
+    const ValueId fill = arg(s, pad, 1);
+    operands.push_back(rounded_alike(b, n, fill.valid() ? b.reshape(fill, {}) : b.scalar(g.dtype(arg(s, pad)), 0)));
+  }
+  return s.replace(n, b.create(Pad, operands, g.attrs<PadAttrs>(pad)));
+}
+
 constexpr Rule kRoundingRules[] = {
+    {Quantize, "quantize_before_pad", false, quantize_before_pad},
     {Quantize, "round_weights", false, round_weights},
     {Dequantize, "round_weights", false, round_weights},
 };
