@@ -5,7 +5,6 @@
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/provenance.h"
 #include "passes/quantise/roundings.h"
 
 namespace rlxc {
@@ -15,27 +14,6 @@ bool can_be_steps(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Quantize && g.op(n) != OpKind::Dequantize) return false;
   const DType q = g.dtype(g.op(n) == OpKind::Quantize ? g.result(n) : g.operand(n, 0));
   return g.attrs<QuantAttrs>(n).block == 0 && is_integer(q) && bits(q) >= 8 && bits(q) <= 16;
-}
-
-// reshape(quantize(x)) that only a Dequantize reads: moves the Dequantize above the Reshapes.
-bool join_pair(Graph& g, NodeId n) {
-  constexpr int kMostReshapes = 4;
-  ValueId codes = g.operand(n, 0);
-  int reshapes = 0;
-  while (reshapes < kMostReshapes && g.def(codes).valid() && g.op(g.def(codes)) == OpKind::Reshape && g.has_one_use(codes)) {
-    codes = g.operand(g.def(codes), 0);
-    ++reshapes;
-  }
-  const NodeId quantize = match::defining_op(g, codes, OpKind::Quantize);
-  if (reshapes == 0 || !quantize.valid() || !g.has_one_use(codes) || !rounds_by_one(g, n)) return false;
-  Builder b(g, nullptr, n);
-  const size_t before = g.node_capacity();
-  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
-  const ValueId floats = b.reshape(rounded_alike(b, n, codes), dims);
-  const NodeId members[] = {n};
-  merge_origins_since(g, before, members);
-  match::replace(g, g.result(n), floats);
-  return true;
 }
 
 }  // namespace

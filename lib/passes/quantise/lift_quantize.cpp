@@ -32,6 +32,24 @@ bool is_layout_op(OpKind op) {
   return op == OpKind::Transpose || op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Concat || is_slice(op);
 }
 
+// Whether the node can end in a rounding.
+bool is_computed(const Graph& g, NodeId n) {
+  switch (g.op(n)) {
+    case OpKind::QMatMul:
+    case OpKind::QConv:
+    case OpKind::MatMul:
+    case OpKind::Attention:
+    case OpKind::Rope:
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+    case OpKind::GroupNorm:
+    case OpKind::Reduce: return true;
+    case OpKind::Softmax:
+    case OpKind::LogSoftmax: return g.attrs<AxisAttrs>(n).axis == g.rank(g.result(n)) - 1;
+    default: return rounds_by_one(g, n) || has_trait(g.op(n), kElementwise);
+  }
+}
+
 // The way from a Quantize up to the values that it rounds.
 class Lift {
  public:
@@ -147,27 +165,9 @@ class Lift {
       ends_.resize(std::get<1>(before));
       slices_ = std::get<2>(before);
     }
-    if (!is_computed(n) && !(below.joined && is_weight(g_, v))) return Way::None;
+    if (!is_computed(g_, n) && !(below.joined && is_weight(g_, v))) return Way::None;
     if (std::ranges::find(ends_, v) == ends_.end()) ends_.push_back(v);
     return Way::Ends;
-  }
-
-  // Whether the node can end in a rounding.
-  bool is_computed(NodeId n) const {
-    switch (g_.op(n)) {
-      case OpKind::QMatMul:
-      case OpKind::QConv:
-      case OpKind::MatMul:
-      case OpKind::Attention:
-      case OpKind::Rope:
-      case OpKind::LayerNorm:
-      case OpKind::RmsNorm:
-      case OpKind::GroupNorm:
-      case OpKind::Reduce: return true;
-      case OpKind::Softmax:
-      case OpKind::LogSoftmax: return g_.attrs<AxisAttrs>(n).axis == g_.rank(g_.result(n)) - 1;
-      default: return rounds_by_one(g_, n) || has_trait(g_.op(n), kElementwise);
-    }
   }
 
   // A max pooling of the sums of a contraction, whose rounding keeps their order.
@@ -265,16 +265,47 @@ bool lift(Graph& g, NodeId quantize) {
   return true;
 }
 
+// A pair around layout ops, of a value that no kernel rounds where it computes it: it is rounded after them, at once.
+//   dequantize(transpose(quantize(x)))  ->  dequantize(quantize(transpose(x)))
+bool sink_pair(Graph& g, NodeId dequantize) {
+  std::vector<NodeId> moves;
+  ValueId codes = g.operand(dequantize, 0);
+  const auto moves_alone = [&](ValueId v) {
+    const NodeId n = g.def(v);
+    return n.valid() && (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape) && g.has_one_use(v);
+  };
+  for (; moves.size() < kMostPassed && moves_alone(codes); codes = g.operand(moves.back(), 0)) moves.push_back(g.def(codes));
+  const NodeId quantize = defining_op(g, codes, OpKind::Quantize);
+  if (moves.empty() || !quantize.valid() || !g.has_one_use(codes) || !rounds_by_one(g, quantize) || !rounds_by_one(g, dequantize))
+    return false;
+  ValueId v = g.operand(quantize, 0);
+  if (!g.def(v).valid() || is_computed(g, g.def(v)) || is_layout_op(g.op(g.def(v)))) return false;
+  Builder b(g, nullptr, dequantize);
+  const size_t before = g.node_capacity();
+  for (auto n = moves.rbegin(); n != moves.rend(); ++n) v = b.create(g.op(*n), {v}, g.module().attrs[g.attr_id(*n)]);
+  v = rounded_alike(b, dequantize, rounded_alike(b, quantize, v));
+  const NodeId members[] = {quantize, dequantize};
+  merge_origins_since(g, before, members);
+  replace(g, g.result(dequantize), v);
+  return true;
+}
+
 }  // namespace
 
 PassResult lift_quantize(Module& m, PassContext& context) {
-  int64_t lifted = 0;
+  int64_t lifted = 0, joined = 0;
+  const auto join = [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Dequantize) joined += context.rewrite([&] { return join_pair(g, n) || sink_pair(g, n); });
+  };
   if (!context.target.native.test(static_cast<size_t>(OpKind::QMatMul))) return {};
   each_graph(m, [&](Graph& g) {
+    join(g);
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) lifted += context.rewrite([&] { return lift(g, n); });
+    join(g);
   });
-  return {lifted > 0, {{"quantize_moved", lifted}}};
+  return {lifted + joined > 0, {{"quantize_moved", lifted}, {"pairs_joined", joined}}};
 }
 
 }  // namespace rlxc
