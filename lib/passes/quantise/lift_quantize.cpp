@@ -9,6 +9,7 @@
 // is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one operand between.
 // O(nodes).
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "ir/op_rules.h"
@@ -24,6 +25,7 @@ using namespace match;
 
 constexpr size_t kMostPassed = 24;  // nodes above a Quantize
 constexpr size_t kMostReaders = 16;
+constexpr int64_t kMostRounds = 8;  // of poolings after one another
 
 bool is_one(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
 
@@ -265,6 +267,22 @@ bool lift(Graph& g, NodeId quantize) {
   return true;
 }
 
+// Whether a reader of v cannot dequantise it in its own kernel.
+bool needs_floats(const Graph& g, ValueId v) {
+  return g.is_output(v) || std::ranges::any_of(g.uses(v), [&](const Graph::Use& use) {
+           switch (g.op(use.user)) {
+             case OpKind::LayerNorm:
+             case OpKind::RmsNorm:
+             case OpKind::GroupNorm:
+             case OpKind::Softmax:
+             case OpKind::LogSoftmax:
+             case OpKind::Quantize:
+             case OpKind::Reduce: return false;
+             default: return !has_trait(g.op(use.user), kElementwise);
+           }
+         });
+}
+
 // A pair around layout ops, of a value that no kernel rounds where it computes it: it is rounded after them, at once.
 //   dequantize(transpose(quantize(x)))  ->  dequantize(quantize(transpose(x)))
 bool sink_pair(Graph& g, NodeId dequantize) {
@@ -290,13 +308,71 @@ bool sink_pair(Graph& g, NodeId dequantize) {
   return true;
 }
 
+// Whether a node moves or selects codes such that codes of another scale are moved and selected alike.
+bool selects_codes(const Graph& g, NodeId n, NodeId dequantize, NodeId quantize) {
+  if (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape || selects_positions(g, n)) return true;
+  if (g.op(n) != OpKind::Pool || g.attrs<PoolAttrs>(n).op != ReduceOp::Max || !is_int8(g.dtype(g.result(quantize)))) return false;
+  return std::ranges::all_of(std::array{dequantize, quantize}, [&](NodeId k) {
+    const auto scale = scalar(g, g.operand(k, 1));
+    return scale && *scale > 0;
+  });
+}
+
+// The codes, dequantised as d does and quantized as n does by nodes before n; invalid if there are none.
+ValueId requantised_before(const Graph& g, ValueId codes, NodeId d, NodeId n, const Order& order) {
+  const auto alike = [&](NodeId a, NodeId b) {
+    return g.op(a) == g.op(b) && rounds_by_one(g, a) && g.dtype(g.result(a)) == g.dtype(g.result(b)) &&
+           same_number(g, g.operand(a, 1), g.operand(b, 1)) && same_number(g, g.operand(a, 2), g.operand(b, 2));
+  };
+  if (g.use_count(codes) > kMostReaders) return {};
+  for (const Graph::Use& use : g.uses(codes)) {
+    if (use.user == g.terminator() || !alike(use.user, d) || g.use_count(g.result(use.user)) > kMostReaders) continue;
+    for (const Graph::Use& u : g.uses(g.result(use.user)))
+      if (u.user != g.terminator() && u.user != n && order.at(u.user) > 0 && order.at(u.user) < order.at(n) && alike(u.user, n))
+        return g.result(u.user);
+  }
+  return {};
+}
+
+// Quantizes codes by other numbers before they are moved or selected, if nobody reads them after that as they are: what rounded
+// them first gives both.
+//   quantize(dequantize(pool(quantize(x))))  ->  pool(quantize(dequantize(quantize(x))))
+bool lift_requantise(Graph& g, NodeId n, const Order& order) {
+  const NodeId d = defining_op(g, g.operand(n, 0), OpKind::Dequantize);
+  if (!d.valid() || !rounds_by_one(g, n) || !rounds_by_one(g, d)) return false;
+  const NodeId select = g.def(g.operand(d, 0));
+  if (!select.valid() || !selects_codes(g, select, d, n) || g.use_count(g.result(select)) > kMostReaders) return false;
+  const auto requantised = [&](const Graph::Use& use) {
+    if (g.op(use.user) != OpKind::Dequantize || g.use_count(g.result(use.user)) > kMostReaders) return false;
+    return std::ranges::all_of(g.uses(g.result(use.user)), [&](const Graph::Use& u) {
+      return u.user != g.terminator() && g.op(u.user) == OpKind::Quantize && rounds_by_one(g, u.user);
+    });
+  };
+  if (!std::ranges::all_of(g.uses(g.result(select)), requantised)) return false;
+  NodeId source = g.def(g.operand(select, 0));
+  for (size_t i = 0; i < kMostPassed && source.valid() && selects_codes(g, source, d, n); ++i)
+    source = g.def(g.operand(source, 0));
+  if (!source.valid() || g.op(source) != OpKind::Quantize || !is_computed(g, g.def(g.operand(source, 0)))) return false;
+  Builder b(g, nullptr, n);
+  const size_t before = g.node_capacity();
+  std::vector<ValueId> operands(g.operands(select).begin(), g.operands(select).end());
+  const ValueId known = requantised_before(g, operands[0], d, n, order);
+  operands[0] = known.valid() ? known : rounded_alike(b, n, rounded_alike(b, d, operands[0]));
+  const ValueId y = b.create(g.op(select), operands, g.module().attrs[g.attr_id(select)]);
+  const NodeId members[] = {select, d, n};
+  merge_origins_since(g, before, members);
+  replace(g, g.result(n), y);
+  return true;
+}
+
 }  // namespace
 
 PassResult lift_quantize(Module& m, PassContext& context) {
   int64_t lifted = 0, joined = 0;
   const auto join = [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Dequantize) joined += context.rewrite([&] { return join_pair(g, n) || sink_pair(g, n); });
+      if (g.op(n) == OpKind::Dequantize && needs_floats(g, g.result(n)))
+        joined += context.rewrite([&] { return join_pair(g, n) || sink_pair(g, n); });
   };
   if (!context.target.native.test(static_cast<size_t>(OpKind::QMatMul))) return {};
   each_graph(m, [&](Graph& g) {
@@ -304,6 +380,16 @@ PassResult lift_quantize(Module& m, PassContext& context) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) lifted += context.rewrite([&] { return lift(g, n); });
     join(g);
+    for (int64_t round = 0, before = -1; round < kMostRounds && before != lifted; ++round) {
+      before = lifted;
+      const Order order(g);
+      std::vector<NodeId> all;
+      for (NodeId n : g.nodes())
+        if (g.op(n) == OpKind::Quantize) all.push_back(n);
+      // Last first: a pooling of what is pooled moves before that does.
+      for (auto n = all.rbegin(); n != all.rend(); ++n)
+        if (g.alive(*n)) lifted += context.rewrite([&] { return lift_requantise(g, *n, order); });
+    }
   });
   return {lifted + joined > 0, {{"quantize_moved", lifted}, {"pairs_joined", joined}}};
 }
