@@ -104,3 +104,16 @@ TEST_CASE("what is computed from inputs, or rounded by several scales, is rounde
                 }),
         "gt where quantize");
 }
+
+TEST_CASE("what is padded is rounded before") {
+  const auto padded = [](PadMode mode, bool shared) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = b.unary(OpKind::Exp, f32_input(b, "x", {2, 5}));
+      const ValueId y = b.create(OpKind::Pad, {x, b.scalar(DType::F32, 0.5)}, PadAttrs{{0, 1}, {0, 2}, mode});
+      return shared ? std::vector{codes(b, y, 0.04, 120), y} : std::vector{codes(b, y, 0.04, 120)};
+    };
+  };
+  check(Rewrite(kPass, padded(PadMode::Constant, false)), "exp quantize quantize pad");
+  check(Rewrite(kPass, padded(PadMode::Reflect, false)), "exp quantize pad");
+  check(Rewrite(kPass, padded(PadMode::Constant, true)), "exp pad quantize");
+}
