@@ -1,11 +1,9 @@
 // Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
 // fuses them: a Quantize with its producers, a Dequantize with its consumers. A pair whose integers nobody else reads stays in
-// floats: x = (clamp(round(x / s) + z) - z) * s. A Dequantize meets its Quantize above the Reshapes between. Requires a target
-// with regions. Leaves blocked scales. O(nodes).
+// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves blocked scales. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -22,8 +20,6 @@ PassResult expand_q_dq(Module& m, PassContext& context) {
   int64_t expanded = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::ElementwiseRegion))) return {};
   match::each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Dequantize && can_be_steps(g, n)) context.rewrite([&] { return join_pair(g, n); });
     for (NodeId n : g.nodes())
       if (can_be_steps(g, n))
         expanded += context.rewrite([&] {

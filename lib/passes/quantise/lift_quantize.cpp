@@ -267,20 +267,24 @@ bool lift(Graph& g, NodeId quantize) {
   return true;
 }
 
-// Whether a reader of v cannot dequantise it in its own kernel.
-bool needs_floats(const Graph& g, ValueId v) {
-  return g.is_output(v) || std::ranges::any_of(g.uses(v), [&](const Graph::Use& use) {
-           switch (g.op(use.user)) {
-             case OpKind::LayerNorm:
-             case OpKind::RmsNorm:
-             case OpKind::GroupNorm:
-             case OpKind::Softmax:
-             case OpKind::LogSoftmax:
-             case OpKind::Quantize:
-             case OpKind::Reduce: return false;
-             default: return !has_trait(g.op(use.user), kElementwise);
-           }
-         });
+// Whether a reader of v, also behind layout ops, cannot dequantise it in its own kernel.
+bool needs_floats(const Graph& g, ValueId v, int depth = 0) {
+  constexpr int kDeepest = 4;
+  if (g.is_output(v)) return true;
+  if (depth == kDeepest || g.use_count(v) > kMostReaders) return false;
+  return std::ranges::any_of(g.uses(v), [&](const Graph::Use& use) {
+    if (is_layout_op(g.op(use.user))) return needs_floats(g, g.result(use.user), depth + 1);
+    switch (g.op(use.user)) {
+      case OpKind::LayerNorm:
+      case OpKind::RmsNorm:
+      case OpKind::GroupNorm:
+      case OpKind::Softmax:
+      case OpKind::LogSoftmax:
+      case OpKind::Quantize:
+      case OpKind::Reduce: return false;
+      default: return !has_trait(g.op(use.user), kElementwise);
+    }
+  });
 }
 
 // A pair around layout ops, of a value that no kernel rounds where it computes it: it is rounded after them, at once.
