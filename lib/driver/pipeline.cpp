@@ -38,13 +38,10 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
     add("shard", {"partition", "common_subexpression_elimination", "dead_code_elimination"});
   // Quantisation and precision run on whole operations, before fusion.
-  std::vector<std::string_view> quantise{"keep_quantized_weights",
-                                         "lower_quantised_conv_transpose",
-                                         "quantise_contractions",
-                                         "sink_transposes",
-                                         "lift_quantize",
-                                         "quantise_slices",
-                                         "multiply_f8",
+  std::vector<std::string_view> quantise{"keep_quantized_weights", "lower_quantised_conv_transpose",
+                                         "quantise_contractions",  "sink_transposes",
+                                         "lift_quantize",          "split_packed_gates",
+                                         "quantise_slices",        "multiply_f8",
                                          "constant_folding"};
   const bool calibrated = !options.calibration_file.empty();
   if (calibrated) quantise.insert(quantise.begin(), {"migrate_scales", "insert_q_dq"});

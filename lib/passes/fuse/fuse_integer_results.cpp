@@ -3,8 +3,8 @@
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
 // launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
-// Codes of a contraction that nodes dequantise, and quantize again by other numbers, are results in the same way, but not behind
-// a Transpose: a product of one result is written in the order in which it is read.
+// Codes that nodes dequantise, and quantize again by other numbers, are results in the same way, but not behind a Transpose: a
+// product of one result is written in the order in which it is read.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
 //   y = a + b; quantize(a + b)                 ->  codes, y = elementwise_region(a, b, s) with `also`
@@ -56,7 +56,7 @@ class Results {
     norm_ = g_.op(n) == OpKind::NormRegion;
     conv_ = g_.op(n) == OpKind::FusedQConv;
     const bool words = (conv_ || g_.op(n) == OpKind::FusedQMatMul) && is_integer(g_.dtype(y)) && bits(g_.dtype(y)) == 16;
-    again_ = is_int8(g_.dtype(y)) && (conv_ || g_.op(n) == OpKind::FusedQMatMul);
+    again_ = is_int8(g_.dtype(y)) && (conv_ || norm_ || codes || g_.op(n) == OpKind::FusedQMatMul);
     if ((g_.result_count(n) != 1 && !norm_) || (g_.dtype(y) != DType::F32 && !codes && !words && !again_)) return false;
     steps_ = is_steps(g_, n);
     point_ = n;
@@ -66,7 +66,7 @@ class Results {
     followers_.clear();
     if (codes || (steps_ && rounds_floats(n))) find_beside(n);
     if (!codes && steps_ && followers_.empty()) find_again(n);
-    if (!codes) find(y, {});
+    if (!codes || followers_.empty()) find(y, {});
     if (followers_.empty()) return false;
     if (!conv_) join_columns();
     if (followers_.size() > kMostRoundings) followers_.resize(kMostRoundings);
@@ -354,7 +354,7 @@ class Results {
   PassContext& context_;
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
-  bool again_ = false;  // whether a contraction gives codes, which others dequantise or quantise again
+  bool again_ = false;  // whether the node gives codes, which others dequantise or quantise again
   NodeId point_;        // where the fused node goes
   std::vector<Moved> moved_;
   std::vector<Follower> followers_;

@@ -205,6 +205,30 @@ TEST_CASE("fuse_integer_results: codes beside the floats of a norm region") {
   }
 }
 
+TEST_CASE("fuse_integer_results: codes of a norm region that are quantized again") {
+  const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    NormRegionAttrs a;
+    a.axis = 2;
+    a.steps = {{OpKind::RmsNorm, DType::F32, {0, kNone, kNone}, 1e-6, 0},
+               {OpKind::Div, DType::F32, {kStep, 1, kNone}},
+               {OpKind::Round, DType::F32, {kStep | 1, kNone, kNone}},
+               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, -128, 127},
+               {OpKind::Cast, DType::I8, {kStep | 3, kNone, kNone}}};
+    const ValueId codes = b.create(OpKind::NormRegion, {f32_input(b, "x", {2, 4, 6}), num(b, 0.04)}, a);
+    RegionAttrs region;
+    region.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}},
+                    {OpKind::Mul, DType::F32, {kStep, 1, kNone}},
+                    {OpKind::Div, DType::F32, {kStep | 1, 2, kNone}},
+                    {OpKind::Round, DType::F32, {kStep | 2, kNone, kNone}},
+                    {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, -128, 127},
+                    {OpKind::Cast, DType::I8, {kStep | 4, kNone, kNone}}};
+    return {b.transpose(codes, {0, 2, 1}), b.create(OpKind::ElementwiseRegion, {codes, num(b, 0.04), num(b, 0.03)}, region)};
+  });
+  CHECK(r.left() == "norm_region transpose");
+  CHECK(r.after->main().result_count(r.find(OpKind::NormRegion)) == 2);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed, {0, 0});
+}
+
 TEST_CASE("fuse_integer_results: what stays") {
   const auto changes = [](const Rewrite::Build& build, const std::function<void(PassRun&)>& configure = {}) {
     return Rewrite(kPass, build, configure).result.changed;

@@ -110,16 +110,18 @@ class NormRegions {
       decline(n, "results", "what the norm before it normalises is read elsewhere");
       std::erase_if(before, gives_more);
     }
+    beyond_limit_ = false;
     if (join(n, before, first)) return true;
     const size_t all = before.size();
     std::erase_if(before, [&](NodeId p) { return rows_from(p).has_value(); });
-    return before.size() < all && join(n, before, first);
+    if (before.size() < all && join(n, before, first)) return true;
+    return beyond_limit_ && !before.empty() && join(n, before, first, false);
   }
 
-  // `first`: index of the first decision about n.
-  bool join(NodeId n, std::vector<NodeId> before, size_t first) {
+  // `first`: index of the first decision about n. `followed`: with the nodes after it.
+  bool join(NodeId n, std::vector<NodeId> before, size_t first, bool followed = true) {
     const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
-    std::vector<NodeId> after = followers(y);
+    std::vector<NodeId> after = followed ? followers(y) : std::vector<NodeId>();
     const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other users
     std::vector<NodeId> members = before;
     members.push_back(n);
@@ -228,7 +230,8 @@ class NormRegions {
       return decline(n, reason, std::move(detail));
     };
     attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));
-    if (p.steps.size() > ctx_.target.region_max_steps) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
+    beyond_limit_ = p.steps.size() > ctx_.target.region_max_steps;
+    if (beyond_limit_) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
     if (const size_t all = p.operands.size() + attrs.keep + also.size(); all > ctx_.target.region_max_inputs)
       return give_up("operand_limit", std::to_string(all) + " operands and results");
     const double rows = independent_rows(n, p.steps[at], attrs.axis);
@@ -280,6 +283,7 @@ class NormRegions {
   Graph& g_;
   PassContext& ctx_;
   Order order_;
+  bool beyond_limit_ = false;  // whether the last program had too many steps
 };
 
 }  // namespace

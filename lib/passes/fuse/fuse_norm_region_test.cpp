@@ -248,3 +248,17 @@ TEST_CASE("fuse_norm_region: norms of other rows, of what others read, and more 
   CHECK(less.left() == "layer_norm norm_region");
   CHECK(less.first_decline() == "step_limit");
 }
+
+TEST_CASE("fuse_norm_region: beyond the limit, a norm takes what is before it alone") {
+  const auto build = [](Builder& b) -> std::vector<ValueId> {
+    RegionAttrs before, after;
+    before.steps = {{OpKind::Exp, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}}};
+    after.steps.assign(3, {OpKind::Neg, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}});
+    for (size_t i = 1; i < after.steps.size(); ++i) after.steps[i].args[0] = static_cast<uint16_t>(RegionStep::kStep | (i - 1));
+    const ValueId x = b.create(OpKind::ElementwiseRegion, {f32_input(b, "x", {64, 32})}, before);
+    const ValueId y = b.create(OpKind::LayerNorm, {x, {}, {}}, NormAttrs{1, 1e-5});
+    return {b.create(OpKind::ElementwiseRegion, {y}, after)};
+  };
+  CHECK(Rewrite(kPass, build).left() == "norm_region");
+  CHECK(Rewrite(kPass, build, [](PassRun& r) { r.target.region_max_steps = 4; }).left() == "norm_region elementwise_region");
+}

@@ -1,5 +1,6 @@
 // Quantises the rows of an integer matmul where the matmul reads them. The input of a graph with Q/DQ pairs, and what a gather or
-// a concatenation gives, have no producer that could round them, and would be read and written once more.
+// a concatenation gives, have no producer that could round them, and would be read and written once more. The same holds for the
+// states of a recurrence, also where these are reshaped or transposed between.
 //   fused_q_matmul(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_matmul(x, w, zero, _, scale, ...)
 // A task of the kernel quantises its rows once and multiplies them by all columns, so rows alone keep the units busy: declines
 // ("cost") if there are few of them and many columns. Requires a weight, and a target whose kernels are for threads of a CPU.
@@ -18,6 +19,7 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kRoundedRows = "rounded_rows";
+constexpr size_t kMostMoves = 4;
 constexpr int64_t kLongestRow = 1 << 13;                                         // elements, of which a task holds some rows
 constexpr double kRowsOfTask = 48, kColumnsOfTask = 64, kBytesOfTask = 1 << 18;  // of the kernels
 
@@ -42,14 +44,21 @@ fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const Pass
 
 bool take_rows(Graph& g, NodeId n, PassContext& context) {
   const ValueId codes = g.operand(n, 0), w = g.operand(n, 1);
-  const NodeId source = g.def(codes);
-  const auto r = fuse::rounding_of(g, source);
+  std::vector<NodeId> moves;  // Reshapes and Transposes between
+  const auto is_move = [&](ValueId v) {
+    const NodeId m = g.def(v);
+    return m.valid() && (g.op(m) == OpKind::Reshape || g.op(m) == OpKind::Transpose) && g.has_one_use(v);
+  };
+  ValueId rounded = codes;
+  for (; moves.size() < kMostMoves && is_move(rounded); rounded = g.operand(moves.back(), 0)) moves.push_back(g.def(rounded));
+  const NodeId source = g.def(rounded);
+  auto r = fuse::rounding_of(g, source);
   const auto k = g.module().dims.constant_value(g.dims(codes).back());
   if (!r || g.result_count(source) != 1 || !is_weight(g, w) || g.rank(w) != 2 || !k || *k > kLongestRow) return false;
   const auto refuse = [&](std::string_view reason, std::string detail) {
     return decline_end(context, g, kRoundedRows, n, reason, std::move(detail));
   };
-  if (g.use_count(codes) != 1) return refuse("multi_consumer", std::to_string(g.use_count(codes)) + " readers of the rows");
+  if (g.use_count(rounded) != 1) return refuse("multi_consumer", std::to_string(g.use_count(rounded)) + " readers of the rows");
   const ValueId zero = g.operand(n, 2);
   if (!fuse::same_zero(g, r->zero, zero)) return false;
   const auto time = time_of(g, n, source, context);
@@ -58,11 +67,13 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
   if (g.op(n) == OpKind::FusedQMatMul) attrs = g.attrs<RegionAttrs>(n);
   const size_t count = std::max(g.operands(n).size(), kQuantOperands) + 1;
   if (count > context.target.region_max_inputs) return refuse("operand_limit", std::to_string(count) + " operands");
-  const std::vector<ValueId> operands = fuse::rounding_operands(g, n, *r, &attrs.steps);
   Builder b(g, nullptr, n);
+  for (auto m = moves.rbegin(); m != moves.rend(); ++m) r->x = b.create(g.op(*m), {r->x}, g.module().attrs[g.attr_id(*m)]);
+  const std::vector<ValueId> operands = fuse::rounding_operands(g, n, *r, &attrs.steps);
   const NodeId whole = b.create_node(OpKind::FusedQMatMul, operands, std::move(attrs));
   if (!whole.valid()) return false;
   fuse::take_over_rounding(g, n, source, whole, kRoundedRows, context);
+  if (!moves.empty() && g.alive(moves[0])) erase_dead(g, moves[0]);
   return true;
 }
 

@@ -15,6 +15,7 @@ struct Case {
   std::vector<Dim> rows = {2, 3};
   int64_t columns = 6;
   bool steps = true, weight = true, read_twice = false;
+  bool moved = false;  // the codes are transposed and flattened
 
   std::vector<ValueId> operator()(Builder& b) const {
     std::vector<Dim> dims = rows;
@@ -31,7 +32,8 @@ struct Case {
     const auto last = [&] { return static_cast<uint16_t>(kStep | (a.steps.size() - 1)); };
     a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, low, low + 255});
     a.steps.push_back({OpKind::Cast, to, {last(), kNone, kNone}});
-    const ValueId codes = b.create(OpKind::ElementwiseRegion, operands, a);
+    ValueId codes = b.create(OpKind::ElementwiseRegion, operands, a);
+    if (moved) codes = b.reshape(b.transpose(codes, {1, 0, 2}), {Dim(6), Dim(8)});
     const Type type = tensor_type(DType::I8, {8, Dim(columns)});
     const ValueId w = weight ? b.param("w", type) : b.input("w", type), zero_point = subtracted == 0 ? ValueId() : z;
     std::vector<ValueId> results;
@@ -63,6 +65,11 @@ TEST_CASE("fuse_rounded_rows: a matmul with and without steps, with and without 
         CHECK(g.attrs<RegionAttrs>(n).steps.size() == (steps ? 3 : 1));
         CHECK(r.run.decisions.at(0).fused);
       }
+}
+
+TEST_CASE("fuse_rounded_rows: rows that are transposed and flattened") {
+  CHECK(Rewrite(kPass, Case{.moved = true}).left() == "transpose reshape fused_q_matmul");
+  CHECK_FALSE(Rewrite(kPass, Case{.read_twice = true, .moved = true}).result.changed);
 }
 
 TEST_CASE("fuse_rounded_rows: another zero point, rows with other readers, and products of activations stay") {

@@ -3,12 +3,13 @@
 // the end of the matmul, norm or elementwise node that computes the value, and integers are moved.
 //   quantize(mul(transpose(y), c))  ->  transpose(quantize(mul(y, c)))
 // Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
-// Expand, Concat and slices, to all values that they read. Declines if one of these values is not computed, if others read what
-// is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction: rounding by a positive
-// scale keeps the order of its operands. The second operand of a matmul, which may be a
-// transposed view, is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one
-// operand between. O(nodes).
+// Expand, Concat, nearest Resizes and slices, to all values that they read. Declines if one of these values is not computed, if
+// others read what is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction:
+// rounding by a positive scale keeps the order of its operands. The second operand of a matmul, which may be a transposed view,
+// is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one operand between.
+// O(nodes).
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "ir/op_rules.h"
@@ -24,12 +25,31 @@ using namespace match;
 
 constexpr size_t kMostPassed = 24;  // nodes above a Quantize
 constexpr size_t kMostReaders = 16;
+constexpr int64_t kMostRounds = 8;  // of poolings after one another
 
 bool is_one(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
 
 bool is_slice(OpKind op) { return op == OpKind::Narrow || op == OpKind::Slice; }
 bool is_layout_op(OpKind op) {
   return op == OpKind::Transpose || op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Concat || is_slice(op);
+}
+
+// Whether the node can end in a rounding.
+bool is_computed(const Graph& g, NodeId n) {
+  switch (g.op(n)) {
+    case OpKind::QMatMul:
+    case OpKind::QConv:
+    case OpKind::MatMul:
+    case OpKind::Attention:
+    case OpKind::Rope:
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+    case OpKind::GroupNorm:
+    case OpKind::Reduce: return true;
+    case OpKind::Softmax:
+    case OpKind::LogSoftmax: return g.attrs<AxisAttrs>(n).axis == g.rank(g.result(n)) - 1;
+    default: return rounds_by_one(g, n) || has_trait(g.op(n), kElementwise);
+  }
 }
 
 // The way from a Quantize up to the values that it rounds.
@@ -111,6 +131,7 @@ class Lift {
     return moves;
   }
 
+  bool moves(NodeId n) const { return is_layout_op(g_.op(n)) || selects_positions(g_, n); }
   bool is_passed(NodeId n) const { return std::ranges::find(passed_, n) != passed_.end(); }
 
   struct Below {  // what is between a value and the Quantize
@@ -126,9 +147,9 @@ class Lift {
       ends_.push_back(v);
       return Way::Ends;
     }
-    if (is_layout_op(g_.op(n)) || (!below.mapped && keeps_order(n))) {
+    if (moves(n) || (!below.mapped && keeps_order(n))) {
       passed_.push_back(n);
-      slices_ |= is_slice(g_.op(n));
+      slices_ |= is_slice(g_.op(n)) || g_.op(n) == OpKind::Resize;
       below.joined |= g_.op(n) == OpKind::Concat;
       for (size_t i = 0; i < (g_.op(n) == OpKind::Concat ? g_.operands(n).size() : 1); ++i)
         if (survey(g_.operand(n, i), below) == Way::None) return Way::None;
@@ -146,27 +167,9 @@ class Lift {
       ends_.resize(std::get<1>(before));
       slices_ = std::get<2>(before);
     }
-    if (!is_computed(n) && !(below.joined && is_weight(g_, v))) return Way::None;
+    if (!is_computed(g_, n) && !(below.joined && is_weight(g_, v))) return Way::None;
     if (std::ranges::find(ends_, v) == ends_.end()) ends_.push_back(v);
     return Way::Ends;
-  }
-
-  // Whether the node can end in a rounding.
-  bool is_computed(NodeId n) const {
-    switch (g_.op(n)) {
-      case OpKind::QMatMul:
-      case OpKind::QConv:
-      case OpKind::MatMul:
-      case OpKind::Attention:
-      case OpKind::Rope:
-      case OpKind::LayerNorm:
-      case OpKind::RmsNorm:
-      case OpKind::GroupNorm:
-      case OpKind::Reduce: return true;
-      case OpKind::Softmax:
-      case OpKind::LogSoftmax: return g_.attrs<AxisAttrs>(n).axis == g_.rank(g_.result(n)) - 1;
-      default: return rounds_by_one(g_, n) || has_trait(g_.op(n), kElementwise);
-    }
   }
 
   // A max pooling of the sums of a contraction, whose rounding keeps their order.
@@ -210,7 +213,7 @@ class Lift {
     if (std::ranges::find(ends_, v) != ends_.end() || !is_passed(n)) {
       codes = v;
       for (auto step = below.rbegin(); step != below.rend() && codes.valid(); ++step) codes = mapped_alike(*step, codes);
-    } else if (const auto along = is_layout_op(g_.op(n)) || g_.op(n) == OpKind::Pool ? std::nullopt : mapped(n)) {
+    } else if (const auto along = moves(n) || g_.op(n) == OpKind::Pool ? std::nullopt : mapped(n)) {
       std::vector<Step> more = below;
       more.emplace_back(n, *along);
       codes = emit(g_.operand(n, *along), more);
@@ -264,16 +267,135 @@ bool lift(Graph& g, NodeId quantize) {
   return true;
 }
 
+// Whether a reader of v, also behind layout ops, cannot dequantise it in its own kernel.
+bool needs_floats(const Graph& g, ValueId v, int depth = 0) {
+  constexpr int kDeepest = 4;
+  if (g.is_output(v)) return true;
+  if (depth == kDeepest || g.use_count(v) > kMostReaders) return false;
+  return std::ranges::any_of(g.uses(v), [&](const Graph::Use& use) {
+    if (is_layout_op(g.op(use.user))) return needs_floats(g, g.result(use.user), depth + 1);
+    switch (g.op(use.user)) {
+      case OpKind::LayerNorm:
+      case OpKind::RmsNorm:
+      case OpKind::GroupNorm:
+      case OpKind::Softmax:
+      case OpKind::LogSoftmax:
+      case OpKind::Quantize:
+      case OpKind::Reduce: return false;
+      default: return !has_trait(g.op(use.user), kElementwise);
+    }
+  });
+}
+
+// A pair around layout ops, of a value that no kernel rounds where it computes it: it is rounded after them, at once.
+//   dequantize(transpose(quantize(x)))  ->  dequantize(quantize(transpose(x)))
+bool sink_pair(Graph& g, NodeId dequantize) {
+  std::vector<NodeId> moves;
+  ValueId codes = g.operand(dequantize, 0);
+  const auto moves_alone = [&](ValueId v) {
+    const NodeId n = g.def(v);
+    return n.valid() && (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape) && g.has_one_use(v);
+  };
+  for (; moves.size() < kMostPassed && moves_alone(codes); codes = g.operand(moves.back(), 0)) moves.push_back(g.def(codes));
+  const NodeId quantize = defining_op(g, codes, OpKind::Quantize);
+  if (moves.empty() || !quantize.valid() || !g.has_one_use(codes) || !rounds_by_one(g, quantize) || !rounds_by_one(g, dequantize))
+    return false;
+  ValueId v = g.operand(quantize, 0);
+  if (!g.def(v).valid() || is_computed(g, g.def(v)) || is_layout_op(g.op(g.def(v)))) return false;
+  Builder b(g, nullptr, dequantize);
+  const size_t before = g.node_capacity();
+  for (auto n = moves.rbegin(); n != moves.rend(); ++n) v = b.create(g.op(*n), {v}, g.module().attrs[g.attr_id(*n)]);
+  v = rounded_alike(b, dequantize, rounded_alike(b, quantize, v));
+  const NodeId members[] = {quantize, dequantize};
+  merge_origins_since(g, before, members);
+  replace(g, g.result(dequantize), v);
+  return true;
+}
+
+// Whether a node moves or selects codes such that codes of another scale are moved and selected alike.
+bool selects_codes(const Graph& g, NodeId n, NodeId dequantize, NodeId quantize) {
+  if (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape || selects_positions(g, n)) return true;
+  if (g.op(n) != OpKind::Pool || g.attrs<PoolAttrs>(n).op != ReduceOp::Max || !is_int8(g.dtype(g.result(quantize)))) return false;
+  return std::ranges::all_of(std::array{dequantize, quantize}, [&](NodeId k) {
+    const auto scale = scalar(g, g.operand(k, 1));
+    return scale && *scale > 0;
+  });
+}
+
+// The codes, dequantised as d does and quantized as n does by nodes before n; invalid if there are none.
+ValueId requantised_before(const Graph& g, ValueId codes, NodeId d, NodeId n, const Order& order) {
+  const auto alike = [&](NodeId a, NodeId b) {
+    return g.op(a) == g.op(b) && rounds_by_one(g, a) && g.dtype(g.result(a)) == g.dtype(g.result(b)) &&
+           same_number(g, g.operand(a, 1), g.operand(b, 1)) && same_number(g, g.operand(a, 2), g.operand(b, 2));
+  };
+  if (g.use_count(codes) > kMostReaders) return {};
+  for (const Graph::Use& use : g.uses(codes)) {
+    if (use.user == g.terminator() || !alike(use.user, d) || g.use_count(g.result(use.user)) > kMostReaders) continue;
+    for (const Graph::Use& u : g.uses(g.result(use.user)))
+      if (u.user != g.terminator() && u.user != n && order.at(u.user) > 0 && order.at(u.user) < order.at(n) && alike(u.user, n))
+        return g.result(u.user);
+  }
+  return {};
+}
+
+// Quantizes codes by other numbers before they are moved or selected, if nobody reads them after that as they are: what rounded
+// them first gives both.
+//   quantize(dequantize(pool(quantize(x))))  ->  pool(quantize(dequantize(quantize(x))))
+bool lift_requantise(Graph& g, NodeId n, const Order& order) {
+  const NodeId d = defining_op(g, g.operand(n, 0), OpKind::Dequantize);
+  if (!d.valid() || !rounds_by_one(g, n) || !rounds_by_one(g, d)) return false;
+  const NodeId select = g.def(g.operand(d, 0));
+  if (!select.valid() || !selects_codes(g, select, d, n) || g.use_count(g.result(select)) > kMostReaders) return false;
+  const auto requantised = [&](const Graph::Use& use) {
+    if (g.op(use.user) != OpKind::Dequantize || g.use_count(g.result(use.user)) > kMostReaders) return false;
+    return std::ranges::all_of(g.uses(g.result(use.user)), [&](const Graph::Use& u) {
+      return u.user != g.terminator() && g.op(u.user) == OpKind::Quantize && rounds_by_one(g, u.user);
+    });
+  };
+  if (!std::ranges::all_of(g.uses(g.result(select)), requantised)) return false;
+  NodeId source = g.def(g.operand(select, 0));
+  for (size_t i = 0; i < kMostPassed && source.valid() && selects_codes(g, source, d, n); ++i)
+    source = g.def(g.operand(source, 0));
+  if (!source.valid() || g.op(source) != OpKind::Quantize || !is_computed(g, g.def(g.operand(source, 0)))) return false;
+  Builder b(g, nullptr, n);
+  const size_t before = g.node_capacity();
+  std::vector<ValueId> operands(g.operands(select).begin(), g.operands(select).end());
+  const ValueId known = requantised_before(g, operands[0], d, n, order);
+  operands[0] = known.valid() ? known : rounded_alike(b, n, rounded_alike(b, d, operands[0]));
+  const ValueId y = b.create(g.op(select), operands, g.module().attrs[g.attr_id(select)]);
+  const NodeId members[] = {select, d, n};
+  merge_origins_since(g, before, members);
+  replace(g, g.result(n), y);
+  return true;
+}
+
 }  // namespace
 
 PassResult lift_quantize(Module& m, PassContext& context) {
-  int64_t lifted = 0;
+  int64_t lifted = 0, joined = 0;
+  const auto join = [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Dequantize && needs_floats(g, g.result(n)))
+        joined += context.rewrite([&] { return join_pair(g, n) || sink_pair(g, n); });
+  };
   if (!context.target.native.test(static_cast<size_t>(OpKind::QMatMul))) return {};
   each_graph(m, [&](Graph& g) {
+    join(g);
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) lifted += context.rewrite([&] { return lift(g, n); });
+    join(g);
+    for (int64_t round = 0, before = -1; round < kMostRounds && before != lifted; ++round) {
+      before = lifted;
+      const Order order(g);
+      std::vector<NodeId> all;
+      for (NodeId n : g.nodes())
+        if (g.op(n) == OpKind::Quantize) all.push_back(n);
+      // Last first: a pooling of what is pooled moves before that does.
+      for (auto n = all.rbegin(); n != all.rend(); ++n)
+        if (g.alive(*n)) lifted += context.rewrite([&] { return lift_requantise(g, *n, order); });
+    }
   });
-  return {lifted > 0, {{"quantize_moved", lifted}}};
+  return {lifted + joined > 0, {{"quantize_moved", lifted}, {"pairs_joined", joined}}};
 }
 
 }  // namespace rlxc

@@ -176,3 +176,59 @@ TEST_CASE("long chains of elementwise nodes end the search") {
   });
   CHECK_FALSE(r.result.changed);
 }
+
+TEST_CASE("rounding rises above a nearest resize that enlarges") {
+  const auto resized = [](Dim size) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      ResizeAttrs a;
+      a.sizes = {1, 2, 8, size};
+      const ValueId y = b.unary(OpKind::Exp, f32_input(b, "x", {1, 2, 4, 5}));
+      return {rounded(b, b.create(OpKind::Resize, {y}, a), {0.125F}, DType::U8)};
+    };
+  };
+  check(Rewrite(kPass, resized(10)), "exp quantize resize");
+  CHECK_FALSE(Rewrite(kPass, resized(2)).result.changed);
+}
+
+TEST_CASE("a pair whose codes are only reshaped meets before an output, not before an elementwise node") {
+  const auto split = [](bool elementwise) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId codes = b.reshape(rounded(b, f32_input(b, "x", {4, 6}), {0.25F}), {2, 12});
+      const ValueId v = dequantised(b, codes, 0.25F);
+      return {elementwise ? b.unary(OpKind::Exp, v) : v};
+    };
+  };
+  check(Rewrite(kPass, split(false)), "quantize dequantize reshape");
+  CHECK_FALSE(Rewrite(kPass, split(true)).result.changed);
+}
+
+TEST_CASE("a pair around a transpose of what no kernel rounds is one pair after it") {
+  const auto turned = [](bool computed) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = f32_input(b, "x", {4, 6}), v = computed ? b.unary(OpKind::Exp, x) : x;
+      return {dequantised(b, b.transpose(rounded(b, v, {0.25F}), {1, 0}), 0.25F)};
+    };
+  };
+  check(Rewrite(kPass, turned(false)), "transpose quantize dequantize");
+  CHECK_FALSE(Rewrite(kPass, turned(true)).result.changed);
+}
+
+TEST_CASE("codes are quantized again before they are pooled") {
+  // Pools of one another, which are concatenated with what is pooled.
+  const auto pyramid = [](float second, bool tap) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      PoolAttrs pool;
+      pool.kernel = {3, 3}, pool.strides = {1, 1}, pool.pads_begin = pool.pads_end = {1, 1}, pool.dilations = {1, 1};
+      const ValueId x = b.unary(OpKind::Exp, f32_input(b, "x", {1, 2, 6, 6}));
+      std::vector<ValueId> codes{rounded(b, x, {0.04F}, DType::U8)}, again;
+      for (int i = 0; i < 2; ++i) codes.push_back(b.create(OpKind::Pool, {codes.back()}, pool));
+      for (ValueId v : codes) again.push_back(rounded(b, dequantised(b, v, 0.04F), {second}, DType::U8));
+      std::vector<ValueId> results{b.concat(again, 1)};
+      if (tap) results.push_back(codes[1]);
+      return results;
+    };
+  };
+  check(Rewrite(kPass, pyramid(0.05F, false)), "exp quantize dequantize quantize pool pool concat");
+  CHECK_FALSE(Rewrite(kPass, pyramid(-0.05F, false)).result.changed);
+  CHECK(Rewrite(kPass, pyramid(0.05F, true)).left() == "exp quantize pool dequantize quantize dequantize quantize pool concat");
+}

@@ -2,8 +2,8 @@
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
 // and sums that provably fit i32. On targets with fast products of bytes, a may have 16 bits. It is split into
 // two digits of 8 bits, a = 256 high + low, as is its zero point. Each digit is multiplied by b. The pass also sinks Dequantize
-// below layout ops and gathers, and removes a Quantize after a Dequantize of the same scale and zero point. Declines are
-// Decisions
+// below layout ops, gathers, max poolings and nearest resizes, and removes a Quantize after a Dequantize of the same scale and
+// zero point. Declines are Decisions
 // ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
@@ -14,6 +14,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -82,12 +83,24 @@ class Quantiser {
       case OpKind::Slice:
       case OpKind::Gather:
       case OpKind::Expand: return counted(sink(n), &moved);
+      case OpKind::Resize:
+      case OpKind::Pool: return counted(selects(n) ? sink(n) : ValueId(), &moved);
       default: return {};
     }
   }
   static ValueId counted(ValueId v, int64_t* count) {
     *count += v.valid();
     return v;
+  }
+
+  // Whether a resize or pooling selects elements, and the codes that it reads have their order.
+  bool selects(NodeId n) const {
+    if (graph_.op(n) == OpKind::Resize) return selects_positions(graph_, n);
+    const NodeId d = defining_op(graph_, graph_.operand(n, 0), OpKind::Dequantize);
+    if (graph_.attrs<PoolAttrs>(n).op != ReduceOp::Max || !d.valid() || !is_int8(graph_.dtype(graph_.operand(d, 0))))
+      return false;
+    const auto s = scalar(graph_, graph_.operand(d, 1));
+    return s && *s > 0;
   }
 
   // Moves the integers, then dequantises.

@@ -74,6 +74,32 @@ TEST_CASE("dequantising sinks below movement, and the same quantisation again gi
   check(r, "narrow reshape transpose");
 }
 
+TEST_CASE("dequantising sinks below what selects elements: max pooling and nearest resizing") {
+  const auto pooled = [](ReduceOp op, float scale) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = b.input("x", tensor_type(DType::U8, {1, 2, 6, 6})), s = b.scalar(DType::F32, scale);
+      PoolAttrs pool;
+      pool.op = op;
+      pool.kernel = {3, 3}, pool.strides = {2, 2}, pool.pads_begin = pool.pads_end = {1, 1}, pool.dilations = {1, 1};
+      const ValueId v = b.create(OpKind::Dequantize, {x, s, b.scalar(DType::U8, 9)}, QuantAttrs{0, 0, DType::F32, true});
+      return {b.create(OpKind::Pool, {v}, pool)};
+    };
+  };
+  check(Rewrite(kPass, pooled(ReduceOp::Max, 0.05F)), "pool dequantize");
+  CHECK_FALSE(Rewrite(kPass, pooled(ReduceOp::Max, -0.05F)).result.changed);
+  CHECK_FALSE(Rewrite(kPass, pooled(ReduceOp::Mean, 0.05F)).result.changed);
+  const auto resized = [](ResizeMode mode) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      ResizeAttrs a;
+      a.sizes = {1, 2, 8, 7};
+      a.mode = mode;
+      return {b.create(OpKind::Resize, {dequantised(b, "x", {1, 2, 4, 5}, true)}, a)};
+    };
+  };
+  check(Rewrite(kPass, resized(ResizeMode::Nearest)), "resize dequantize");
+  CHECK_FALSE(Rewrite(kPass, resized(ResizeMode::Linear)).result.changed);
+}
+
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};

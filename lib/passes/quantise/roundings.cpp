@@ -4,6 +4,7 @@
 
 #include "ir/op_rules.h"
 #include "passes/match.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 
@@ -12,6 +13,38 @@ bool rounds_by_one(const Graph& g, NodeId n) {
   const auto is_one = [&](ValueId v) { return num_elements(g.type(v)) == 1; };
   const ValueId zero = g.operand(n, 2);
   return g.attrs<QuantAttrs>(n).block == 0 && is_one(g.operand(n, 1)) && (!zero.valid() || is_one(zero));
+}
+
+ValueId rounded_alike(Builder& b, NodeId n, ValueId v) {
+  const Graph& g = b.graph();
+  const auto scalar_of = [&](ValueId number) { return number.valid() ? b.reshape(number, {}) : number; };
+  QuantAttrs a = g.attrs<QuantAttrs>(n);
+  a.axis = 0;
+  return b.create(g.op(n), {v, scalar_of(g.operand(n, 1)), scalar_of(g.operand(n, 2))}, a);
+}
+
+bool join_pair(Graph& g, NodeId dequantize) {
+  constexpr int kMostReshapes = 4;
+  ValueId codes = g.operand(dequantize, 0);
+  int reshapes = 0;
+  for (; reshapes < kMostReshapes && match::defining_op(g, codes, OpKind::Reshape).valid() && g.has_one_use(codes); ++reshapes)
+    codes = g.operand(g.def(codes), 0);
+  const bool one = match::defining_op(g, codes, OpKind::Quantize).valid() && g.has_one_use(codes);
+  if (reshapes == 0 || !one || !rounds_by_one(g, dequantize)) return false;
+  Builder b(g, nullptr, dequantize);
+  const size_t before = g.node_capacity();
+  const std::vector<Dim> dims(g.dims(g.result(dequantize)).begin(), g.dims(g.result(dequantize)).end());
+  const ValueId floats = b.reshape(rounded_alike(b, dequantize, codes), dims);
+  const NodeId members[] = {dequantize};
+  merge_origins_since(g, before, members);
+  match::replace(g, g.result(dequantize), floats);
+  return true;
+}
+
+bool selects_positions(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Resize) return false;
+  const auto& a = g.attrs<ResizeAttrs>(n);
+  return a.mode == ResizeMode::Nearest && a.coord != CoordMode::TfCropAndResize;
 }
 
 NodeId contraction_of(const Graph& g, ValueId v, bool pairs) {

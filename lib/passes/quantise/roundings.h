@@ -1,11 +1,18 @@
 // Queries on graphs with Q/DQ pairs for the passes that move Quantize nodes.
 #pragma once
-#include "ir/graph.h"
+#include "ir/builder.h"
 
 namespace rlxc {
 
 // Whether the node is a Quantize or Dequantize with one scale and one zero point.
 bool rounds_by_one(const Graph&, NodeId);
+// v, of any shape, quantized or dequantised as the node does, which has one scale and one zero point.
+ValueId rounded_alike(Builder&, NodeId, ValueId v);
+// Moves a Dequantize with one scale above the Reshapes between it and its Quantize, if nobody else reads the codes: the pair is
+// then one elementwise node. Returns whether there are any.
+bool join_pair(Graph&, NodeId dequantize);
+// Whether the node is a Resize that repeats or drops elements and computes none.
+bool selects_positions(const Graph&, NodeId);
 // The matmul or convolution that computed the value, before elementwise nodes of the same shape and Q/DQ pairs: a QMatMul, QConv
 // or MatMul. Invalid if there is none nearby. `pairs`: whether Q/DQ pairs may be between.
 NodeId contraction_of(const Graph&, ValueId, bool pairs = true);

@@ -1,6 +1,11 @@
-// Folds constant padding of spatial axes into the padding of the convolution, and an added per-channel weight into its bias.
+// Folds constant padding of spatial axes into the padding of the convolution, also that of codes by their zero point, and an
+// added per-channel weight into its bias.
+#include <array>
+
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/provenance.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -9,10 +14,13 @@ using namespace match;
 
 constexpr int64_t kMaxPad = int64_t{1} << 20;
 
-// Returns whether the pad is zero padding of known size on spatial axes only, and adds it to `conv`.
-bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
+// Returns whether the pad fills spatial axes alone, by known sizes, with `zero`, or with 0 if that is absent, and adds it to
+// `conv`.
+bool pad_fits(const Graph& g, NodeId pad, ValueId zero, ConvAttrs* conv) {
   const auto& a = g.attrs<PadAttrs>(pad);
-  if (a.mode != PadMode::Constant || (g.operand(pad, 1).valid() && scalar(g, g.operand(pad, 1)) != 0)) return false;
+  const auto number = [&](ValueId v) { return v.valid() ? scalar(g, v) : std::optional(0.0); };
+  const auto fill = number(g.operand(pad, 1));
+  if (a.mode != PadMode::Constant || !fill || fill != number(zero)) return false;
   DimTable& t = g.module().dims;
   for (size_t i = 0; i < a.before.size(); ++i) {
     const auto before = t.constant_value(a.before[i]), after = t.constant_value(a.after[i]);
@@ -27,14 +35,22 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
 }
 
 bool take_pad(Graph& g, NodeId n, PassContext& ctx) {
-  const NodeId pad = defining_op(g, g.operand(n, 0), OpKind::Pad);
+  const NodeId codes = defining_op(g, g.operand(n, 0), OpKind::Dequantize);
+  const bool coded = codes.valid() && rounds_by_one(g, codes);
+  const NodeId pad = defining_op(g, g.operand(coded ? codes : n, 0), OpKind::Pad);
   ConvAttrs a = g.attrs<ConvAttrs>(n);
-  if (!pad.valid() || !pad_fits(g, pad, &a)) return false;
+  if (!pad.valid() || !pad_fits(g, pad, coded ? g.operand(codes, 2) : ValueId(), &a)) return false;
   const NodeId members[] = {pad, n};
   ctx.decisions.push_back(fused(g, "conv_pad", n, members, 2 * bytes(g, g.result(pad))));
   g.set_attrs(n, g.module().attrs.intern(a));
-  g.set_operand(n, 0, g.operand(pad, 0));
-  erase_dead(g, pad);
+  ValueId x = g.operand(pad, 0);
+  if (coded) {
+    x = Builder(g, nullptr, n)
+            .create(OpKind::Dequantize, {x, g.operand(codes, 1), g.operand(codes, 2)}, g.attrs<QuantAttrs>(codes));
+    merge_origins(g, g.def(x), std::array{codes});
+  }
+  g.set_operand(n, 0, x);
+  erase_dead(g, coded ? codes : pad);
   return true;
 }
 

@@ -17,6 +17,20 @@ Rewrite::Build padded(std::vector<Dim> before, std::vector<Dim> after, double va
   };
 }
 
+// Codes of zero point 7, padded with another code.
+Rewrite::Build padded_codes(double fill, bool read = false) {
+  return [=](Builder& b) {
+    const ValueId x = b.input("x", tensor_type(DType::U8, {2, 4, 5, 5}));
+    const ValueId codes =
+        b.create(OpKind::Pad, {x, b.scalar(DType::U8, fill)}, PadAttrs{{0, 0, 1, 0}, {0, 0, 0, 2}, PadMode::Constant});
+    const ValueId v =
+        b.create(OpKind::Dequantize, {codes, num(b, 0.05), b.scalar(DType::U8, 7)}, QuantAttrs{0, 0, DType::F32, true});
+    std::vector<ValueId> results{b.create(OpKind::Conv, {v, f32_param(b, "w", {6, 4, 3, 3})}, kUnit)};
+    if (read) results.push_back(v);
+    return results;
+  };
+}
+
 Rewrite::Build biased(std::vector<int64_t> dims, bool has_bias = false) {
   return [=](Builder& b) {
     const ValueId y = b.create(
@@ -35,6 +49,14 @@ TEST_CASE("fold_conv_bias: zeros around the picture become padding") {
   const auto& a = r.after->main().attrs<ConvAttrs>(r.find(OpKind::Conv));
   CHECK(a.pads_begin == std::vector<int64_t>{1, 1});
   CHECK(a.pads_end == std::vector<int64_t>{2, 2});
+}
+
+TEST_CASE("fold_conv_bias: zero points around the picture become padding") {
+  const Rewrite r(kPass, padded_codes(7));
+  CHECK(r.left() == "dequantize conv");
+  CHECK(r.after->main().attrs<ConvAttrs>(r.find(OpKind::Conv)).pads_end == std::vector<int64_t>{0, 3});
+  CHECK(Rewrite(kPass, padded_codes(7, true)).left() == "pad dequantize dequantize conv");
+  CHECK_FALSE(Rewrite(kPass, padded_codes(0)).result.changed);
 }
 
 TEST_CASE("fold_conv_bias: other values, modes, axes and cropping are no padding") {

@@ -42,3 +42,21 @@ TEST_CASE("recognise_group_norm: a scale a group, and a norm that others read, s
   CHECK_FALSE(Rewrite(kPass, chain({.scale = 2})).result.changed);
   CHECK_FALSE(Rewrite(kPass, chain({.tap = true})).result.changed);
 }
+
+TEST_CASE("recognise_group_norm: Q/DQ pairs around the norm of groups") {
+  const auto paired = [](bool tap) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const auto pair = [&](ValueId v, double scale) {
+        const ValueId s = num(b, scale), z = b.scalar(DType::U8, 120);
+        const ValueId codes = b.create(OpKind::Quantize, {v, s, z}, QuantAttrs{0, 0, DType::U8, true});
+        return b.create(OpKind::Dequantize, {codes, s, z}, QuantAttrs{0, 0, DType::F32, true});
+      };
+      const ValueId x = f32_input(b, "x", {2, 4, 3, 5}), flat = pair(b.reshape(x, {2, 2, 30}), 0.04);
+      const ValueId norm = pair(b.create(OpKind::GroupNorm, {flat, {}, {}}, GroupNormAttrs{2, 1e-5}), 0.03);
+      const ValueId y = b.mul(b.reshape(norm, {2, 4, 3, 5}), f32_param(b, "gamma", {4, 1, 1}));
+      return tap ? std::vector{y, norm} : std::vector{y};
+    };
+  };
+  CHECK(Rewrite(kPass, paired(false)).left() == "quantize dequantize group_norm quantize dequantize mul");
+  CHECK_FALSE(Rewrite(kPass, paired(true)).result.changed);
+}

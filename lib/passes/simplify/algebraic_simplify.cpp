@@ -1,5 +1,5 @@
 // Rewrites small patterns into cheaper equal ones to a fixed point: neutral elements, repeated ops, chains of views, constant
-// conditions. The rules are tables (rules_arithmetic.cpp, rules_movement.cpp, rules_scatter.cpp). `fast` rules change rounding or
+// conditions. The rules are tables (rules_*.cpp). `fast` rules change rounding or
 // the treatment of NaN and infinity and require options.fast_math; the others preserve all values except the sign of zero.
 // Worklist algorithm: O(nodes + rewrites).
 #include <algorithm>
@@ -51,6 +51,7 @@ const std::vector<Rule>& Simplifier::rules() {
     std::vector<Rule> r(arithmetic_rules().begin(), arithmetic_rules().end());
     r.insert(r.end(), movement_rules().begin(), movement_rules().end());
     r.insert(r.end(), scatter_rules().begin(), scatter_rules().end());
+    r.insert(r.end(), rounding_rules().begin(), rounding_rules().end());
     return r;
   }();
   return all;

@@ -23,6 +23,7 @@ struct Rule {
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> movement_rules();
 std::span<const Rule> scatter_rules();
+std::span<const Rule> rounding_rules();
 
 class Simplifier {
  public:

@@ -579,9 +579,7 @@ bool rounding_of_flattened(Simplifier& s, NodeId n) {
   if (!flat.valid() || !rounds_by_one(g, n)) return false;
   const auto from = g.dims(g.operand(flat, 0)), to = g.dims(arg(s, n));
   if (from.size() < 3 || to.size() != 2 || from.back() != to.back()) return false;
-  std::vector<ValueId> operands{g.operand(flat, 0)};
-  for (ValueId v : g.operands(n).subspan(1)) operands.push_back(v.valid() ? s.at(n).reshape(v, {}) : v);
-  const ValueId y = s.at(n).create(g.op(n), operands, g.module().attrs[g.attr_id(n)]);
+  const ValueId y = rounded_alike(s.at(n), n, g.operand(flat, 0));
   return s.replace(n, s.at(n).reshape(y, sizes(s, g.result(n))));
 }
 
@@ -635,14 +633,8 @@ bool round_before_expand(Simplifier& s, NodeId n) {
   const NodeId expand = g.def(arg(s, n));
   if (g.op(expand) != Expand || !rounds_by_one(g, n)) return false;
   Builder& b = s.at(n);
-  std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
-  operands[0] = g.operand(expand, 0);
-  for (size_t i = 1; i < operands.size(); ++i)
-    if (operands[i].valid()) operands[i] = b.reshape(operands[i], {});
-  QuantAttrs a = g.attrs<QuantAttrs>(n);
-  a.axis = 0;
   const std::vector<Dim> whole = sizes(s, g.result(n));
-  return s.replace(n, b.expand(b.create(g.op(n), operands, a), whole));
+  return s.replace(n, b.expand(rounded_alike(b, n, g.operand(expand, 0)), whole));
 }
 
 constexpr Rule kMovementRules[] = {
