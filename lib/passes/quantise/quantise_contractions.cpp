@@ -14,6 +14,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
+#include "passes/quantise/dequantised.h"
 
 namespace rlxc {
 namespace {
@@ -22,32 +23,6 @@ using namespace match;
 
 constexpr std::string_view kQuantisedContraction = "quantised_contraction";
 constexpr int64_t kLeastProducts = 192;  // of a 16-bit integer: fewer do not repay its digits
-
-// A value (q - zero) * scale; zero is invalid if all zero points are 0.
-struct Dequantised {
-  NodeId node;
-  ValueId q, scale, zero;
-  int64_t axis = 0;
-  bool per_tensor = false;
-};
-
-ValueId unless_zero(const Graph& g, ValueId v) { return is_absent_or_zero(g, v) ? ValueId() : v; }
-
-bool is_single(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
-
-bool is_int16(DType t) { return t == DType::I16 || t == DType::U16; }
-
-std::optional<Dequantised> dequantised(const Graph& g, ValueId v, bool words) {
-  const NodeId n = defining_op(g, v, OpKind::Dequantize);
-  if (!n.valid()) return std::nullopt;
-  const auto& a = g.attrs<QuantAttrs>(n);
-  Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
-  const DType t = g.dtype(d.q);
-  if (a.block != 0 || !(is_int8(t) || (words && is_int16(t))) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
-    return std::nullopt;
-  d.per_tensor = is_single(g, d.scale);
-  return d;
-}
 
 class Quantiser {
  public:
@@ -76,13 +51,7 @@ class Quantiser {
       case OpKind::MatMul: return counted(contraction(n), &contractions);
       case OpKind::Conv: return counted(convolution(n), &contractions);
       case OpKind::Quantize: return counted(cancel(n), &cancelled);
-      case OpKind::Transpose:
-      case OpKind::Reshape:
-      case OpKind::Narrow:
-      case OpKind::Slice:
-      case OpKind::Gather:
-      case OpKind::Expand: return counted(sink(n), &moved);
-      default: return {};
+      default: return moves_codes(graph_.op(n)) ? counted(sink(n), &moved) : ValueId();
     }
   }
   static ValueId counted(ValueId v, int64_t* count) {
