@@ -20,14 +20,18 @@ std::optional<Dequantised> dequantised(const Graph& g, ValueId v, bool words) {
   return d;
 }
 
-bool moves_codes(OpKind op) {
-  switch (op) {
+bool moves_codes(const Graph& g, NodeId n) {
+  switch (g.op(n)) {
     case OpKind::Transpose:
     case OpKind::Reshape:
     case OpKind::Narrow:
     case OpKind::Slice:
     case OpKind::Gather:
     case OpKind::Expand: return true;
+    case OpKind::Resize: {
+      const auto& a = g.attrs<ResizeAttrs>(n);
+      return a.mode == ResizeMode::Nearest && a.coord != CoordMode::TfCropAndResize && !a.antialias;
+    }
     default: return false;
   }
 }

@@ -17,9 +17,9 @@ struct Dequantised {
 // The operand, if a Dequantize of i8 or u8 (with `words` also of i16 or u16) without blocks makes it.
 std::optional<Dequantised> dequantised(const Graph&, ValueId, bool words);
 
-// Whether Dequantize with a scale per tensor may follow the op instead of preceding it: the op moves or selects elements of
+// Whether a Dequantize with a scale per tensor may follow the node instead of preceding it: the node moves or selects elements of
 // operand 0.
-bool moves_codes(OpKind);
+bool moves_codes(const Graph&, NodeId);
 
 ValueId unless_zero(const Graph&, ValueId zero_point);  // invalid if all are 0
 

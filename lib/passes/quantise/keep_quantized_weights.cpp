@@ -86,7 +86,7 @@ class WeightQuantizer {
     const int64_t columns = g_.attrs<MatMulAttrs>(n).trans_b != weight.swapped ? 0 : 1;
     if (!on_integers_ || weight.cast || !w || !(w->per_tensor || w->axis == columns)) return false;
     ValueId v = g_.operand(n, 0);
-    for (int i = 0; i < kMovements && moves_codes(g_.op(g_.def(v))); ++i) v = g_.operand(g_.def(v), 0);
+    for (int i = 0; i < kMovements && moves_codes(g_, g_.def(v)); ++i) v = g_.operand(g_.def(v), 0);
     const auto x = dequantised(g_, v, context_.target.fast_bytes);
     return x && x->per_tensor;
   }

@@ -51,7 +51,7 @@ class Quantiser {
       case OpKind::MatMul: return counted(contraction(n), &contractions);
       case OpKind::Conv: return counted(convolution(n), &contractions);
       case OpKind::Quantize: return counted(cancel(n), &cancelled);
-      default: return moves_codes(graph_.op(n)) ? counted(sink(n), &moved) : ValueId();
+      default: return moves_codes(graph_, n) || keeps_order(n) ? counted(sink(n), &moved) : ValueId();
     }
   }
   static ValueId counted(ValueId v, int64_t* count) {
@@ -59,10 +59,25 @@ class Quantiser {
     return v;
   }
 
+  // Whether the node is a max pooling for a contraction or Quantize. A window of padding alone has no code.
+  bool keeps_order(NodeId n) const {
+    if (graph_.op(n) != OpKind::Pool || graph_.attrs<PoolAttrs>(n).op != ReduceOp::Max) return false;
+    const auto& a = graph_.attrs<PoolAttrs>(n);
+    const auto none = [](const std::vector<int64_t>& v, int64_t same) {
+      return std::ranges::all_of(v, [&](int64_t x) { return x == same; });
+    };
+    if (a.ceil_mode || !(none(a.dilations, 1) || (none(a.pads_begin, 0) && none(a.pads_end, 0)))) return false;
+    return std::ranges::any_of(graph_.uses(graph_.result(n)), [&](const Graph::Use& u) {
+      const OpKind reader = graph_.op(u.user);
+      return reader == OpKind::Conv || reader == OpKind::MatMul || reader == OpKind::Quantize;
+    });
+  }
+
   // Moves the integers, then dequantises.
   ValueId sink(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0), words_);
     if (!d) return {};
+    if (graph_.op(n) == OpKind::Pool && !(scalar(graph_, d->scale).value_or(0) > 0)) return {};
     int64_t axis = d->axis;
     if (!d->per_tensor) {
       if (graph_.op(n) != OpKind::Transpose) return {};

@@ -74,6 +74,31 @@ TEST_CASE("dequantising sinks below movement, and the same quantisation again gi
   check(r, "narrow reshape transpose");
 }
 
+TEST_CASE("dequantising sinks below a max pooling and a resize to the nearest element on the way to a convolution") {
+  for (const bool pool : {false, true})
+    for (const int64_t dilation : {1, 2})
+      for (const int64_t pad : {0, 1}) {
+        const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+          ValueId x = dequantised(b, "x", {1, 4, 6, 6}, true);
+          if (pool) {
+            PoolAttrs a{.kernel = {2, 2}, .strides = {1, 1}, .pads_begin = {pad, pad}, .pads_end = {pad, pad}};
+            a.dilations = {dilation, dilation};
+            x = b.create(OpKind::Pool, {x}, a);
+          } else {
+            x = b.create(OpKind::Resize, {x}, ResizeAttrs{.sizes = {1, 4, 12, 12}});
+          }
+          const ValueId w = dequantised(b, "w", {6, 4, 3, 3}, true, 0);
+          return {b.create(OpKind::Conv, {x, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1})};
+        });
+        CHECK(r.find(OpKind::QConv).valid() == (!pool || dilation == 1 || pad == 0));
+      }
+  const Rewrite alone(kPass, [](Builder& b) -> std::vector<ValueId> {
+    PoolAttrs a{.kernel = {2, 2}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}, .dilations = {1, 1}};
+    return {b.create(OpKind::Pool, {dequantised(b, "x", {1, 4, 6, 6}, true)}, a)};
+  });
+  CHECK_FALSE(alone.result.changed);
+}
+
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};
