@@ -474,10 +474,19 @@ class Packager {
     return {};
   }
 
+  // As many bytes as either needs. DimTable::max takes symbols to be 1 or more, but they may be 0: where only that proves which
+  // is larger, it gets what it lacks with all symbols 0.
   Dim larger(Dim a, Dim b) {
-    if (dims_.at_least(dims_.sub(a, b), 0)) return a;
-    if (dims_.at_least(dims_.sub(b, a), 0)) return b;
-    return dims_.max(a, b);
+    const auto holds = [&](Dim x, Dim y, int64_t symbols) { return dims_.at_least(dims_.sub(x, y), 0, symbols); };
+    if (holds(a, b, 0)) return a;
+    if (holds(b, a, 0)) return b;
+    if (!holds(a, b, 1)) std::swap(a, b);
+    if (!holds(a, b, 1)) return dims_.max(a, b);
+    DimBindings zeros;
+    for (const std::string& s : dims_.symbol_names()) zeros[s] = 0;
+    const int64_t lacks = dims_.evaluate(b, zeros).value_or(0) - dims_.evaluate(a, zeros).value_or(0);
+    const Dim enough = dims_.add(a, Dim(std::max<int64_t>(lacks, 0)));
+    return holds(enough, b, 0) ? enough : dims_.add(a, b);
   }
 
   // Deduplicates kernels whose text differs only in name and head.

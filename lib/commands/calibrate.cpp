@@ -89,14 +89,18 @@ class Calibration {
 
   // Chooses the scales of activations, after the second round.
   void choose(RangeMethod method, const CalibrateRequest& request, Diagnostics& d) {
-    std::string unseen;
+    std::string unseen, not_finite;
+    const auto list = [](std::string* names, const Tap& t) { *names += (names->empty() ? "" : ", ") + quote(t.name); };
     for (Tap& t : taps_) {
+      if (t.range.left_out()) list(&not_finite, t);
       if (t.range.seen()) {
         const ValueRange::Ends ends = t.range.choose(method, request.percentile);
         t.entry = request.symmetric ? symmetric_entry(ends) : entry_of(ends);
       }
-      if (!t.entry) unseen += (unseen.empty() ? "" : ", ") + quote(t.name);
+      if (!t.entry) list(&unseen, t);
     }
+    if (!not_finite.empty())
+      d.warning(Code::BadCalibration, "infinities or NaN in these tensors are outside of their ranges: " + not_finite);
     if (!unseen.empty())
       d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);
   }
@@ -210,6 +214,8 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     d.error(Code::BadFlag, "--percentile must be above 50 and at most 100");
     return std::nullopt;
   }
+  if (*method != RangeMethod::Percentile && request.percentile != CalibrateRequest().percentile)
+    d.warning(Code::BadFlag, "--percentile changes nothing: --method is " + request.method, {}, "give --method percentile");
   if (!request.check.empty() && o.output == "-") {
     d.error(Code::BadFlag, "--check needs an output file, which the command reads", {}, "give -o FILE");
     return std::nullopt;
@@ -279,6 +285,8 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     if (!migrate(m, channel_scales, *target, *pass_opts, d)) return std::nullopt;
   }
   Calibration calibration(m, std::move(channel_scales));
+  if (calibration.layers() == 0)
+    d.warning(Code::BadCalibration, "the record is empty: the model has no matmul or convolution of floats");
   for (Round round : {Round::Range, Round::Distribution, Round::Noise}) {
     if (round == Round::Noise) calibration.choose(*method, request, d);
     for (size_t i = 0; i < samples.size(); ++i) {

@@ -174,17 +174,31 @@ void note_winograd(const LirModule& lir, const codegen::CapabilityRow& row, std:
   }
 }
 
+// The type of the operands of matmuls; none where it is f32, or a file says it.
+std::optional<DType> narrow_type(PrecisionPolicy p) {
+  switch (p) {
+    case PrecisionPolicy::F32:
+    case PrecisionPolicy::Custom: return std::nullopt;
+    case PrecisionPolicy::F16:
+    case PrecisionPolicy::AutoMixed:
+    case PrecisionPolicy::AutoMixedConservative: return DType::F16;
+    case PrecisionPolicy::AutoMixedBf16: return DType::BF16;
+    case PrecisionPolicy::Fp8E4M3:
+    case PrecisionPolicy::MxFp8E4M3: return DType::F8E4M3FN;
+    case PrecisionPolicy::Fp8E5M2:
+    case PrecisionPolicy::MxFp8E5M2: return DType::F8E5M2;
+  }
+  return std::nullopt;
+}
+
 // Warns if the processor multiplies the narrow floats of the precision as f32.
 void check_gain(const kernel::Mapping& m, PrecisionPolicy p, const std::string& precision, const std::string& cpu,
                 Diagnostics& d) {
-  const bool bf16 = p == PrecisionPolicy::AutoMixedBf16;
-  const bool narrow =
-      bf16 || p == PrecisionPolicy::F16 || p == PrecisionPolicy::AutoMixed || p == PrecisionPolicy::AutoMixedConservative;
-  const DType type = bf16 ? DType::BF16 : DType::F16;
-  if (!narrow || m.workgroups || std::ranges::any_of(m.dot_units, [&](const kernel::DotUnit& u) { return u.a == type; })) return;
+  const auto type = narrow_type(p);
+  if (!type || m.workgroups || std::ranges::any_of(m.dot_units, [&](const kernel::DotUnit& u) { return u.a == *type; })) return;
   d.warning(Code::NoGain,
             "--precision " + precision + " makes the model smaller and not faster: the processor \"" + cpu + "\" multiplies " +
-                std::string(name(type)) + " as f32",
+                std::string(name(*type)) + " as f32",
             {}, "--cpu zen4 and --cpu sapphirerapids multiply bf16: use one with --precision automixed-bf16");
 }
 

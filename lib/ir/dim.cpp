@@ -280,12 +280,12 @@ bool DimTable::known_ne(Dim a, Dim b) {
   return divisor != 0 && constant % divisor != 0;
 }
 
-std::optional<int64_t> DimTable::lower_bound(const Poly& p) const {
+std::optional<int64_t> DimTable::lower_bound(const Poly& p, int64_t symbols) const {
   int64_t low = 0;
   for (const Term& t : p) {
     int64_t product = t.coefficient;
     for (uint32_t a : t.atoms) {
-      const auto factor = lower_bound(a);
+      const auto factor = lower_bound(a, symbols);
       if (t.coefficient < 0 || !factor || *factor < 0) return std::nullopt;
       product = clamp_mul(product, *factor);
     }
@@ -294,10 +294,10 @@ std::optional<int64_t> DimTable::lower_bound(const Poly& p) const {
   return low;
 }
 
-std::optional<int64_t> DimTable::lower_bound(uint32_t index) const {
+std::optional<int64_t> DimTable::lower_bound(uint32_t index, int64_t symbols) const {
   const Atom& f = atoms_[index];
-  if (f.is_symbol) return 1;
-  const auto a = lower_bound(poly(f.a)), b = lower_bound(poly(f.b));
+  if (f.is_symbol) return symbols;
+  const auto a = lower_bound(poly(f.a), symbols), b = lower_bound(poly(f.b), symbols);
   switch (f.fn) {
     case DimFn::FloorDiv: {
       if (!a || *a < 0 || !b || *b < 1) return std::nullopt;
@@ -311,8 +311,8 @@ std::optional<int64_t> DimTable::lower_bound(uint32_t index) const {
   return std::nullopt;
 }
 
-bool DimTable::at_least(Dim d, int64_t bound) {
-  const auto low = lower_bound(poly(canonical(d)));
+bool DimTable::at_least(Dim d, int64_t bound, int64_t symbols) {
+  const auto low = lower_bound(poly(canonical(d)), symbols);
   return low && *low >= bound;
 }
 

@@ -65,12 +65,12 @@ class DimTable {
   Dim max(Dim, Dim);
   Dim product(std::span<const Dim>);
 
-  std::optional<int64_t> constant_value(Dim) const;  // also for negative constants
-  bool divides(Dim a, Dim b);                        // b mod a == 0 is proven
-  bool equal(Dim, Dim);                              // proven, using the recorded equalities
-  bool known_ne(Dim, Dim);                           // proven different for all symbols >= 1
-  bool at_least(Dim, int64_t bound);                 // proven for all symbols >= 1
-  int64_t weight(Dim) const;                         // number of symbols and functions in its text
+  std::optional<int64_t> constant_value(Dim) const;        // also for negative constants
+  bool divides(Dim a, Dim b);                              // b mod a == 0 is proven
+  bool equal(Dim, Dim);                                    // proven, using the recorded equalities
+  bool known_ne(Dim, Dim);                                 // proven different for all symbols >= 1
+  bool at_least(Dim, int64_t bound, int64_t symbols = 1);  // proven for all symbols of at least that size
+  int64_t weight(Dim) const;                               // number of symbols and functions in its text
 
   // Records that the model requires a == b (checked by `check` when symbols are bound). Returns false if that is impossible.
   bool assume_equal(Dim a, Dim b);
@@ -116,8 +116,8 @@ class DimTable {
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
   std::optional<Dim> without_mod(Dim a, Dim b);  // a', if a is a' - mod(a', b), which b divides
   Dim canonical(Dim);
-  std::optional<int64_t> lower_bound(const Poly&) const;  // for all symbols >= 1
-  std::optional<int64_t> lower_bound(uint32_t atom) const;
+  std::optional<int64_t> lower_bound(const Poly&, int64_t symbols) const;  // for all symbols of at least that size
+  std::optional<int64_t> lower_bound(uint32_t atom, int64_t symbols) const;
   void refresh_substitution();
   // Replaces symbols and functions for which `leaf` returns a value, and the arguments of other functions by `whole`.
   template <class LeafFn, class WholeFn>

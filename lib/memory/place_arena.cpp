@@ -68,7 +68,8 @@ std::optional<DimBindings> sample_sizes(const DimTable& dims, int64_t least, int
 // are negative, which runs refuse.
 bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
                     Diagnostics& diagnostics) {
-  for (const auto& [least, step] : std::initializer_list<std::pair<int, int>>{{1, 1}, {2, 1}, {7, 1}, {64, 1}, {5, 0}, {64, 0}}) {
+  for (const auto& [least, step] :
+       std::initializer_list<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 1}, {2, 1}, {7, 1}, {64, 1}, {5, 0}, {64, 0}}) {
     const auto sizes = sample_sizes(dims, least, step);
     if (!sizes) continue;
     bool misfits = false;

@@ -8,7 +8,8 @@
 namespace rlxc {
 namespace {
 
-// First fit in time order: a free lane of equal size, else a free lane proven large enough, else a new one.
+// First fit in time order: a free lane of equal size, else a free lane proven large enough, else a new one. Symbols may be 0: a
+// cache has no rows before the first run.
 SymbolicPlacement in_lanes(DimTable& dims, const Buffers& buffers, const std::vector<Dim>& sizes) {
   struct Lane {
     Dim size;
@@ -29,7 +30,7 @@ SymbolicPlacement in_lanes(DimTable& dims, const Buffers& buffers, const std::ve
         best = &lane;
         break;
       }
-      if (!best && dims.at_least(dims.sub(lane.size, sizes[i]), 0)) best = &lane;
+      if (!best && dims.at_least(dims.sub(lane.size, sizes[i]), 0, 0)) best = &lane;
     }
     if (!best) best = &lanes.emplace_back(Lane{sizes[i], 0, {}});
     best->free_from = buffers.last[i] == kForever ? kForever : buffers.last[i] + 1;

@@ -108,6 +108,21 @@ TEST_CASE("a symbolic plan shares lanes of equal size and holds for every size")
   CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 4}}) == 2 * 64);
 }
 
+TEST_CASE("a symbolic plan holds for sizes of 0") {
+  // The sums of x are dead before the products of y, which would fit in their place only if x had rows.
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {m->dims.symbol("past"), 64})),
+                y = b.input("y", tensor_type(DType::F32, {2, 4}));
+  const ValueId w = b.param("w", tensor_type(DType::F32, {64, 64})), v = b.param("v", tensor_type(DType::F32, {4, 4}));
+  m->main().add_output(b.matmul(b.matmul(x, w), w), {});
+  const ValueId first = b.matmul(y, v), second = b.matmul(first, v);
+  m->main().add_output(b.matmul(b.add(first, second), v), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(lir.plans[0].symbolic);
+  CHECK(lir.module->dims.evaluate(lir.plans[0].arena_size, {{"past", 0}}) == 2 * 64);
+}
+
 TEST_CASE("a symbolic plan is verified for sizes that the equalities of the module allow") {
   // Only for b <= a: a buffer of a elements follows one of max(a, b).
   auto m = std::make_unique<Module>();

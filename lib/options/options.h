@@ -643,7 +643,8 @@ inline constexpr Option kOptions[] = {
 
     {.flag = "--data", .field = &RunRequest::data, .commands = kRun, .value = "PATH",
      .help = "folder with input_i.pb (.npy) or NAME.npy of each input, and output_i or NAME of the expected outputs; a folder of "
-             "such folders test_data_set_*; or a file NAME.npz"},
+             "such folders test_data_set_*; a file NAME.npz; a folder of those; or, for a model with one input, .npy or .pb files of "
+             "any name"},
     {.flag = "--random", .field = &RunRequest::random, .commands = kRun,
      .help = "use random inputs; the reference evaluator gives the expected outputs"},
     {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...", .step = "size",

@@ -124,6 +124,25 @@ bool read_one(const Module& m, const std::string& where, Find find, DataSet* out
   return true;
 }
 
+bool is_value_file(const fs::path& file) { return file.extension() == ".npy" || file.extension() == ".pb"; }
+
+// Files of a folder that are a data set each: archives, or values of the only input. None where a file has the name of an input
+// or output.
+std::vector<fs::path> set_files(const Module& m, const fs::path& folder) {
+  const Graph& g = m.main();
+  for (size_t i = 0; i < g.inputs().size(); ++i)
+    if (find_file(folder, names_of("input", i, std::string(m.bytes(g.value_name(g.result(g.inputs()[i]))))))) return {};
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (find_file(folder, names_of("output", i, std::string(m.bytes(g.output_name(i)))))) return {};
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".npz" || (g.inputs().size() == 1 && is_value_file(entry.path())))
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 std::vector<fs::path> set_folders(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> folders;
@@ -153,20 +172,43 @@ std::optional<TensorData> input_contents(const std::string& path, size_t i, Type
   return value ? std::optional(std::move(value->tensor)) : std::nullopt;
 }
 
+namespace {
+
+// Reads an archive, or a file of the only input.
+bool read_set_file(const Module& m, const std::string& path, DataSet* out, Diagnostics& d) {
+  out->name = fs::path(path).filename().string();
+  if (path.ends_with(".npz")) {
+    const auto arrays = read_npz(path, d);
+    return arrays && read_one(
+                         m, path, [&](const auto& names) { return find_array(*arrays, path, names); }, out, d);
+  }
+  if (const size_t inputs = m.main().inputs().size(); inputs != 1) {
+    d.error(Code::UnreadableFile, quote(path) + " holds one value, and the model has " + std::to_string(inputs) + " inputs", {},
+            "a folder with a file of each input, or a file NAME.npz with an array of each");
+    return false;
+  }
+  const auto find = [&](const auto& names) {
+    return names[0].starts_with("input_") ? std::optional(ValueSource{quote(path), path, nullptr}) : std::nullopt;
+  };
+  return read_one(m, path, find, out, d);
+}
+
+}  // namespace
+
 std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& path, Diagnostics& d) {
   std::error_code error;
   std::vector<DataSet> sets;
-  if (path.ends_with(".npz") && !fs::is_directory(path, error)) {
-    const auto arrays = read_npz(path, d);
-    if (!arrays) return std::nullopt;
-    sets.emplace_back().name = fs::path(path).filename().string();
-    const auto find = [&](const auto& names) { return find_array(*arrays, path, names); };
-    return read_one(m, path, find, &sets[0], d) ? std::optional(std::move(sets)) : std::nullopt;
-  }
   if (!fs::is_directory(path, error)) {
-    d.error(Code::UnreadableFile, "\"" + path + "\" is not a folder", {},
-            "--data takes a folder with input_0.pb (.npy), output_0.pb, ..., or a file NAME.npz");
+    if (fs::exists(path, error) && (path.ends_with(".npz") || is_value_file(path)))
+      return read_set_file(m, path, &sets.emplace_back(), d) ? std::optional(std::move(sets)) : std::nullopt;
+    d.error(Code::UnreadableFile, quote(path) + (fs::exists(path, error) ? " holds no data that is known" : " does not exist"),
+            {}, "--data takes a folder with input_0.pb (.npy), output_0.pb, ..., a file NAME.npz, or a file of the only input");
     return std::nullopt;
+  }
+  if (const auto folders = set_folders(path); folders.size() == 1 && folders[0] == path) {
+    for (const fs::path& file : set_files(m, path))
+      if (!read_set_file(m, file.string(), &sets.emplace_back(), d)) return std::nullopt;
+    if (!sets.empty()) return sets;
   }
   for (const fs::path& folder : set_folders(path)) {
     sets.emplace_back().name = folder.filename().string();

@@ -1,6 +1,7 @@
 // Test data: a folder with a file for each input and, where known, output; a folder of several such folders test_data_set_*; or
 // an archive NAME.npz. A file is input_i.pb (ONNX backend tests), input_i.npy, NAME.npy or NAME.pb; an array of an archive is
-// named by the input or output, or input_i.
+// named by the input or output, or input_i. For a model with one input a file of any name is a data set. A folder of archives or
+// of such files, none with the name of an input or output, has a data set in each.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,7 +13,7 @@
 namespace rlxc {
 
 struct DataSet {
-  std::string name;                       // name of the folder
+  std::string name;                       // name of the folder or file
   std::vector<eval::HostValue> inputs;    // one per graph input
   std::vector<eval::HostValue> expected;  // one per graph output; may be shorter
 };

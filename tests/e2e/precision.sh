@@ -19,6 +19,8 @@ grep -q kontraction "$TMPDIR/log"
 # The cpu kernels multiply f16 as f32 on every processor, and bf16 on some. GPUs multiply both.
 compile() { "$RLXC" compile examples/bert.onnx --emit plan -o "$TMPDIR/out" "$@" 2>&1; }
 compile --target cpu --precision automixed | grep -q 'RLX0111.*multiplies f16 as f32'
+compile --target cpu --precision fp8-e4m3 | grep -q 'RLX0111.*multiplies f8e4m3fn as f32'
+compile --target cpu --activations int8 | grep -q 'RLX0111.*no matmul has quantized weights'
 compile --target cpu --cpu skylake-avx512 --precision automixed-bf16 | grep -q 'RLX0111.*multiplies bf16 as f32'
 for flags in '--target cpu --cpu zen4 --precision automixed-bf16' '--target cuda --precision automixed' '--target cpu'; do
   # shellcheck disable=SC2086

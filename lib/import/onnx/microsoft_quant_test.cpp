@@ -216,3 +216,19 @@ TEST_CASE("blocks along an axis that the scales or zero points lack are refused"
     CHECK_MESSAGE(d.text().find("as many axes as the data") != std::string::npos, d.text());
   }
 }
+
+TEST_CASE("constant weights of another number of bytes than N, K and block_size give are refused") {
+  for (const size_t bytes : {size_t{64}, size_t{128}, size_t{256}}) {
+    OnnxModel m(21);
+    m.opset("com.microsoft", 1);
+    m.input("x", DType::F32, {1, 32}, std::vector<double>(32, 1));
+    m.input("scales", DType::F32, {8, 2}, std::vector<double>(16, 1));
+    m.raw_graph(field(5, field(1, int64_t{8}) + field(1, int64_t{2}) + field(1, static_cast<int64_t>(bytes / 16)) +
+                             field(2, int64_t{2}) + field(8, "w") + field(9, std::string(bytes, '\x12'))));
+    m.add(node("MatMulNBits", {"x", "w", "scales"}, {"y"},
+               {attribute("K", 32), attribute("N", 8), attribute("bits", 4), attribute("block_size", 16)}, "com.microsoft"));
+    m.output("y");
+    Diagnostics d;
+    CHECK((m.load(d) != nullptr) == (bytes == 128));
+  }
+}

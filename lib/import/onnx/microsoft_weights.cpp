@@ -21,11 +21,11 @@ struct BitWeight {
   size_t quantized, scale, zero, group, bias;
 };
 
-// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant.
+// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant, or not as many.
 ValueId quantized_values(Op& op, const BitWeight& w, int64_t width) {
   if (width == 8) return op.b.reshape(op.in(w.quantized), {Dim(w.n), Dim(w.k)});
   const TensorData* given = op.tensor(w.quantized);
-  if (!given || given->splat) return {};
+  if (!given || given->splat || given->elements() != w.n * (w.k * width / 8)) return {};
   TensorData d = *given;
   d.dtype = width == 4 ? DType::U4 : DType::U2;
   d.dims = {w.n, w.k};

@@ -1,6 +1,7 @@
 // Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
 // fuses them: a Quantize with its producers, a Dequantize with its consumers. A pair whose integers nobody else reads stays in
-// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves blocked scales. O(nodes).
+// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves scales of blocks
+// that divide the axis, for which there are kernels. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -8,10 +9,13 @@
 namespace rlxc {
 namespace {
 
-bool can_be_steps(const Graph& g, NodeId n) {
+bool can_be_steps(Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Quantize && g.op(n) != OpKind::Dequantize) return false;
   const DType q = g.dtype(g.op(n) == OpKind::Quantize ? g.result(n) : g.operand(n, 0));
-  return g.attrs<QuantAttrs>(n).block == 0 && is_integer(q) && bits(q) >= 8 && bits(q) <= 16;
+  const auto& a = g.attrs<QuantAttrs>(n);
+  const bool in_blocks =
+      a.block != 0 && g.module().dims.divides(Dim(a.block), g.dims(g.operand(n, 0))[static_cast<size_t>(a.axis)]);
+  return !in_blocks && is_integer(q) && bits(q) >= 8 && bits(q) <= 16;
 }
 
 }  // namespace

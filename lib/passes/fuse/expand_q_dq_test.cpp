@@ -49,12 +49,17 @@ TEST_CASE("expand_q_dq: a pair whose integers nobody else reads stays in floats,
       }
 }
 
-TEST_CASE("expand_q_dq: blocked scales stay") {
-  Rewrite r(kPass, [](Builder& b) {
-    const ValueId scale = b.constant(eval::tensor_of(DType::F32, {2, 2}, {0.5, 0.25, 0.125, 1}).tensor);
-    return std::vector{b.create(OpKind::Quantize, {f32_input(b, "x", {2, 8}), scale}, QuantAttrs{1, 4, DType::I8})};
-  });
-  CHECK(r.left() == "quantize");
+TEST_CASE("expand_q_dq: blocked scales stay, unless the last block is shorter") {
+  for (const int64_t size : {8, 7, 5, 3}) {
+    Rewrite r(kPass, [&](Builder& b) {
+      const bool one = size < 4;
+      const ValueId scale = b.constant(one ? eval::tensor_of(DType::F32, {2, 1}, {0.5, 0.25}).tensor
+                                           : eval::tensor_of(DType::F32, {2, 2}, {0.5, 0.25, 0.125, 1}).tensor);
+      const int64_t block = one ? int64_t{1} << 40 : 4;
+      return std::vector{b.create(OpKind::Quantize, {f32_input(b, "x", {2, size}), scale}, QuantAttrs{1, block, DType::I8})};
+    });
+    CHECK((r.left() == "quantize") == (size == 8));
+  }
 }
 
 TEST_CASE("expand_q_dq: not where the target has no regions") {

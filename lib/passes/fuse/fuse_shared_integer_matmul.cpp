@@ -117,7 +117,10 @@ class SharedIntegers final : public fuse::SharedInput {
 
   // The operands of the members side by side, or the one of all.
   ValueId by_columns(Builder& b, const fuse::AlignedSteps::Operand& o, std::span<const NodeId> nodes) {
-    if (is_common(o)) return o.values[0];
+    if (is_common(o)) {
+      hoist(o.values[0], nodes[0]);  // that of another member where this one repeats a rounding
+      return o.values[0];
+    }
     DType t = DType::F32;
     for (ValueId v : o.values)
       if (v.valid()) t = g_.dtype(v);

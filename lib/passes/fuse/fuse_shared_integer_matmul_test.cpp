@@ -25,6 +25,7 @@ struct Product {
   int pairs = 0;              // rounded and dequantised again so many times before
   double least_scale = 0.05;  // of these
   double last_scale = 0.07;   // of the codes
+  bool shifts = true;         // zero points of these are not 0
 };
 
 ValueId codes_param(Builder& b, std::string_view name, DType t, std::vector<int64_t> dims) {
@@ -61,17 +62,18 @@ ValueId product(Builder& b, ValueId x, const std::string& id, const Product& p) 
   if (p.residual) step(OpKind::Add, DType::F32, f32_input(b, *p.residual, {2, 3, Dim(p.columns)}));
   if (p.factor) step(OpKind::Mul, DType::F32, num(b, 0.35));
   for (int i = 0; i < p.pairs; ++i) {
-    const ValueId scale = num(b, p.least_scale * (1 + 0.3 * i)), zero = num(b, 90 + i + static_cast<double>(id.back() - '0'));
+    const ValueId scale = num(b, p.least_scale * (1 + 0.3 * i)),
+                  zero = num(b, p.shifts ? 90 + i + static_cast<double>(id.back() - '0') : 0);
     step(OpKind::Div, DType::F32, scale);
     step(OpKind::Round, DType::F32);
-    step(OpKind::Add, DType::F32, zero);
+    if (p.shifts) step(OpKind::Add, DType::F32, zero);
     step(OpKind::Clamp, DType::F32, {}, 0, 255);
-    step(OpKind::Sub, DType::F32, zero);
+    step(p.shifts ? OpKind::Sub : OpKind::Add, DType::F32, zero);
     step(OpKind::Mul, DType::F32, scale);
   }
   step(OpKind::Div, DType::F32, num(b, p.last_scale + p.last_scale / 7 * static_cast<double>(id.back() - '0')));
   step(OpKind::Round, DType::F32);
-  step(OpKind::Add, DType::F32, num(b, 100 + static_cast<double>(id.back() - '0')));
+  if (p.shifts) step(OpKind::Add, DType::F32, num(b, 100 + static_cast<double>(id.back() - '0')));
   step(OpKind::Clamp, DType::F32, {}, 0, 255);
   step(OpKind::Cast, p.codes);
   return b.create(OpKind::FusedQMatMul, in, a);
@@ -121,6 +123,8 @@ TEST_CASE("fuse_shared_integer_matmul: products that are rounded more or less of
     const Rewrite r = exact(all);
     CHECK(matmuls(r) == 1);
     CHECK(r.run.decisions.at(0).members.size() == pairs.size());
+    for (Product& p : all) p.shifts = false;
+    CHECK(matmuls(exact(all)) == 1);
   }
   CHECK(matmuls(exact({{.pairs = 1, .least_scale = 1e-35, .last_scale = 1e-35},
                        {.pairs = 2, .least_scale = 1e-35, .last_scale = 1e-35}})) == 2);

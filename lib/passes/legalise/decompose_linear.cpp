@@ -53,6 +53,7 @@ std::vector<ValueId> dot_general(Expansion& e) {
 
 // Repeats each element of v `block` times along the axis, cut to this dim.
 ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size) {
+  if (size.is_static()) block = std::clamp<int64_t>(size.size(), 1, block);  // the only block may be longer than the axis
   std::vector<Dim> sizes = e.dims(v), all = sizes;
   all[static_cast<size_t>(axis)] = e.b.dims().mul(sizes[static_cast<size_t>(axis)], Dim(block));
   sizes.insert(sizes.begin() + axis + 1, Dim(1));

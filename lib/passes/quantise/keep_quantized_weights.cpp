@@ -1,9 +1,10 @@
 // Keeps weights of matmuls quantized if the model stores them as integers or 8-bit floats: matmul(x, dequantize(q, scale,
 // zero_point)) becomes dequant_matmul(x, q, scale, zero_point), also through a Transpose or Cast, with scales per tensor, per
-// axis, or per block of the contracted axis. If x is dequantised too, the matmul is left to quantise_contractions. Declines are
-// Decisions ("quantized_weights"). O(nodes).
+// axis, or per block of the contracted axis. A matmul that quantise_contractions runs on integers is left to it, because x and
+// the weight are 8-bit integers with scales that it takes. Declines are Decisions ("quantized_weights"). O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/quantise/dequantised.h"
 
 namespace rlxc {
 namespace {
@@ -11,11 +12,12 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kPattern = "quantized_weights";
+constexpr int kMovements = 8;  // between x and the Dequantize that makes it
 
-// A dequantised weight of rank 2; `swapped`: transposed before the matmul.
+// A dequantised weight of rank 2; `swapped`: transposed before the matmul; `cast`: to another float.
 struct QuantizedWeight {
   NodeId node;
-  bool swapped = false;
+  bool swapped = false, cast = false;
 };
 
 std::optional<QuantizedWeight> quantized_weight(const Graph& g, ValueId v) {
@@ -27,6 +29,7 @@ std::optional<QuantizedWeight> quantized_weight(const Graph& g, ValueId v) {
       case OpKind::Transpose: c.swapped = !c.swapped; break;
       case OpKind::Cast:
         if (!is_float(g, g.operand(n, 0))) return std::nullopt;
+        c.cast = true;
         break;
       default: return std::nullopt;
     }
@@ -37,13 +40,16 @@ std::optional<QuantizedWeight> quantized_weight(const Graph& g, ValueId v) {
 
 class WeightQuantizer {
  public:
-  WeightQuantizer(Graph& g, PassContext& context) : g_(g), context_(context) {}
+  WeightQuantizer(Graph& g, PassContext& context) : g_(g), context_(context) {
+    const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
+    on_integers_ = native(OpKind::QMatMul) && native(OpKind::QConv);
+  }
 
   bool visit(NodeId n) {
     const ValueId x = g_.operand(n, 0), w = g_.operand(n, 1);
     if (g_.rank(w) != 2) return false;
     const auto weight = quantized_weight(g_, w);
-    if (!weight || defining_op(g_, x, OpKind::Dequantize).valid()) return false;
+    if (!weight || runs_on_integers(n, *weight)) return false;
     const auto& m = g_.attrs<MatMulAttrs>(n);
     const NodeId d = weight->node;
     const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1),
@@ -75,8 +81,19 @@ class WeightQuantizer {
   }
 
  private:
+  bool runs_on_integers(NodeId n, const QuantizedWeight& weight) const {
+    const auto w = dequantised(g_, g_.result(weight.node), false);
+    const int64_t columns = g_.attrs<MatMulAttrs>(n).trans_b != weight.swapped ? 0 : 1;
+    if (!on_integers_ || weight.cast || !w || !(w->per_tensor || w->axis == columns)) return false;
+    ValueId v = g_.operand(n, 0);
+    for (int i = 0; i < kMovements && moves_codes(g_, g_.def(v)); ++i) v = g_.operand(g_.def(v), 0);
+    const auto x = dequantised(g_, v, context_.target.fast_bytes);
+    return x && x->per_tensor;
+  }
+
   Graph& g_;
   PassContext& context_;
+  bool on_integers_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ struct Case {
   bool zero = true, transposed = false, cast = false;
   std::optional<int64_t> axis = 1;  // axis of the scale
   int64_t block = 0;
-  bool constant = true, quantised_input = false;
+  bool constant = true, quantised_input = false, moved_input = false;
   uint8_t zero_byte = 0x35;
 
   std::vector<ValueId> operator()(Builder& b) const {
@@ -38,6 +38,7 @@ struct Case {
     if (quantised_input)
       x = b.create(OpKind::Dequantize, {b.input("xq", tensor_type(DType::I8, {3, 8})), num(b, 0.1)},
                    QuantAttrs{0, 0, DType::F32, true});
+    if (moved_input) x = b.reshape(b.transpose(x, {1, 0}), {3, 8});
     return {b.matmul(x, w)};
   }
 };
@@ -84,4 +85,13 @@ TEST_CASE("a weight in blocks of columns, one that is an input, and a product of
   CHECK(columns.first_decline() == "scale_per_column_block");
   CHECK(left({.constant = false}) == "dequantize matmul");
   CHECK(left({.quantised_input = true}) == "dequantize dequantize matmul");
+  CHECK(left({.quantised_input = true, .moved_input = true}) == "dequantize dequantize transpose reshape matmul");
+}
+
+TEST_CASE("a weight whose product with integers is one of floats keeps its codes") {
+  for (const Case& c : {Case{.codes = DType::I4}, Case{.axis = 0}, Case{.axis = 0, .block = 4}, Case{.cast = true}}) {
+    Case quantised = c;
+    quantised.quantised_input = true;
+    CHECK(left(quantised).ends_with("dequant_matmul"));
+  }
 }

@@ -14,7 +14,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantise/dequantised.h"
 
 namespace rlxc {
 namespace {
@@ -23,32 +23,6 @@ using namespace match;
 
 constexpr std::string_view kQuantisedContraction = "quantised_contraction";
 constexpr int64_t kLeastProducts = 192;  // of a 16-bit integer: fewer do not repay its digits
-
-// A value (q - zero) * scale; zero is invalid if all zero points are 0.
-struct Dequantised {
-  NodeId node;
-  ValueId q, scale, zero;
-  int64_t axis = 0;
-  bool per_tensor = false;
-};
-
-ValueId unless_zero(const Graph& g, ValueId v) { return is_absent_or_zero(g, v) ? ValueId() : v; }
-
-bool is_single(const Graph& g, ValueId v) { return num_elements(g.type(v)) == 1; }
-
-bool is_int16(DType t) { return t == DType::I16 || t == DType::U16; }
-
-std::optional<Dequantised> dequantised(const Graph& g, ValueId v, bool words) {
-  const NodeId n = defining_op(g, v, OpKind::Dequantize);
-  if (!n.valid()) return std::nullopt;
-  const auto& a = g.attrs<QuantAttrs>(n);
-  Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
-  const DType t = g.dtype(d.q);
-  if (a.block != 0 || !(is_int8(t) || (words && is_int16(t))) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
-    return std::nullopt;
-  d.per_tensor = is_single(g, d.scale);
-  return d;
-}
 
 class Quantiser {
  public:
@@ -77,15 +51,7 @@ class Quantiser {
       case OpKind::MatMul: return counted(contraction(n), &contractions);
       case OpKind::Conv: return counted(convolution(n), &contractions);
       case OpKind::Quantize: return counted(cancel(n), &cancelled);
-      case OpKind::Transpose:
-      case OpKind::Reshape:
-      case OpKind::Narrow:
-      case OpKind::Slice:
-      case OpKind::Gather:
-      case OpKind::Expand: return counted(sink(n), &moved);
-      case OpKind::Resize:
-      case OpKind::Pool: return counted(selects(n) ? sink(n) : ValueId(), &moved);
-      default: return {};
+      default: return moves_codes(graph_, n) || keeps_order(n) ? counted(sink(n), &moved) : ValueId();
     }
   }
   static ValueId counted(ValueId v, int64_t* count) {
@@ -93,14 +59,16 @@ class Quantiser {
     return v;
   }
 
-  // Whether a resize or pooling selects elements, and the codes that it reads have their order.
-  bool selects(NodeId n) const {
-    if (graph_.op(n) == OpKind::Resize) return selects_positions(graph_, n);
-    const NodeId d = defining_op(graph_, graph_.operand(n, 0), OpKind::Dequantize);
-    if (graph_.attrs<PoolAttrs>(n).op != ReduceOp::Max || !d.valid() || !is_int8(graph_.dtype(graph_.operand(d, 0))))
-      return false;
-    const auto s = scalar(graph_, graph_.operand(d, 1));
-    return s && *s > 0;
+  // Whether the node is a max pooling of 8-bit codes that have the order of their values. A window of padding alone has no code.
+  bool keeps_order(NodeId n) const {
+    if (graph_.op(n) != OpKind::Pool || graph_.attrs<PoolAttrs>(n).op != ReduceOp::Max) return false;
+    const auto& a = graph_.attrs<PoolAttrs>(n);
+    const auto all = [](const std::vector<int64_t>& v, int64_t same) {
+      return std::ranges::all_of(v, [&](int64_t x) { return x == same; });
+    };
+    if (a.ceil_mode || !(all(a.dilations, 1) || (all(a.pads_begin, 0) && all(a.pads_end, 0)))) return false;
+    const auto d = dequantised(graph_, graph_.operand(n, 0), false);
+    return d && scalar(graph_, d->scale).value_or(0) > 0;
   }
 
   // Moves the integers, then dequantises.

@@ -100,6 +100,25 @@ TEST_CASE("dequantising sinks below what selects elements: max pooling and neare
   CHECK_FALSE(Rewrite(kPass, resized(ResizeMode::Linear)).result.changed);
 }
 
+TEST_CASE("dequantising sinks below a max pooling and a resize to the nearest element on the way to a convolution") {
+  for (const bool pool : {false, true})
+    for (const int64_t dilation : {1, 2})
+      for (const int64_t pad : {0, 1}) {
+        const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+          ValueId x = dequantised(b, "x", {1, 4, 6, 6}, true);
+          PoolAttrs window;
+          window.kernel = {2, 2}, window.strides = {1, 1}, window.pads_begin = window.pads_end = {pad, pad};
+          window.dilations = {dilation, dilation};
+          ResizeAttrs larger;
+          larger.sizes = {1, 4, 12, 12};
+          x = pool ? b.create(OpKind::Pool, {x}, window) : b.create(OpKind::Resize, {x}, larger);
+          const ValueId w = dequantised(b, "w", {6, 4, 3, 3}, true, 0);
+          return {b.create(OpKind::Conv, {x, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1})};
+        });
+        CHECK(r.find(OpKind::QConv).valid() == (!pool || dilation == 1 || pad == 0));
+      }
+}
+
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};

@@ -30,13 +30,19 @@ bool choose_rows(Graph& g, NodeId n, PassContext& context, bool int8) {
 }  // namespace
 
 PassResult round_activations(Module& m, PassContext& context) {
-  int64_t changed = 0;
+  int64_t changed = 0, seen = 0;
   if (!context.options.int8_activations) return {};
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::DequantMatMul)
-        changed += context.rewrite([&] { return choose_rows(g, n, context, *context.options.int8_activations); });
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) != OpKind::DequantMatMul) continue;
+      ++seen;
+      changed += context.rewrite([&] { return choose_rows(g, n, context, *context.options.int8_activations); });
+    }
   });
+  if (seen == 0 && *context.options.int8_activations)
+    context.diagnostics.warning(Code::NoGain,
+                                "--activations int8 changes nothing: no matmul has quantized weights and float rows", {},
+                                "--weights int8 or int4 quantizes constant weights");
   return {changed > 0, {{"matmuls", changed}}};
 }
 

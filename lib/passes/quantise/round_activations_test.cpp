@@ -38,3 +38,17 @@ TEST_CASE("rows that multiply 8-bit floats are not rounded") {
   CHECK_FALSE(rounds(r));
   CHECK(r.first_decline() == "float_values");
 }
+
+TEST_CASE("a model without quantized weights is warned of") {
+  const auto warnings = [](bool int8) {
+    const Rewrite r(
+        "round_activations",
+        [](Builder& b) {
+          return std::vector{b.matmul(f32_input(b, "x", {3, 4}), f32_param(b, "w", {4, 5}))};
+        },
+        [=](PassRun& run) { run.options.int8_activations = int8; }, 0);
+    return r.run.diagnostics.text();
+  };
+  CHECK(warnings(true).find("--activations int8 changes nothing") != std::string::npos);
+  CHECK(warnings(false).empty());
+}

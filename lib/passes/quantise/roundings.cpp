@@ -44,7 +44,7 @@ bool join_pair(Graph& g, NodeId dequantize) {
 bool selects_positions(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Resize) return false;
   const auto& a = g.attrs<ResizeAttrs>(n);
-  return a.mode == ResizeMode::Nearest && a.coord != CoordMode::TfCropAndResize;
+  return a.mode == ResizeMode::Nearest && a.coord != CoordMode::TfCropAndResize && !a.antialias;
 }
 
 NodeId contraction_of(const Graph& g, ValueId v, bool pairs) {

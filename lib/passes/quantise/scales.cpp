@@ -23,7 +23,10 @@ std::optional<RangeMethod> range_method_from_name(std::string_view s) {
 
 void ValueRange::see(const std::vector<double>& values) {
   for (double x : values) {
-    if (!std::isfinite(x)) continue;
+    if (!std::isfinite(x)) {
+      left_out_ = true;
+      continue;
+    }
     const bool first = !seen();
     low_ = first ? x : std::min(low_, x);
     high_ = first ? x : std::max(high_, x);

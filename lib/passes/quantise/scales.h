@@ -26,6 +26,7 @@ class ValueRange {
   void see(const std::vector<double>& values);    // first pass, over all samples
   void count(const std::vector<double>& values);  // second pass, over all samples
   bool seen() const { return low_ <= high_; }
+  bool left_out() const { return left_out_; }  // some values: infinities or NaN
 
   struct Ends {
     double low = 0, high = 0;
@@ -38,6 +39,7 @@ class ValueRange {
   double value(int bin) const { return low_ + (high_ - low_) * (bin + 0.5) / kBins; }
 
   double low_ = 1, high_ = 0, total_ = 0;
+  bool left_out_ = false;
   std::vector<double> bins_;
 };
 

@@ -1,5 +1,5 @@
-// Folds BatchNorm after a convolution into its weights and bias, computed at load time. Any other BatchNorm becomes a scale and a
-// shift, whose factors are computed at load time.
+// Folds BatchNorm after a convolution into its weights and bias, computed at load time. The codes of dequantised weights stay,
+// and their scales take the factors. Any other BatchNorm becomes a scale and a shift, whose factors are computed at load time.
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -33,6 +33,27 @@ ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
   return g.rank(from) > 0 && g.dims(from).back() == g.dims(x).back() ? from : x;
 }
 
+// Weights times a factor [C] for each coordinate of the axis. A dequantised weight gets other scales, if it has one per tensor or
+// per coordinate.
+ValueId scaled_weights(Graph& g, Builder& b, ValueId w, ValueId factor, int64_t axis) {
+  const NodeId n = defining_op(g, w, OpKind::Dequantize);
+  const Dim channels = g.dims(factor)[0];
+  if (n.valid()) {
+    QuantAttrs a = g.attrs<QuantAttrs>(n);
+    ValueId scale = g.operand(n, 1), zero = g.operand(n, 2);
+    const bool single = num_elements(g.type(scale)) == 1;
+    if (a.block == 0 && g.dtype(scale) == g.dtype(factor) && (single || a.axis == axis)) {
+      a.axis = axis;
+      if (single) scale = b.reshape(scale, {Dim(1)});
+      if (zero.valid() && single) zero = b.expand(b.reshape(zero, {Dim(1)}), {channels});
+      return b.create(OpKind::Dequantize, {g.operand(n, 0), b.mul(scale, factor), zero}, a);
+    }
+  }
+  std::vector<Dim> along(g.dims(w).size(), Dim(1));
+  along[static_cast<size_t>(axis)] = channels;
+  return b.mul(w, b.reshape(factor, along));
+}
+
 // Folds into the preceding convolution (`*folded`), or rewrites as scale and shift.
 bool fold_norm(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
   bool known = true;
@@ -48,11 +69,9 @@ bool fold_norm(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
   ValueId y;
   if (conv.valid()) {
     const ValueId w = g.operand(conv, 1), bias = g.operand(conv, 2);
-    std::vector<Dim> along(g.dims(w).size(), Dim(1));
-    along[g.op(conv) == OpKind::Conv ? 0 : 1] = g.dims(scale)[0];
+    const ValueId scaled = scaled_weights(g, b, w, scale, g.op(conv) == OpKind::Conv ? 0 : 1);
     const ValueId shifted = bias.valid() ? b.sub(bias, mean) : b.unary(OpKind::Neg, mean);
-    y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)},
-                 g.attrs<ConvAttrs>(conv));
+    y = b.create(g.op(conv), {g.operand(conv, 0), scaled, b.add(b.mul(shifted, scale), beta)}, g.attrs<ConvAttrs>(conv));
   } else {
     const ValueId from = before_reshape(g, x, a.axis);
     std::vector<Dim> along(g.dims(x).size() - static_cast<size_t>(a.axis), Dim(1));

@@ -51,6 +51,33 @@ TEST_CASE("fold_batch_norm: goes into convolutions with and without bias, groupe
   CHECK(only_convolution(up, OpKind::ConvTranspose));
 }
 
+TEST_CASE("fold_batch_norm: the codes of dequantised weights stay") {
+  for (const bool transposed : {false, true})
+    for (const std::optional<int64_t> axis : {std::optional<int64_t>(), {transposed ? 1 : 0}, {transposed ? 0 : 1}})
+      for (const bool zero : {false, true}) {
+        const std::vector<int64_t> shape = transposed ? std::vector<int64_t>{4, 6, 3, 3} : std::vector<int64_t>{6, 4, 3, 3};
+        const Rewrite r(kPass, [&](Builder& b) {
+          std::vector<uint8_t> codes(6 * 4 * 9);
+          for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 37);
+          const std::vector<int64_t> dims = axis ? std::vector{shape[static_cast<size_t>(*axis)]} : std::vector<int64_t>();
+          const size_t scales = axis ? static_cast<size_t>(dims[0]) : 1;
+          const ValueId w =
+              b.create(OpKind::Dequantize,
+                       {b.constant(make_data(DType::I8, shape, codes)), f32_param(b, "s", {dims.begin(), dims.end()}),
+                        zero ? b.constant(make_data(DType::I8, dims, std::vector<uint8_t>(scales, 3))) : ValueId()},
+                       QuantAttrs{axis.value_or(0), 0, DType::F32, true});
+          ConvAttrs a = unit();
+          if (transposed) a.output_padding = {0, 0};
+          const ValueId x = f32_input(b, "x", {2, 4, 5, 5});
+          return std::vector{batch_norm(b, b.create(transposed ? OpKind::ConvTranspose : OpKind::Conv, {x, w}, a), 6)};
+        });
+        const Graph& g = r.after->main();
+        const NodeId conv = r.find(transposed ? OpKind::ConvTranspose : OpKind::Conv);
+        const bool other_axis = axis && *axis != (transposed ? 1 : 0);
+        CHECK(g.op(g.def(g.operand(conv, 1))) == (other_axis ? OpKind::Mul : OpKind::Dequantize));
+      }
+}
+
 TEST_CASE("fold_batch_norm: a convolution that others read keeps its value") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId y = b.create(OpKind::Conv, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 4, 3, 3})}, unit());

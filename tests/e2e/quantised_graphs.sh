@@ -1,0 +1,20 @@
+#!/bin/bash
+# Random graphs as quantizers write them, whose arithmetic is exact: the kernels of processors with and without dot products of bytes,
+# and of GPUs, give the bits of the reference evaluator, with no rows too.
+set -uo pipefail
+for python in python3 /usr/bin/python3 ""; do
+  [ -n "$python" ] || { echo "python3-numpy is not installed"; exit 77; }
+  "$python" -c 'import numpy' 2> /dev/null && break
+done
+"$python" tests/support/python/quantised_graphs.py "$TMPDIR" 40 || exit 1
+fails=0
+same() {  # number of the graph, options of rlxc run
+  "$RLXC" run "$TMPDIR/$1.onnx" --random --rtol 0 --atol 0 "${@:2}" > "$TMPDIR/log" 2>&1 ||
+    { echo "FAIL graph $1, ${*:2}"; grep -m 2 -E 'FAIL|error' "$TMPDIR/log"; fails=1; }
+}
+for i in {0..39}; do same "$i" --engine interpreter --size m=0 --size m=3; done
+for i in {0..9}; do same "$i" --cpu native --size m=1 --size m=0 --size m=17; done
+for i in {10..15}; do same "$i" --cpu haswell --size m=2; done
+for i in {16..19}; do same "$i" --target cuda --size m=3; done
+for i in 20 21; do same "$i" --target metal --size m=3; done
+exit $fails
