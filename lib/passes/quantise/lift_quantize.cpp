@@ -315,7 +315,7 @@ bool sink_pair(Graph& g, NodeId dequantize) {
 // Whether a node moves or selects codes such that codes of another scale are moved and selected alike.
 bool selects_codes(const Graph& g, NodeId n, NodeId dequantize, NodeId quantize) {
   if (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape || selects_positions(g, n)) return true;
-  if (g.op(n) != OpKind::Pool || g.attrs<PoolAttrs>(n).op != ReduceOp::Max || !is_int8(g.dtype(g.result(quantize)))) return false;
+  if (!pools_codes(g, n) || !is_int8(g.dtype(g.result(quantize)))) return false;
   return std::ranges::all_of(std::array{dequantize, quantize}, [&](NodeId k) {
     const auto scale = scalar(g, g.operand(k, 1));
     return scale && *scale > 0;

@@ -15,6 +15,7 @@
 #include "passes/passes.h"
 #include "passes/provenance.h"
 #include "passes/quantise/dequantised.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -59,14 +60,9 @@ class Quantiser {
     return v;
   }
 
-  // Whether the node is a max pooling of 8-bit codes that have the order of their values. A window of padding alone has no code.
+  // Whether the node is a max pooling of 8-bit codes that have the order of their values.
   bool keeps_order(NodeId n) const {
-    if (graph_.op(n) != OpKind::Pool || graph_.attrs<PoolAttrs>(n).op != ReduceOp::Max) return false;
-    const auto& a = graph_.attrs<PoolAttrs>(n);
-    const auto all = [](const std::vector<int64_t>& v, int64_t same) {
-      return std::ranges::all_of(v, [&](int64_t x) { return x == same; });
-    };
-    if (a.ceil_mode || !(all(a.dilations, 1) || (all(a.pads_begin, 0) && all(a.pads_end, 0)))) return false;
+    if (!pools_codes(graph_, n)) return false;
     const auto d = dequantised(graph_, graph_.operand(n, 0), false);
     return d && scalar(graph_, d->scale).value_or(0) > 0;
   }

@@ -41,6 +41,17 @@ bool join_pair(Graph& g, NodeId dequantize) {
   return true;
 }
 
+bool pools_codes(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Pool || g.attrs<PoolAttrs>(n).op != ReduceOp::Max) return false;
+  const auto& a = g.attrs<PoolAttrs>(n);
+  bool fits = !a.ceil_mode;
+  for (size_t i = 0; i < a.kernel.size(); ++i) {
+    const int64_t most = std::max(a.pads_begin[i], a.pads_end[i]);
+    fits = fits && (most == 0 || (a.dilations[i] == 1 && most < a.kernel[i]));
+  }
+  return fits;
+}
+
 bool selects_positions(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Resize) return false;
   const auto& a = g.attrs<ResizeAttrs>(n);

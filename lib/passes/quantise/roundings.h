@@ -13,6 +13,9 @@ ValueId rounded_alike(Builder&, NodeId, ValueId v);
 bool join_pair(Graph&, NodeId dequantize);
 // Whether the node is a Resize that repeats or drops elements and computes none.
 bool selects_positions(const Graph&, NodeId);
+// Whether the node is a max pooling each of whose windows has an element that is no padding. A window of padding alone is an
+// infinity, which has no code.
+bool pools_codes(const Graph&, NodeId);
 // The matmul or convolution that computed the value, before elementwise nodes of the same shape and Q/DQ pairs: a QMatMul, QConv
 // or MatMul. Invalid if there is none nearby. `pairs`: whether Q/DQ pairs may be between.
 NodeId contraction_of(const Graph&, ValueId, bool pairs = true);
