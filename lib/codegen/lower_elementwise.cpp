@@ -112,19 +112,22 @@ bool lower_cast(Node& node) {
   return is_narrow(node.dtype(0)) || is_narrow(node.result_dtype()) ? lower_narrow_cast(node) : lower_elementwise(node);
 }
 
-Expr step_value(const RegionStep& step, std::span<const Expr> values, const std::function<Expr(size_t)>& operand) {
+Expr step_value(const RegionStep& step, bool rounded, std::span<const Expr> values, const std::function<Expr(size_t)>& operand) {
   std::vector<Expr> args;
   for (uint16_t a : step.args)
     if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : operand(a));
+  if (rounded) return kernel::product(args[0], args[1]);
   if (step.op == OpKind::Div && step.alpha != 0 && step.dtype == DType::F32) return kernel::quotient(args[0], args[1]);
   return apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args);
 }
 
 bool lower_region(Node& node) {
   const auto& a = node.attrs<RegionAttrs>();
+  const std::vector<bool> rounded = rounded_products(a.steps);
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values;
-    for (const RegionStep& step : a.steps) values.push_back(step_value(step, values, [&](size_t i) { return v[i]; }));
+    for (size_t i = 0; i < a.steps.size(); ++i)
+      values.push_back(step_value(a.steps[i], rounded[i], values, [&](size_t k) { return v[k]; }));
     std::vector<Expr> results{values.back()};
     for (const int64_t step : a.also) results.push_back(values[static_cast<size_t>(step)]);
     return results;
@@ -166,10 +169,11 @@ bool lower_parts(Node& node, const Parts& parts) {
     start_at(s.kernel(), axis, s.size(parts.starts[i / results]), &y);
     spec.outputs.push_back(std::move(y));
   }
+  const std::vector<bool> rounded = rounded_products(a.steps);
   spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values(a.steps.size()), out;
     for (size_t i = 0; i < a.steps.size(); ++i)
-      if (needed[i]) values[i] = step_value(a.steps[i], values, [&](size_t k) { return v[place[k]]; });
+      if (needed[i]) values[i] = step_value(a.steps[i], rounded[i], values, [&](size_t k) { return v[place[k]]; });
     for (size_t step : parts.steps) out.push_back(values[step]);
     return out;
   };

@@ -12,8 +12,9 @@ Expr activation(const Epilogue&, Expr);
 Expr gated(Expr up, Expr gate, const Epilogue&);
 // Applies an elementwise op (one with a meaning, Where or Cast) with its parameters. `to`: type of the result.
 Expr elementwise(OpKind, double alpha, double beta, DType to, std::span<const Expr>);
-// Returns the value of a region step, given the values of earlier steps and of operands.
-Expr step_value(const RegionStep&, std::span<const Expr> values, const std::function<Expr(size_t)>& operand);
+// Returns the value of a region step, given the values of earlier steps and of operands. `rounded`: a product of
+// rounded_products.
+Expr step_value(const RegionStep&, bool rounded, std::span<const Expr> values, const std::function<Expr(size_t)>& operand);
 // Returns the parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
 std::pair<double, double> elementwise_parameters(const Attrs&);
 

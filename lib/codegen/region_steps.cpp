@@ -1,7 +1,5 @@
 #include "codegen/region_steps.h"
 
-#include "ir/region.h"
-
 namespace rlxc::codegen {
 
 std::vector<Expr> RegionSteps::values(std::span<const uint16_t> args, Known known, const kernel::LoadInput& load) const {
@@ -15,7 +13,7 @@ std::vector<Expr> RegionSteps::values(std::span<const uint16_t> args, Known know
     if (needed[i] && !known[i].kernel)
       for (uint16_t arg : steps_[i].args) need(arg);
   for (size_t i = 0; i < steps_.size(); ++i)
-    if (needed[i] && !known[i].kernel) known[i] = step_value(steps_[i], known, load);
+    if (needed[i] && !known[i].kernel) known[i] = step_value(steps_[i], rounded_[i], known, load);
   std::vector<Expr> out;
   for (uint16_t arg : args) out.push_back(arg & RegionStep::kStep ? known[arg & ~RegionStep::kStep] : load(arg));
   return out;

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "codegen/lowerings.h"
+#include "ir/region.h"
 
 namespace rlxc::codegen {
 
@@ -10,7 +11,7 @@ class RegionSteps {
  public:
   using Known = std::vector<Expr>;  // values by step; empty if not available
 
-  explicit RegionSteps(std::span<const RegionStep> steps) : steps_(steps) {}
+  explicit RegionSteps(std::span<const RegionStep> steps) : steps_(steps), rounded_(rounded_products(steps)) {}
 
   // Returns the values of step arguments. `known` must have all reductions and norms that they need.
   std::vector<Expr> values(std::span<const uint16_t> args, Known, const kernel::LoadInput&) const;
@@ -20,6 +21,7 @@ class RegionSteps {
 
  private:
   std::span<const RegionStep> steps_;
+  std::vector<bool> rounded_;
 };
 
 // The values of the last step and of the steps `also` of an integer matmul or convolution, whose operands are `extras`.

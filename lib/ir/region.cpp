@@ -41,6 +41,22 @@ bool has_two_sums(std::span<const RegionStep> steps) { return steps.size() > 1 &
 
 bool is_core(const RegionStep& s) { return !has_trait(s.op, kElementwise); }
 
+std::vector<bool> rounded_products(std::span<const RegionStep> steps) {
+  std::vector<bool> is_rounded(steps.size()), products(steps.size());
+  for (size_t i = steps.size(); i-- > 0;) {
+    const RegionStep& s = steps[i];
+    const bool rounds = s.op == OpKind::Round || (s.op == OpKind::Cast && is_integer(s.dtype));
+    for (const uint16_t arg : s.args) {
+      if (!is_step(arg)) continue;
+      const size_t k = index_of(arg);
+      if (rounds || is_rounded[i]) is_rounded[k] = true;
+      const bool sum = s.op == OpKind::Add || s.op == OpKind::Sub;
+      if (sum && is_rounded[i] && steps[k].op == OpKind::Mul && is_float(steps[k].dtype)) products[k] = true;
+    }
+  }
+  return products;
+}
+
 std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted) {
   std::vector<bool> needed(steps.size());
   needed[wanted] = true;

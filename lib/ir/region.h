@@ -18,6 +18,10 @@ std::vector<RegionStep> steps_from(std::span<const RegionStep>, size_t first);  
 bool rounds_operand(const Graph&, NodeId);
 DType code_type(const Graph&, NodeId);  // of the integers of the first operand of these, a QMatMul or a QConv
 
+// The multiplications whose products are added to others before these are rounded to integers. Fused with the addition, they
+// would give other integers.
+std::vector<bool> rounded_products(std::span<const RegionStep>);
+
 // The steps to compute for step `wanted`, given the values of earlier cores.
 std::vector<bool> needed_steps(std::span<const RegionStep>, size_t wanted);
 

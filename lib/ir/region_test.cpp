@@ -63,3 +63,22 @@ TEST_CASE("a region around reductions says what is wrong with it") {
     CHECK_MESSAGE(d.text().find(c.message) != std::string::npos, c.steps << ": " << d.text());
   }
 }
+
+TEST_CASE("products that are added before they are rounded to integers") {
+  const auto products = [](const std::string& steps) {
+    Diagnostics d;
+    const auto m = parse_text(
+        "module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f32[3,4]\n  %1 = input \"y\" : f32[]\n"
+        "  %2 = elementwise_region(%0, %1) {steps = [" +
+            steps + "]} : f32[3,4]\n  return %2\n}\n}\n",
+        d);
+    REQUIRE_MESSAGE(m, d.text());
+    std::string found;
+    for (const bool p : rounded_products(m->main().attrs<RegionAttrs>(m->main().def(m->main().outputs()[0])).steps))
+      found += p ? '1' : '0';
+    return found;
+  };
+  CHECK(products(R"("mul(i0,i1):f32", "mul(i0,i0):f32", "add(s0,s1):f32", "div(s2,i1):f32", "round(s3):f32")") == "11000");
+  CHECK(products(R"("mul(i0,i1):f32", "round(s0):f32", "mul(s1,i1):f32", "sub(s2,i1):f32", "exp(s3):f32")") == "00000");
+  CHECK(products(R"("mul(i0,i1):f32", "sub(i1,s0):f32", "cast(s1):i8", "cast(s2):f32")") == "1000");
+}

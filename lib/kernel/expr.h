@@ -110,6 +110,7 @@ RLXC_BINARY(atan2, Atan2)
 RLXC_BINARY(fmod, Mod)
 #undef RLXC_BINARY
 inline Expr fma(Expr a, Expr b, Expr c) { return make(ExprOp::Fma, a, b, c); }
+inline Expr product(Expr a, Expr b) { return make(ExprOp::Product, a, b); }
 // a / b by parts of b, which are computed once for all lanes if b is broadcast.
 inline Expr quotient(Expr a, Expr b) {
   if (b.node().op == ExprOp::Broadcast) b = {b.kernel, b.node().args[0]};

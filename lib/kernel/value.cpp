@@ -37,6 +37,7 @@ double float_op(ExprOp op, DType t, double a, double b, double c) {
     case ExprOp::Abs: return std::fabs(a);
     case ExprOp::Add: return a + b;
     case ExprOp::Sub: return a - b;
+    case ExprOp::Product:
     case ExprOp::Mul: return a * b;
     case ExprOp::Div: return a / b;
     case ExprOp::Quotient: return a / b;

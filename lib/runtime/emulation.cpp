@@ -390,6 +390,8 @@ struct emu::Elements<rlxc_f8e5m2> {
 };
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
 template <class T, class V>
 inline void atomicAdd(T* p, V v) { *p = T(*p + v); }
 using std::isinf;

@@ -17,4 +17,12 @@ for i in {0..9}; do same "$i" --cpu native --size m=1 --size m=0 --size m=17; do
 for i in {10..15}; do same "$i" --cpu haswell --size m=2; done
 for i in {16..19}; do same "$i" --target cuda --size m=3; done
 for i in 20 21; do same "$i" --target metal --size m=3; done
+# Compilers fuse products with sums.
+"$RLXC" run "$TMPDIR/sum.onnx" --engine reference --data "$TMPDIR" --save-outputs "$TMPDIR/want" > "$TMPDIR/log" || exit 1
+"$RLXC" compile "$TMPDIR/sum.onnx" --cpu native --emit kernels -q -o "$TMPDIR/sum" || exit 1
+cd "$TMPDIR/sum/kernels/cpu" || exit 1
+for compiler in gcc clang; do
+  { make -s -B run CC="$compiler" && ./run "$TMPDIR/0.bin" "$TMPDIR/1.bin" > "$TMPDIR/log"; } || exit 1
+  tail -c 1998 "$TMPDIR/want/output_0.npy" | cmp - output_0.bin || { echo "FAIL sum, $compiler"; fails=1; }
+done
 exit $fails

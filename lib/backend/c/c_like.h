@@ -56,6 +56,7 @@ class CLike {
   }
   // The function of a cast of round_even(value) as one; empty if there is none.
   virtual std::string rounding_cast(Type /*to*/, Type /*from*/, Helpers&) const { return {}; }
+  virtual bool fuses_products() const { return false; }   // has a function for Product, because compilers fuse Mul and Add
   virtual bool splits_divisors() const { return false; }  // has functions for Divisor, DivisorRest and Quotient; else divides
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,

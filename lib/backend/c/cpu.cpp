@@ -89,6 +89,7 @@ class Cpu : public CLike {
     return cpu_cast_through(*this, to, middle, from, value, h);
   }
 
+  bool fuses_products() const override { return true; }
   bool splits_divisors() const override { return true; }
   std::string rounding_cast(Type to, Type from, Helpers& h) const override { return cpu_rounding_cast(*this, to, from, h); }
 

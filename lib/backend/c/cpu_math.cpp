@@ -290,6 +290,24 @@ std::string periodic_function(const CLike& target, ExprOp op, Type t, Helpers& h
   return name;
 }
 
+// Adds a function that returns a product. The empty instruction keeps compilers from fusing it with the sum that reads it.
+std::string product_function(const CLike& target, Type t, Helpers& h) {
+  const std::string name = "rlxc_product_" + suffix(t);
+  if (!h.needs(name)) return name;
+  const std::string halves = by_halves(target, t, t, "ab", h, [&] { return product_function(target, half_of(t), h); });
+  const bool pair = t.lanes == 2, fits = bytes_of(t) <= kShortBytes;  // clang has no registers for pairs, and does not fuse them
+  std::string text;
+  if (const char* const condition = pair   ? "defined(__SSE2__) && !defined(__clang__)"
+                                    : fits ? "defined(__SSE2__)"
+                                           : register_condition(t))
+    text += "#if " + std::string(condition) + "\n  __asm__(\"\" : \"+$C\"(a));\n";
+  if (fits) text += "#elif defined(__aarch64__)\n  __asm__(\"\" : \"+w\"(a));\n";
+  if (!text.empty()) text += "#endif\n";
+  h.add(expand("static inline $V $F($V a, $V b) {\n" + halves + "  a *= b;\n" + text + "  return a;\n}\n",
+               {{"V", target.type(t, h)}, {"F", name}, {"C", register_constraint(t)}}));
+  return name;
+}
+
 // Adds a function of a, b and c that returns a * b + c, rounded once; gcc fuses products and sums as it likes.
 std::string fused(const CLike& target, Type t, Helpers& h) {
   if (t.lanes == 1) return "fmaf";
@@ -373,6 +391,7 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
                                      ExprOp::Expm1, ExprOp::Log1p, ExprOp::Atan, ExprOp::Asin, ExprOp::Acos};
   const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
                           std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  if (op == ExprOp::Product) return product_function(target, t, h);
   if (op == ExprOp::Divisor || op == ExprOp::DivisorRest || op == ExprOp::Quotient) return division_function(target, op, t, h);
   if (t.lanes > 1 && t.dtype == DType::F32 && (op == ExprOp::Sin || op == ExprOp::Cos))
     return periodic_function(target, op, t, h);

@@ -263,3 +263,30 @@ TEST_CASE("quotients by one divisor round to the integers that divisions give") 
       }
   });
 }
+
+TEST_CASE("products are rounded before they are added") {
+  std::vector<Kernel> kernels;
+  for (int lanes : {16, 8, 4, 2, 1}) {
+    kernel::Builder b("product" + std::to_string(lanes));
+    const Buf x = b.input("x", DType::F32, kCount), y = b.input("y", DType::F32, kCount), z = b.output("z", DType::F32, kCount);
+    b.loop("i", kCount / lanes, [&](Expr i) {
+      const Expr u = x.load(i * lanes, lanes), v = y.load(i * lanes, lanes);
+      z.store(i * lanes, product(u, v) + product(v, v));
+    });
+    kernels.push_back(b.finish());
+  }
+  std::vector<float> x(kCount), y(kCount), z(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i) * 0.1F, y[i] = 0.3F - static_cast<float>(i % 37) * 0.05F;
+  on_each_set(kernels, [&](const NativeModule& module, const std::string& set) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      void* const buffers[] = {x.data(), y.data(), z.data()};
+      module.call(k, buffers, {});
+      int64_t wrong = 0;
+      for (size_t i = 0; i < kCount; ++i) {
+        const volatile float first = x[i] * y[i], second = y[i] * y[i];
+        wrong += z[i] != first + second;
+      }
+      CHECK_MESSAGE(wrong == 0, set << " " << kernels[k].name);
+    }
+  });
+}

@@ -356,6 +356,9 @@ class Printer {
         const std::string a = factor(e.args[0]), b = factor(e.args[1]), c = arg(2);
         return {name + "(" + a + ", " + b + ", " + c + ")"};
       }
+      case ExprOp::Product:
+        if (!target_.fuses_products()) return print({ExprOp::Mul, e.type, e.args, 0});
+        break;
       case ExprOp::Divisor:
         if (!target_.splits_divisors()) return print(e.args[0]);
         break;

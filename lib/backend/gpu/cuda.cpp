@@ -380,8 +380,10 @@ class CudaLike : public GpuCxx {
     return "vec<" + scalar(t.dtype) + ", " + std::to_string(t.lanes) + ">";
   }
 
+  bool fuses_products() const override { return true; }
   std::string library(ExprOp op, DType t) const override {
     if (!is_float(t)) return "";
+    if (op == ExprOp::Product) return t == DType::F64 ? "__dmul_rn" : "__fmul_rn";
     if (op == ExprOp::Fma || op == ExprOp::Rsqrt) return std::string(kernel::name(op)) + (t == DType::F64 ? "" : "f");
     switch (op) {
       case ExprOp::Min:

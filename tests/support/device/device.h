@@ -36,6 +36,8 @@ __device__ float sqrtf(float);
 __device__ double sqrt(double);
 __device__ float rsqrtf(float);
 __device__ double rsqrt(double);
+__device__ float __fmul_rn(float, float);
+__device__ double __dmul_rn(double, double);
 __device__ float sinf(float);
 __device__ double sin(double);
 __device__ float cosf(float);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random graphs as quantizers write them: quantised_graphs.py FOLDER COUNT writes FOLDER/<i>.onnx.
+"""Random graphs as quantizers write them: quantised_graphs.py FOLDER COUNT writes FOLDER/<i>.onnx, and FOLDER/sum.onnx with data.
 
 Q/DQ pairs around matmuls, convolutions and what moves elements, products of codes, weights of 4 bits. Scales are powers of two and
 sums have few terms, which makes all arithmetic exact in f32: engines must agree bit by bit, halves included. Rows may be a symbol m.
@@ -172,3 +172,14 @@ for i in range(int(sys.argv[2])):
     for j in range(5):
         PATTERNS[(i * 5 + j) % len(PATTERNS)](graph)
     graph.save(f"{sys.argv[1]}/{i}.onnx", *graph.results)
+
+# The sum of two dequantised values, of which many are halves of the scale of the result, up to the rounding of two products.
+graph, terms = Graph(0), []
+for i, scale in enumerate((0.1, 0.05)):
+    numbers = np.float32(scale), np.uint8(128)
+    terms.append(graph("DequantizeLinear", graph("QuantizeLinear", graph.input([2, 999]), *numbers), *numbers))
+    x = ((graph.codes("uint8", 2, 999) - 128) * scale).astype(np.float32)
+    x.tofile(f"{sys.argv[1]}/{i}.bin")
+    np.save(f"{sys.argv[1]}/input_{i}.npy", x)
+graph.result(graph("QuantizeLinear", graph("Add", *terms), np.float32(0.1), np.uint8(131)), "uint8")
+graph.save(f"{sys.argv[1]}/sum.onnx", *graph.results)
