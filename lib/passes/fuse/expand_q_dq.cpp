@@ -1,7 +1,7 @@
 // Rewrites Quantize and Dequantize with a scale per tensor or per axis as elementwise nodes, so that mark_elementwise_regions
 // fuses them: a Quantize with its producers, a Dequantize with its consumers. A pair whose integers nobody else reads stays in
-// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves scales of blocks
-// that divide the axis, for which there are kernels. O(nodes).
+// floats: x = (clamp(round(x / s) + z) - z) * s. Requires a target with regions. Leaves scales of
+// blocks that divide the axis, for which there are kernels. O(nodes).
 #include "passes/legalise/decompositions.h"
 #include "passes/match.h"
 #include "passes/passes.h"
