@@ -4,9 +4,9 @@
 
 namespace rlxc::kernel {
 
-// The nearest integers change between the floats below, at and above a half. Both ways to divide agree there unless a quotient
-// lies within their error of the middle between two of these floats. Products of a middle and b have 49 bits and so are exact; if
-// the float nearest to the product is far from it, so are all floats.
+// The nearest integer changes at the floats beside a half. Both ways to divide give the same float unless the exact quotient lies
+// within their error of a midpoint of two floats. A midpoint times b has 49 bits, so a double holds it exactly. If the float
+// nearest to this product is not within the error, no float is.
 bool rounds_alike(float b, int most) {
   constexpr double kError = 0x1p-43, kLargest = 0x1p+90;
   if (!(b > 1 / kLargest && b < kLargest)) return false;

@@ -1,13 +1,12 @@
-// Division by one number, as two multiplications. a / b is fma(a, high, a * rest), where high + rest is 1/b but for a relative
-// error of 2^-44, both parts are above 0, and high is the float below the nearest one to 1/b. The result is a / b or a float
-// beside it. Where quotients are rounded to integers, few divisors make a difference, and it is known which (rounds_alike).
+// Division of floats by two multiplications: fma(a, high, a * rest). The parts high and rest are positive. Their sum is 1/b with
+// a relative error of at most 2^-44. high is the float below the one nearest to 1/b. The result is a / b or an adjacent float.
 #pragma once
 
 namespace rlxc::kernel {
 
-// Returns whether fma(a, high, a * rest) and a / b, as floats, round to the same integer for all a whose quotient is less than
-// `most` in magnitude, half to even. Both are infinite or NaN for the same a, and above `most` - 1 for the same others. False for
-// divisors that are not above 0, or whose reciprocals or parts may leave the normal range. O(most).
+// Returns whether both ways to divide by b round to the same integers, half to even, up to `most` in magnitude. Larger quotients
+// stay larger, and infinities and NaN stay what they are. Few divisors fail. Divisors that are not positive or outside of
+// 2^-90..2^90 fail. O(most).
 bool rounds_alike(float b, int most);
 
 }  // namespace rlxc::kernel

@@ -8,8 +8,8 @@
 namespace rlxc {
 namespace {
 
-// First fit in time order: a free lane of equal size, else a free lane proven large enough, else a new one. Symbols may be 0: a
-// cache has no rows before the first run.
+// First fit in time order. A buffer takes a free lane of equal size, else a free lane proven large enough, else a new lane.
+// Symbols may be 0, as the rows of a cache before the first run.
 SymbolicPlacement in_lanes(DimTable& dims, const Buffers& buffers, const std::vector<Dim>& sizes) {
   struct Lane {
     Dim size;

@@ -5,7 +5,7 @@
 
 namespace rlxc::target {
 
-// The unit computes c (2 x 2) += a (2 x k) * b (k x 2). A register holds both rows of a or both columns of b.
+// A unit that adds a (2 x k) * b (k x 2) to c (2 x 2). One register holds a, one holds b.
 // Source: Arm C Language Extensions, FEAT_I8MM and FEAT_BF16.
 constexpr kernel::MatrixUnit pair_unit(DType a, DType b, DType accumulator, int k) {
   using kernel::columns, kernel::FragmentLayout, kernel::rows;

@@ -1,5 +1,5 @@
-// Runs of elements along k of a quantized b on a grid. A thread reads the codes of a run with one access. The scale and the zero
-// point are read once per run. The codes are decoded in registers.
+// Reads a quantized b on a grid in runs of elements along k. A thread reads the codes of a run with one access. The scale and the
+// zero point are read once per run. The codes are decoded in registers.
 #pragma once
 #include "kernel/builders/gemm_operands.h"
 

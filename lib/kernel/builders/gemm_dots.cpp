@@ -287,8 +287,8 @@ class DotTiles {
   int64_t place(int v, int own) const { return v < own ? int64_t{v} * t_.lanes : own_ + int64_t{v - own} * t_.lanes; }
   Expr pairs_of_words() const { return (left_ ? count_ : words_.whole_words()) / 2; }
 
-  // Copies a panel to paired_ in the order of the matrix unit. Vectors of words p and p + 1 are interleaved: each of the two
-  // results holds both words of half of the columns. The panel may be paired_.
+  // Copies a panel to paired_ in the order of the matrix unit, by interleaving the vectors of words p and p + 1. Each result
+  // holds both words of half of the columns. The panel may be paired_.
   void pair_words(const Buf& panel, Expr at) {
     b_.loop("pair", pairs_of_words(), [&](Expr pair) {
       const Expr from = b_.let("from", pair * (2 * w_));
@@ -427,8 +427,8 @@ class DotTiles {
     }
   }
 
-  // The heights of tiles differ by at most one row, or one pair of rows. The last tile has one row less if the number of rows is
-  // odd.
+  // Divides the rows among tiles. Heights differ by at most one row, or by one pair where rows are paired. If the number of
+  // paired rows is odd, the last tile has one row less.
   void balanced(int64_t m, int vectors, Count count) {
     if (m == 0) return;
     const int64_t step = pairs_ ? 2 : 1, steps = m / step, odd = m % step, most = t_.rows / step;

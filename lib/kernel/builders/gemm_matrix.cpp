@@ -121,7 +121,7 @@ struct Tile {
   int64_t wide = 1, deep = 1;  // elements per load of a thread
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> load;  // `wide` or `deep` elements, 0 beyond the operand
-  // Of a quantized b. The codes of a thread are in registers, or in shared memory if their stores are deferred.
+  // Tiles of a quantized b have codes. Each thread keeps its codes in registers, or in shared memory if stores are deferred.
   std::optional<CodeRuns> runs = {};
   Buf codes = {}, scales = {}, zeros = {};
 };

@@ -12,6 +12,7 @@
 #include "passes/fuse/rounding.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/quantise/roundings.h"
 
 namespace rlxc {
 namespace {
@@ -44,13 +45,8 @@ fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const Pass
 
 bool take_rows(Graph& g, NodeId n, PassContext& context) {
   const ValueId codes = g.operand(n, 0), w = g.operand(n, 1);
-  std::vector<NodeId> moves;  // Reshapes and Transposes between
-  const auto is_move = [&](ValueId v) {
-    const NodeId m = g.def(v);
-    return m.valid() && (g.op(m) == OpKind::Reshape || g.op(m) == OpKind::Transpose) && g.has_one_use(v);
-  };
   ValueId rounded = codes;
-  for (; moves.size() < kMostMoves && is_move(rounded); rounded = g.operand(moves.back(), 0)) moves.push_back(g.def(rounded));
+  const std::vector<NodeId> moves = moves_above(g, &rounded, kMostMoves);
   const NodeId source = g.def(rounded);
   auto r = fuse::rounding_of(g, source);
   const auto k = g.module().dims.constant_value(g.dims(codes).back());
@@ -68,7 +64,7 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
   const size_t count = std::max(g.operands(n).size(), kQuantOperands) + 1;
   if (count > context.target.region_max_inputs) return refuse("operand_limit", std::to_string(count) + " operands");
   Builder b(g, nullptr, n);
-  for (auto m = moves.rbegin(); m != moves.rend(); ++m) r->x = b.create(g.op(*m), {r->x}, g.module().attrs[g.attr_id(*m)]);
+  r->x = moved_alike(b, moves, r->x);
   const std::vector<ValueId> operands = fuse::rounding_operands(g, n, *r, &attrs.steps);
   const NodeId whole = b.create_node(OpKind::FusedQMatMul, operands, std::move(attrs));
   if (!whole.valid()) return false;

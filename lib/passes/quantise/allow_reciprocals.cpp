@@ -2,7 +2,7 @@
 // only rounded and clamped to a few hundred integers, and these are the same (kernel/divisor.h).
 //   y = clamp(round(x / 0.02) + 3, 0, 255)
 // The mark is alpha = 1 of the step. The meaning remains the division. Quantisation divides each result of a contraction by a
-// scale, and processors take longer for divisions than for all else that they do to the result. O(steps + known divisors).
+// scale, and processors take longer for divisions than for all else that they do to the result. O(steps).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,8 +21,8 @@ constexpr int kMost = 256;  // magnitude of a rounded quotient: 8 bits with any 
 
 class Divisions {
  public:
-  Divisions(const Graph& g, NodeId n, std::vector<RegionStep>* steps, std::span<const int64_t> results)
-      : g_(g), n_(n), steps_(*steps), users_(steps->size()), is_result_(steps->size()) {
+  Divisions(const Graph& g, NodeId n, const std::vector<RegionStep>& steps, std::span<const int64_t> results)
+      : g_(g), n_(n), steps_(steps), users_(steps.size()), is_result_(steps.size()) {
     is_result_.back() = true;
     for (const int64_t r : results) is_result_[static_cast<size_t>(r)] = true;
     for (size_t i = 0; i < steps_.size(); ++i)
@@ -35,38 +35,37 @@ class Divisions {
   void each_rounded(const F& f) const {
     for (size_t i = 0; i < steps_.size(); ++i) {
       const RegionStep& s = steps_[i];
-      if (s.op != OpKind::Div || s.dtype != DType::F32 || is_step(s.args[1])) continue;
-      if (!(bound(i, OpKind::Round, [&](size_t round) { return bound_of_sum(round); }) <= kMost)) continue;
+      if (!is_division(s) || !all_users(i, [&](size_t user) { return steps_[user].op == OpKind::Round && is_clamped(user); }))
+        continue;
       if (const auto divisor = match::scalar(g_, g_.operand(n_, s.args[1]))) f(i, static_cast<float>(*divisor));
     }
   }
 
+  static bool is_division(const RegionStep& s) {
+    return s.op == OpKind::Div && s.alpha == 0 && s.dtype == DType::F32 && !is_step(s.args[1]);
+  }
+
  private:
-  // The largest of one(user) over the users of step `i`; infinite unless all are of kind `op`.
   template <class F>
-  double bound(size_t i, OpKind op, const F& one) const {
-    double most = is_result_[i] || users_[i].empty() ? INFINITY : 0;
-    for (const size_t user : users_[i]) most = std::max(most, steps_[user].op == op ? one(user) : INFINITY);
-    return most;
+  bool all_users(size_t i, const F& fits) const {
+    return !is_result_[i] && !users_[i].empty() && std::ranges::all_of(users_[i], fits);
   }
 
-  // How far from 0 step `i` may be before it is clamped, with a known zero point added or without.
-  double bound_of_sum(size_t i) const {
-    double most = is_result_[i] || users_[i].empty() ? INFINITY : 0;
-    for (const size_t user : users_[i]) {
+  // Whether step `i` is only clamped, with a known zero point added or without, so that at most kMost of it remains.
+  bool is_clamped(size_t i) const {
+    return all_users(i, [&](size_t user) {
       const RegionStep& s = steps_[user];
+      if (s.op != OpKind::Add) return clamps(user, 0);
       const uint16_t other = s.args[0] == (RegionStep::kStep | i) ? s.args[1] : s.args[0];
-      if (s.op == OpKind::Clamp) most = std::max(most, clamped(s, 0));
-      else if (const auto zero = s.op == OpKind::Add && !is_step(other) ? match::scalar(g_, g_.operand(n_, other)) : std::nullopt)
-        most = std::max(most, bound(user, OpKind::Clamp, [&](size_t clamp) { return clamped(steps_[clamp], *zero); }));
-      else return INFINITY;
-    }
-    return most;
+      const auto zero = is_step(other) ? std::nullopt : match::scalar(g_, g_.operand(n_, other));
+      return zero && all_users(user, [&](size_t clamp) { return clamps(clamp, *zero); });
+    });
   }
 
-  static double clamped(const RegionStep& clamp, double zero) {
-    const double low = std::fabs(clamp.alpha - zero), high = std::fabs(clamp.beta - zero);
-    return low <= kMost && high <= kMost ? std::max(low, high) : INFINITY;
+  // Whether step `i` clamps v + zero to bounds that v meets at most kMost from 0.
+  bool clamps(size_t i, double zero) const {
+    const RegionStep& s = steps_[i];
+    return s.op == OpKind::Clamp && std::fabs(s.alpha - zero) <= kMost && std::fabs(s.beta - zero) <= kMost;
   }
 
   const Graph& g_;
@@ -81,15 +80,14 @@ class Divisions {
 PassResult allow_reciprocals(Module& m, PassContext& context) {
   if (!context.target.splits_divisors) return {};
   int64_t marked = 0;
-  std::map<uint32_t, bool> allowed;  // by the bits of a divisor
-  const auto allow = [&](Graph& g, NodeId n, auto attrs) {
+  std::map<uint32_t, bool> allowed;                         // by the bits of a divisor
+  const auto allow = [&](Graph& g, NodeId n, auto attrs) {  // a copy
     std::vector<int64_t> results;
     if constexpr (requires { attrs.also; }) results = attrs.also;
     if constexpr (requires { attrs.parts; }) results = attrs.parts;
     bool changed = false;
-    const Divisions divisions(g, n, &attrs.steps, results);
+    const Divisions divisions(g, n, attrs.steps, results);
     divisions.each_rounded([&](size_t step, float divisor) {
-      if (attrs.steps[step].alpha != 0) return;
       const auto [known, is_new] = allowed.try_emplace(std::bit_cast<uint32_t>(divisor));
       if (is_new) known->second = kernel::rounds_alike(divisor, kMost);
       if (!known->second) return;
@@ -106,7 +104,8 @@ PassResult allow_reciprocals(Module& m, PassContext& context) {
     for (const NodeId n : g.nodes())
       std::visit(
           [&](const auto& attrs) {
-            if constexpr (requires { attrs.steps.front().dtype; }) allow(g, n, attrs);
+            if constexpr (requires { attrs.steps.front().dtype; })
+              if (std::ranges::any_of(attrs.steps, Divisions::is_division)) allow(g, n, attrs);
           },
           g.module().attrs[g.attr_id(n)]);
   });

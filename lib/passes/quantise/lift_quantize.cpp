@@ -290,13 +290,8 @@ bool needs_floats(const Graph& g, ValueId v, int depth = 0) {
 // A pair around layout ops, of a value that no kernel rounds where it computes it: it is rounded after them, at once.
 //   dequantize(transpose(quantize(x)))  ->  dequantize(quantize(transpose(x)))
 bool sink_pair(Graph& g, NodeId dequantize) {
-  std::vector<NodeId> moves;
   ValueId codes = g.operand(dequantize, 0);
-  const auto moves_alone = [&](ValueId v) {
-    const NodeId n = g.def(v);
-    return n.valid() && (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape) && g.has_one_use(v);
-  };
-  for (; moves.size() < kMostPassed && moves_alone(codes); codes = g.operand(moves.back(), 0)) moves.push_back(g.def(codes));
+  const std::vector<NodeId> moves = moves_above(g, &codes, kMostPassed);
   const NodeId quantize = defining_op(g, codes, OpKind::Quantize);
   if (moves.empty() || !quantize.valid() || !g.has_one_use(codes) || !rounds_by_one(g, quantize) || !rounds_by_one(g, dequantize))
     return false;
@@ -304,8 +299,7 @@ bool sink_pair(Graph& g, NodeId dequantize) {
   if (!g.def(v).valid() || is_computed(g, g.def(v)) || is_layout_op(g.op(g.def(v)))) return false;
   Builder b(g, nullptr, dequantize);
   const size_t before = g.node_capacity();
-  for (auto n = moves.rbegin(); n != moves.rend(); ++n) v = b.create(g.op(*n), {v}, g.module().attrs[g.attr_id(*n)]);
-  v = rounded_alike(b, dequantize, rounded_alike(b, quantize, v));
+  v = rounded_alike(b, dequantize, rounded_alike(b, quantize, moved_alike(b, moves, v)));
   const NodeId members[] = {quantize, dequantize};
   merge_origins_since(g, before, members);
   replace(g, g.result(dequantize), v);

@@ -1,10 +1,9 @@
 // Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
-// and sums that provably fit i32. On targets with fast products of bytes, a may have 16 bits. It is split into
-// two digits of 8 bits, a = 256 high + low, as is its zero point. Each digit is multiplied by b. The pass also sinks Dequantize
-// below layout ops, gathers, max poolings and nearest resizes, and removes a Quantize after a Dequantize of the same scale and
-// zero point. Declines are Decisions
-// ("quantised_contraction"). O(nodes).
+// and sums that provably fit i32. On targets with fast products of bytes, a may have 16 bits. Then a and its zero point
+// are split into two digits of 8 bits, a = 256 high + low, and b multiplies each digit. The pass also sinks Dequantize below
+// layout ops, gathers, max poolings and nearest resizes. It removes a Quantize after a Dequantize of the same scale and zero
+// point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 #include <cmath>

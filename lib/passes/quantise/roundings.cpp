@@ -15,6 +15,22 @@ bool rounds_by_one(const Graph& g, NodeId n) {
   return g.attrs<QuantAttrs>(n).block == 0 && is_one(g.operand(n, 1)) && (!zero.valid() || is_one(zero));
 }
 
+std::vector<NodeId> moves_above(const Graph& g, ValueId* v, size_t most) {
+  std::vector<NodeId> moves;
+  for (NodeId n = g.def(*v); moves.size() < most && n.valid() && g.has_one_use(*v); n = g.def(*v)) {
+    if (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose) break;
+    moves.push_back(n);
+    *v = g.operand(n, 0);
+  }
+  return moves;
+}
+
+ValueId moved_alike(Builder& b, std::span<const NodeId> moves, ValueId v) {
+  const Graph& g = b.graph();
+  for (auto n = moves.rbegin(); n != moves.rend(); ++n) v = b.create(g.op(*n), {v}, g.module().attrs[g.attr_id(*n)]);
+  return v;
+}
+
 ValueId rounded_alike(Builder& b, NodeId n, ValueId v) {
   const Graph& g = b.graph();
   const auto scalar_of = [&](ValueId number) { return number.valid() ? b.reshape(number, {}) : number; };

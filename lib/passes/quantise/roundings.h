@@ -6,6 +6,9 @@ namespace rlxc {
 
 // Whether the node is a Quantize or Dequantize with one scale and one zero point.
 bool rounds_by_one(const Graph&, NodeId);
+// The Reshapes and Transposes above *v that are read once, at most `most`, last first. *v becomes the value above them.
+std::vector<NodeId> moves_above(const Graph&, ValueId* v, size_t most);
+ValueId moved_alike(Builder&, std::span<const NodeId> moves, ValueId v);  // v after copies of `moves`, as moves_above gives them
 // v, of any shape, quantized or dequantised as the node does, which has one scale and one zero point.
 ValueId rounded_alike(Builder&, NodeId, ValueId v);
 // Moves a Dequantize with one scale above the Reshapes between it and its Quantize, if nobody else reads the codes: the pair is

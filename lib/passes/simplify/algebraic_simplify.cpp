@@ -1,7 +1,6 @@
 // Rewrites small patterns into cheaper equal ones to a fixed point: neutral elements, repeated ops, chains of views, constant
-// conditions. The rules are tables (rules_*.cpp). `fast` rules change rounding or
-// the treatment of NaN and infinity and require options.fast_math; the others preserve all values except the sign of zero.
-// Worklist algorithm: O(nodes + rewrites).
+// conditions. The rules are tables (rules_*.cpp). `fast` rules change rounding or the treatment of NaN and infinity, and require
+// options.fast_math. The others preserve all values except the sign of zero. Worklist algorithm: O(nodes + rewrites).
 #include <algorithm>
 #include <array>
 
