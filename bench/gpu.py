@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
 arch = os.environ.get("ARCHS", "90a")
-BITS = {"f32": 32, "f16": 16, "bf16": 16, "i8": 8, "i32": 32, "i64": 64, "u8": 8, "u4": 4, "f8e4m3fn": 8}
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "i8": 8, "i32": 32, "i64": 64, "u8": 8, "u4": 4, "f8e4m3fn": 8, "f8e5m2": 8}
 
 
 def ir(operands, result, node):
@@ -68,11 +68,18 @@ def linear_i8(m, n, k):
                 decoded=("w1 = w1.t().contiguous().t()",))
 
 
-def linear_f8(m, n, k):
-    operands = [("f8e4m3fn", [m, k]), ("f8e4m3fn", [n, k], None), ("f32", [1, 1], None)]
-    return Case(f"linear-f8-{m}x{n}x{k}", operands, ("f32", [m, n]), "dequant_matmul {trans_b = true}",
-                "torch._scaled_mm(x0, w1.t(), scale_a=one, scale_b=w2, out_dtype=torch.bfloat16)", 2 * m * n * k, k,
-                "(x0.float() @ w1.float().t()) * w2", ("one = torch.ones([1, 1], device='cuda')",))
+def linear_u8(m, n, k):
+    """The same of u8 times i8, beside a product of i8, since PyTorch has none of mixed types."""
+    operands = [("u8", [m, k]), ("i8", [k, n], None)]
+    return Case(f"linear-u8-{m}x{n}x{k}", operands, ("i32", [m, n]), "q_matmul", "torch._int_mm(signed, w1)", 2 * m * n * k, k,
+                "(x0.double() @ w1.double()).int()", ("signed = x0.view(torch.int8)", "w1 = w1.t().contiguous().t()"))
+
+
+def linear_f8(m, n, k, of_x="f8e4m3fn", name="f8"):
+    operands = [(of_x, [m, k]), (of_x, [n, k], None), ("f32", [1, 1], None)]
+    return Case(f"linear-{name}-{m}x{n}x{k}", operands, ("f32", [m, n]), "dequant_matmul {trans_b = true}",
+                "torch._scaled_mm(of_peer, w1.to(torch.float8_e4m3fn).t(), scale_a=one, scale_b=w2, out_dtype=torch.bfloat16)", 2 * m * n * k, k,
+                "(x0.float() @ w1.float().t()) * w2", ("one = torch.ones([1, 1], device='cuda')", "of_peer = x0.to(torch.float8_e4m3fn)"))
 
 
 def decoding(t, bits, m, n, k, block=32):
@@ -99,9 +106,12 @@ def rows(name, t, count, length, node, torch, extra=0):
 def conv(t, c, size, out, kernel, stride, batch):
     after = (size - 1) // stride + 1
     pads = kernel // 2
-    return Case(f"conv-{t}-{batch}x{c}x{size}-{out}x{kernel}x{kernel}-{stride}", [(t, [batch, c, size, size]), (t, [out, c, kernel, kernel])],
-                (t, [batch, out, after, after]), f"conv {{strides = [{stride}, {stride}], pads_begin = [{pads}, {pads}], pads_end = [{pads}, {pads}], dilations = [1, 1], groups = 1}}",
-                f"F.conv2d(x0, x1, stride={stride}, padding={pads})", 2 * batch * out * after * after * c * kernel * kernel, c * kernel * kernel)
+    integers = t == "i8"  # beside a convolution of f16
+    conv2d = lambda x, w: f"F.conv2d({x}, {w}, stride={stride}, padding={pads})"
+    return Case(f"conv-{t}-{batch}x{c}x{size}-{out}x{kernel}x{kernel}-{stride}", [(t, [batch, c, size, size]), (t, [out, c, kernel, kernel], None)],
+                ("i32" if integers else t, [batch, out, after, after]), f"{'q_conv' if integers else 'conv'} {{strides = [{stride}, {stride}], pads_begin = [{pads}, {pads}], pads_end = [{pads}, {pads}], dilations = [1, 1], groups = 1}}",
+                conv2d("x0_f16", "w1_f16") if integers else conv2d("x0", "w1"), 2 * batch * out * after * after * c * kernel * kernel, c * kernel * kernel,
+                conv2d("x0.double()", "w1.double()") + ".int()" if integers else None, ("x0_f16 = x0.half()", "w1_f16 = w1.half()") if integers else ())
 
 
 CASES = [
@@ -111,6 +121,7 @@ CASES = [
     linear("f16", 4096, 4096, 4096), matmul("f32", 4096, 4096, 4096), matmul("i8", 4096, 4096, 4096),
     linear_i8(4096, 4096, 4096), linear_i8(512, 4096, 4096), linear_i8(128, 3072, 768),
     linear_f8(4096, 4096, 4096), linear_f8(512, 4096, 4096), linear_f8(128, 3072, 768),
+    linear_u8(512, 4096, 4096), linear_f8(512, 4096, 4096, "f8e5m2", "f8e5m2"),
     *(decoding(t, bits, m, 14336 if m == 1 else 4096, 4096) for t in ("f16", "bf16") for bits in (4, 8) for m in (1, 16, 512)),
     attention("bf16", 16, 4096, 128, False), attention("bf16", 16, 4096, 128, True), attention("bf16", 16, 4096, 64, False),
     attention("f32", 16, 2048, 64, False),
@@ -124,7 +135,7 @@ CASES = [
     Case("transpose-f32-16384x8192", [("f32", [16384, 8192])], ("f32", [8192, 16384]), "transpose {perm = [1, 0]}", "x0.t().contiguous()"),
     Case("reduce-f32-32768x4096", [("f32", [32768, 4096])], ("f32", [32768]), 'reduce {op = "sum", axes = [1]}', "x0.sum(1)", terms=4096),
     Case("reduce-f32-columns-32768x4096", [("f32", [32768, 4096])], ("f32", [4096]), 'reduce {op = "sum", axes = [0]}', "x0.sum(0)", terms=32768),
-    conv("bf16", 64, 56, 64, 3, 1, 16), conv("bf16", 256, 14, 256, 3, 1, 16), conv("f32", 64, 56, 64, 3, 1, 16),
+    *(conv(t, *sizes) for t in ("bf16", "i8", "f32") for sizes in ((64, 56, 64, 3, 1, 16), (256, 14, 256, 3, 1, 16), (256, 56, 64, 1, 1, 16), (128, 28, 128, 3, 2, 16))),
 ]
 
 # Models: the folder's name, outputs (all, if empty), and how PyTorch computes the same.
@@ -134,6 +145,11 @@ MODELS = {
     "resnet50": ("timm_resnet50", "", "resnet50"),
 }
 PRECISIONS = {"f32": "f32", "f16": "automixed", "bf16": "automixed-bf16"}
+QUANTISED = {"bert", "resnet50"}  # also as Q/DQ models of 8 bits, beside f16
+
+
+def precisions(name):
+    return [*PRECISIONS, *(["int8"] if name in QUANTISED else [])]
 
 
 def run(args, **more):
@@ -177,15 +193,22 @@ def prepare(folder, wanted):
             os.remove(model)
     models = os.environ.get("MODELS")
     for name, (source, outputs, _) in MODELS.items() if models else ():
-        for precision, flag in PRECISIONS.items():
+        for precision in precisions(name):
             if not wanted(f"{name}-{precision}"):
                 continue
             model = os.path.join(models, "full", source, "model.onnx")
+            if precision == "int8":
+                made = os.path.join(folder, name + ".onnx")
+                must([sys.executable, os.path.join(root, "tests/support/python/quantised_model.py"), model, made])
+                os.remove(os.path.join(folder, "codes.bin"))
+                compile_model(f"{name}-int8", made, "--allow-missing-weights")
+                os.remove(made)
+                continue
             if outputs:
                 part = os.path.join(folder, name + ".json")
                 must([rlxc, "extract", model, "--allow-missing-weights", "--outputs", outputs, "-q", "-o", part])
                 model = part
-            compile_model(f"{name}-{precision}", model, "--allow-missing-weights", "--precision", flag)
+            compile_model(f"{name}-{precision}", model, "--allow-missing-weights", "--precision", PRECISIONS[precision])
             if outputs:
                 os.remove(part)
 
@@ -195,7 +218,7 @@ def measure(folder, wanted):
     import torch
     import torch.nn.functional as F
     types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i32": torch.int32, "i64": torch.int64,
-             "u8": torch.uint8, "f8e4m3fn": torch.float8_e4m3fn}
+             "u8": torch.uint8, "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
     tolerance = {"f32": (1e-4, 1e-5), "f16": (1e-3, 2.5e-3), "bf16": (1e-2, 2e-2)}
 
     def save(path, x):
@@ -250,7 +273,7 @@ def measure(folder, wanted):
         inputs = [i for i, t in enumerate(c.operands) if len(t) == 2]
         for i in inputs:
             t, dims = c.operands[i]
-            data[f"x{i}"] = torch.randint(-128, 128, dims, device="cuda", dtype=torch.int8) if t == "i8" else torch.randn(dims, device="cuda").to(types[t])
+            data[f"x{i}"] = torch.randint(-128, 128, dims, device="cuda", dtype=torch.int8).view(types[t]) if t in ("i8", "u8") else torch.randn(dims, device="cuda").to(types[t])
             save(f"{place}/x{i}.bin", data[f"x{i}"])
         random_weights(place)
         weights = iter(stored_weights(place))
@@ -285,11 +308,11 @@ def measure(folder, wanted):
 
     print("\n| model | rlxc ms | PyTorch ms | ratio |\n|---|---|---|---|")
     for model, (_, _, kind) in MODELS.items():
-        for precision in PRECISIONS:
+        for precision in precisions(model):
             place = os.path.join(folder, f"{model}-{precision}")
             if not wanted(f"{model}-{precision}") or not os.path.exists(place + "/run"):
                 continue
-            theirs = time(torch_model(kind, types[precision]))
+            theirs = time(torch_model(kind, types.get(precision, torch.float16)))
             random_weights(place)
             ms, said = ours(place, random_inputs(place), theirs)
             print(f"| {model} {precision} | {said if ms is None else f'{ms:.4f}'} | {theirs:.4f} | {'' if ms is None else f'{ms / theirs:.2f}'} |", flush=True)
@@ -329,7 +352,7 @@ def random_weights(place):
     floats = (0.04 * rng.standard_normal(block)).astype(numpy.float32)
     codes = rng.integers(0, 256, block, numpy.uint8)
     files = {"f32": floats.tobytes(), "f16": floats.astype(numpy.float16).tobytes(), "bf16": (floats.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes(),
-             "f8e4m3fn": (codes & 0xbf).tobytes(), **{t: codes.tobytes() for t in ("u4", "u8", "i8")}}
+             "f8e4m3fn": (codes & 0xbf).tobytes(), "f8e5m2": (codes & 0xbf).tobytes(), **{t: codes.tobytes() for t in ("u4", "u8", "i8")}}
     with open(place + "/launch.json") as f:
         launch = json.load(f)
     used = set()

@@ -136,10 +136,12 @@ void bind_result(Node& node, Scope& s, WindowSpec* w) {
   for (size_t i = 1; i < node.graph.result_count(node.id); ++i) w->also.push_back(as_planes(s.out(i), w->out_size));
 }
 
-// Whether to use a phase-split image, whether it is a copy, and its elements. For few pixels the copy has their windows instead.
+// Whether to use a phase-split image, whether it is a copy, and its elements. For few pixels the copy has their windows instead,
+// for matrix units its channels are last.
 struct PhaseSplit {
   bool used = false, copied = false, windows = false;
   Dim elements;
+  bool channels_last = false;
 };
 
 // Whether the result has so few pixels that sums along the windows are faster than tiles.
@@ -192,13 +194,24 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
     const Dim pixels = t.product(node.result_dims().subspan(2));
     return {true, true, true, t.mul(t.mul(t.mul(node.dims(0)[0], node.dims(0)[1]), pixels), Dim(kernel::taps_of(w)))};
   }
-  if (!dots_of(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
+  w.dots = dots_of(node, w, c);
+  const auto split_of_copy = [&](WindowSpec copy, Dim in_channels) {
+    PhaseSplit split = phase_split_of(node, copy, in_channels);
+    const bool last = node.mapping().workgroups && split.copied && node.dims(1)[0].is_static() &&
+                      kernel::conv_reads_channels_last(w, *channels, node.mapping());
+    if (!last) return split;
+    copy.channels_last = true;
+    split = phase_split_of(node, copy, in_channels);
+    split.channels_last = true;
+    return split;
+  };
+  if (!w.dots) return split_of_copy(w, node.dims(0)[1]);
   w.x_zero.reset();
   // A grid makes words of what it reads.
   const PhaseSplit bytes = phase_split_of(node, w, node.dims(0)[1]);
   if (node.mapping().workgroups && !bytes.copied && !rounds_operand(node.graph, node.id)) return bytes;
   const WindowSpec words = kernel::window_of_words(w, *channels);
-  return phase_split_of(node, words, Dim(words.in_channels.value));
+  return split_of_copy(words, Dim(words.in_channels.value));
 }
 
 // Returns the spec for packing the weights; nullopt if packing does not pay.
@@ -210,7 +223,11 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
   if (has_few_pixels(node, all)) return std::nullopt;
   WindowSpec w;
   w.dots = dots_of(node, all, c);
-  if (!w.dots && (node.mapping().workgroups || !kernel::conv_is_tiled(probe.kernel(), all, channels, node.mapping())))
+  const PhaseSplit split = phase_split_of(node, c);
+  w.channels_last = split.channels_last;
+  w.bytes = w.dots && !split.copied;
+  if (!w.dots && !w.channels_last &&
+      (node.mapping().workgroups || !kernel::conv_is_tiled(probe.kernel(), all, channels, node.mapping())))
     return std::nullopt;
   w.out_channels = *out;
   w.kernel = all.kernel;
@@ -223,18 +240,21 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
 Dim packed_elements(const Node& node, const WindowSpec& w, int64_t channels) {
   const int64_t out = node.table().constant_value(node.dims(1)[0]).value_or(0);
   if (w.dots) return Dim(kernel::weight_words(w, channels, out));
-  Dim elements(kernel::packed_channels(w, out, node.mapping()));
+  Dim elements(w.channels_last ? out : kernel::packed_channels(w, out, node.mapping()));
   for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
   return elements;
 }
 
-// Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units always need
-// packed weights.
+DType packed_type(const WindowSpec& w) { return w.channels_last && !w.dots ? w.weight : w.accumulate; }
+
+// Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units and
+// channels-last images always need packed weights.
 std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
   const bool on_load = !node.prepacked.empty();
   auto w = packed_weights(node, c, channels);
-  if (!w || !(on_load || w->dots)) return std::nullopt;
-  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(DType::I32, packed_elements(node, *w, channels));
+  if (!w || !(on_load || w->dots || w->channels_last)) return std::nullopt;
+  const uint32_t packed =
+      on_load ? *node.prepacked_operand(1) : node.scratch(packed_type(*w), packed_elements(node, *w, channels));
   Scope s(node, "pack");
   s.in(1);
   if (!w->dots && c.zero_points && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
@@ -257,9 +277,12 @@ bool emit_phase_split(Node& node, const Conv& c) {
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
     if (rounds_operand(node.graph, node.id)) w.x_scale = s.in(kQuantOperands);
     w.dots = dots_of(node, w, c);
+    w.channels_last = split.channels_last;
     image = node.scratch(w.x_zero || w.dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
     if (split.windows) kernel::build_windows(s.builder(), w, node.mapping());
+    else if (node.mapping().workgroups)
+      kernel::build_image_on_grid(s.builder(), w, w.dots ? kernel::window_of_words(w, channels) : w, node.mapping());
     else if (w.dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
@@ -270,6 +293,7 @@ bool emit_phase_split(Node& node, const Conv& c) {
   if (packed) {
     s.bind({Binding::Kind::Scratch, *packed});
     w.weights_packed = true;
+    w.channels_last = split.channels_last;
   } else s.in(1);
   if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
@@ -384,7 +408,7 @@ std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& o
   if (!w || (zero && !on_load[3])) return {};
   const Dim elements = packed_elements(node, *w, channels);
   const double saved = kWeightNs * static_cast<double>(node.table().constant_value(elements).value_or(0));
-  return {{w->accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved}};
+  return {{packed_type(*w), elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved}};
 }
 
 bool lower_pool(Node& node) {

@@ -194,6 +194,16 @@ __device__ inline void rlxc_mma_$N($C* c, const uint32_t* a, const uint32_t* b) 
     "",
     ""};
 
+// Divisors in parts, and their quotients (kernel/divisor.h).
+constexpr std::string_view kQuotient =
+    R"(__device__ inline float rlxc_divisor(float a) { return __fmul_rn(1.0f / a, 0x1.fffffep-1f); }
+__device__ inline float rlxc_divisor_rest(float a) {
+  const float high = rlxc_divisor(a);
+  return __fmul_rn(fmaf(-a, high, 1.0f), high);
+}
+__device__ inline float rlxc_quotient(float a, float high, float rest) { return fmaf(a, high, __fmul_rn(a, rest)); }
+)";
+
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
   T at[N];
@@ -281,6 +291,10 @@ class CudaLike : public GpuCxx {
   }
 
   std::string function(ExprOp op, Type t, Helpers& h) const override {
+    if (t == Type(DType::F32) && (op == ExprOp::Divisor || op == ExprOp::DivisorRest || op == ExprOp::Quotient)) {
+      if (h.needs("rlxc_quotient")) h.add(std::string(kQuotient));
+      return "rlxc_" + std::string(kernel::name(op));
+    }
     if (op != ExprOp::Exp2 || t != Type(DType::F32) || row_.exp2.empty()) return GpuCxx::function(op, t, h);
     if (h.needs("rlxc_exp2")) h.add(std::string(row_.exp2));
     return "rlxc_exp2";
@@ -381,6 +395,7 @@ class CudaLike : public GpuCxx {
   }
 
   bool fuses_products() const override { return true; }
+  bool splits_divisors() const override { return true; }
   std::string library(ExprOp op, DType t) const override {
     if (!is_float(t)) return "";
     if (op == ExprOp::Product) return t == DType::F64 ? "__dmul_rn" : "__fmul_rn";

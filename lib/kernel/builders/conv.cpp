@@ -4,6 +4,7 @@
 
 #include "kernel/builders/conv_dots.h"
 #include "kernel/builders/gemm.h"
+#include "kernel/builders/matrix_fragment.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -32,7 +33,7 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   const Expr zero = broadcast(constant_int(k, p.to.type().dtype, 0), p.lanes);
   b.when(end < p.column + p.width,
          [&] { b.loop("i", p.count * (p.width / p.lanes), [&](Expr i) { p.to.store(i * p.lanes, zero); }); });
-  const Expr base = b.let("base", (p.batch[0] * s.in_channels.in(k) + p.batch[1] * group_channels + p.k0 / taps) * image.plane());
+  const Expr base = b.let("base", image.channel(p.batch[0], p.batch[1] * group_channels + p.k0 / taps));
   b.loop("c", p.count / taps, [&](Expr c) {
     const Expr channel = b.let("channel", base + c * image.plane());
     std::function<void(size_t, Expr, Expr)> axis = [&](size_t d, Expr tap, Expr offset) {
@@ -98,7 +99,25 @@ int64_t packed_channels(const WindowSpec& s, int64_t out_channels, const Mapping
   return (out_channels / s.groups + high - 1) / high * high * s.groups;
 }
 
+bool conv_reads_channels_last(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  if (!s.dots && !is_float(s.accumulate)) return false;
+  const DType a = s.dots ? s.dots->b : s.weight, b = s.dots ? s.dots->a : s.input;
+  const MatrixUnit* u = find_unit(m, a, s.dots ? s.dots->accumulator : s.accumulate);
+  if (group_channels % lanes_of_read(a) != 0 || !conv_fills_matrix_unit(s, group_channels)) return false;
+  if (a == DType::F32 && b == a) return true;
+  return u && u->of_b() == b;
+}
+
 void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  if (s.channels_last) {
+    const int64_t taps = taps_of(s), row = group_channels * taps;
+    const Expr count = s.out_channels.in(b.kernel()) * row;
+    Buf w = b.input("w", s.weight, count), y = b.output("rows", s.weight, count);
+    return for_each(b, m, "i", count, 2 * rlxc::bits(s.weight) / 8, [&](Expr i) {
+      const Expr at = i % row;
+      y.store(i, w[i / row * row + at % group_channels * taps + at / group_channels]);
+    });
+  }
   GemmSpec g = weights_as_rows(b.kernel(), s, group_channels);
   g.batch[0] = 1;
   build_pack_rows(b, g, "rows", m);
@@ -114,7 +133,7 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
   const PhaseSplitImage image(k, s);
   GemmSpec g = given.dots ? conv_by_dots(k, given, given_channels) : weights_as_rows(k, s, group_channels);
   const Expr plane = product(k, s.out_size), rows = g.m.in(k), channels = s.out_channels.in(k);
-  if (s.weights_packed && !s.dots) {
+  if (s.weights_packed && !s.dots && !s.channels_last) {
     const int64_t high = gemm_rows(m, s.accumulate);
     const Expr depth = g.k.in(k), group = ceil_div(rows, high) * high * depth;
     g.a = {"w", s.accumulate, {0, group, depth, high}, group * s.groups, 0};
@@ -131,13 +150,15 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
   if (s.windows) {
     const Expr depth = g.k.in(k), pixel = s.in_channels.in(k)*taps;
     g.b = {"windows", s.input, {plane * pixel, depth, 1, pixel}, s.batch.in(k)*plane * pixel, 0};
-  } else if (taps > 1) {
+  } else if (taps > 1 || s.channels_last) {
     g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {
-      Expr tap = at % taps, offset = (batch[0] * s.in_channels.in(k) + batch[1] * group_channels + at / taps) * image.plane();
+      Expr tap = s.channels_last ? at / group_channels : at % taps, channel = s.channels_last ? at % group_channels : at / taps;
+      Expr offset = image.channel(batch[0], batch[1] * group_channels + channel);
       for (size_t d = s.kernel.size(); d-- > 0; tap = tap / s.kernel[d]) offset = offset + image.tap(d, tap % s.kernel[d]);
       const Expr width = s.out_size.back().in(k);
-      return offset + image.row(column / width) + column % width;
+      return offset + image.row(column / width) + image.column(column % width);
     };
+    if (s.channels_last) g.b_run = group_channels;
     g.fill = [&](const Panel& p) { fill_windows(s, group_channels, p); };
     g.k_step = taps;
   }

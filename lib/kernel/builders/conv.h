@@ -9,8 +9,12 @@ namespace rlxc::kernel {
 // window are constants.
 void build_conv(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 
-// For CPU threads: packs weights in the order in which build_conv reads them (GemmSpec::rows_packed), in the accumulator type,
-// with w_zero subtracted. Adds w, [w_zero], rows. packed_channels: the output channels of `rows`, with padding.
+// Whether a matrix unit of a grid multiplies channels-last images and weights (`dots`: words) faster than planes. Rows of the
+// weights, of the type of w, then have the channels of a tap side by side.
+bool conv_reads_channels_last(const WindowSpec&, int64_t group_channels, const Mapping&);
+
+// Packs weights in the order in which build_conv reads them. For CPU threads: in the accumulator type, with w_zero subtracted
+// (GemmSpec::rows_packed). Adds w, [w_zero], rows. packed_channels: the output channels of `rows`, with padding.
 void build_pack_weights(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&);
 bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels, const Mapping&);  // whether packing pays

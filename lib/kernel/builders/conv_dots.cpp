@@ -15,18 +15,29 @@ int64_t words_of_channel(const WindowSpec& s, int64_t group_channels) {
   return (group_channels + kWordCodes - 1) / kWordCodes * taps_of(s);
 }
 
+// Words of an output channel with their sum. A grid reads them by vectors.
+int64_t words_of_row(const WindowSpec& s, int64_t group_channels) {
+  constexpr int64_t kVector = kVectorBytes / static_cast<int64_t>(sizeof(int32_t));
+  const int64_t words = words_of_channel(s, group_channels);
+  return s.channels_last || s.bytes ? (words + kVector) / kVector * kVector : words + 1;
+}
+
 }  // namespace
 
-const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  if (group_channels < 2) return nullptr;
+bool conv_fills_matrix_unit(const WindowSpec& s, int64_t group_channels) {
   constexpr int64_t kUnknown = int64_t{1} << 31;
   const auto size = [](const Index& i) {
     int64_t n = 0;
     return constant(i, &n) ? n : kUnknown;
   };
-  int64_t plane = 1;
-  for (const Index& d : s.out_size) plane = std::min(plane * size(d), kUnknown);
-  const bool large = gemm_fills_matrix_unit(size(s.out_channels) / s.groups, plane, group_channels * taps_of(s));
+  int64_t pixels = 1;
+  for (const Index& d : s.out_size) pixels = std::min(pixels * size(d), kUnknown);
+  return gemm_fills_matrix_unit(size(s.out_channels) / s.groups, pixels, group_channels * taps_of(s));
+}
+
+const DotUnit* conv_dot_unit(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  if (group_channels < 2) return nullptr;
+  const bool large = conv_fills_matrix_unit(s, group_channels);
   // The weights are the left operand of a matrix unit.
   if (large && find_unit(m, DType::I8, DType::I32)) return gemm_dot_unit(DType::I8, DType::I8, m);
   return gemm_dot_unit(s.input, s.weight, m);
@@ -42,18 +53,21 @@ WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
 }
 
 int64_t weight_words(const WindowSpec& s, int64_t group_channels, int64_t out_channels) {
-  return out_channels * (words_of_channel(s, group_channels) + 1);
+  return out_channels * words_of_row(s, group_channels);
 }
 
 void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   Kernel* k = b.kernel();
-  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = dot_shift(s.weight, s.dots->b);
+  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), row = words_of_row(s, group_channels);
+  const int64_t shift = dot_shift(s.weight, s.dots->b);
   const Expr out = s.out_channels.in(k);
-  Buf w = b.input("w", s.weight, out * (group_channels * taps)), y = b.output("rows", DType::I32, out * (words + 1));
+  Buf w = b.input("w", s.weight, out * (group_channels * taps)), y = b.output("rows", DType::I32, out * row);
   for_each(b, m, "channel", out, 1 << 16, [&](Expr o) {
     Buf sum = b.variable("sum", b.value(DType::I32, 0));
     b.loop("p", words, [&](Expr p) {
-      const Expr channel = b.let("channel", p / taps * kWordCodes), tap = b.let("tap", p % taps);
+      const int64_t beside = s.channels_last ? words / taps : taps;
+      const Expr channel = b.let("channel", (s.channels_last ? p % beside : p / beside) * kWordCodes),
+                 tap = b.let("tap", s.channels_last ? p / beside : p % beside);
       Expr word = b.value(DType::I32, 0), all = sum.get();
       for (int q = 0; q < kWordCodes; ++q) {
         const Expr at = min(channel + q, b.i64(group_channels - 1));
@@ -62,22 +76,22 @@ void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_chan
         word = word | (code & 255) << 8 * q;
         all = all + code;
       }
-      y.store(o * (words + 1) + p, word);
+      y.store(o * row + p, word);
       sum.set(all);
     });
-    y.store(o * (words + 1) + words, sum.get());
+    y.store(o * row + words, sum.get());
   });
 }
 
 GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
-  const int64_t words = words_of_channel(s, group_channels);
+  const int64_t words = words_of_channel(s, group_channels), row = words_of_row(s, group_channels);
   const Expr rows = s.out_channels.in(k) / s.groups;
   GemmSpec g;
   g.batch = {s.batch, Index(s.groups)};
   g.m = rows;
   g.k = s.bytes ? group_channels : kWordCodes * words;
   g.accumulate = DType::I32;
-  g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
+  g.a = {"w", DType::I32, {0, rows * row, row, 1}, s.out_channels.in(k)*row, 0};
   g.dots = s.dots;
   g.rows_packed = true;
   g.a_shift = dot_shift(s.weight, s.dots->b);

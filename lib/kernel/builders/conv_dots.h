@@ -5,6 +5,8 @@
 
 namespace rlxc::kernel {
 
+bool conv_fills_matrix_unit(const WindowSpec&, int64_t group_channels);  // as a matmul of weights and windows
+
 // Words of four channels for a dot unit, whose left operand is the image and whose right one the weights. The image has the size
 // of window_of_words, the weights take weight_words elements of i32. The matmul applies x_zero and w_zero.
 const DotUnit* conv_dot_unit(const WindowSpec&, int64_t group_channels, const Mapping&);  // null if there is none

@@ -19,9 +19,10 @@ bool reads_words(const Operand& o, size_t k, const Mapping& m, int group) {
   return true;
 }
 
-// Returns whether b is a matrix of values in memory.
-bool is_memory(const GemmSpec& s) {
-  return !s.quantized && !s.packed && !s.rows_packed && !s.fill && !s.b_at && !s.b_row && s.b.dtype != DType::I32;
+// Returns whether b is a matrix of values in memory, not words. `rows_packed`: also beside packed rows.
+bool is_memory(const GemmSpec& s, bool rows_packed = false) {
+  const bool plain = rows_packed || (!s.rows_packed && !s.fill);
+  return plain && !s.quantized && !s.packed && !s.b_at && !s.b_row && s.b.dtype != DType::I32;
 }
 
 }  // namespace
@@ -37,7 +38,9 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       o_(o),
       words_of_memory_(o.spec.copied_rows || reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
       whole_words_of_b_(is_memory(o.spec) && reads_words(o.spec.b, o.spec.b.strides.size() - 2, m, unit.group) &&
-                        is_multiple(o.k, unit.group)) {
+                        is_multiple(o.k, unit.group)),
+      whole_rows_of_b_(m.workgroups && unit.group == kWordCodes && is_memory(o.spec, true) && is_multiple(o.k, unit.group) &&
+                       is_multiple(o.n, unit.group) && reads_words(o.spec.b, o.spec.b.strides.size() - 1, m, unit.group)) {
   if (!o.spec.quantized) return;
   block_ = o.spec.quantized->block;
   if (block_ == 0) constant(o.k, &block_);
@@ -88,7 +91,12 @@ Expr DotWords::two_words_of_a(Expr row, Expr p) const {
 }
 
 bool DotWords::reads_along_k() const {
-  return o_.spec.packed && !o_.spec.quantized && beside > 1 && most_words_of_a(kWordsOfRead) == kWordsOfRead;
+  const bool columns = o_.spec.packed ? !o_.spec.quantized && beside > 1 : reads_runs_of_b() || reads_rows_of_b();
+  return columns && most_words_of_a(kWordsOfRead) == kWordsOfRead;
+}
+
+bool DotWords::reads_runs_of_b() const {
+  return o_.spec.b_at && o_.spec.b.dtype == DType::I32 && o_.spec.b_run % kWordsOfRead == 0;
 }
 
 Expr DotWords::panel_of(Expr column) const {
@@ -132,9 +140,27 @@ void DotWords::multiply_block(Expr row, Expr column, Expr block, const std::vect
     totals[i].set(add_block(sums[i].get(), row, column + static_cast<int64_t>(i) * o_.n, block, totals[i].get()));
 }
 
+// Returns a value of type t that is 0 once `shift` was added to it.
+static int64_t zero_before(int shift, DType t) { return shift == 0 ? 0 : t == DType::U8 ? kSignFlip : -kSignFlip; }
+
+Expr DotWords::words_of_columns(Expr p, Expr column, Expr condition) const {
+  const DType t = o_.spec.b.dtype;
+  const Expr none = broadcast(constant_int(o_.b.kernel(), t, zero_before(o_.spec.b_shift, t)), unit.group);
+  std::vector<Expr> rows;
+  for (int q = 0; q < unit.group; ++q) {
+    const Expr row = o_.from_b.load_if(condition, o_.where_b(p * unit.group + q, column), none, unit.group);
+    rows.push_back(o_.b.let("row", bitcast_to(row, Type(DType::I32))));
+    if (o_.spec.b_shift) rows.back() = rows.back() ^ kSignBits;
+  }
+  const Buf words = o_.b.registers("words", DType::I32, unit.group);
+  for (int j = 0; j < unit.group; ++j) words.store(j, word([&](int q) { return rows[static_cast<size_t>(q)] >> width() * j; }));
+  return words.load(0, unit.group);
+}
+
 Expr DotWords::words_of_a(Expr row, Expr p, int words, Expr condition) const {
-  const int64_t zero = o_.spec.a_shift == 0 ? 0 : o_.spec.a.dtype == DType::U8 ? kSignFlip : -kSignFlip;
-  const Expr none = broadcast(constant_int(o_.b.kernel(), o_.spec.a.dtype, zero), words * unit.group);
+  if (o_.spec.rows_packed) return o_.from_a.load_if(condition, o_.where_a(row, p), none(words), words);
+  const DType t = o_.spec.a.dtype;
+  const Expr none = broadcast(constant_int(o_.b.kernel(), t, zero_before(o_.spec.a_shift, t)), words * unit.group);
   const Expr all = bitcast_to(o_.from_a.load_if(condition, o_.where_a(row, p * unit.group), none, words * unit.group),
                               Type(DType::I32, words));
   return o_.spec.a_shift ? all ^ broadcast(constant_int(o_.b.kernel(), DType::I32, kSignBits), words) : all;
@@ -142,11 +168,12 @@ Expr DotWords::words_of_a(Expr row, Expr p, int words, Expr condition) const {
 
 int DotWords::most_words_of_a(int most) const {
   const GemmSpec& s = o_.spec;
-  if (s.rows_packed || !words_of_memory_) return 1;
+  if (!s.rows_packed && !words_of_memory_) return 1;
   const auto fits = [&](int words) {
-    return is_multiple(o_.k, words * unit.group) && is_multiple(s.a.offset, words * unit.group) &&
+    const int elements = s.rows_packed ? words : words * unit.group;
+    return is_multiple(o_.k, words * unit.group) && is_multiple(s.a.offset, elements) &&
            std::ranges::all_of(std::span(s.a.strides).first(s.a.strides.size() - 1),
-                               [&](const Index& step) { return is_multiple(step, words * unit.group); });
+                               [&](const Index& step) { return is_multiple(step, elements); });
   };
   while (most > 1 && !fits(most)) most /= 2;
   return most;
@@ -198,18 +225,24 @@ Expr DotWords::add_b(Expr b, Expr sum) const {
 
 std::optional<Expr> DotWords::shifted(std::optional<Expr> zero, int by) const {
   if (by == 0) return zero;
-  return zero ? *zero + by : o_.b.value(DType::I32, by);
+  return zero ? *zero + broadcast(o_.b.value(DType::I32, by), zero->lanes()) : o_.b.value(DType::I32, by);
+}
+
+int64_t DotWords::zeros_of_pairs() const {
+  const Operand& zero = *o_.spec.b_zero;
+  return is_constant(zero.strides.back(), 0) ? 2 : contiguous_lanes(zero, zero.strides.size() - 1, o_.n, 2);
 }
 
 Expr DotWords::without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
                              const std::function<Expr()>& of_column) const {
+  const int lanes = sum.lanes();
   const auto a_zero = shifted(o_.zero_of_a(row), o_.spec.a_shift);
-  const auto b_zero = shifted(o_.zero_of_b(column, sum.lanes()), o_.spec.b_shift);
-  if (a_zero) sum = sum - *a_zero * of_column();
+  const auto b_zero = shifted(o_.zero_of_b(column, lanes), o_.spec.b_shift);
+  if (a_zero) sum = sum - broadcast(*a_zero, lanes) * of_column();
   if (b_zero) {
     Expr total = of_row();
     if (a_zero) total = total - cast_to(o_.k, DType::I32) * *a_zero;
-    sum = sum - *b_zero * total;
+    sum = sum - (b_zero->lanes() == lanes ? *b_zero * broadcast(total, lanes) : broadcast(*b_zero * total, lanes));
   }
   return sum;
 }

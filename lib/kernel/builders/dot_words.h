@@ -24,7 +24,16 @@ class DotWords {
   Expr words_of_panel(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, in_panel(p, column), none(words), words);
   }
-  // Whether a row of a and a column of a panel are read kWordsOfRead at once.
+  // Words of `unit.group` neighbouring columns of a b of bytes whose rows are contiguous and whole words on a grid, 0 where the
+  // condition is false; and whether b is such.
+  Expr words_of_columns(Expr p, Expr column, Expr condition) const;
+  bool reads_rows_of_b() const { return whole_rows_of_b_; }
+  // Of a column of a computed b that has runs of words (GemmSpec::b_run), and whether it has.
+  Expr words_of_run(Expr p, Expr column, int words, Expr condition) const {
+    return o_.from_b.load_if(condition, o_.where_b(p, column), none(words), words);
+  }
+  bool reads_runs_of_b() const;
+  // Whether vectors of kWordsOfRead along k can be made of rows of a and of columns of b.
   static constexpr int kWordsOfRead = 4;
   bool reads_along_k() const;
   Expr in_own_panel(Expr p, Expr j) const;                  // place of word p of column j of a panel
@@ -44,8 +53,12 @@ class DotWords {
   bool has_rows() const { return o_.spec.rows_packed; }
   bool has_columns() const { return o_.spec.packed; }
   Expr sum_of_row(Expr row) const { return o_.from_a.load(o_.where_a(row, steps)); }  // of packed operands
-  Expr sum_of_column(Expr column) const { return o_.from_b.load(panel_of(column) + padded * columns + column % columns); }
-  // Applies zero points to sums of products. `of_row` and `of_column` return sums of operands.
+  Expr sum_of_column(Expr column, int lanes = 1) const {
+    return o_.from_b.load(panel_of(column) + padded * columns + column % columns, lanes);
+  }
+  // Whether zero points can be applied to pairs of neighbouring sums of a row, from an even column on.
+  bool writes_pairs() const { return !o_.spec.b_zero || zeros_of_pairs() > 1; }
+  // Applies zero points to sums of products, neighbours of a row. `of_row` and `of_column` return sums of operands.
   Expr without_zeros(Expr sum, Expr row, Expr column, const std::function<Expr()>& of_row,
                      const std::function<Expr()>& of_column) const;
 
@@ -74,12 +87,14 @@ class DotWords {
   Expr panel_of(Expr column) const;  // its place
   Expr in_panel(Expr p, Expr column) const { return panel_of(column) + in_own_panel(p, column % columns); }
   Expr quantized_word(Expr p, Expr column) const;
+  int64_t zeros_of_pairs() const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 
   GemmOperands& o_;
   const bool words_of_memory_;   // rows of a are read as words
   const bool whole_words_of_b_;  // columns of b are, and k is a multiple of them
-  int64_t block_ = 0;            // group size of a quantized b, which is packed
+  const bool whole_rows_of_b_;
+  int64_t block_ = 0;  // group size of a quantized b, which is packed
 };
 
 // The sums of the rows or columns of a tile of words in shared memory, each computed by one thread of the workgroup.
@@ -88,7 +103,7 @@ class TileTotals {
   TileTotals(Builder& b, const char* name, int64_t size, Expr thread, int64_t threads);  // sets them to 0
   // Adds a slice of the tile. A barrier follows before `of`.
   void add(int64_t steps, const std::function<Expr(Expr p, Expr i)>& word, const std::function<Expr(Expr word, Expr sum)>& add);
-  Expr of(Expr i) const { return totals_.load(i); }
+  Expr of(Expr i, int lanes = 1) const { return totals_.load(i, lanes); }
 
  private:
   void each(const std::function<void(Expr)>& body);

@@ -95,10 +95,11 @@ class GridTiles {
   void plan(GridSide& t, const Operand& from, size_t k_axis, Expr length, bool computed) {
     t.along_k = k_axis + 1 == from.strides.size() ? is_constant(from.strides[k_axis], 1)
                                                   : !computed && !o_.spec.packed && !is_constant(from.strides.back(), 1);
-    if (plain() && !computed) {
+    if (plain()) {
       const size_t axis = t.along_k ? k_axis : 2 * from.strides.size() - 3 - k_axis;
       const int64_t most = std::min<int64_t>({kNeighbours, m_.load_lanes(rlxc::bits(from.dtype) / 8), m_.load_lanes(4)});
-      t.wide = contiguous_lanes(from, axis, t.along_k ? o_.k : length, most);
+      if (computed) t.along_k = most > 1 && o_.spec.b_run % most == 0;
+      if (!computed || t.along_k) t.wide = computed ? most : contiguous_lanes(from, axis, t.along_k ? o_.k : length, most);
       while (slice_ % t.wide != 0) t.wide /= 2;
     }
     t.pitch = t.size + (t.along_k ? kGap : 0);

@@ -31,13 +31,19 @@ bool decodes(GemmOperands& o, const Mapping& m) {
   return CodeRuns(o, m, lanes, lanes).size() == lanes;
 }
 
+// Returns the types of the operands as a unit sees them. Packed rows are the right operand of a dot unit.
+std::pair<DType, DType> types_of_unit(const GemmSpec& s) {
+  if (!s.dots) return {s.a.dtype, s.a.dtype};
+  return s.rows_packed ? std::pair(s.dots->b, s.dots->a) : std::pair(s.dots->a, s.dots->b);
+}
+
 const MatrixUnit* unit_for(GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
   if (s.quantized)
     return decodes(o, m) && gemm_fills_matrix_unit(kLarge, s.n, s.k) ? find_unit(m, s.a.dtype, s.accumulate) : nullptr;
   if (!gemm_fills_matrix_unit(s.m, s.n, s.k)) return nullptr;
   if (s.dots) {
-    const auto [left, right] = s.rows_packed ? std::pair(s.dots->b, s.dots->a) : std::pair(s.dots->a, s.dots->b);
+    const auto [left, right] = types_of_unit(s);
     const MatrixUnit* u = find_unit(m, left, s.dots->accumulator);
     return u && u->of_b() == right ? u : nullptr;
   }
@@ -50,14 +56,15 @@ std::optional<Source> tile_rows(GemmOperands& o, const Mapping& m) {
   const GemmSpec& s = o.spec;
   if (s.dots) return DotWords(o, m).reads_along_k() ? std::optional(Source::AlongK) : std::nullopt;
   const bool codes = s.quantized && decodes(o, m);
-  if (s.b_at || !is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return {};
   const int lanes = lanes_of_read(s.a.dtype);
+  if (!is_float(s.accumulate) || (!codes && (s.quantized || s.a.dtype != s.b.dtype))) return {};
+  if (s.b_at && s.b_run % lanes != 0) return {};
   const auto whole_reads = [&](const Operand& from, size_t axis, Expr extent) {
     return contiguous_lanes(from, axis, extent, lanes) == lanes;
   };
   const size_t last = s.b.strides.size() - 1;
   if (!whole_reads(s.a, s.a.strides.size() - 1, o.k)) return {};
-  if (codes || whole_reads(s.b, last - 1, o.k)) return Source::AlongK;
+  if (codes || s.b_at || whole_reads(s.b, last - 1, o.k)) return Source::AlongK;
   return whole_reads(s.b, last, o.n) ? std::optional(Source::AcrossK) : std::nullopt;
 }
 
@@ -70,7 +77,7 @@ const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
   if (m.tile_units.empty()) return nullptr;
   const auto rows_of_b = tile_rows(o, m);
   if (!rows_of_b) return nullptr;
-  const DType a = s.dots ? s.dots->a : s.a.dtype, b = s.dots ? s.dots->b : a;
+  const auto [a, b] = types_of_unit(s);
   int64_t rows = kLarge, columns = kLarge, batches = 1;
   constant(o.m, &rows);
   constant(o.n, &columns);
@@ -240,9 +247,10 @@ class MatrixTiles {
 
   void plan_elements() {
     const GemmSpec& s = o_.spec;
-    plan(&a_, s.a, s.a.strides.size() - 1, o_.k, o_.m, false);
+    plan(&a_, s.a, s.a.strides.size() - 1, o_.k, o_.m);
     if (s.quantized) plan_runs();
-    else plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
+    else if (s.b_at) plan_computed();
+    else plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n);
     const auto loads = [this](Tile& t, const std::function<Expr(Expr i, Expr k)>& at) {
       t.load = [this, &t, at](Expr i, Expr p) {
         const int vector = static_cast<int>(t.along_k ? t.deep : t.wide);
@@ -282,13 +290,16 @@ class MatrixTiles {
       if (a_.deep > 1) return words_->words_of_a(row, p, static_cast<int>(a_.deep), reads);
       return guarded(reads, [&] { return words_->word_of_a(row, p, whole); });
     };
-    a_.deferred = m_.pipeline_bytes > 0 && a_.deep > 1 && o_.spec.a_shift == 0;
-    b_tile_.along_k = words_->has_columns() && words_->beside > 1;
+    a_.deferred = m_.pipeline_bytes > 0 && a_.deep > 1 && (words_->has_rows() || o_.spec.a_shift == 0);
+    const bool runs = words_->reads_runs_of_b(), by_rows = words_->reads_rows_of_b();
+    b_tile_.along_k = runs || (words_->has_columns() && words_->beside > 1);
     b_tile_.deep = run_ * units_;
-    b_tile_.wide = words_->has_columns() && !b_tile_.along_k ? most : 1;
+    b_tile_.wide = by_rows ? words_->unit.group : words_->has_columns() && !b_tile_.along_k ? most : 1;
     b_tile_.deferred = m_.pipeline_bytes > 0 && b_tile_.along_k;
     b_tile_.load = [=, this](Expr i, Expr p) {
       const Expr reads = b_tile_.exists(i) && p < steps_;
+      if (runs) return words_->words_of_run(p, column0_ + i, static_cast<int>(b_tile_.deep), reads);
+      if (by_rows) return words_->words_of_columns(p, column0_ + i, reads);
       if (words_->has_columns())
         return words_->words_of_panel(p, column0_ + i, static_cast<int>(b_tile_.wide * b_tile_.deep), reads);
       return guarded(reads, [&] { return words_->word_of_b(p, column0_ + i, whole); });
@@ -296,14 +307,21 @@ class MatrixTiles {
   }
 
   // Chooses the load width: along k (axis `k_axis`) or along the other one of the last two axes.
-  void plan(Tile* t, const Operand& from, size_t k_axis, Expr k, Expr length, bool computed) {
+  void plan(Tile* t, const Operand& from, size_t k_axis, Expr k, Expr length) {
     const size_t other = 2 * from.strides.size() - 3 - k_axis;
     const auto widest = [&](size_t axis, Expr extent, int64_t most) -> int64_t {
-      return computed ? 1 : contiguous_lanes(from, axis, extent, std::min<int64_t>(most, m_.load_lanes(element_bytes())));
+      return contiguous_lanes(from, axis, extent, std::min<int64_t>(most, m_.load_lanes(element_bytes())));
     };
-    t->along_k = !computed && is_constant(from.strides[k_axis], 1);
+    t->along_k = is_constant(from.strides[k_axis], 1);
     t->deep = t->along_k ? widest(k_axis, k, run_ * units_) : t->form == Source::AcrossK ? 1 : run_ * units_;
     t->wide = t->along_k ? 1 : widest(other, length, t->form == Source::AcrossK ? kReadBytes : kWide);
+  }
+
+  // The same for a computed b.
+  void plan_computed() {
+    const int64_t most = std::min<int64_t>(int64_t{run_} * units_, m_.load_lanes(element_bytes()));
+    b_tile_.along_k = o_.spec.b_run % most == 0 && most > 1;
+    b_tile_.deep = b_tile_.along_k ? most : run_ * units_;
   }
 
   // Returns the offset of element (i, k) of a slice in shared memory. Rows that threads store along i are swapped in pairs, which
@@ -540,8 +558,8 @@ class MatrixTiles {
   void write() {
     const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
                column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
-    const bool plain = !words_ || (!words_->needs_rows() && !words_->needs_columns());
-    const int wide = plain && u_.c.element[0].column == 1 ? static_cast<int>(o_.lanes_of_writes(2)) : 1;
+    const bool in_pairs = u_.c.element[0].column == 1 && (!words_ || words_->writes_pairs());
+    const int wide = in_pairs ? static_cast<int>(o_.lanes_of_writes(2)) : 1;
     for (int64_t u = 0; u < down_; ++u)
       for (int e = 0; e < u_.c.elements(); e += wide) {
         const Step at = u_.c.of_element(e);
@@ -564,7 +582,9 @@ class MatrixTiles {
   Expr without_zeros(Expr sum, Expr row, Expr column) const {
     return words_->without_zeros(
         sum, row, column, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
-        [&] { return of_columns_ ? of_columns_->of(column - column0_) : words_->sum_of_column(column); });
+        [&] {
+          return of_columns_ ? of_columns_->of(column - column0_, sum.lanes()) : words_->sum_of_column(column, sum.lanes());
+        });
   }
 
   GemmOperands& o_;

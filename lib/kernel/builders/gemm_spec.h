@@ -58,6 +58,7 @@ struct GemmSpec {
   // A computed b ignores its strides: b_at returns an element, `fill` (CPU threads) a panel.
   std::function<Expr(const std::vector<Expr>& batch, Expr k, Expr column)> b_at;
   std::function<void(const Panel&)> fill;
+  int64_t b_run = 1;   // on a grid: elements along k, from each multiple of it on, that b_at has side by side and aligned
   int64_t k_step = 1;  // k0 and count of `fill` are multiples of it
   // b is the result of build_pack, with strides over batch axes only, in matrices; or of build_pack_codes, without strides.
   bool packed = false;

@@ -20,7 +20,7 @@ std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec& s) {
     PhaseSplitAxis& a = axes[d];
     const int64_t reach = (s.kernel[d] - 1) * s.dilations[d];
     if (s.kernel[d] == 1) a.source_step = s.strides[d];
-    else if (d + 1 < axes.size()) {
+    else if (d + 1 < axes.size() || s.channels_last) {
       a.step = s.strides[d];
       a.extra = reach;
     } else {
@@ -32,20 +32,24 @@ std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec& s) {
 }
 
 bool is_phase_split(const WindowSpec& s) {
-  bool plain = !s.x_zero;
+  bool plain = !s.x_zero && !s.channels_last;
   for (size_t d = 0; d < s.kernel.size(); ++d)
     plain = plain && s.kernel[d] == 1 && s.strides[d] == 1 && s.pads_begin[d] == 0 && s.pads_end[d] == 0;
   return plain;
 }
 
 PhaseSplitImage::PhaseSplitImage(Kernel* k, const WindowSpec& s) : k_(k), s_(s), axes_(phase_split_axes(s)) {
-  Expr pitch = constant_int(k, DType::I64, 1);
+  plane_ = constant_int(k, DType::I64, 1);
   pitch_.resize(axes_.size());
   for (size_t d = axes_.size(); d-- > 0;) {
-    pitch_[d] = pitch;
-    pitch = pitch * (length(d) * axes_[d].phases);
+    pitch_[d] = s.channels_last ? plane_ * s.in_channels.in(k) : plane_;
+    plane_ = plane_ * (length(d) * axes_[d].phases);
   }
-  plane_ = pitch;
+}
+
+Expr PhaseSplitImage::channel(Expr batch, Expr c) const {
+  const Expr channels = s_.in_channels.in(k_);
+  return s_.channels_last ? batch * channels * plane_ + c : (batch * channels + c) * plane_;
 }
 
 Expr PhaseSplitImage::length(size_t d) const { return s_.out_size[d].in(k_)*axes_[d].step + axes_[d].extra; }
@@ -56,6 +60,8 @@ Expr PhaseSplitImage::row(Expr r) const {
   for (size_t d = 0; d < at.size(); ++d) offset = offset + at[d] * axes_[d].step * pitch_[d];
   return offset;
 }
+
+Expr PhaseSplitImage::column(Expr c) const { return c * axes_.back().step * pitch_.back(); }
 
 Expr PhaseSplitImage::tap(size_t d, Expr t) const {
   const Expr i = t * s_.dilations[d];
@@ -182,9 +188,33 @@ struct SplitSource {
     if (s.x_scale) scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
   }
   // Elements of the image as they are stored, or rounded.
-  Expr at(Expr place, int lanes = 1) const {
-    const Expr value = x.load(place, lanes);
-    return scale.builder() ? quantized(value, scale[0], zero[0]) : value;
+  Expr at(Expr place, int lanes = 1) const { return stored(x.load(place, lanes)); }
+  // An element, or one of the padding where the condition is false: the zero point, or 0.
+  Expr at_if(Expr condition, Expr place) const {
+    const Expr v = x.load_if(condition, place, constant_int(x.builder()->kernel(), x.type().dtype, 0));
+    return zero.builder() && !scale.builder() ? select(condition, v, cast_to(zero[0], v.dtype())) : stored(v);
+  }
+  Expr stored(Expr v) const { return scale.builder() ? quantized(v, scale[0], zero[0]) : v; }
+  // The same, in type `t` with the zero point subtracted.
+  Expr centred(Expr condition, Expr place, DType t) const {
+    const Expr v = cast_to(at_if(condition, place), t);
+    return zero.builder() ? v - cast_to(zero[0], t) : v;
+  }
+  // Word w of `words` of a pixel: four channels of a group. Missing channels hold the zero point.
+  Expr word(Builder& b, Expr condition, Expr pixel, Expr step, Expr w, const WindowSpec& s, const Index& words) const {
+    const int shift = dot_shift(s.input, s.dots->a);
+    const Expr of_group = words.in(b.kernel()) / s.groups, channels = s.in_channels.in(b.kernel()) / s.groups;
+    const bool whole = is_multiple(channels, kWordCodes);
+    const Expr group = w / of_group, first = b.let("channel", w % of_group * kWordCodes);
+    Expr all;
+    for (int q = 0; q < kWordCodes; ++q) {
+      const Expr exists = whole || q == 0 ? condition : condition && first + q < channels;
+      Expr code = cast_to(at_if(exists, pixel + (group * channels + first + q) * step), DType::I32);
+      if (shift) code = code + shift;
+      if (s.dots->a == DType::I8) code = code & 255;
+      all = q == 0 ? code : all | code << 8 * q;
+    }
+    return all;
   }
 
   Buf x, zero, scale;
@@ -212,11 +242,11 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
                [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
                [&](Expr first, Expr position) { return value_at(first + position * step, 1); }};
   const bool words = split.dtype == DType::F32 || split.dtype == DType::I32;
-  if (!m.workgroups && words && (s.x_zero || split.dtype == source.dtype) && is_constant(step, 1)) {
+  if (words && (s.x_zero || split.dtype == source.dtype) && is_constant(step, 1)) {
     copy.lanes = vector_lanes_of(s.in_size.back(), m);
     if (copy.lanes > 1) copy.vector = [&](Expr first, Expr position) { return value_at(first + position, copy.lanes); };
   }
-  if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
+  if (!is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
   // Processes neighbouring channels together, because their elements share cache lines.
   const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kLineChannels);
@@ -266,11 +296,44 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
       return word;
     };
     RowCopy copy{image, to, y, rows, outside, first, [&](Expr c, Expr i) { return words_at(c, i, 1); }};
-    if (!m.workgroups && is_constant(step, 1)) {
+    if (is_constant(step, 1)) {
       copy.lanes = vector_lanes_of(to.in_size.back(), m);
       if (copy.lanes > 1) copy.vector = [&](Expr c, Expr i) { return words_at(c, i, copy.lanes); };
     }
     copy_row(b, copy, row);
+  });
+}
+
+void build_image_on_grid(Builder& b, const WindowSpec& s, const WindowSpec& to, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const PhaseSplitImage image(k, to);
+  const Operand split = image.operand("image"), source = source_of(k, s);
+  const SplitSource data(b, s, source.extent.in(k));
+  Buf y = b.output(split.name, split.dtype, split.extent);
+  const int bytes = static_cast<int>(rlxc::bits(split.dtype)) / 8;
+  const int lanes = to.channels_last ? std::min(kVectorBytes / bytes, m.load_lanes(bytes)) : 1;
+  const Expr chunks = to.in_channels.in(k) / int64_t{lanes}, pixels = image.plane(), step = source.strides[1].in(k);
+  Dims places;
+  for (size_t d = 0; d < s.kernel.size(); ++d) places.insert(places.end(), {image.axes()[d].phases, image.length(d)});
+  for_each(b, m, "chunk", s.batch.in(k)*chunks * pixels, 2 * kVectorBytes, [&](Expr i) {
+    const Expr pixel = b.let("pixel", i % pixels), chunk = b.let("at", i / pixels % chunks),
+               n = b.let("n", i / (pixels * chunks));
+    const std::vector<Expr> at = split_index(pixel, places);
+    std::vector<Expr> place = {n, b.i64(0)};
+    Expr inside = constant_int(k, DType::Bool, 1);
+    for (size_t d = 0; d < s.kernel.size(); ++d) {
+      const Expr p = b.let("p", at[2 * d + 1] * image.axes()[d].source_step + at[2 * d] - s.pads_begin[d]);
+      inside = inside && p >= 0 && p < s.in_size[d].in(k);
+      place.push_back(p);
+    }
+    const Expr reads = b.let("reads", inside), from = b.let("from", element_at(k, source, place));
+    const auto element = [&](Expr c) {
+      return s.dots ? data.word(b, reads, from, step, c, s, to.in_channels) : data.centred(reads, from + c * step, split.dtype);
+    };
+    if (!to.channels_last) return y.store(i, element(chunk));
+    const Buf vector = b.registers("vector", split.dtype, lanes);
+    for (int l = 0; l < lanes; ++l) vector.store(l, element(chunk * int64_t{lanes} + l));
+    y.store(((n * pixels + pixel) * chunks + chunk) * int64_t{lanes}, vector.load(0, lanes));
   });
 }
 

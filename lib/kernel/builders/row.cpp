@@ -23,8 +23,8 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
   if (same(inner, 1)) {
     int lanes = machine.workgroups ? machine.load_lanes(static_cast<int>(rlxc::bits(s.dtype)) / 8) : vector_for(machine, n, t);
     while (machine.workgroups && lanes > 1 && !is_multiple(n, lanes)) lanes /= 2;
-    const Mapping m = mapping_of_rows(machine, n, lanes);
     const Expr rows = product(k, s.shape, 0, s.axis);
+    const Mapping m = mapping_of_rows(machine, rows, n, lanes);
     const bool keep = !m.workgroups && !s.log && s.dtype == t;  // the exponentials, in y or beside it
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {

@@ -8,7 +8,9 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int kSums = 4;             // independent accumulators, which hide the latency of an addition
-constexpr int64_t kVectorsEach = 4;  // of a row, for a thread of a workgroup
+constexpr int64_t kVectorsEach = 4;  // of a row, for a thread of a workgroup; 1 of few rows, whose time is that of a thread
+constexpr int64_t kRowsOfBusy = 4;   // for each workgroup that occupies a device
+constexpr int kMostLoads = 2;        // of a thread for a vector
 constexpr int64_t kShortRow = 16;    // a thread reads shorter rows alone, on any grid
 
 bool is_short(const Mapping& m, Expr n) {
@@ -66,11 +68,13 @@ void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 
-Mapping mapping_of_rows(Mapping m, Expr n, int lanes) {
-  int64_t length = 0;
+Mapping mapping_of_rows(Mapping m, Expr rows, Expr n, int lanes) {
+  int64_t length = 0, count = 0;
   if (!m.workgroups || is_short(m, n) || !constant(n, &length)) return m;
+  const bool few = constant(rows, &count) && count <= kRowsOfBusy * m.busy_workgroups;
+  const int64_t each = few ? 1 : kVectorsEach;
   int64_t threads = std::max(m.warp, 1);
-  while (2 * threads <= m.max_workgroup_size && threads * lanes * kVectorsEach < length) threads *= 2;
+  while (2 * threads <= m.max_workgroup_size && threads * lanes * each < length) threads *= 2;
   m.workgroup_size = static_cast<int>(threads);
   return m;
 }
@@ -109,16 +113,21 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
   }
   const Expr n = s_.shape.back().in(k_);
   lanes_ = !vectors ? 1 : m_.workgroups ? aligned_lanes() : vector_for(m_, n, widest);
-  m_ = mapping_of_rows(m_, n, lanes_);
+  m_ = mapping_of_rows(m_, product(k_, s_.shape, 0, s_.axis), n, lanes_);
 }
 
-// Returns the lanes of aligned accesses along a row, of 16 bytes of the narrowest operand at most.
+// Returns the lanes of aligned accesses along a row: of 16 bytes of the narrowest operand, and of kMostLoads accesses of the
+// widest one, at most.
 int RowBuilder::aligned_lanes() const {
   int64_t length = 0;
   if (gathers_ || is_short(m_, s_.shape.back().in(k_)) || !constant(s_.shape.back(), &length)) return 1;
-  int bytes = 8;
-  for (const Operand* o : operands_) bytes = std::min(bytes, static_cast<int>(rlxc::bits(o->dtype)) / 8);
-  int64_t lanes = m_.load_lanes(bytes);
+  int narrowest = 8, widest = 1;
+  for (const Operand* o : operands_) {
+    if (is_constant(o->strides.back(), 0)) continue;
+    narrowest = std::min(narrowest, static_cast<int>(rlxc::bits(o->dtype)) / 8);
+    widest = std::max(widest, static_cast<int>(rlxc::bits(o->dtype)) / 8);
+  }
+  int64_t lanes = std::min(m_.load_lanes(narrowest), kMostLoads * m_.load_lanes(widest));
   for (const Operand* o : operands_) {
     if (std::ranges::any_of(o->factors, [](const auto& f) { return !f.empty(); })) return 1;
     if (!is_constant(o->strides.back(), 0)) lanes = contiguous_lanes(*o, o->strides.size() - 1, s_.shape.back().in(k_), lanes);

@@ -38,7 +38,7 @@ Expr finite_or_zero(Expr top);
 void per_row(Builder&, const Mapping&, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body);
 // Returns the mapping with workgroups for rows of n elements: some vectors for each thread.
-Mapping mapping_of_rows(Mapping, Expr n, int lanes);
+Mapping mapping_of_rows(Mapping, Expr rows, Expr n, int lanes);
 // Returns the vector lanes for a row of n elements.
 int vector_for(const Mapping&, Expr n, DType compute);
 

@@ -21,6 +21,8 @@ struct WindowSpec {
   // (`bytes`, on a grid, if it is its own phase-split image) x.
   const DotUnit* dots = nullptr;
   bool bytes = false;
+  // conv.h, on a grid: the image has channels last (build_image_on_grid), and the channels of a tap of w are neighbours.
+  bool channels_last = false;
   std::optional<Operand> x_zero, w_zero;  // subtracted; strides [] and [out channel]
   std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is split (with x_zero)
   std::vector<Operand> extras;            // of the epilogue; strides [batch, channel, position]
