@@ -13,13 +13,14 @@ TargetTraits make(const TargetInfo& row) {
   TargetTraits t;
   t.name = row.name;
   t.strides = row.language != nullptr;
+  t.threads = row.language && !row.mapping.workgroups;
   t.splits_divisors = row.language && row.language().splits_divisors();
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
   for (const kernel::MatrixUnit& u : row.mapping.matrix_units)
     if (is_narrow(u.operand)) t.multiplies.set(static_cast<size_t>(u.operand));
-  if (row.language && !row.mapping.workgroups) t.machine.unit_bytes = static_cast<double>(row.mapping.parallel_bytes);
+  if (t.threads) t.machine.unit_bytes = static_cast<double>(row.mapping.parallel_bytes);
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // Kinds without a decomposition stay, for code generation to report their nodes. Fused kinds need kernels.

@@ -13,99 +13,12 @@
 #include "driver/compile.h"
 #include "ir/builder.h"
 #include "runtime/emulate_package.h"
-#include "runtime/interpret_package.h"
-#include "runtime/run_kernels.h"
-#include "support/eval.h"
+#include "support/dot_net.h"
 
 using namespace rlxc;
 using enum OpKind;
 
 namespace {
-
-// Quantized values, half of which are the minimum or maximum of their type.
-TensorData codes(DType t, const std::vector<int64_t>& dims, uint32_t seed) {
-  const double low = t == DType::I8 ? -128 : 0, high = low + 255;
-  size_t count = 1;
-  for (int64_t d : dims) count *= static_cast<size_t>(d);
-  std::vector<double> v(count);
-  uint32_t state = seed * 2654435761U + 1;
-  for (double& x : v) {
-    state = state * 1664525U + 1013904223U;
-    const uint32_t u = state >> 8;
-    x = u % 4 == 0 ? low : u % 4 == 1 ? high : low + (u >> 8) % 256;
-  }
-  return eval::tensor_of(t, dims, v).tensor;
-}
-
-struct Net {
-  std::unique_ptr<Module> m = std::make_unique<Module>();
-  Builder b{m->main()};
-  std::vector<eval::HostValue> inputs;
-  uint32_t seed = 1;
-  std::string cpu = "generic";
-
-  // `dims`: those of the declaration, if some are symbols.
-  ValueId value(TensorData d, bool weight, std::vector<Dim> dims = {}) {
-    if (dims.empty()) dims.assign(d.dims.begin(), d.dims.end());
-    const Type type = tensor_type(d.dtype, std::move(dims));
-    if (weight) return b.param("w" + std::to_string(seed++), type, m->data.add(std::move(d)));
-    const ValueId x = b.input("x" + std::to_string(inputs.size()), type);
-    inputs.push_back({TypeKind::Tensor, std::move(d), {}});
-    return x;
-  }
-  // Weights of any width.
-  ValueId bits_of(DType t, const std::vector<int64_t>& dims) {
-    std::vector<uint8_t> bytes(static_cast<size_t>(*byte_size(t, dims[0] * dims[1])));
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 89 + seed);
-    return value(make_data(t, dims, bytes), true);
-  }
-  ValueId of(DType t, const std::vector<int64_t>& dims, bool weight = false) { return value(codes(t, dims, seed++), weight); }
-  ValueId of(DType t, const std::vector<int64_t>& dims, std::vector<Dim> declared) {
-    return value(codes(t, dims, seed++), false, std::move(declared));
-  }
-  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true, DType t = DType::F32,
-                 std::vector<Dim> declared = {}) {
-    size_t count = 1;
-    for (int64_t d : dims) count *= static_cast<size_t>(d);
-    std::vector<double> v(count);
-    for (size_t i = 0; i < count; ++i) v[i] = static_cast<float>(low + (high - low) * static_cast<double>(i * 7 % 13) / 13);
-    return value(eval::tensor_of(t, dims, v).tensor, weight, std::move(declared));
-  }
-
-  // Compares kernels, as C and interpreted, with the evaluator.
-  void check(ValueId y, OpKind expected_op, std::string_view what, double rtol = 0, double atol = 0) {
-    INFO(what);
-    REQUIRE(y.valid());
-    m->main().add_output(y, {});
-    Diagnostics d;
-    const auto expected = eval::evaluate(*m, inputs, d);
-    REQUIRE_MESSAGE(expected.has_value(), d.text());
-    LoadedModel model;
-    m->name = ForeignText("dots");
-    model.module = std::move(m);
-    CompileOptions options;
-    options.cpu = cpu;
-    const auto compiled = compile(std::move(model), "cpu", options, {}, d);
-    REQUIRE_MESSAGE(compiled.has_value(), d.text());
-    const Graph& g = compiled->lir.module->main();
-    bool found = false;
-    for (NodeId n : g.nodes()) found = found || g.op(n) == expected_op;
-    CHECK_MESSAGE(found, name(expected_op));
-    compare(make_kernel_runner(compiled->lir, d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
-    compare(make_interpreting_runner(compiled->lir, "cpu", d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
-  }
-
-  void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d, double rtol,
-               double atol) const {
-    REQUIRE_MESSAGE(runner, d.text());
-    const auto actual = runner->run(inputs, d);
-    REQUIRE_MESSAGE(actual.has_value(), d.text());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const auto r = eval::compare((*actual)[i], expected[i], rtol, atol);
-      CHECK_MESSAGE(r.pass, r.message);
-    }
-  }
-};
 
 struct Product {
   std::vector<int64_t> a, b;  // sizes
@@ -637,7 +550,7 @@ struct Attended {
 ValueId attended(Net& n, const Attended& a) {
   const auto size = [&](int64_t rows) {
     if (!a.symbolic) return Dim(rows);
-    return n.m->dims.symbol(rows == a.queries ? "queries" : "keys");
+    return n.m->dims.symbol((rows == a.queries ? "queries" : "keys") + std::to_string(a.queries));
   };
   const auto heads = [&](int64_t rows, int64_t width, int64_t count = 2) {
     if (!a.heads_inside) return n.of(a.codes, {1, count, rows, width}, {Dim(1), Dim(count), size(rows), Dim(width)});
@@ -667,23 +580,32 @@ ValueId attended(Net& n, const Attended& a) {
   return a.to == DType::F32 ? y : n.b.create(Quantize, {y, n.b.scalar(DType::F32, 2), zero(a.to)}, QuantAttrs{.to = a.to});
 }
 
+const Attended kAttended[] = {Attended{5, 9, 7, 3},
+                              {1, 40, 16, 33},
+                              {70, 100, 64, 64, DType::U8, DType::U8, DType::U8, true},
+                              {50, 64, 32, 64, DType::I8, DType::I8, DType::I8, true},
+                              {33, 21, 8, 16, DType::I8},
+                              {9, 20, 16, 16, DType::U8, DType::U8, DType::U8, true, true},
+                              {70, 33, 24, 40, DType::I8, DType::U8, DType::F32, false, true},
+                              {1, 40, 16, 33, DType::U8, DType::U8, DType::F32, false, false, true},
+                              {61, 75, 16, 32, DType::I8, DType::I8, DType::I8, true, false, true},
+                              {50, 7, 16, 32, DType::U8, DType::U8, DType::U8, true, true, true}};
+
 }  // namespace
 
 // The probabilities that lie between two integers may be rounded to either, which changes a sum by one value.
 TEST_CASE("integer products of an attention run in one kernel") {
-  for (const Attended& a : {Attended{5, 9, 7, 3},
-                            {1, 40, 16, 33},
-                            {70, 100, 64, 64, DType::U8, DType::U8, DType::U8, true},
-                            {50, 64, 32, 64, DType::I8, DType::I8, DType::I8, true},
-                            {33, 21, 8, 16, DType::I8},
-                            {9, 20, 16, 16, DType::U8, DType::U8, DType::U8, true, true},
-                            {70, 33, 24, 40, DType::I8, DType::U8, DType::F32, false, true},
-                            {1, 40, 16, 33, DType::U8, DType::U8, DType::F32, false, false, true},
-                            {61, 75, 16, 32, DType::I8, DType::I8, DType::I8, true, false, true},
-                            {50, 7, 16, 32, DType::U8, DType::U8, DType::U8, true, true, true}}) {
+  for (const Attended& a : kAttended) {
     Net n;
     const ValueId y = attended(n, a);
     n.check(y, QAttention, std::to_string(a.queries) + " queries", 0, 1);
+  }
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const Attended& a : kAttended) results.push_back(attended(n, a));
+    CHECK(units_on(target, n, results, 0, 1).kernels == std::size(kAttended));
   }
 }
 
@@ -718,16 +640,18 @@ std::vector<ValueId> gated(Net& n, const TwoSums& p) {
   return {n.m->main().result(y, 0), n.m->main().result(y, 1)};
 }
 
+const TwoSums kTwoSums[] = {{1, 16, 16},
+                            {5, 67, 37},
+                            {13, 64, 64, DType::I8, DType::I8, {}},
+                            {50, 36, 81, DType::U8, DType::U8, {162}},
+                            {130, 64, 70, DType::I8, DType::U8, {140}},
+                            {33, 9, 3, DType::U8, DType::I8, {}},
+                            {400, 32, 48}};
+
 }  // namespace
 
 TEST_CASE("two sums of an integer product, and two results") {
-  for (const TwoSums& p : {TwoSums{1, 16, 16},
-                           {5, 67, 37},
-                           {13, 64, 64, DType::I8, DType::I8, {}},
-                           {50, 36, 81, DType::U8, DType::U8, {162}},
-                           {130, 64, 70, DType::I8, DType::U8, {140}},
-                           {33, 9, 3, DType::U8, DType::I8, {}},
-                           {400, 32, 48}}) {
+  for (const TwoSums& p : kTwoSums) {
     for (const char* cpu : {"generic", "haswell", "zen4", "neoverse-v1"}) {
       Net n;
       n.cpu = cpu;
@@ -735,6 +659,13 @@ TEST_CASE("two sums of an integer product, and two results") {
       n.m->main().add_output(y[1], {});
       n.check(y[0], FusedQMatMul, std::string(cpu) + ", " + std::to_string(p.n) + " columns");
     }
+  }
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const TwoSums& p : kTwoSums) std::ranges::copy(gated(n, p), std::back_inserter(results));
+    CHECK(units_on(target, n, results, 0, 0).kernels >= std::size(kTwoSums));
   }
 }
 
@@ -775,4 +706,62 @@ TEST_CASE("results of integer products and convolutions that are read as floats 
       n.cpu = cpu;
       n.check(residual(n, &w, nullptr), FusedQConv, std::string(cpu) + ", " + std::to_string(w.w[0]) + " channels");
     }
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const Product& p : products) results.push_back(residual(n, nullptr, &p));
+    for (const Window& w : windows) results.push_back(residual(n, &w, nullptr));
+    CHECK(units_on(target, n, results, 0, 0).kernels >= 2 * std::size(products));
+  }
+}
+
+TEST_CASE("grids read codes that are transposed where they lie") {
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    for (const auto& [x, columns] : {std::pair(std::vector<int64_t>{2, 128, 16}, int64_t{20}),
+                                     {{64, 40}, 64},
+                                     {{3, 18, 70}, 130},
+                                     {{33, 200}, 70},
+                                     {{2, 8, 1}, 9},
+                                     {{1, 256, 512}, 256}}) {
+      const ValueId rows =
+          n.b.transpose(n.of(DType::U8, x), x.size() == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1});
+      results.push_back(n.b.create(QMatMul, {rows, n.of(DType::I8, {x.end()[-2], columns}, true), n.of(DType::U8, {}, true)}));
+    }
+    const ValueId image = n.b.transpose(n.of(DType::U8, {2, 9, 7, 8}), {0, 3, 1, 2});
+    const ValueId sums =
+        n.b.create(QConv, {image, n.of(DType::I8, {8, 1, 3, 3}, true), n.of(DType::U8, {}, true)}, square(1, 1, 1, 8));
+    results.push_back(n.b.mul(n.b.cast(sums, DType::F32), n.floats({8, 1, 1}, 0x1p-9, 0x1p-8)));
+    units_on(target, n, results, 0, 0);
+  }
+}
+
+// Results between two integers may be rounded to either.
+TEST_CASE("attention and rotations give codes on grids") {
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    const auto rounded = [&](ValueId v, DType to) {
+      return n.b.create(Quantize, {v, n.b.scalar(DType::F32, 0.01), n.b.scalar(to, 3)}, QuantAttrs{.to = to});
+    };
+    std::vector<ValueId> results;
+    for (const int64_t queries : {3, 70})
+      for (const int64_t width : {20, 64}) {
+        const auto heads = [&](int64_t rows) { return n.floats({1, rows, 2 * width}, -1, 1, false); };
+        const AttentionAttrs a{
+            .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
+        results.push_back(rounded(n.b.create(Attention, {heads(queries), heads(80), heads(80)}, a), DType::U8));
+      }
+    for (const int64_t n_rot : {0, 4}) {
+      const int64_t half = n_rot ? n_rot / 2 : 4;
+      const ValueId y =
+          n.b.create(Rope, {n.floats({1, 2, 5, 8}, -1, 1, false), n.floats({5, half}, -1, 1), n.floats({5, half}, -1, 1)},
+                     RopeAttrs{.n_rot = n_rot, .layout = AttentionLayout::BHSD});
+      results.push_back(rounded(y, DType::I8));
+    }
+    units_on(target, n, results, 0, 1);
+  }
 }

@@ -41,7 +41,6 @@ bool lower_attention(Node& node) {
   if (!heads || !groups || !width || !value_width) return node.fail("heads and head sizes must be constants");
   if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096)
     return node.fail("heads or head sizes do not fit the kernel");
-  if (node.has(kAttentionScale) && node.mapping().workgroups) return node.fail("no kernel for workgroups quantizes the result");
   Scope s(node);
   kernel::AttentionSpec spec;
   spec.batch = s.size(q.batch);

@@ -369,14 +369,13 @@ bool lower_conv(Node& node) {
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
   const bool rounds = rounds_operand(node.graph, node.id);
-  const auto image = rounds ? rounded_operand(node) : row_major_scratch(node, node.in(0));
+  const auto codes = rounds ? std::optional(rounded_operand(node)) : std::nullopt;
   std::vector<std::optional<uint32_t>> results;
   for (size_t i = 0; i < node.graph.result_count(node.id); ++i) results.push_back(row_major_scratch(node, node.result(i)));
-  if (image && !rounds) copy_image(node, *image);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
-  if (image) s.bind({Binding::Kind::Scratch, *image});
-  else s.in(0);
+  if (codes) s.bind({Binding::Kind::Scratch, *codes});
+  else bind_image(node, s, &w);
   s.in(1);
   if (c.zero_points) {
     bind_zero(node, s, 2, &w.x_zero);

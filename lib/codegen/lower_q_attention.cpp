@@ -1,4 +1,5 @@
-// Attention of 8-bit integers. Keys and values are packed for a dot unit, then one kernel computes both matmuls.
+// Attention of 8-bit integers: one kernel computes both matmuls. For CPU threads, keys and values are packed for a dot unit
+// first.
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/attention_dots.h"
@@ -61,11 +62,18 @@ uint32_t pack(Node& node, const Product& p) {
   return panels;
 }
 
-// Adds the right operand, zero points and operands of the steps.
-void bind_product(Node& node, Scope& s, const Product& p, uint32_t panels, std::span<const Dim> result, GemmSpec* g) {
-  g->b = s.scratch(panels);
-  g->b.strides = kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(batch_of(node, p.right)), g->batch).strides;
-  g->packed = true;
+// Adds the right operand, packed if there are panels, zero points and operands of the steps.
+void bind_product(Node& node, Scope& s, const Product& p, std::optional<uint32_t> panels, std::span<const Dim> result,
+                  GemmSpec* g) {
+  if (panels) {
+    g->b = s.scratch(*panels);
+    g->b.strides = kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(batch_of(node, p.right)), g->batch).strides;
+    g->packed = true;
+  } else {
+    std::vector<Dim> dims(node.dims(0).begin(), node.dims(0).end());
+    std::ranges::copy(node.dims(p.right).last(2), dims.end() - 2);
+    g->b = s.in(p.right, dims);
+  }
   const auto zero = [&](size_t i, std::optional<Operand>* to) {
     if (i >= node.graph.operands(node.id).size() || !node.has(i)) return;
     *to = s.in(i);
@@ -89,7 +97,7 @@ ScoreBuffers score_buffers(Node& node, std::span<const Dim> dims, const Product&
 }  // namespace
 
 bool lower_q_attention(Node& node) {
-  if (node.mapping().workgroups) return node.fail("no kernel for workgroups");
+  const bool grid = node.mapping().workgroups;
   const std::span<const RegionStep> steps = node.attrs<RegionAttrs>().steps;
   const size_t second = last_matmul_step(steps);
   const auto softmax = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
@@ -102,9 +110,10 @@ bool lower_q_attention(Node& node) {
     p->add_operands(p->steps);
     if (!unit_of(node, *p)) return node.fail("no dot unit for these types");
   }
-  const uint32_t keys = pack(node, of_scores), values = pack(node, of_values);
+  std::optional<uint32_t> keys, values;
+  if (!grid) keys = pack(node, of_scores), values = pack(node, of_values);
   std::optional<ScoreBuffers> buffers;
-  if (!scores_dims.end()[-2].is_static() || !scores_dims.back().is_static())
+  if (!grid && (!scores_dims.end()[-2].is_static() || !scores_dims.back().is_static()))
     buffers = score_buffers(node, scores_dims, of_values);
   Scope s(node);
   kernel::IntegerAttentionSpec spec;

@@ -72,7 +72,6 @@ struct Rounding {
 // Rotates pairs of elements. Elements from n_rot on are copied.
 bool lower_rope(Node& node) {
   const auto& a = node.attrs<RopeAttrs>();
-  if (node.has(kRopeFactor + 1) && node.mapping().workgroups) return node.fail("no kernel for workgroups quantizes the result");
   DimTable& t = node.table();
   // Index space: batch, heads, positions, and within a head.
   const auto x = node.dims(0);

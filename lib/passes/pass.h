@@ -31,6 +31,7 @@ struct TargetTraits {
   std::bitset<kDTypeCount> multiplies;  // 8-bit floats whose products are an instruction of matrix units
   bool strides = true;                  // matmuls can write strided layouts (can_write_layout)
   bool fast_bytes = false;              // two products of 8-bit integers take less time than one of floats
+  bool threads = true;                  // kernels are for threads of a CPU, not for a grid
   bool splits_divisors = false;         // its kernels may divide by products with a reciprocal (kernel/divisor.h)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // for cost decisions

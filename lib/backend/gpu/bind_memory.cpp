@@ -22,26 +22,75 @@ constexpr uint64_t kMostBuffers = 4096;  // of memory, each as large as a bindin
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
 
-// Copies weights that control flow passes to bodies to packed memory, because bodies cannot bind weights.
-void copy_weights_of_control(Package* p) {
-  DimTable& dims = p->lir->module->dims;
-  for (codegen::GraphProgram& g : p->graphs)
-    for (Command& s : g.run) {
-      if (!s.is_control()) continue;
-      for (size_t i = 0; i < s.present.size(); ++i) {
-        BufferSlice& place = s.places[i];
-        if (!s.present[i] || place.memory != BufferSlice::Memory::Weights) continue;
-        Command copy;
-        copy.kind = Command::Kind::Copy;
-        copy.graph = s.graph;
-        copy.sizes = {Dim(static_cast<int64_t>(p->weights[place.index].bytes))};
-        copy.places = {{BufferSlice::Memory::Packed, 0, p->packed_bytes, p->packed_bytes, copy.sizes[0]}, place};
-        place = copy.places[0];
-        p->packed_bytes = dims.add(p->packed_bytes, Dim(static_cast<int64_t>(in_units(p->weights[copy.places[1].index].bytes))));
-        g.load.push_back(std::move(copy));
-      }
+bool is_weight(const BufferSlice& p) { return p.memory == BufferSlice::Memory::Weights; }
+
+// Copies weights to packed memory when the package is loaded.
+class WeightCopies {
+ public:
+  explicit WeightCopies(Package* p) : p_(*p) {}
+
+  // Those that control flow passes to bodies, because bodies cannot bind weights.
+  void of_control() {
+    for (codegen::GraphProgram& g : p_.graphs)
+      for (Command& s : g.run)
+        for (size_t i = 0; s.is_control() && i < s.present.size(); ++i)
+          if (s.present[i] && is_weight(s.places[i])) copy(s.places[i]);
+  }
+
+  // Small ones of launches that would bind more buffers than every device has, such as scales; then the smallest of the others.
+  void of_launches() {
+    for (codegen::GraphProgram& g : p_.graphs)
+      for (std::vector<Command>* steps : {&g.load, &g.run})
+        for (Command& s : *steps)
+          if (s.kind == Command::Kind::Launch) of_launch(s);
+  }
+
+  // Copies come before all that reads them.
+  void finish() {
+    std::vector<Command>& load = p_.graphs[0].load;
+    load.insert(load.begin(), std::make_move_iterator(copies_.begin()), std::make_move_iterator(copies_.end()));
+  }
+
+ private:
+  static constexpr uint64_t kSmall = 64 << 10;
+
+  uint64_t bytes_of(const BufferSlice& p) const { return p_.weights[p.index].bytes; }
+
+  void of_launch(Command& s) {
+    std::vector<BufferSlice*> weights;
+    for (BufferSlice& place : s.places)
+      if (is_weight(place)) weights.push_back(&place);
+    size_t left = weights.size();
+    if (left + (left < s.places.size()) <= kSureBindings) return;
+    std::ranges::stable_sort(weights, {}, [&](const BufferSlice* w) { return bytes_of(*w); });
+    for (BufferSlice* w : weights) {
+      if (bytes_of(*w) > kSmall && left + 1 <= kSureBindings) return;
+      copy(*w);
+      --left;
     }
-}
+  }
+
+  void copy(BufferSlice& place) {
+    DimTable& dims = p_.lir->module->dims;
+    const Dim size(static_cast<int64_t>(bytes_of(place)));
+    const auto [at, is_new] = places_.try_emplace(place.index, p_.packed_bytes);
+    if (is_new) {
+      Command c;
+      c.kind = Command::Kind::Copy;
+      c.graph = GraphId(0);
+      c.sizes = {size};
+      c.places = {{BufferSlice::Memory::Packed, 0, at->second, at->second, size},
+                  {place.memory, place.index, Dim(0), Dim(0), size}};
+      copies_.push_back(std::move(c));
+      p_.packed_bytes = dims.add(p_.packed_bytes, Dim(static_cast<int64_t>(in_units(bytes_of(place)))));
+    }
+    place = {BufferSlice::Memory::Packed, 0, dims.add(at->second, place.offset), at->second, size};
+  }
+
+  Package& p_;
+  std::map<uint32_t, Dim> places_;  // in packed memory, by weight
+  std::vector<Command> copies_;
+};
 
 // The address range as the host lays it out, with the maximum of each symbolic size.
 class Memory {
@@ -211,7 +260,10 @@ class KernelSplitter {
 }  // namespace
 
 void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
-  copy_weights_of_control(p);
+  WeightCopies copies(p);
+  copies.of_control();
+  copies.of_launches();
+  copies.finish();
   // Load-time commands reuse the scratch memory of runs.
   DimTable& dims = p->lir->module->dims;
   p->scratch_bytes = largest(dims, p->scratch_bytes, p->lir->ranges);

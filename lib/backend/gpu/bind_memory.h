@@ -10,7 +10,8 @@ namespace rlxc {
 // no limit). The address range is: packed, outputs, inputs (except states), arena, held, scratch, cells, each aligned to 64
 // bytes; Package::cuts holds the splits. Symbolic sizes take their maximum over the module's ranges; without ranges memory is not
 // split and the host rejects sizes that are too large. Arguments of control flow bodies are bound to all buffers. Warns, with the
-// nodes, if a kernel needs more bindings than every device has; an error if it needs more than can exist.
+// nodes, if a kernel needs more bindings than every device has; an error if it needs more than can exist. Weights beyond these
+// bindings, the small ones first, are copied to packed memory when the package is loaded.
 void bind_memory(codegen::Package*, uint64_t limit, Diagnostics&);
 
 }  // namespace rlxc

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "backend/backend.h"
 #include "codegen/make_package.h"
 #include "ir/builder.h"
@@ -157,5 +159,35 @@ TEST_CASE("a kernel with more bindings than every device has is named") {
     CHECK(package_of(*lir, "wgpu", d).has_value() == !refused);
     CHECK_MESSAGE(d.text().find("buffers at a time") != std::string::npos, d.text());
     CHECK_MESSAGE(d.text().find("node \"") != std::string::npos, d.text());
+  }
+}
+
+TEST_CASE("small weights beyond the bindings of every device are copied when the package is loaded") {
+  for (const int count : {6, 12}) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const Type row = tensor_type(DType::F32, {Dim(64)});
+    ValueId sum = b.input("x", row);
+    std::vector<RegionStep> steps;
+    std::vector<ValueId> operands{sum};
+    for (int i = 0; i < count; ++i) {
+      const std::vector<std::byte> value(4, static_cast<std::byte>(i));
+      operands.push_back(b.param("w" + std::to_string(i), row, m->data.add(make_splat(DType::F32, {64}, value))));
+      const auto last = static_cast<uint16_t>(i ? RegionStep::kStep | (i - 1) : 0);
+      steps.push_back({OpKind::Add, DType::F32, {last, static_cast<uint16_t>(i + 1), RegionStep::kNone}});
+    }
+    m->main().add_output(b.create(OpKind::ElementwiseRegion, operands, RegionAttrs{steps}), {});
+    Diagnostics d;
+    const auto lir = plan_lir(std::move(m), {}, d);
+    REQUIRE(lir.has_value());
+    const auto package = package_of(*lir, "wgpu", d);
+    REQUIRE_MESSAGE(package.has_value(), d.text());
+    CHECK_MESSAGE(d.text().empty(), d.text());
+    const auto copies = std::ranges::count(package->graphs[0].load, codegen::Command::Kind::Copy, &codegen::Command::kind);
+    CHECK(copies == (count == 12 ? count : 0));
+    for (const kernel::Kernel& k : package->kernels) {
+      const auto weights = std::ranges::count_if(k.buffers, [](const kernel::Buffer& buffer) { return buffer.separate; });
+      CHECK(weights == (count == 12 ? 0 : count));
+    }
   }
 }

@@ -62,9 +62,6 @@ constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_siz
   return m;
 }
 
-// Kinds of ops with kernels for grids.
-inline bool has_grid_kernels(OpKind op) { return op != OpKind::QAttention && op != OpKind::ConcatRegion && has_kernels(op); }
-
 class GpuBackend : public Backend {
  public:
   GpuBackend(const TargetInfo& i, const GpuPackaging& p) : Backend(i), packaging(p) {}

@@ -71,6 +71,7 @@ class RoundedSoftmax {
 int64_t attention_slack() { return kSlack; }
 
 void build_integer_attention(Builder& b, IntegerAttentionSpec s, const Mapping& m) {
+  if (m.workgroups) return integer_attention_on_grid(b, s, m);
   int64_t queries = 0, keys = 0, k = 64, columns = 64;
   const bool known = constant(s.scores.m, &queries) && constant(s.scores.n, &keys);
   const int64_t high = register_tile(m, DType::I32).rows;

@@ -100,7 +100,14 @@ bool DotWords::reads_runs_of_b() const {
 }
 
 Expr DotWords::panel_of(Expr column) const {
-  return (o_.base_b() * ceil_div(o_.n, columns) + column / columns) * (in_rows * columns);
+  const int64_t own = o_.spec.pairs() ? columns / 2 : columns;
+  const Expr panel = (o_.spec.pairs() ? column % o_.n : column) / own;
+  return (o_.base_b() * ceil_div(o_.n, own) + panel) * (in_rows * columns);
+}
+
+Expr DotWords::in_panel(Expr column) const {
+  const int64_t own = columns / 2;
+  return o_.spec.pairs() ? column / o_.n * own + column % o_.n % own : column % columns;
 }
 
 Expr DotWords::in_own_panel(Expr p, Expr j) const {

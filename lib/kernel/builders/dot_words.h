@@ -54,7 +54,7 @@ class DotWords {
   bool has_columns() const { return o_.spec.packed; }
   Expr sum_of_row(Expr row) const { return o_.from_a.load(o_.where_a(row, steps)); }  // of packed operands
   Expr sum_of_column(Expr column, int lanes = 1) const {
-    return o_.from_b.load(panel_of(column) + padded * columns + column % columns, lanes);
+    return o_.from_b.load(panel_of(column) + padded * columns + in_panel(column), lanes);
   }
   // Whether zero points can be applied to pairs of neighbouring sums of a row, from an even column on.
   bool writes_pairs() const { return !o_.spec.b_zero || zeros_of_pairs() > 1; }
@@ -84,8 +84,9 @@ class DotWords {
   Type values(DType t, int words) const { return {t, words * unit.group}; }
   Expr code_of(Expr element) const;
   Expr ones(DType) const;
-  Expr panel_of(Expr column) const;  // its place
-  Expr in_panel(Expr p, Expr column) const { return panel_of(column) + in_own_panel(p, column % columns); }
+  Expr panel_of(Expr column) const;  // the place of its panel; in_panel: its number there. A panel has columns of both halves
+  Expr in_panel(Expr column) const;
+  Expr in_panel(Expr p, Expr column) const { return panel_of(column) + in_own_panel(p, in_panel(column)); }
   Expr quantized_word(Expr p, Expr column) const;
   int64_t zeros_of_pairs() const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;

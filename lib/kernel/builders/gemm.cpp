@@ -115,20 +115,29 @@ class RowByRow {
     if (o_.spec.quantized) return by_blocks(row, column);
     const DotWords& w = *words_;
     const bool add_a = w.needs_rows() && !w.has_rows(), add_b = w.needs_columns() && !w.has_columns();
-    Buf sum = b_.variable("sum", w.zero()), of_row, of_column;
+    std::vector<Expr> columns{column};
+    if (o_.spec.pairs()) columns.push_back(b_.let("second", column + o_.n));
+    std::vector<Buf> sums, of_columns;
+    Buf of_row;
+    for (size_t i = 0; i < columns.size(); ++i) sums.push_back(b_.variable("sum", w.zero()));
     if (add_a) of_row = b_.variable("row_sum", w.none());
-    if (add_b) of_column = b_.variable("column_sum", w.none());
+    for (size_t i = 0; add_b && i < columns.size(); ++i) of_columns.push_back(b_.variable("column_sum", w.none()));
     const auto step = [&](Expr p, bool whole) {
-      const Expr a = b_.let("a", w.word_of_a(row, p, whole)), b = b_.let("b", w.word_of_b(p, column, whole));
-      sum.set(w.a_times_b(a, b, sum.get()));
+      const Expr a = b_.let("a", w.word_of_a(row, p, whole));
       if (add_a) of_row.set(w.add_a(a, of_row.get()));
-      if (add_b) of_column.set(w.add_b(b, of_column.get()));
+      for (size_t i = 0; i < columns.size(); ++i) {
+        const Expr b = b_.let("b", w.word_of_b(p, columns[i], whole));
+        sums[i].set(w.a_times_b(a, b, sums[i].get()));
+        if (add_b) of_columns[i].set(w.add_b(b, of_columns[i].get()));
+      }
     };
     w.each_word(step);
-    o_.write(row, column,
-             w.without_zeros(
-                 sum.get(), row, column, [&] { return add_a ? of_row.get() : w.sum_of_row(row); },
-                 [&] { return add_b ? of_column.get() : w.sum_of_column(column); }));
+    const auto whole = [&](size_t i) {
+      return w.without_zeros(
+          sums[i].get(), row, columns[i], [&] { return add_a ? of_row.get() : w.sum_of_row(row); },
+          [&] { return add_b ? of_columns[i].get() : w.sum_of_column(columns[i]); });
+    };
+    o_.write(row, column, whole(0), columns.size() > 1 ? std::optional(whole(1)) : std::nullopt);
   }
 
   // The same of rounded rows and a quantized b.

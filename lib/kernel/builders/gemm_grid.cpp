@@ -273,8 +273,11 @@ class GridTiles {
             return all.load(0, wide);
           };
           b_.when(column < o_.n, [&] {
-            o_.write(row, column, words_ && !blocks() ? without_zeros(sum(j), row, column) : sum(j),
-                     o_.spec.pairs() ? std::optional(sum(j + own_)) : std::nullopt);
+            const auto whole = [&](bool second) {
+              const Expr all = sum(second ? j + own_ : j);
+              return words_ && !blocks() ? without_zeros(all, row, column, second) : all;
+            };
+            o_.write(row, column, whole(false), o_.spec.pairs() ? std::optional(whole(true)) : std::nullopt);
           });
         }
       });
@@ -296,10 +299,12 @@ class GridTiles {
     }
   }
 
-  Expr without_zeros(Expr sum, Expr row, Expr column) const {
+  // `second`: the sum of column n + column.
+  Expr without_zeros(Expr sum, Expr row, Expr column, bool second) const {
+    const Expr of_b = second ? column + o_.n : column, in_tile = column - column0_ + (second ? own_ * side_ : 0);
     return words_->without_zeros(
-        sum, row, column, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
-        [&] { return of_columns_ ? of_columns_->of(column - column0_) : words_->sum_of_column(column); });
+        sum, row, of_b, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
+        [&] { return of_columns_ ? of_columns_->of(in_tile) : words_->sum_of_column(of_b); });
   }
 
   GemmOperands& o_;

@@ -283,14 +283,15 @@ class MatrixTiles {
       b_.when(condition, [&] { v.set(value()); });
       return v.get();
     };
-    a_.along_k = true;
-    a_.deep = words_->most_words_of_a(most);
+    const Dims& strides = o_.spec.a.strides;
+    a_.along_k = is_constant(strides.back(), 1) || !is_constant(strides.end()[-2], 1);
+    a_.deep = a_.along_k ? words_->most_words_of_a(most) : run_ * units_;
     a_.load = [=, this](Expr i, Expr p) {
       const Expr reads = a_.exists(i) && p < steps_, row = row0_ + i;
-      if (a_.deep > 1) return words_->words_of_a(row, p, static_cast<int>(a_.deep), reads);
+      if (a_.along_k && a_.deep > 1) return words_->words_of_a(row, p, static_cast<int>(a_.deep), reads);
       return guarded(reads, [&] { return words_->word_of_a(row, p, whole); });
     };
-    a_.deferred = m_.pipeline_bytes > 0 && a_.deep > 1 && (words_->has_rows() || o_.spec.a_shift == 0);
+    a_.deferred = m_.pipeline_bytes > 0 && a_.along_k && a_.deep > 1 && (words_->has_rows() || o_.spec.a_shift == 0);
     const bool runs = words_->reads_runs_of_b(), by_rows = words_->reads_rows_of_b();
     b_tile_.along_k = runs || (words_->has_columns() && words_->beside > 1);
     b_tile_.deep = run_ * units_;
@@ -298,11 +299,11 @@ class MatrixTiles {
     b_tile_.deferred = m_.pipeline_bytes > 0 && b_tile_.along_k;
     b_tile_.load = [=, this](Expr i, Expr p) {
       const Expr reads = b_tile_.exists(i) && p < steps_;
-      if (runs) return words_->words_of_run(p, column0_ + i, static_cast<int>(b_tile_.deep), reads);
-      if (by_rows) return words_->words_of_columns(p, column0_ + i, reads);
+      if (runs) return words_->words_of_run(p, column_of_b(i), static_cast<int>(b_tile_.deep), reads);
+      if (by_rows) return words_->words_of_columns(p, column_of_b(i), reads);
       if (words_->has_columns())
-        return words_->words_of_panel(p, column0_ + i, static_cast<int>(b_tile_.wide * b_tile_.deep), reads);
-      return guarded(reads, [&] { return words_->word_of_b(p, column0_ + i, whole); });
+        return words_->words_of_panel(p, column_of_b(i), static_cast<int>(b_tile_.wide * b_tile_.deep), reads);
+      return guarded(reads, [&] { return words_->word_of_b(p, column_of_b(i), whole); });
     };
   }
 
@@ -570,7 +571,7 @@ class MatrixTiles {
             const Expr column = b_.let("column", column_part + unit_column(v) + int64_t{at.column});
             auto sum = [&](int64_t i) {
               const Expr all = sums_.load(place_of_sum(u, i, e), wide);
-              return words_ ? without_zeros(all, row, column) : all;
+              return words_ ? without_zeros(all, row, column, i >= each_half_) : all;
             };
             b_.when(column < o_.n,
                     [&] { o_.write(row, column, sum(v), o_.spec.pairs() ? std::optional(sum(v + each_half_)) : std::nullopt); });
@@ -579,12 +580,12 @@ class MatrixTiles {
       }
   }
 
-  Expr without_zeros(Expr sum, Expr row, Expr column) const {
+  // `second`: the sum of column n + column.
+  Expr without_zeros(Expr sum, Expr row, Expr column, bool second) const {
+    const Expr of_b = second ? column + o_.n : column, in_tile = column - column0_ + (second ? own_ : 0);
     return words_->without_zeros(
-        sum, row, column, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
-        [&] {
-          return of_columns_ ? of_columns_->of(column - column0_, sum.lanes()) : words_->sum_of_column(column, sum.lanes());
-        });
+        sum, row, of_b, [&] { return of_rows_ ? of_rows_->of(row - row0_) : words_->sum_of_row(row); },
+        [&] { return of_columns_ ? of_columns_->of(in_tile, sum.lanes()) : words_->sum_of_column(of_b, sum.lanes()); });
   }
 
   GemmOperands& o_;

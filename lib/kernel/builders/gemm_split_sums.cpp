@@ -74,6 +74,7 @@ class SplitSums {
  private:
   static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
   bool blocks() const { return words_ && o_.spec.quantized; }
+  int halves() const { return o_.spec.pairs() ? 2 : 1; }  // of b
   Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
 
   // Calls body(step) for the steps of this thread, of `count`.
@@ -82,13 +83,12 @@ class SplitSums {
   }
 
   std::vector<Expr> of_elements(Expr row, Expr column) {
-    const int halves = o_.spec.pairs() ? 2 : 1;
     std::vector<Buf> sums;
-    for (int i = 0; i < halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
+    for (int i = 0; i < halves(); ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
     each_step(along_k_ ? o_.k / int64_t{lanes_} : o_.k, [&](Expr step) {
       const Expr p = along_k_ ? step * int64_t{lanes_} : step;
       const Expr a = b_.let("a", along_k_ ? o_.load_a(row, p, lanes_) : broadcast(o_.load_a(row, p), lanes_));
-      for (int i = 0; i < halves; ++i) {
+      for (int i = 0; i < halves(); ++i) {
         const Expr at = i ? column + o_.n : column;
         Buf& sum = sums[static_cast<size_t>(i)];
         sum.set(o_.multiply_add(a, along_k_ ? o_.load_b_along_k(p, at, lanes_) : o_.load_b(p, at, lanes_), sum.get()));
@@ -125,40 +125,50 @@ class SplitSums {
     return values;
   }
 
-  // The sum of products, and of the row and the column where zero points need them.
+  // The sums of products, then those of the row and of the columns where zero points need them.
   std::vector<Expr> in_words(Expr row, Expr column) {
     if (blocks()) return in_blocks(row, column);
     const DotWords& w = *words_;
-    Buf sum = b_.variable("sum", w.zero()), of_row, of_column;
+    std::vector<Buf> sums, of_columns;
+    Buf of_row;
+    for (int i = 0; i < halves(); ++i) sums.push_back(b_.variable("sum", w.zero()));
     if (adds_a()) of_row = b_.variable("row_sum", w.none());
-    if (adds_b()) of_column = b_.variable("column_sum", w.none());
+    for (int i = 0; adds_b() && i < halves(); ++i) of_columns.push_back(b_.variable("column_sum", w.none()));
     const bool whole = is_multiple(o_.k, w.unit.group);
+    const auto column_of = [&](size_t half) { return half ? column + o_.n : column; };
     if (reads_words_) {
       constexpr int kWords = DotWords::kWordsOfRead;
       each_step(steps_ / int64_t{kWords}, [&](Expr step) {
         const Expr p = b_.let("p", step * int64_t{kWords}), always = constant_int(b_.kernel(), DType::Bool, 1);
-        const Expr a = b_.let("a", w.words_of_a(row, p, kWords, always)),
-                   b = b_.let("b", w.words_of_panel(p, column, kWords, always));
-        for (int i = 0; i < kWords; ++i) sum.set(w.a_times_b(rlxc::kernel::lane(a, i), rlxc::kernel::lane(b, i), sum.get()));
+        const Expr a = b_.let("a", w.words_of_a(row, p, kWords, always));
+        for (size_t h = 0; h < sums.size(); ++h) {
+          const Expr b = b_.let("b", w.words_of_panel(p, column_of(h), kWords, always));
+          for (int i = 0; i < kWords; ++i)
+            sums[h].set(w.a_times_b(rlxc::kernel::lane(a, i), rlxc::kernel::lane(b, i), sums[h].get()));
+        }
       });
-      return {sum.get()};
+    } else {
+      each_step(steps_, [&](Expr p) {
+        const Expr a = b_.let("a", w.word_of_a(row, p, whole));
+        if (adds_a()) of_row.set(w.add_a(a, of_row.get()));
+        for (size_t h = 0; h < sums.size(); ++h) {
+          const Expr b = b_.let("b", w.word_of_b(p, column_of(h), whole));
+          sums[h].set(w.a_times_b(a, b, sums[h].get()));
+          if (adds_b()) of_columns[h].set(w.add_b(b, of_columns[h].get()));
+        }
+      });
     }
-    each_step(steps_, [&](Expr p) {
-      const Expr a = b_.let("a", w.word_of_a(row, p, whole)), b = b_.let("b", w.word_of_b(p, column, whole));
-      sum.set(w.a_times_b(a, b, sum.get()));
-      if (adds_a()) of_row.set(w.add_a(a, of_row.get()));
-      if (adds_b()) of_column.set(w.add_b(b, of_column.get()));
-    });
-    std::vector<Expr> values = {sum.get()};
+    std::vector<Expr> values;
+    for (const Buf& v : sums) values.push_back(v.get());
     if (adds_a()) values.push_back(of_row.get());
-    if (adds_b()) values.push_back(of_column.get());
+    for (const Buf& v : of_columns) values.push_back(v.get());
     return values;
   }
 
   // The sums for rounded rows and a quantized b. Threads split the blocks.
   std::vector<Expr> in_blocks(Expr row, Expr column) {
     std::vector<Buf> totals;
-    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    for (int i = 0; i < halves(); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
     each_step(steps_, [&](Expr block) { words_->multiply_block(row, column, block, totals); });
     std::vector<Expr> values;
     for (const Buf& t : totals) values.push_back(t.get());
@@ -189,11 +199,14 @@ class SplitSums {
 
   void write(Expr row, Expr column, const std::vector<Expr>& sums) {
     if (words_ && !blocks()) {
-      const Expr of_row = adds_a() ? sums[1] : Expr(), of_column = adds_b() ? sums.back() : Expr();
-      return o_.write(row, column,
-                      words_->without_zeros(
-                          sums[0], row, column, [&] { return adds_a() ? of_row : words_->sum_of_row(row); },
-                          [&] { return adds_b() ? of_column : words_->sum_of_column(column); }));
+      const auto whole = [&](size_t half) {
+        const Expr of_b = half ? column + o_.n : column;
+        const auto count = static_cast<size_t>(halves());
+        return words_->without_zeros(
+            sums[half], row, of_b, [&] { return adds_a() ? sums[count] : words_->sum_of_row(row); },
+            [&] { return adds_b() ? sums[count + adds_a() + half] : words_->sum_of_column(of_b); });
+      };
+      return o_.write(row, column, whole(0), o_.spec.pairs() ? std::optional(whole(1)) : std::nullopt);
     }
     if (!o_.spec.pairs() && sums.size() > 1) {
       for (size_t i = 0; i < sums.size(); ++i) o_.write(row, column + static_cast<int64_t>(i), sums[i]);

@@ -78,13 +78,24 @@ Dims result_shape(const WindowSpec& s) {
   return shape;
 }
 
+// The strides of the image's batches, channels and pixels.
+Dims image_strides(Kernel* k, const WindowSpec& s) {
+  const Expr plane = product(k, s.in_size);
+  return s.image ? s.image->strides : Dims{s.in_channels.in(k)*plane, plane, 1};
+}
+Buf input_image(Builder& b, const WindowSpec& s) {
+  Kernel* k = b.kernel();
+  return s.image ? b.input(s.image->name, s.image->dtype, s.image->extent)
+                 : b.input("x", s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size));
+}
+
 void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m) {
   Kernel* k = b.kernel();
   Window window(b, s);
-  const Expr in = s.in_channels.in(k), out = s.out_channels.in(k), in_group = in / s.groups, out_group = out / s.groups,
-             plane = window.plane();
+  const Expr in = s.in_channels.in(k), out = s.out_channels.in(k), in_group = in / s.groups, out_group = out / s.groups;
   const int64_t taps = taps_of(s);
-  Buf x = b.input("x", s.input, s.batch.in(k)*in * plane);
+  const Dims strides = image_strides(k, s);
+  Buf x = input_image(b, s);
   Buf w = b.input("w", s.weight, (transposed ? in * out_group : out * in_group) * taps);
   Buf x_zero, w_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
@@ -99,13 +110,13 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
     Buf sum = b.variable("sum", constant_int(k, s.accumulate, 0));
     auto wide = [&](Expr v) { return cast_to(v, s.accumulate); };
     b.loop("c", in_group, [&](Expr c) {
-      const Expr from = b.let("from", (at[0] * in + group * in_group + c) * plane);
+      const Expr from = b.let("from", at[0] * strides[0].in(k) + (group * in_group + c) * strides[1].in(k));
       const Expr weights =
           b.let("weights",
                 (transposed ? (group * in_group + c) * out_group + channel - group * out_group : channel * in_group + c) * taps);
       window.taps(position, transposed, [&](Expr tap, Expr offset, Expr inside, Expr) {
         b.when(inside, [&] {
-          Expr v = wide(x[from + offset]), f = wide(w[weights + tap]);
+          Expr v = wide(x[from + offset * strides.back().in(k)]), f = wide(w[weights + tap]);
           if (s.x_zero) v = v - wide(x_zero[0]);
           if (s.w_zero) f = f - wide(w_zero[channel * s.w_zero->strides[0].in(k)]);
           sum.set(sum.get() + v * f);
@@ -133,10 +144,8 @@ void build_window_conv_transpose(Builder& b, const WindowSpec& s, const Mapping&
 void build_windows(Builder& b, const WindowSpec& s, const Mapping& m) {
   Kernel* k = b.kernel();
   const size_t axes = s.kernel.size();
-  const Expr plane = product(k, s.in_size), channels = s.in_channels.in(k);
-  const Dims strides = s.image ? s.image->strides : Dims{channels * plane, plane, 1};
-  Buf x =
-      s.image ? b.input(s.image->name, s.image->dtype, s.image->extent) : b.input("x", s.input, s.batch.in(k)*channels * plane);
+  const Dims strides = image_strides(k, s);
+  Buf x = input_image(b, s);
   Dims shape{s.batch};
   shape.insert(shape.end(), s.out_size.begin(), s.out_size.end());
   shape.push_back(s.in_channels);

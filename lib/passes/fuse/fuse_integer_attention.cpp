@@ -134,7 +134,7 @@ class IntegerAttention {
   }
 
   bool fits(const std::vector<ValueId>& operands) const {
-    return operands.size() - kAttentionOperands <= context_.target.region_max_inputs;
+    return std::ranges::count_if(operands, &ValueId::valid) <= context_.target.region_max_inputs;
   }
 
   // Whether only steps before the softmax read the operand.

@@ -2,7 +2,7 @@
 // SwiGLU: the weights lie side by side, and the kernel has both sums at once.
 //   fused_q_matmul(x, w, q_matmul(x, u), ..)  ->  fused_q_matmul(x, [w u], ..) with two sums
 // Runs after the steps are fused. Declined ("integer_gate") for weights of other types or sizes, and beyond the budget of packed
-// weights. Only kernels of CPU threads combine two sums of integers. O(nodes).
+// weights. For targets with kernels of integers (QAttention). O(nodes).
 #include "ir/region.h"
 #include "passes/match.h"
 #include "passes/packed_weights.h"
@@ -101,7 +101,7 @@ class Gates {
 
 PassResult fuse_integer_gate(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};  // kernels of CPU threads
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
   each_graph(m, [&](Graph& g) {
     Gates gates(g, context);
     for (NodeId n : g.nodes())

@@ -11,8 +11,8 @@
 // The elementwise nodes may read the result through Reshape, Transpose and Narrow if their other operands are single numbers or
 // can be moved above these (operand_before.h).
 // Those that round different columns by the same steps have one result, by a number for each column. Those that compute an
-// elementwise result again share its steps. Runs after other fusions. Only kernels of CPU threads are
-// checked for several results. O(nodes * uses).
+// elementwise result again share its steps. Runs after other fusions, for targets
+// with kernels of integers (QAttention). O(nodes * uses).
 #include <algorithm>
 #include <numeric>
 

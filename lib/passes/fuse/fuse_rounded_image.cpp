@@ -33,8 +33,7 @@ bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   const bool fused_steps = g.op(n) == OpKind::FusedQConv;
   const ConvAttrs conv = fused_steps ? g.attrs<FusedQConvAttrs>(n).conv : g.attrs<ConvAttrs>(n);
   const auto dims = g.dims(g.operand(n, 1));
-  const bool threads = context.target.native.test(static_cast<size_t>(OpKind::QAttention));
-  if (conv.groups > 1 && dims[1] == Dim(1) && (!threads || blocked_conv_channels(g, n)))
+  if (conv.groups > 1 && dims[1] == Dim(1) && (!context.target.threads || blocked_conv_channels(g, n)))
     return refuse("groups", "convolutions of single channels copy no image");
   std::vector<RegionStep> steps{{OpKind::QConv, DType::I32, {kAbsent, kAbsent, kAbsent}}};
   std::vector<int64_t> also;

@@ -2,7 +2,7 @@
 // these are the nodes of a transformer layer whose floats would be written, and read again, to be rounded.
 //   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
 //   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
-// Declines if others read the floats (multi_consumer). On targets whose kernels are for threads of a CPU. Runs before Quantize
+// Declines if others read the floats (multi_consumer). For targets with kernels of integers (QAttention). Runs before Quantize
 // becomes steps. O(nodes).
 #include <optional>
 
@@ -70,7 +70,7 @@ bool take(Graph& g, NodeId n, PassContext& context) {
 
 PassResult fuse_rounded_result(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};  // kernels of CPU threads store codes
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) found += context.rewrite([&] { return take(g, n, context); });

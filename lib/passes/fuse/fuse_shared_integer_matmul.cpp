@@ -143,7 +143,6 @@ class SharedIntegers final : public fuse::SharedInput {
 
 PassResult fuse_shared_integer_matmul(Module& m, PassContext& ctx) {
   int64_t merged = 0;
-  // Kernels of CPU threads alone have several results.
   const bool several = ctx.target.native.test(static_cast<size_t>(OpKind::QAttention));
   each_graph(m, [&](Graph& g) {
     if (several) fuse::split_roundings(g);

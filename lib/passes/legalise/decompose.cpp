@@ -21,7 +21,7 @@ std::string describe(const Graph& g, NodeId n) {
   return g.operands(n).empty() ? s : s + ")";
 }
 
-// Whether an attention or a rotation quantizes its result. Kernels of CPU threads do, those of grids do not.
+// Whether an attention or a rotation quantizes its result, as targets with kernels of integers (QAttention) do.
 bool stores_codes(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Attention) return g.operand(n, kAttentionScale).valid();
   return g.op(n) == OpKind::Rope && g.operand(n, kRopeFactor + 1).valid();

@@ -113,7 +113,7 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
 PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
   const TargetTraits& t = context.target;
   const bool native = t.native[static_cast<size_t>(OpKind::ElementwiseRegion)];
-  const bool several = t.native[static_cast<size_t>(OpKind::QAttention)];  // kernels of CPU threads take several results
+  const bool several = t.native[static_cast<size_t>(OpKind::QAttention)];
   int64_t unfused = 0;
   for (GraphId id : graphs_in_use(m)) {
     Graph& g = m.graph(id);

@@ -3,8 +3,8 @@
 // matmul writes twice as many columns, and a launch reads them.
 //   y = q_matmul(x, w); narrow(y, 0, n) * act(narrow(y, n, n))  ->  q_matmul(x, w[:n]) * act(q_matmul(x, w[n:]))
 // Between the matmul and the slices may be elementwise nodes with numbers or weights for each column, Q/DQ pairs with one scale,
-// and Reshapes of rows. Requires a weight, and slices that are the halves, and whose elementwise readers meet. Only kernels of
-// CPU threads combine two sums of integers. O(nodes * steps).
+// and Reshapes of rows. Requires a weight, and slices that are the halves, and whose elementwise readers meet. For
+// targets with kernels of integers (QAttention). O(nodes * steps).
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -140,7 +140,7 @@ class PackedGate {
 
 PassResult split_packed_gates(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};  // kernels of CPU threads
+  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::QMatMul) found += context.rewrite([&] { return PackedGate(g, n).split(); });
