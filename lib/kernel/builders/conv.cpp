@@ -1,6 +1,7 @@
 #include "kernel/builders/conv.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernel/builders/conv_dots.h"
 #include "kernel/builders/gemm.h"
@@ -11,27 +12,76 @@ namespace {
 
 constexpr int64_t kLeastRows = 3;  // of a tile
 
+// The parts of a panel's columns that lie in one row of the result each: where a part begins in the image and in the panel, and
+// its length. Few parts are variables, with length 0 beyond the last one; others are arrays.
+class ResultRuns {
+ public:
+  ResultRuns(const WindowSpec& s, const PhaseSplitImage& image, const Panel& p)
+      : b_(*p.builder), lanes_(p.lanes), longest_(p.width) {
+    const Expr width = s.out_size.back().in(b_.kernel()), columns = product(b_.kernel(), s.out_size);
+    const Expr first = b_.let("first_row", p.column / width);
+    end_ = b_.let("end", min(p.column + p.width, columns));
+    count_ = b_.let("runs", (end_ - 1) / width - first + 1);
+    const auto run = [&](Expr i) {
+      const Expr row = first + i, begin = b_.let("begin", max(row * width, p.column));
+      return std::array{image.row(row) + begin - row * width, begin - p.column, min(row * width + width, end_) - begin};
+    };
+    int64_t known = 0, most = kMostRuns + 1;
+    if (constant(width, &known)) {
+      longest_ = std::min(longest_, known);
+      most = (p.width + known - 2) / known + 1;
+    }
+    for (int64_t i = 0; i < most && most <= kMostRuns; ++i) {
+      auto parts = run(b_.i64(i));
+      if (i > 0) parts[2] = select(count_ > i, parts[2], b_.i64(0));
+      for (Expr& part : parts) part = b_.let("run", part);
+      few_.push_back(parts);
+    }
+    if (!few_.empty()) return;
+    for (Buf& of : arrays_) of = b_.registers("run", DType::I64, p.width);
+    b_.loop("run", count_, [&](Expr i) {
+      const auto parts = run(i);
+      for (size_t part = 0; part < parts.size(); ++part) arrays_[part].store(i, parts[part]);
+    });
+  }
+
+  Expr end() const { return end_; }
+
+  // Calls copy(place in the image, place in the panel) for each vector of a row. What a vector holds beyond its part is
+  // overwritten by the next one.
+  void each_vector(const std::function<void(Expr, Expr)>& copy) const {
+    const auto vectors = [&](Expr from, Expr to, Expr length, bool exists) {
+      for (int64_t j = 0; j < longest_; j += lanes_) {
+        const auto one = [&] { copy(from + j, to + j); };
+        exists&& j == 0 ? one() : b_.when(length > j, one);
+      }
+    };
+    for (size_t i = 0; i < few_.size(); ++i) vectors(few_[i][0], few_[i][1], few_[i][2], i == 0);
+    if (!few_.empty()) return;
+    b_.loop("run", count_, [&](Expr i) {
+      vectors(b_.let("from", arrays_[0].load(i)), b_.let("to", arrays_[1].load(i)), arrays_[2].load(i), true);
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostRuns = 6;
+  Builder& b_;
+  int lanes_;
+  int64_t longest_;  // part
+  Expr end_, count_;
+  std::vector<std::array<Expr, 3>> few_;  // from, to, length
+  std::array<Buf, 3> arrays_;
+};
+
 // Fills a panel: rows are (channel, tap), columns are consecutive result elements, copied by runs within one result row.
 void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   Builder& b = *p.builder;
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
   const int64_t taps = taps_of(s);
-  const Expr width = s.out_size.back().in(k), columns = product(k, s.out_size);
-  const Expr first = b.let("first_row", p.column / width), end = b.let("end", min(p.column + p.width, columns));
-  const Expr runs = b.let("runs", (end - 1) / width - first + 1);
-  Buf from = b.registers("run_from", DType::I64, p.width), to = b.registers("run_to", DType::I64, p.width),
-      length = b.registers("run_length", DType::I64, p.width);
-  b.loop("run", runs, [&](Expr i) {
-    const Expr row = first + i, begin = b.let("begin", max(row * width, p.column));
-    from.store(i, image.row(row) + begin - row * width);
-    to.store(i, begin - p.column);
-    length.store(i, min(row * width + width, end) - begin);
-  });
-  int64_t longest = p.width;  // of the runs
-  if (int64_t row = 0; constant(width, &row)) longest = std::min(longest, row);
+  const ResultRuns runs(s, image, p);
   const Expr zero = broadcast(constant_int(k, p.to.type().dtype, 0), p.lanes);
-  b.when(end < p.column + p.width,
+  b.when(runs.end() < p.column + p.width,
          [&] { b.loop("i", p.count * (p.width / p.lanes), [&](Expr i) { p.to.store(i * p.lanes, zero); }); });
   const Expr base = b.let("base", image.channel(p.batch[0], p.batch[1] * group_channels + p.k0 / taps));
   b.loop("c", p.count / taps, [&](Expr c) {
@@ -42,13 +92,8 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
         return s.kernel[d] == 1 ? step(b.i64(0)) : b.loop("t", s.kernel[d], step);
       }
       const Expr source = b.let("source", channel + offset), row = b.let("row", (c * taps + tap) * p.width);
-      b.loop("run", runs, [&](Expr i) {
-        const Expr start = b.let("start", source + from.load(i)), at = b.let("at", row + to.load(i));
-        for (int64_t j = 0; j < longest; j += p.lanes) {
-          auto copy = [&] { p.to.store(at + j, cast_to(p.from.load(start + j, p.lanes), p.to.type().dtype)); };
-          j == 0 ? copy() : b.when(length.load(i) > j, copy);
-        }
-      });
+      runs.each_vector(
+          [&](Expr from, Expr to) { p.to.store(row + to, cast_to(p.from.load(source + from, p.lanes), p.to.type().dtype)); });
     };
     axis(0, b.i64(0), b.i64(0));
   });
