@@ -20,6 +20,8 @@ emit example examples/bert.onnx
 emit example_mixed examples/bert.onnx --precision automixed-bf16
 emit example_e4m3 examples/bert.onnx --precision fp8-e4m3
 emit example_e5m2 examples/bert.onnx --precision fp8-e5m2
+python3 tests/support/python/quantised_model.py examples/bert.onnx "$TMPDIR/quantised.onnx" || exit 1
+emit example_quantised "$TMPDIR/quantised.onnx"
 emit example_joined examples/bert.onnx --fuse-attn-threshold 4096
 emit example_joined_mixed examples/bert.onnx --fuse-attn-threshold 4096 --precision automixed
 for folder in "${RLXC_TEST_MODELS:-/none}"/tiny/*/; do [ -f "$folder/model.onnx" ] && emit "tiny_$(basename "$folder")" "$folder/model.onnx"; done
