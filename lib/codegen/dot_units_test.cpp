@@ -739,6 +739,29 @@ TEST_CASE("grids read codes that are transposed where they lie") {
   }
 }
 
+TEST_CASE("grids quantise rows and images of single channels where they read them") {
+  for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
+    INFO(target);
+    Net n;
+    std::vector<ValueId> results;
+    const auto rounded = [&](const std::vector<int64_t>& dims, DType to) {
+      const ValueId zero = n.value(eval::tensor_of(to, {}, {7}).tensor, true);
+      const ValueId x =
+          n.b.create(Quantize, {n.floats(dims, -40, 40, false), n.b.scalar(DType::F32, 0.25), zero}, QuantAttrs{.to = to});
+      return std::pair(x, zero);
+    };
+    for (const auto& [x, columns] :
+         {std::pair(std::vector<int64_t>{5, 64}, int64_t{20}), {{1, 67}, 37}, {{2, 9, 67}, 37}, {{70, 128}, 66}, {{1, 96}, 8}})
+      for (DType to : {DType::U8, DType::I8}) {
+        const auto [codes, zero] = rounded(x, to);
+        results.push_back(n.b.create(QMatMul, {codes, n.of(DType::I8, {x.back(), columns}, true), zero}));
+      }
+    const auto [codes, zero] = rounded({1, 8, 9, 7}, DType::U8);
+    results.push_back(n.b.create(QConv, {codes, n.of(DType::I8, {8, 1, 3, 3}, true), zero}, square(1, 1, 1, 8)));
+    units_on(target, n, results, 0, 0);
+  }
+}
+
 // Results between two integers may be rounded to either.
 TEST_CASE("attention and rotations give codes on grids") {
   for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {

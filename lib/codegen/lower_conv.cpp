@@ -368,8 +368,8 @@ bool lower_conv(Node& node) {
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
-  const bool rounds = rounds_operand(node.graph, node.id);
-  const auto codes = rounds ? std::optional(rounded_operand(node)) : std::nullopt;
+  const bool rounds = rounds_operand(node.graph, node.id), on_read = rounds && node.mapping().workgroups;
+  const auto codes = rounds && !on_read ? std::optional(rounded_operand(node)) : std::nullopt;
   std::vector<std::optional<uint32_t>> results;
   for (size_t i = 0; i < node.graph.result_count(node.id); ++i) results.push_back(row_major_scratch(node, node.result(i)));
   Scope s(node);
@@ -381,6 +381,7 @@ bool lower_conv(Node& node) {
     bind_zero(node, s, 2, &w.x_zero);
     bind_zero(node, s, 3, &w.w_zero);
   }
+  if (on_read) w.x_scale = s.in(kQuantOperands);
   bind_extras(node, s, &w, c);
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]) s.bind({Binding::Kind::Scratch, *results[i]});

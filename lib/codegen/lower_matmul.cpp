@@ -499,7 +499,8 @@ bool emit(Node& node, Contraction p) {
   if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
   // A task can copy rows that are not contiguous, or quantize them.
   const bool copies = p.zero_points && p.dots && panels && p.k.is_static() && !node.mapping().workgroups;
-  const bool quantizes = rounds_operand(node.graph, node.id), where_copied = quantizes && copies;
+  const bool quantizes = rounds_operand(node.graph, node.id),
+             where_copied = quantizes && (copies || (node.mapping().workgroups && p.dots));
   if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
   if (p.rounded || p.is_split()) {

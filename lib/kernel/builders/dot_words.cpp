@@ -36,7 +36,8 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       in_rows(floats ? padded : padded + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
-      words_of_memory_(o.spec.copied_rows || reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group)),
+      rounds_(m.workgroups && o.spec.copied_rows),
+      words_of_memory_(copied() || (!rounds_ && reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group))),
       whole_words_of_b_(is_memory(o.spec) && reads_words(o.spec.b, o.spec.b.strides.size() - 2, m, unit.group) &&
                         is_multiple(o.k, unit.group)),
       whole_rows_of_b_(m.workgroups && unit.group == kWordCodes && is_memory(o.spec, true) && is_multiple(o.k, unit.group) &&
@@ -76,7 +77,9 @@ Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
   Expr all = none();
   for (int q = 0; q < unit.group; ++q) {
     const Expr at = whole ? k + q : min(k + q, o_.k - 1);
-    Expr code = code_of(o_.from_a.load(o_.where_a(row, at)));
+    Expr element = o_.from_a.load(o_.where_a(row, at));
+    if (rounds_) element = quantized(element, o_.scale_of_a.load(0), o_.a_zero.load(0));
+    Expr code = code_of(element);
     if (o_.spec.a_shift) code = code + o_.spec.a_shift;
     if (unit.a == DType::I8) code = code & mask();
     all = all | (whole ? code : select(k + q < o_.k, code, none())) << width() * q;
@@ -207,7 +210,7 @@ Expr DotWords::words_of_b(Expr p, Expr column, int words) const {
 void DotWords::each_word(const std::function<void(Expr p, bool whole)>& body, Index first) const {
   const Expr from = first.in(o_.b.kernel()), count = whole_words() - from;
   if (!is_constant(count, 0)) o_.b.loop("p", count, [&](Expr p) { body(from + p, true); });
-  if (o_.spec.copied_rows || is_multiple(o_.k, unit.group)) return;  // copied with what fills the last word
+  if (copied() || is_multiple(o_.k, unit.group)) return;  // copied with what fills the last word
   const auto last = [&] { body(steps - 1, false); };
   int64_t k = 0;
   if (constant(o_.k, &k)) last();

@@ -40,7 +40,7 @@ class DotWords {
   Expr word(const std::function<Expr(int q)>& code) const;  // `group` codes
   // Calls body for each word of a row from p = first on.
   void each_word(const std::function<void(Expr p, bool whole)>& body, Index first = 0) const;
-  Expr whole_words() const { return o_.spec.copied_rows ? steps : o_.k / unit.group; }  // of a row
+  Expr whole_words() const { return copied() ? steps : o_.k / unit.group; }  // of a row
   bool reads_words_of_a() const { return words_of_memory_ || o_.spec.rows_packed; }
   Expr two_words_of_a(Expr row, Expr p) const;     // as an i64; if reads_words_of_a()
   Expr a_times_b(Expr a, Expr b, Expr sum) const;  // adds the products of words, or of vectors of words
@@ -91,7 +91,10 @@ class DotWords {
   int64_t zeros_of_pairs() const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 
+  bool copied() const { return o_.spec.copied_rows && !rounds_; }
+
   GemmOperands& o_;
+  const bool rounds_;            // rows of a are floats that a grid quantizes where it reads them
   const bool words_of_memory_;   // rows of a are read as words
   const bool whole_words_of_b_;  // columns of b are, and k is a multiple of them
   const bool whole_rows_of_b_;

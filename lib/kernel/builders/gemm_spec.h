@@ -42,7 +42,7 @@ struct RoundedRows {
 };
 
 // Rows of a that a task copies, once for all columns: floats, quantized by one scale and a_zero to `type`, or integers of rows
-// that are not contiguous.
+// that are not contiguous. A grid quantizes floats where it reads them.
 struct CopiedRows {
   std::optional<Operand> scale;  // of floats
   DType type;
@@ -75,7 +75,7 @@ struct GemmSpec {
   std::optional<Quantized> quantized;
   std::optional<RoundedRows> rounded;
   std::optional<Operand> floats;          // the rows that are split as `a`; multiplied in f32 unless splits_rows_of(m)
-  std::optional<CopiedRows> copied_rows;  // k is a constant; for a packed b on a dot unit of CPU threads
+  std::optional<CopiedRows> copied_rows;  // on a dot unit; for CPU threads, k is a constant and b packed
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b
   // The sums are multiplied by `factor` and then `bias` is added: one number per column of b, or (stride 0) one for all.

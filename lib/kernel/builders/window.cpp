@@ -86,7 +86,7 @@ Dims image_strides(Kernel* k, const WindowSpec& s) {
 Buf input_image(Builder& b, const WindowSpec& s) {
   Kernel* k = b.kernel();
   return s.image ? b.input(s.image->name, s.image->dtype, s.image->extent)
-                 : b.input("x", s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size));
+                 : b.input("x", s.x_scale ? DType::F32 : s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size));
 }
 
 void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m) {
@@ -97,9 +97,10 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
   const Dims strides = image_strides(k, s);
   Buf x = input_image(b, s);
   Buf w = b.input("w", s.weight, (transposed ? in * out_group : out * in_group) * taps);
-  Buf x_zero, w_zero;
+  Buf x_zero, w_zero, x_scale;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
   if (s.w_zero) w_zero = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
+  if (s.x_scale) x_scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
   std::vector<Buf> extras;
   for (const Operand& o : s.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
   std::vector<std::pair<std::string, DType>> results{{"y", s.output}};
@@ -116,7 +117,8 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
                 (transposed ? (group * in_group + c) * out_group + channel - group * out_group : channel * in_group + c) * taps);
       window.taps(position, transposed, [&](Expr tap, Expr offset, Expr inside, Expr) {
         b.when(inside, [&] {
-          Expr v = wide(x[from + offset * strides.back().in(k)]), f = wide(w[weights + tap]);
+          Expr v = x[from + offset * strides.back().in(k)], f = wide(w[weights + tap]);
+          v = wide(s.x_scale ? quantized(v, x_scale[0], x_zero[0]) : v);
           if (s.x_zero) v = v - wide(x_zero[0]);
           if (s.w_zero) f = f - wide(w_zero[channel * s.w_zero->strides[0].in(k)]);
           sum.set(sum.get() + v * f);

@@ -24,7 +24,7 @@ struct WindowSpec {
   // conv.h, on a grid: the image has channels last (build_image_on_grid), and the channels of a tap of w are neighbours.
   bool channels_last = false;
   std::optional<Operand> x_zero, w_zero;  // subtracted; strides [] and [out channel]
-  std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is split (with x_zero)
+  std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is read (with x_zero)
   std::vector<Operand> extras;            // of the epilogue; strides [batch, channel, position]
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
   // Further results of a convolution of whole groups, with strides as `result`, and the values of all, instead of `epilogue`.

@@ -1,8 +1,8 @@
 // Quantises the image of an integer convolution where the convolution copies it. The input of a graph with Q/DQ pairs has no
 // producer that could round it, and would be read and written once more.
 //   fused_q_conv(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_conv(x, w, zero, _, scale, ...)
-// Declines for windows of single channels, which vectors of channels or a grid compute without a copy. Runs after all other
-// fusions of elementwise nodes, which save a launch without a copy. O(nodes).
+// Declines for windows of single channels that vectors of channels compute without a copy. A grid rounds those where it reads
+// them. Runs after all other fusions of elementwise nodes, which save a launch without a copy. O(nodes).
 #include <algorithm>
 
 #include "analysis/channel_blocks.h"
@@ -33,7 +33,7 @@ bool take_rounding(Graph& g, NodeId n, PassContext& context) {
   const bool fused_steps = g.op(n) == OpKind::FusedQConv;
   const ConvAttrs conv = fused_steps ? g.attrs<FusedQConvAttrs>(n).conv : g.attrs<ConvAttrs>(n);
   const auto dims = g.dims(g.operand(n, 1));
-  if (conv.groups > 1 && dims[1] == Dim(1) && (!context.target.threads || blocked_conv_channels(g, n)))
+  if (conv.groups > 1 && dims[1] == Dim(1) && context.target.threads && blocked_conv_channels(g, n))
     return refuse("groups", "convolutions of single channels copy no image");
   std::vector<RegionStep> steps{{OpKind::QConv, DType::I32, {kAbsent, kAbsent, kAbsent}}};
   std::vector<int64_t> also;

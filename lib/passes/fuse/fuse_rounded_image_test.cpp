@@ -89,10 +89,12 @@ TEST_CASE("fuse_rounded_image: an image with other readers, and one of single ch
   CHECK(depthwise.first_decline() == "groups");
 }
 
-TEST_CASE("fuse_rounded_image: windows of single channels along one axis on CPU threads") {
+TEST_CASE("fuse_rounded_image: windows of single channels along one axis on CPU threads, and all of them on a grid") {
   CHECK(Rewrite(kPass, Case{.groups = 4, .row = true}).left() == "fused_q_conv");
-  const Rewrite grid(kPass, Case{.groups = 4, .row = true}, [](PassRun& run) { run.target.threads = false; });
-  CHECK(grid.first_decline() == "groups");
+  for (const bool row : {false, true}) {
+    const Rewrite grid(kPass, Case{.groups = 4, .row = row}, [](PassRun& run) { run.target.threads = false; });
+    CHECK(grid.left() == "fused_q_conv");
+  }
 }
 
 TEST_CASE("fuse_rounded_image: not beyond the operands of the target") {

@@ -3,8 +3,9 @@
 // states of a recurrence, also where these are reshaped or transposed between.
 //   fused_q_matmul(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_matmul(x, w, zero, _, scale, ...)
 // A task of the kernel quantises its rows once and multiplies them by all columns, so rows alone keep the units busy: declines
-// ("cost") if there are few of them and many columns. Requires a weight, and a target whose kernels are for threads of a CPU.
-// Runs after fuse_integer_results, which rounds values where they are computed. O(nodes).
+// ("cost") if there are few of them and many columns. A grid quantises them for each tile of columns, which pays for small
+// matmuls. Requires a weight, and a target with kernels of integers (QAttention). Runs after fuse_integer_results, which rounds
+// values where they are computed. O(nodes).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -23,6 +24,7 @@ constexpr std::string_view kRoundedRows = "rounded_rows";
 constexpr size_t kMostMoves = 4;
 constexpr int64_t kLongestRow = 1 << 13;                                         // elements, of which a task holds some rows
 constexpr double kRowsOfTask = 48, kColumnsOfTask = 64, kBytesOfTask = 1 << 18;  // of the kernels
+constexpr double kReadsOfFloats = 1.25;  // of the time of a grid that reads codes as words
 
 // The time of the matmul with the rounding, and of both apart. With unknown sizes there is one task, as for a single row.
 fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const PassContext& context) {
@@ -36,6 +38,10 @@ fuse::CostDecision time_of(const Graph& g, NodeId n, NodeId rounding, const Pass
   const Cost of_rounding = node_cost(g, rounding);
   together.flops += of_rounding.flops;
   together.bytes_read += bytes(g, g.operand(rounding, 0)) - bytes(g, g.operand(n, 0));
+  if (!context.target.threads) {
+    together.flops = kReadsOfFloats * together.flops + of_rounding.flops * (panels - 1);
+    return {launch_time_ns(together, machine), launch_time_ns(apart, machine) + launch_time_ns(of_rounding, machine)};
+  }
   const double columns = num_elements(g.type(g.result(n))) ? 1 : panels;  // unknown work grows with the columns
   return {launch_time_ns(together, machine, tasks) * columns,
           launch_time_ns(apart, machine, tasks * panels) +
@@ -78,7 +84,7 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
 PassResult fuse_rounded_rows(Module& m, PassContext& context) {
   int64_t found = 0;
   const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
-  if (!native(OpKind::FusedQMatMul) || !context.target.threads) return {};
+  if (!native(OpKind::FusedQMatMul) || !native(OpKind::QAttention)) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::QMatMul)

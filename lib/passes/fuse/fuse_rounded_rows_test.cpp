@@ -89,6 +89,15 @@ TEST_CASE("fuse_rounded_rows: few rows and many columns stay, many rows do not")
   CHECK(decline(1 << 10, 256).empty());
 }
 
+TEST_CASE("fuse_rounded_rows: on a grid, those of small matmuls") {
+  const auto decline = [](int64_t rows, int64_t columns) {
+    return Rewrite(kPass, Case{.rows = {Dim(rows)}, .columns = columns}, [](PassRun& run) { run.target.threads = false; })
+        .first_decline();
+  };
+  CHECK(decline(4, 64).empty());
+  CHECK(decline(1 << 14, 1 << 14) == "cost");
+}
+
 TEST_CASE("fuse_rounded_rows: not beyond the operands of the target") {
   const Rewrite r(kPass, Case{}, [](PassRun& run) { run.target.region_max_inputs = 5; });
   CHECK(r.first_decline() == "operand_limit");

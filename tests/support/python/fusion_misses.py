@@ -216,6 +216,13 @@ def norm_regions(g):
                 yield pattern, names(n)
 
 
+def possible_norm_regions(g):
+    """A norm of a concatenation, whose parts an elementwise node may have computed or read."""
+    for n in g.nodes:
+        if n.op in ("LayerNorm", "RmsNorm") and g.maker[n.operands[0]].op == "ConcatRegion":
+            yield "norm_region", names(n)
+
+
 def rows_of_norms(g):
     """A norm of rows that another norm makes, which could be part of its kernel."""
     def rows(n):
@@ -424,7 +431,8 @@ def written_out(g):
             if turns == apart and sorted(real.operands) == sorted(imaginary.operands) or real is imaginary and turns[0] == sum(apart, []):
                 yield "rope", names(n)
         if n.op == "ConcatRegion" and len(n.attrs.get("parts", [])) == 2:
-            if [s.split("(")[0] for s in n.attrs["steps"]] == ["mul", "mul", "sub", "mul", "mul", "add"]:
+            steps = [s.split("(")[0] for s in n.attrs["steps"]]
+            if [s for s in steps if s != "cast"] == ["mul", "mul", "sub", "mul", "mul", "add"]:
                 yield "rope", names(n)
         if n.op == "Rope" and (len(n.operands) < 4 or n.operands[3] is None):
             x = g.defining_op(n.operands[0], "Reshape")
@@ -573,7 +581,7 @@ KINDS = {
 }
 
 # What a report may name, but need not: from the result alone it cannot be told whether there was a choice.
-POSSIBLE = (possible_shared_inputs, possible_activations, possible_narrowings)
+POSSIBLE = (possible_shared_inputs, possible_activations, possible_narrowings, possible_norm_regions)
 
 
 def find(graphs, finders=FINDERS):
