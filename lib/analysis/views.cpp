@@ -391,6 +391,7 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l, int64_t lan
     case LayoutRule::Concat: return concatenates(g, use.user);
     case LayoutRule::Elementwise:
       if (op == OpKind::ConcatRegion && reduces_rows(g.attrs<ConcatRegionAttrs>(use.user).steps)) return rows;
+      if (op == OpKind::ConcatRegion && copies_operand(g, use.user, use.index)) return true;
       if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
       return (l.vectors() || (!l.split() && reads_columns(g, use, lanes))) && !view_of(g, use.user);
   }

@@ -68,7 +68,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::Det, lower_det},
     {OpKind::TopK, lower_topk},
     {OpKind::Fft, lower_fft, {}, prepack_fft},
-    {OpKind::Softmax, lower_softmax, {{{0b1}}}},
+    {OpKind::Softmax, lower_softmax, {{{0b1, keeps_type}}}},
     {OpKind::LogSoftmax, lower_softmax, {{{0b1}}}},
     {OpKind::LayerNorm, lower_norm, {{{0b1}}}},
     {OpKind::RmsNorm, lower_norm, {{{0b1}}}},

@@ -141,6 +141,7 @@ struct Parts {
   std::vector<Dim> dims;
   std::vector<Dim> starts;    // along the axis
   std::vector<size_t> steps;  // of all results, by part
+  bool scattered = false;     // see is_scattered_copy
 };
 
 bool lower_parts(Node& node, const Parts& parts) {
@@ -182,9 +183,21 @@ bool lower_parts(Node& node, const Parts& parts) {
   return true;
 }
 
+// Whether the step of a ConcatRegion copies an operand whose elements do not lie in vectors: the other parts are computed in
+// these.
+bool is_scattered_copy(Node& node, size_t step, const std::vector<Dim>& dims) {
+  const uint16_t operand = node.attrs<ConcatRegionAttrs>().steps[step].args[0];
+  if (is_step(operand) || operand == RegionStep::kNone || !copies_operand(node.graph, node.id, operand)) return false;
+  Scope probe(node);
+  const Operand x = probe.in(operand, dims);
+  const size_t last = dims.size() - 1;
+  int64_t stride = 0;
+  return x.split(last) || !kernel::constant(x.strides[last], &stride) || stride != 1;
+}
+
 }  // namespace
 
-// One kernel computes all parts if they have one shape, else one each.
+// One kernel computes all parts if they have one shape, else one each; one copies a part that is scattered.
 bool lower_concat_region(Node& node) {
   const auto& a = node.attrs<ConcatRegionAttrs>();
   if (reduces_rows(a.steps)) return lower_reduced_parts(node);
@@ -193,8 +206,10 @@ bool lower_concat_region(Node& node) {
   Dim start(0);
   for (size_t i = 0; i < count; ++i) {
     const std::vector<Dim> dims = part_dims(node.graph, node.id, static_cast<size_t>(a.parts[i]));
-    if (all.empty() || dims != all[0].dims) all.push_back({dims, {}, {}});
-    Parts& parts = dims == all[0].dims ? all[0] : all.back();
+    const bool scattered = is_scattered_copy(node, static_cast<size_t>(a.parts[i]), dims);
+    const bool joins = !all.empty() && dims == all[0].dims && !scattered && !all[0].scattered;
+    if (!joins) all.push_back({dims, {}, {}, scattered});
+    Parts& parts = joins ? all[0] : all.back();
     parts.starts.push_back(start);
     for (size_t r = 0; r < static_cast<size_t>(a.results); ++r)
       parts.steps.push_back(static_cast<size_t>(a.parts[r * count + i]));

@@ -101,22 +101,23 @@ class Resizer {
     const auto x = node_.dims(0);
     const Dims from = s.shape(x), to = s.shape(node_.result_dims());
     Buf data = s.in_buf(0);
-    kernel::build_generate(s.builder(), to, s.outputs(), 16, node_.mapping(),
-                           [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-                             std::vector<Expr> at = index;
-                             Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
-                             for (size_t k = 0; k < x.size(); ++k) {
-                               if (!changes(k)) continue;
-                               const Axis axis_k = axis(s, k);
-                               const Quotient c = source(axis_k, index[k]);
-                               at[k] = s.builder().let("at", nearest(axis_k, c));
-                               if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, value(c));
-                             }
-                             const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
-                             return {a_.coord == CoordMode::TfCropAndResize
-                                         ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value)
-                                         : value};
-                           });
+    const kernel::Rounding stored(s.builder(), rounding(s), storage_dtype(node_.result_dtype()));
+    kernel::build_generate(
+        s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+          std::vector<Expr> at = index;
+          Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
+          for (size_t k = 0; k < x.size(); ++k) {
+            if (!changes(k)) continue;
+            const Axis axis_k = axis(s, k);
+            const Quotient c = source(axis_k, index[k]);
+            at[k] = s.builder().let("at", nearest(axis_k, c));
+            if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, value(c));
+          }
+          const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
+          return {stored(a_.coord == CoordMode::TfCropAndResize
+                             ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value)
+                             : value)};
+        });
     s.finish();
     return true;
   }
@@ -176,28 +177,30 @@ class Resizer {
     const Operand source_operand = from ? s.scratch(*from) : s.in(0);
     Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
     const DType t = sum_type();
+    const auto rounds = to ? std::nullopt : rounding(s);
     std::vector<std::pair<std::string, DType>> outputs;
     if (to) {
       s.scratch(*to);
       outputs = {{"y", t}};
     } else outputs = s.outputs();
-    kernel::build_generate(b, s.shape(then), outputs, 16 * f->taps, node_.mapping(),
-                           [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-                             const Expr x = b.let("x", value(source(axis_k, index[k])));
-                             Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
-                                 weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
-                             each_tap(b, axis_k, *f, x, [&](Expr, Expr at, Expr w) {
-                               std::vector<Expr> place = index;
-                               place[k] = at;
-                               const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
-                               sum.set(fma(cast_to(w, t), value, sum.get()));
-                               weights.set(weights.get() + w);
-                             });
-                             const Expr value = sum.get() / cast_to(weights.get(), t);
-                             return {a_.coord == CoordMode::TfCropAndResize
-                                         ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value)
-                                         : value};
-                           });
+    const kernel::Rounding stored(b, rounds, outputs[0].second);
+    kernel::build_generate(
+        b, s.shape(then), outputs, 16 * f->taps, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+          const Expr x = b.let("x", value(source(axis_k, index[k])));
+          Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
+              weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
+          each_tap(b, axis_k, *f, x, [&](Expr, Expr at, Expr w) {
+            std::vector<Expr> place = index;
+            place[k] = at;
+            const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
+            sum.set(fma(cast_to(w, t), value, sum.get()));
+            weights.set(weights.get() + w);
+          });
+          const Expr value = sum.get() / cast_to(weights.get(), t);
+          return {stored(a_.coord == CoordMode::TfCropAndResize
+                             ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value)
+                             : value)};
+        });
     s.finish();
     return true;
   }
@@ -235,6 +238,7 @@ class Resizer {
     spec.at = s.scratch(places);
     spec.weight = s.scratch(weights);
     spec.x = from ? s.scratch(*from) : s.in(0);
+    if (!to) spec.rounding = rounding(s);
     spec.y = to ? s.scratch(*to) : s.out();
     kernel::build_resample(s.builder(), spec, node_.mapping());
     s.finish();
@@ -255,6 +259,7 @@ class Resizer {
   }
 
   bool run() const {
+    if (node_.has(kResultScale) && node_.mapping().workgroups) return node_.fail("no kernel for workgroups quantizes the result");
     if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size())
       return node_.fail("tf_crop_and_resize needs a start and an end per axis");
     const std::vector<size_t> axes = changed_axes();
@@ -274,6 +279,10 @@ class Resizer {
   }
 
  private:
+  std::optional<kernel::RoundingOperands> rounding(Scope& s) const {
+    if (!node_.has(kResultScale)) return std::nullopt;
+    return kernel::RoundingOperands{s.in(kResultScale), s.in(kResultScale + 1)};
+  }
   Expr real(Expr i) const { return cast_to(i, real_); }
   DType sum_type() const { return is_float(node_.dtype(0)) ? kernel::compute_dtype(node_.dtype(0)) : real_; }
 

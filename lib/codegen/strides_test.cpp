@@ -95,6 +95,20 @@ class Paths {
     }
   }
 
+  // A part that is copied from where its pixels are interleaved and cropped, before and behind one that is computed.
+  void join_scattered() {
+    const ValueId y = input({1, 2, 5, 7});
+    for (const bool first : {false, true}) {
+      const ValueId phases = b_.reshape(b_.unary(OpKind::Neg, input({1, 8, 3, 4})), {1, 2, 2, 2, 3, 4});
+      const ValueId whole = b_.reshape(b_.transpose(phases, {0, 1, 4, 2, 5, 3}), {1, 2, 6, 8});
+      const ValueId x = b_.narrow(b_.narrow(whole, 2, 1, 5), 3, 1, 7);
+      const NodeId region = b_.create_node(OpKind::ConcatRegion, std::array{x, y},
+                                           test::concat_region({"cast(i0):f32", "exp(i1):f32"}, 1, 1,
+                                                               first ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0}));
+      output(m_->main().result(region));
+    }
+  }
+
   // The same, and rows that are reduced and read as halves of heads.
   void join_reduced_rows() {
     const ValueId x = b_.transpose(b_.reshape(b_.unary(OpKind::Neg, input({2, 5, 24})), {2, 5, 3, 8}), {0, 2, 1, 3});
@@ -301,6 +315,7 @@ TEST_CASE("values that are moved on paper only are read through strides") {
   }
   Paths programs(0, false);
   programs.join_programs();
+  programs.join_scattered();
   programs.join_reduced_rows();
   programs.check(std::array{"cpu"});
 }

@@ -167,18 +167,6 @@ class ByHead {
   size_t width_;
 };
 
-// Puts the result, quantized if there is a scale. `width`: elements of a head that has numbers of its own.
-bool put_rounded(Context& c, std::vector<double> x, size_t scale, size_t width = 1) {
-  if (!c.has(scale)) return c.put_result(0, x);
-  const ByHead scales(c.doubles(scale), width), zeros(c.doubles(scale + 1), width);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / static_cast<float>(scales.at(i)))) + zeros.at(i);
-  TensorData d;
-  if (!c.make_result(0, &d)) return false;
-  store(d, 0, d.elements(), x.data(), true);
-  return c.put(std::move(d));
-}
-
 bool eval_attention(Context& c) {
   const auto& a = c.a<AttentionAttrs>();
   AttentionOperands p;

@@ -67,6 +67,21 @@ void softmax(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis
     }
 }
 
+bool put_rounded(Context& c, std::vector<double> x, size_t scale, size_t width) {
+  if (!c.has(scale)) return c.put_result(0, x);
+  const std::vector<double> scales = c.doubles(scale), zeros = c.doubles(scale + 1);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto own = [&](const std::vector<double>& numbers) {
+      return numbers[numbers.size() == 1 ? 0 : i / width % numbers.size()];
+    };
+    x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / static_cast<float>(own(scales)))) + own(zeros);
+  }
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  store(d, 0, d.elements(), x.data(), true);
+  return c.put(std::move(d));
+}
+
 namespace {
 
 bool eval_softmax(Context& c) {
@@ -76,7 +91,7 @@ bool eval_softmax(Context& c) {
   auto x = c.doubles(0);
   if (!c.charge(8.0 * static_cast<double>(x.size()))) return false;
   softmax(x, c.dims(0), axis, c.op == OpKind::LogSoftmax);
-  return c.put_result(0, x);
+  return put_rounded(c, std::move(x), kResultScale);
 }
 
 bool eval_norm(Context& c) {

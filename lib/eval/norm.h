@@ -15,6 +15,10 @@ void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t ax
 // Reduces x into a tensor of its type with the kept axes.
 bool reduce_tensor(Context&, const TensorData& x, const ReduceAttrs&, TensorData* to);
 
+// Puts the result, quantized by operand `scale` and the next one if they are there: one number each, or one for each run of
+// `width` elements in turn.
+bool put_rounded(Context&, std::vector<double> x, size_t scale, size_t width = 1);
+
 // x += y, with y broadcast to the dims of x.
 void add_broadcast(std::vector<double>& x, std::span<const int64_t> dims, const TensorData& y);
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "eval/context.h"
+#include "eval/norm.h"
 
 namespace rlxc::eval {
 namespace {
@@ -44,7 +44,7 @@ bool eval_resize(Context& c) {
     }
     x = std::move(y);
   }
-  return c.put_result(0, x);
+  return put_rounded(c, std::move(x), kResultScale);
 }
 
 }  // namespace

@@ -231,6 +231,7 @@ struct AttentionAttrs {
 };
 inline constexpr size_t kRopeAppendCaches = 5;  // first cache among the operands of FusedRopeAppend: keys, values, rows
 inline constexpr size_t kAttentionScale = 4, kRopeFactor = 4;  // operands that quantize the results
+inline constexpr size_t kResultScale = 1;                      // the same of softmax and resize
 // x is [B,H,S,D] (bhsd), [B,S,H,D] (bshd) or [B,S,H*D] (packed, head_dim given); tables are [..., S, n_rot/2] or [..., S, n_rot].
 struct RopeAttrs {
   int64_t head_dim = 0, n_rot = 0;

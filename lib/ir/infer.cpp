@@ -103,6 +103,17 @@ bool require_equal(InferContext& c, Dim a, Dim b, std::string_view what) {
   return c.fail(std::string(what) + " differ: " + c.dims().text(a) + " and " + c.dims().text(b));
 }
 
+bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims, const std::function<bool(const Type&)>& fits) {
+  if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
+  const auto is_number = [&](size_t i, auto has_type) {
+    return c.has(i) && has_type(c.t(i).dtype) && (fits ? fits(c.t(i)) : num_elements(c.t(i)) == 1);
+  };
+  if (t != DType::F32) return c.fail("only f32 is quantized");
+  if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
+  if (!is_number(scale + 1, is_int8)) return c.fail("the zero point must be one u8 or i8 number");
+  return c.result(c.t(scale + 1).dtype, std::move(dims));
+}
+
 Type join_elements(DimTable& dims, const Type& a, const Type& b) {
   if (!a.ranked) return b;
   if (!b.ranked) return a;

@@ -1,6 +1,7 @@
 // Type inference. Every op has a rule that returns the types of its results, or a reason to reject the operands. The op table
 // names the rules; infer_*.cpp define them by family.
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, 
                        std::span<const int64_t> also);
 // An f32 operand 0 of an integer matmul or convolution has a zero point and a scale (rounds_operand of region.h).
 bool fits_rounded_operand(InferContext&);
+// The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
+// `fits`: whether numbers of this type can be these; default: single ones.
+bool rounded_result(InferContext&, size_t scale, DType t, std::vector<Dim> dims,
+                    const std::function<bool(const Type&)>& fits = {});
 // The common type of the elements of two sequences or optionals. An unranked operand contributes no shape.
 Type join_elements(DimTable&, const Type&, const Type&);
 Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation,

@@ -222,7 +222,8 @@ bool infer_resize(InferContext& c) {
   const auto& a = c.a<ResizeAttrs>();
   if (a.sizes.size() != c.t(0).dims.size()) return c.fail("needs one size per axis");
   if (!a.scales.empty() && a.scales.size() != a.sizes.size()) return c.fail("needs one scale per axis");
-  return c.result(c.t(0).dtype, a.sizes);
+  if (a.mode == ResizeMode::Nearest && c.has(kResultScale)) return c.fail("only what is interpolated is quantized");
+  return rounded_result(c, kResultScale, c.t(0).dtype, a.sizes);
 }
 
 }  // namespace rlxc

@@ -156,7 +156,9 @@ bool scales_fit(InferContext& c) {
 
 }  // namespace
 
-bool infer_softmax(InferContext& c) { return check_axis(c, c.a<AxisAttrs>().axis, c.t(0).rank()) && c.result(c.t(0)); }
+bool infer_softmax(InferContext& c) {
+  return check_axis(c, c.a<AxisAttrs>().axis, c.t(0).rank()) && rounded_result(c, kResultScale, c.t(0).dtype, c.t(0).dims);
+}
 
 bool infer_norm(InferContext& c) {
   const auto& a = c.a<NormAttrs>();
@@ -177,21 +179,6 @@ bool infer_fused_residual_norm(InferContext& c) {
   }
   return affine(c, 3, tail) && c.result(c.t(0)) && c.result(c.t(0));
 }
-
-namespace {
-
-// The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
-template <class Fits>
-bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims, const Fits& fits_result) {
-  if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
-  const auto is_number = [&](size_t i, auto fits) { return c.has(i) && fits(c.t(i).dtype) && fits_result(c.t(i)); };
-  if (t != DType::F32) return c.fail("only f32 is quantized");
-  if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
-  if (!is_number(scale + 1, is_int8)) return c.fail("the zero point must be one u8 or i8 number");
-  return c.result(c.t(scale + 1).dtype, std::move(dims));
-}
-
-}  // namespace
 
 bool infer_rope(InferContext& c) {
   const auto& a = c.a<RopeAttrs>();
@@ -301,9 +288,7 @@ bool infer_attention(InferContext& c) {
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;
     if (wide.size() != 4) return c.fail("the mask must broadcast to [B,H,Sq,Sk]");
   }
-  const auto result = [&](std::vector<Dim> dims) {
-    return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims), [](const Type& t) { return num_elements(t) == 1; });
-  };
+  const auto result = [&](std::vector<Dim> dims) { return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims)); };
   if (a.out_layout == AttentionLayout::Packed) return result({q.b, q.s, t.mul(q.h, v.d)});
   if (a.out_layout == AttentionLayout::BSHD) return result({q.b, q.s, q.h, v.d});
   return result({q.b, q.h, q.s, v.d});

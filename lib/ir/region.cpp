@@ -142,6 +142,21 @@ std::vector<Dim> part_dims(const Graph& g, NodeId n, size_t step) {
   return dims_of(g, n, operands_of(g.attrs<ConcatRegionAttrs>(n).steps, step, g.operands(n).size()));
 }
 
+bool copies_operand(const Graph& g, NodeId n, size_t operand) {
+  const auto& a = g.attrs<ConcatRegionAttrs>(n);
+  const DType t = g.dtype(g.operand(n, operand));
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const RegionStep& s = a.steps[i];
+    if (std::ranges::find(s.args, operand) == s.args.end()) continue;
+    if (s.op != OpKind::Cast || s.dtype != t) return false;
+    const auto reads = [&](const RegionStep& later) {
+      return std::ranges::find(later.args, RegionStep::kStep | i) != later.args.end();
+    };
+    if (std::ranges::any_of(a.steps, reads)) return false;
+  }
+  return true;
+}
+
 bool reduces_rows(std::span<const RegionStep> steps) { return std::ranges::any_of(steps, is_core); }
 
 std::vector<bool> operands_of_rows(std::span<const RegionStep> steps, size_t count) {

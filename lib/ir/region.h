@@ -45,6 +45,8 @@ std::vector<bool> operands_of(std::span<const RegionStep>, size_t wanted, size_t
 std::vector<Dim> whole_dims(const Graph&, NodeId);
 // The shape of a part of a ConcatRegion that this step computes.
 std::vector<Dim> part_dims(const Graph&, NodeId, size_t step);
+// Whether a ConcatRegion reads the operand in parts that copy it, and nowhere else.
+bool copies_operand(const Graph&, NodeId, size_t operand);
 // Whether steps of a ConcatRegion reduce rows, the operands that the arguments of the reductions read, and their shape.
 bool reduces_rows(std::span<const RegionStep>);
 std::vector<bool> operands_of_rows(std::span<const RegionStep>, size_t count);

@@ -135,6 +135,15 @@ Expr quantized(Expr v, Expr scale, Expr zero) {
   return cast_to(min(max(q, limit(is_signed ? -128 : 0)), limit(is_signed ? 127 : 255)), zero.dtype());
 }
 
+Rounding::Rounding(Builder& b, const std::optional<RoundingOperands>& o, DType result)
+    : rounds_(o.has_value()), dtype_(o ? o->zero.dtype : result) {
+  if (!o) return;
+  scale_ = b.input(o->scale.name, o->scale.dtype, o->scale.extent);
+  zero_ = b.input(o->zero.name, o->zero.dtype, o->zero.extent);
+}
+
+Expr Rounding::operator()(Expr v) const { return rounds_ ? quantized(v, scale_[0], zero_[0]) : cast_to(v, dtype_); }
+
 int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t most) {
   if (!is_constant(o.strides[axis], 1)) return 1;
   const auto fits = [&](int64_t n) {

@@ -1,6 +1,7 @@
 // Helpers shared by builders: strided operands, and index spaces split among CPU threads or over a grid.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,22 @@ Expr quantized(Expr v, Expr scale, Expr zero);
 // Returns e^x for a softmax, where x is at most 0: the error may grow with abs(x), because the result shrinks faster. Vectors on
 // CPU threads take a power of two, which is cheaper.
 Expr exp_of_softmax(Expr x, const Mapping&);
+
+// A scale and a zero point, one number each, that quantize the result of a kernel.
+struct RoundingOperands {
+  Operand scale, zero;
+};
+class Rounding {
+ public:
+  Rounding(Builder&, const std::optional<RoundingOperands>&, DType result);  // adds scale, zero
+  DType dtype() const { return dtype_; }                                     // of the result
+  Expr operator()(Expr v) const;                                             // v as it is stored
+
+ private:
+  Buf scale_, zero_;
+  bool rounds_;
+  DType dtype_;
+};
 
 // Calls body(i) for every i in [0, count), in parallel: one thread per i on a grid, a Parallel loop on a CPU. Must be the first
 // statement of the kernel. `bytes`: memory traffic of one iteration.

@@ -10,7 +10,9 @@ constexpr int64_t kUnrolledTaps = 8;
 void build_resample(Builder& b, const ResampleSpec& s, const Mapping& m) {
   Kernel* k = b.kernel();
   const auto input = [&](const Operand& o) { return b.input(o.name, o.dtype, o.extent); };
-  const Buf at = input(s.at), weight = input(s.weight), x = input(s.x), y = b.output(s.y.name, s.y.dtype, s.y.extent);
+  const Buf at = input(s.at), weight = input(s.weight), x = input(s.x);
+  const Rounding stored(b, s.rounding, s.y.dtype);
+  const Buf y = b.output(s.y.name, s.y.dtype, s.y.extent);
   const Expr in = s.in.in(k), out = s.out.in(k), inner = s.inner.in(k);
   const DType t = s.weight.dtype;
   // Stores `lanes` elements of result i of a slice from element e on.
@@ -27,7 +29,7 @@ void build_resample(Builder& b, const ResampleSpec& s, const Mapping& m) {
       b.loop("tap", s.taps, [&](Expr tap) { sum.set(term(sum.get(), tap)); });
       total = sum.get();
     }
-    y.store((outer * out + i) * inner + e, cast_to(total, s.y.dtype));
+    y.store((outer * out + i) * inner + e, stored(total));
   };
   int64_t width = 64, length = 64;
   constant(s.inner, &width);

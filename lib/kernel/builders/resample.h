@@ -9,9 +9,10 @@ struct ResampleSpec {
   int64_t taps = 1;
   Operand at, weight;  // [out, taps], of I64 and of the type of the sums
   Operand x, y;
+  std::optional<RoundingOperands> rounding = {};  // of y
 };
 
-// Adds at, weight, x, y. For CPU threads.
+// Adds at, weight, x, [scale, zero], y. For CPU threads.
 void build_resample(Builder&, const ResampleSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

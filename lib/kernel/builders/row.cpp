@@ -17,7 +17,9 @@ constexpr int64_t kLongRow = 4096;  // elements of a row that is computed alone
 
 void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
   Kernel* k = b.kernel();
-  Buf x = b.input("x", s.dtype, product(k, s.shape)), y = b.output("y", s.dtype, product(k, s.shape));
+  Buf x = b.input("x", s.dtype, product(k, s.shape));
+  const Rounding stored(b, s.rounding, s.dtype);
+  Buf y = b.output("y", stored.dtype(), product(k, s.shape));
   const DType t = compute_dtype(s.dtype);
   const Expr n = s.shape[s.axis].in(k), inner = product(k, s.shape, s.axis + 1);
   if (same(inner, 1)) {
@@ -25,7 +27,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     while (machine.workgroups && lanes > 1 && !is_multiple(n, lanes)) lanes /= 2;
     const Expr rows = product(k, s.shape, 0, s.axis);
     const Mapping m = mapping_of_rows(machine, rows, n, lanes);
-    const bool keep = !m.workgroups && !s.log && s.dtype == t;  // the exponentials, in y or beside it
+    const bool keep = !m.workgroups && !s.log && stored.dtype() == t;  // the exponentials, in y or beside it
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
@@ -61,7 +63,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
         const Expr v = s.log  ? value(base + i, w) - factor
                        : keep ? kept.load((streams ? kept_row : base) + i, w) * factor
                               : exp_of_softmax(value(base + i, w) - broadcast(most, w), m) * factor;
-        y.store(base + i, cast_to(v, s.dtype));
+        y.store(base + i, stored(v));
       });
     };
     if (m.workgroups || beside == 1) {
@@ -90,7 +92,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     return;
   }
   for_each_row_vector(b, machine, s.shape, s.axis, t, 4096, [&](Expr base, Expr stride, int lanes) {
-    const bool keep = !machine.workgroups && !s.log && s.dtype == t;  // y buffers the exponentials
+    const bool keep = !machine.workgroups && !s.log && stored.dtype() == t;  // y buffers the exponentials
     auto value = [&](Expr i) { return cast_to(x.load(base + i * stride, lanes), t); };
     Buf top = b.variable("top", broadcast(identity_of(k, ExprOp::Max, t), lanes)),
         sum = b.variable("sum", broadcast(constant(k, t, 0), lanes));
@@ -105,7 +107,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     const Expr total = s.log ? b.let("shift", most + log(all)) : b.let("scale", select(all == 0.0, all, 1.0 / all));
     b.loop("i", n, [&](Expr i) {
       const Expr v = s.log ? value(i) - total : keep ? y.load(base + i * stride, lanes) * total : exp(value(i) - most) * total;
-      y.store(base + i * stride, cast_to(v, s.dtype));
+      y.store(base + i * stride, stored(v));
     });
   });
 }

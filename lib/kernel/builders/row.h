@@ -1,6 +1,7 @@
 // Kernels that need statistics of a row before they write it: softmax and norms.
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ struct SoftmaxSpec {
   size_t axis = 0;
   DType dtype = DType::F32;
   bool log = false;
+  std::optional<RoundingOperands> rounding = {};  // for CPU threads
 };
-void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
+void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, [scale, zero], y
 
 // (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or (log-)softmax of v, over the last axes of v = before(inputs).
 // Norms are chained over one row: `before` may read earlier norms, none of them a softmax. `after` computes the result from all.

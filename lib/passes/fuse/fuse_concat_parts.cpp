@@ -40,11 +40,13 @@ class ConcatParts {
     if (computed == 0 && readers_.empty()) return false;
     if (!touches_image()) return fuse();
     if (computed == std::ssize(parts_) && ((readers_.size() == 1 && sink(readers_[0])) || sink({}))) return true;
-    if (!std::ranges::all_of(parts_, [&](ValueId v) { return same_dims(g_, v, parts_[0]); })) return false;
+    // The kernels of codes have no layouts of their own: one node computes and joins them, whatever their sizes.
+    const bool codes = is_int8(g_.dtype(whole));
+    if (!codes && !std::ranges::all_of(parts_, [&](ValueId v) { return same_dims(g_, v, parts_[0]); })) return false;
     if (readers_.size() > 1) readers_.clear();
     if (computed > 0 && !readers_.empty() && fuse()) return true;
     readers_.clear();
-    return computed > 1 && fuse();
+    return computed > (codes ? 0 : 1) && fuse();
   }
 
  private:

@@ -122,6 +122,15 @@ TEST_CASE("fuse_concat_parts: parts of one shape beside images, as floats and as
   }
 }
 
+TEST_CASE("fuse_concat_parts: codes of images, of several sizes, beside a part that is copied") {
+  const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+    const ValueId z = b.input("z", tensor_type(DType::I8, {2, 2, 5, 5})), w = b.input("w", tensor_type(DType::I8, {2, 5, 1, 1}));
+    const ValueId all = b.concat(std::vector{rounded(b, f32_input(b, "x", {2, 3, 5, 5}), 0.5), z}, 1);
+    return {b.create(OpKind::QConv, {all, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1})};
+  });
+  check(r, "concat_region q_conv", 1);
+}
+
 TEST_CASE("fuse_concat_parts: parts with other readers, and the limits of the target") {
   const auto left = [](int64_t columns, bool shared, uint32_t inputs = 32) {
     const Rewrite r(

@@ -1,7 +1,9 @@
-// Quantizes the result of an attention or a rotary embedding where it is stored. In a graph with Q/DQ pairs around matmuls alone
-// these are the nodes of a transformer layer whose floats would be written, and read again, to be rounded.
+// Quantizes the result of an attention, a rotary embedding, an interpolation, or a softmax of an inner axis where it is stored.
+// In a graph with Q/DQ pairs around matmuls alone these are the nodes of a layer whose floats would be written, and read again,
+// to be rounded.
 //   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
 //   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
+//   quantize(resize(x), s, z)  ->  resize(x, s, z)
 // Declines if others read the floats (multi_consumer). For targets with kernels of integers (QAttention). Runs before Quantize
 // becomes steps. O(nodes).
 #include <optional>
@@ -27,6 +29,19 @@ bool rounds_to_codes(const Graph& g, NodeId n) {
          (!zero.valid() || is_number(g, zero, to));
 }
 
+// The operand of the node that is the scale of its result; none if its kernel quantizes none. Softmax regions are for the last
+// axis.
+std::optional<size_t> scale_operand(const Graph& g, NodeId n) {
+  switch (g.op(n)) {
+    case OpKind::Attention: return kAttentionScale;
+    case OpKind::Rope: return kRopeFactor + 1;
+    case OpKind::Softmax:
+      return g.attrs<AxisAttrs>(n).axis + 1 < g.rank(g.result(n)) ? std::optional(kResultScale) : std::nullopt;
+    case OpKind::Resize: return g.attrs<ResizeAttrs>(n).mode == ResizeMode::Nearest ? std::nullopt : std::optional(kResultScale);
+    default: return std::nullopt;
+  }
+}
+
 bool take(Graph& g, NodeId n, PassContext& context) {
   if (!rounds_to_codes(g, n)) return false;
   ValueId y = g.operand(n, 0), factor;
@@ -41,15 +56,16 @@ bool take(Graph& g, NodeId n, PassContext& context) {
         break;
       }
   const NodeId source = g.def(y);
+  if (!source.valid()) return false;
+  const auto scale = scale_operand(g, source);
+  if (!scale || !context.target.native.test(static_cast<size_t>(g.op(source)))) return false;
   const bool rope = g.op(source) == OpKind::Rope;
-  if ((!rope && g.op(source) != OpKind::Attention) || !context.target.native.test(static_cast<size_t>(g.op(source))))
-    return false;
   const auto refuse = [&](std::string_view reason, std::string detail) {
     return decline_end(context, g, kRoundedResult, source, reason, std::move(detail));
   };
   if (!g.has_one_use(y)) return refuse("multi_consumer", std::to_string(g.use_count(y)) + " readers of the result");
-  const size_t first = rope ? kRopeFactor : kAttentionScale;
-  if (g.operand(source, first).valid() || g.operand(source, first + rope).valid()) return false;  // quantized already
+  const size_t first = *scale - rope;
+  if (g.operand(source, first).valid() || g.operand(source, *scale).valid()) return false;  // quantized already
   members.push_back(source);
   Builder b(g, nullptr, n);
   std::vector<ValueId> operands(g.operands(source).begin(), g.operands(source).end());

@@ -66,6 +66,31 @@ TEST_CASE("fuse_rounded_result: rotations, of part of a head and with a factor")
         "rope");
 }
 
+TEST_CASE("fuse_rounded_result: interpolations, and softmaxes of an inner axis") {
+  const auto resized = [](ResizeMode mode, std::vector<Dim> sizes, DType t) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      ResizeAttrs a;
+      a.mode = mode;
+      a.sizes = sizes;
+      return {rounded(b, b.create(OpKind::Resize, {f32_input(b, "x", {1, 2, 4, 5})}, a), t, 7)};
+    };
+  };
+  for (const auto mode : {ResizeMode::Linear, ResizeMode::Cubic})
+    for (const DType t : {DType::U8, DType::I8}) {
+      check(Rewrite(kPass, resized(mode, {1, 2, 8, 10}, t)), "resize");
+      check(Rewrite(kPass, resized(mode, {1, 2, 3, 5}, t)), "resize");
+      check(Rewrite(kPass, resized(mode, {1, 2, 4, 5}, t)), "resize");
+    }
+  CHECK_FALSE(Rewrite(kPass, resized(ResizeMode::Nearest, {1, 2, 8, 10}, DType::U8)).result.changed);
+  const auto softmax = [](int64_t axis) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      return {rounded(b, b.create(OpKind::Softmax, {f32_input(b, "x", {2, 5, 6})}, AxisAttrs{axis}), DType::U8, 7)};
+    };
+  };
+  for (const int64_t axis : {0, 1}) check(Rewrite(kPass, softmax(axis)), "softmax");
+  CHECK_FALSE(Rewrite(kPass, softmax(2)).result.changed);
+}
+
 TEST_CASE("fuse_rounded_result: targets without the kernel keep both") {
   const Rewrite r(
       kPass, [&](Builder& b) -> std::vector<ValueId> { return {rounded(b, attended(b), DType::U8, 0)}; },

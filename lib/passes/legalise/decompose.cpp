@@ -21,10 +21,15 @@ std::string describe(const Graph& g, NodeId n) {
   return g.operands(n).empty() ? s : s + ")";
 }
 
-// Whether an attention or a rotation quantizes its result, as targets with kernels of integers (QAttention) do.
+// Whether the node quantizes its result, as targets with kernels of integers (QAttention) do.
 bool stores_codes(const Graph& g, NodeId n) {
-  if (g.op(n) == OpKind::Attention) return g.operand(n, kAttentionScale).valid();
-  return g.op(n) == OpKind::Rope && g.operand(n, kRopeFactor + 1).valid();
+  switch (g.op(n)) {
+    case OpKind::Attention: return g.operand(n, kAttentionScale).valid();
+    case OpKind::Rope: return g.operand(n, kRopeFactor + 1).valid();
+    case OpKind::Softmax:
+    case OpKind::Resize: return g.operand(n, kResultScale).valid();
+    default: return false;
+  }
 }
 
 }  // namespace

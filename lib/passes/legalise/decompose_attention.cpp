@@ -7,13 +7,6 @@
 namespace rlxc::legalise {
 namespace {
 
-// The result, quantized by the scale of operand `scale` and the zero point after it if they are there.
-ValueId rounded(Expansion& e, ValueId y, size_t scale) {
-  if (!y.valid() || !e.has(scale)) return y;
-  const ValueId zero = e.in(scale + 1);
-  return e.b.create(OpKind::Quantize, {y, e.in(scale), zero}, QuantAttrs{0, 0, e.g.dtype(zero), true});
-}
-
 // Whether an operand that quantizes a rotation has a number for each head.
 bool by_head(const Expansion& e, size_t i) { return e.has(i) && num_elements(e.g.type(e.in(i))) != 1; }
 
@@ -75,7 +68,7 @@ std::vector<ValueId> attention(Expansion& e) {
   if (grouped) y = e.b.reshape(y, {batch, heads, queries, value_width});
   if (a.out_layout != AttentionLayout::BHSD) y = e.b.transpose(y, {0, 2, 1, 3});
   if (a.out_layout == AttentionLayout::Packed) y = e.b.reshape(y, e.result_dims());
-  return {rounded(e, y, kAttentionScale)};
+  return {e.rounded(y, kAttentionScale)};
 }
 
 // Reshapes a table [.., rows, C] of at least S rows to broadcast to x, [B,H,S,D] or [B,S,H,D]. Invalid if the shapes do not
@@ -153,7 +146,7 @@ std::vector<ValueId> rope(Expansion& e) {
   y = packed ? e.b.reshape(y, e.result_dims()) : y;
   if (e.has(kRopeFactor) && !by_head(e, kRopeFactor)) y = e.b.mul(y, e.b.reshape(e.in(kRopeFactor), {}));
   if (!by_head(e, kRopeFactor) && !by_head(e, kRopeFactor + 1) && !by_head(e, kRopeFactor + 2))
-    return {rounded(e, y, kRopeFactor + 1)};
+    return {e.rounded(y, kRopeFactor + 1)};
   // Numbers of each head.
   const Dim heads = e.b.dims().floor_div(e.result_dims()[2], Dim(a.head_dim));
   const auto of_heads = [&](size_t i) {

@@ -56,7 +56,7 @@ std::vector<ValueId> softmax(Expansion& e) {
   const ValueId d = e.b.sub(x, e.b.reduce(ReduceOp::Max, x, axes, true));
   const ValueId p = e.b.unary(OpKind::Exp, d), sum = e.b.reduce(ReduceOp::Sum, p, axes, true);
   const ValueId y = e.g.op(e.n) == OpKind::Softmax ? e.b.div(p, sum) : e.b.sub(d, e.b.unary(OpKind::Log, sum));
-  return {e.b.cast(y, e.result_dtype())};
+  return {e.rounded(e.b.cast(y, e.g.dtype(e.in(0))), kResultScale)};
 }
 
 // Sums of `width` neighbours along axis 1, at `count` positions. Takes O(log width) nodes for large windows of static dims: a sum

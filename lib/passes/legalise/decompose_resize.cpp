@@ -64,7 +64,7 @@ std::vector<ValueId> resize(Expansion& e) {
       x = e.b.create(OpKind::Where, {outside, e.num(x, a.extrapolation), x});
     }
   }
-  return {e.b.cast(x, e.result_dtype())};
+  return {e.rounded(e.b.cast(x, e.g.dtype(e.in(0))), kResultScale)};
 }
 
 }  // namespace

@@ -11,6 +11,12 @@ ValueId Expansion::wide(ValueId x) {
   return t == DType::F16 || t == DType::BF16 ? b.cast(x, DType::F32) : x;
 }
 
+ValueId Expansion::rounded(ValueId y, size_t scale) {
+  if (!y.valid() || !has(scale)) return y;
+  const ValueId zero = in(scale + 1);
+  return b.create(OpKind::Quantize, {y, in(scale), zero}, QuantAttrs{0, 0, g.dtype(zero), true});
+}
+
 ValueId Expansion::activation(ValueId x, const Epilogue& e) {
   if (!e.has) return x;
   Attrs a = default_attrs(e.op);

@@ -1,5 +1,8 @@
 #include "passes/quantise/dequantised.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "passes/match.h"
 #include "passes/quantise/roundings.h"
 
@@ -31,6 +34,57 @@ bool moves_codes(const Graph& g, NodeId n) {
     case OpKind::Expand: return true;
     default: return selects_positions(g, n);
   }
+}
+
+std::optional<CodeLimits> clamped_codes(const Graph& g, NodeId n, const Dequantised& d) {
+  double low = 0, high = std::numeric_limits<double>::infinity();
+  if (g.op(n) == OpKind::Clamp) {
+    low = g.attrs<ClampAttrs>(n).min;
+    high = g.attrs<ClampAttrs>(n).max;
+  } else if (g.op(n) != OpKind::Relu) {
+    return std::nullopt;
+  }
+  const DType t = g.dtype(d.q);
+  const auto scale = scalar(g, d.scale), zero = d.zero.valid() ? scalar(g, d.zero) : std::optional(0.0);
+  if (!d.per_tensor || !is_int8(t) || g.dtype(g.result(n)) != DType::F32 || !scale || !zero || !(*scale > 0) || !(low <= high))
+    return std::nullopt;
+  const auto value = [&](int64_t code) {
+    return static_cast<float>(static_cast<double>(code) - *zero) * static_cast<float>(*scale);
+  };
+  const int64_t first = t == DType::I8 ? -128 : 0, last = first + 255;
+  const auto low32 = static_cast<float>(low), high32 = static_cast<float>(high);
+  CodeLimits codes{first, last};
+  while (codes.least < last && value(codes.least) < low32) ++codes.least;
+  while (codes.most > first && value(codes.most) > high32) --codes.most;
+  const bool fits_low = value(codes.least) == low32 || (codes.least == first && value(first) > low32);
+  const bool fits_high = value(codes.most) == high32 || (codes.most == last && value(last) < high32);
+  return fits_low && fits_high ? std::optional(codes) : std::nullopt;
+}
+
+bool joins_codes(const Graph& g, NodeId n, const std::function<std::optional<Dequantised>(ValueId)>& of) {
+  if (g.op(n) != OpKind::Concat) return false;
+  std::optional<Dequantised> first;
+  return std::ranges::all_of(g.operands(n), [&](ValueId v) {
+    const auto d = of(v);
+    if (!d || !d->per_tensor) return false;
+    if (!first) first = d;
+    return g.dtype(d->q) == g.dtype(first->q) && same_number(g, d->scale, first->scale) && same_number(g, d->zero, first->zero);
+  });
+}
+
+std::optional<Dequantised> dequantised_late(const Graph& g, ValueId v, bool words) {
+  constexpr int kDeepest = 8;
+  int left = 64;  // values to look at
+  const std::function<std::optional<Dequantised>(ValueId, int)> of = [&](ValueId value, int depth) -> std::optional<Dequantised> {
+    if (const auto d = dequantised(g, value, words); d || depth == kDeepest || --left < 0) return d;
+    const NodeId n = g.def(value);
+    const auto next = [&](ValueId operand) { return of(operand, depth + 1); };
+    if (moves_codes(g, n)) return next(g.operand(n, 0));
+    if (g.op(n) != OpKind::Concat && g.op(n) != OpKind::Relu && g.op(n) != OpKind::Clamp) return std::nullopt;
+    const auto d = next(g.operand(n, 0));
+    return d && (clamped_codes(g, n, *d) || joins_codes(g, n, next)) ? d : std::nullopt;
+  };
+  return of(v, 0);
 }
 
 }  // namespace rlxc

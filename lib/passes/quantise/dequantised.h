@@ -1,5 +1,6 @@
 // What matmuls and convolutions on integers require of a dequantised operand.
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "ir/graph.h"
@@ -20,6 +21,17 @@ std::optional<Dequantised> dequantised(const Graph&, ValueId, bool words);
 // Whether a Dequantize with a scale per tensor may follow the node instead of preceding it: the node moves or selects elements of
 // operand 0.
 bool moves_codes(const Graph&, NodeId);
+
+// The codes between which a node clamps the values of d: clamp(dequantize(q)) = dequantize(clamp(q)). Nullopt if the node is no
+// Relu or Clamp, or a limit is between the values of two codes.
+struct CodeLimits {
+  int64_t least, most;
+};
+std::optional<CodeLimits> clamped_codes(const Graph&, NodeId, const Dequantised& d);
+// Whether the node concatenates values of which `of` returns one scale and zero point.
+bool joins_codes(const Graph&, NodeId, const std::function<std::optional<Dequantised>(ValueId)>& of);
+// What Dequantize the value has once it follows all nodes that move, clamp or concatenate codes.
+std::optional<Dequantised> dequantised_late(const Graph&, ValueId, bool words);
 
 ValueId unless_zero(const Graph&, ValueId zero_point);  // invalid if all are 0
 

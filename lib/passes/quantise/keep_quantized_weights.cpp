@@ -12,7 +12,6 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kPattern = "quantized_weights";
-constexpr int kMovements = 8;  // between x and the Dequantize that makes it
 
 // A dequantised weight of rank 2; `swapped`: transposed before the matmul; `cast`: to another float.
 struct QuantizedWeight {
@@ -85,9 +84,7 @@ class WeightQuantizer {
     const auto w = dequantised(g_, g_.result(weight.node), false);
     const int64_t columns = g_.attrs<MatMulAttrs>(n).trans_b != weight.swapped ? 0 : 1;
     if (!on_integers_ || weight.cast || !w || !(w->per_tensor || w->axis == columns)) return false;
-    ValueId v = g_.operand(n, 0);
-    for (int i = 0; i < kMovements && moves_codes(g_, g_.def(v)); ++i) v = g_.operand(g_.def(v), 0);
-    const auto x = dequantised(g_, v, context_.target.fast_bytes);
+    const auto x = dequantised_late(g_, g_.operand(n, 0), context_.target.fast_bytes);
     return x && x->per_tensor;
   }
 

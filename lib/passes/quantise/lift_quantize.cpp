@@ -4,10 +4,10 @@
 //   quantize(mul(transpose(y), c))  ->  transpose(quantize(mul(y, c)))
 // Moves a Quantize with one scale, and the elementwise nodes of one operand and Q/DQ pairs between, above Reshape, Transpose,
 // Expand, Concat, nearest Resizes and slices, to all values that they read. Declines if one of these values is not computed, if
-// others read what is between, or if more elements would be rounded. A max pooling is passed on the way to a contraction:
-// rounding by a positive scale keeps the order of its operands. The second operand of a matmul, which may be a transposed view,
-// is rounded above the Transposes of any other value that it alone reads, also with elementwise nodes of one operand between.
-// O(nodes).
+// others read what is between, or if more elements would be rounded, except by a contraction that is cropped. A max pooling is
+// passed on the way to a contraction: rounding by a positive scale keeps the order of its operands. The second operand of a
+// matmul, which may be a transposed view, is rounded above the Transposes of any other value that it alone reads, also with
+// elementwise nodes of one operand between. O(nodes).
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -196,10 +196,18 @@ class Lift {
     int64_t rounded = 0;
     for (ValueId v : ends_) {
       const auto own = num_elements(g_.type(v));
-      if (!own || !all || *own > *all - rounded) return false;
+      if (!own || !all || (crops(v) ? *own / 2 : *own) > *all - rounded) return false;
       rounded += *own;
     }
     return true;
+  }
+
+  // Whether v is cropped alone. A contraction rounds as it stores, so the rows that are cropped, as of a transposed convolution,
+  // take less than a launch. An image is rounded where it is cropped, because a convolution would read a copy of the codes.
+  bool crops(ValueId v) const {
+    const auto is_conv = [&](const Graph::Use& use) { return g_.op(use.user) == OpKind::QConv; };
+    return ends_.size() == 1 && g_.has_one_use(v) && contraction_of(g_, v).valid() &&
+           std::ranges::none_of(g_.uses(g_.result(quantize_)), is_conv);
   }
 
   ValueId scalar_of(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
@@ -309,6 +317,8 @@ bool sink_pair(Graph& g, NodeId dequantize) {
 // Whether a node moves or selects codes such that codes of another scale are moved and selected alike.
 bool selects_codes(const Graph& g, NodeId n, NodeId dequantize, NodeId quantize) {
   if (g.op(n) == OpKind::Transpose || g.op(n) == OpKind::Reshape || selects_positions(g, n)) return true;
+  if (g.op(n) == OpKind::Pad) return g.attrs<PadAttrs>(n).mode == PadMode::Constant;
+  if (is_slice(g.op(n))) return g.has_one_use(g.operand(n, 0));  // of several slices each is rounded by its own numbers
   if (!pools_codes(g, n) || !is_int8(g.dtype(g.result(quantize)))) return false;
   return std::ranges::all_of(std::array{dequantize, quantize}, [&](NodeId k) {
     const auto scale = scalar(g, g.operand(k, 1));
@@ -355,7 +365,12 @@ bool lift_requantise(Graph& g, NodeId n, const Order& order) {
   const size_t before = g.node_capacity();
   std::vector<ValueId> operands(g.operands(select).begin(), g.operands(select).end());
   const ValueId known = requantised_before(g, operands[0], d, n, order);
-  operands[0] = known.valid() ? known : rounded_alike(b, n, rounded_alike(b, d, operands[0]));
+  const auto requantised_alike = [&](ValueId codes) { return rounded_alike(b, n, rounded_alike(b, d, codes)); };
+  operands[0] = known.valid() ? known : requantised_alike(operands[0]);
+  if (g.op(select) == OpKind::Pad) {
+    operands.resize(2);
+    operands[1] = requantised_alike(operands[1].valid() ? operands[1] : b.scalar(g.dtype(g.operand(d, 0)), 0));
+  }
   const ValueId y = b.create(g.op(select), operands, g.module().attrs[g.attr_id(select)]);
   const NodeId members[] = {select, d, n};
   merge_origins_since(g, before, members);

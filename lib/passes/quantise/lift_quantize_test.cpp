@@ -234,3 +234,38 @@ TEST_CASE("codes are quantized again before they are pooled") {
   CHECK_FALSE(Rewrite(kPass, pyramid(0.05F, false, 2)).result.changed);  // windows may have only padding
   CHECK(Rewrite(kPass, pyramid(0.05F, true)).left() == "exp quantize pool dequantize quantize dequantize quantize pool concat");
 }
+
+TEST_CASE("rounding rises above the crop of a product, not where others read the product or a convolution the codes") {
+  const auto cropped = [](int64_t rows, bool shared, bool convolved) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId y = product(b), codes = rounded(b, b.narrow(y, 0, 1, rows), {0.25F});
+      std::vector<ValueId> results{codes};
+      if (shared) results.push_back(b.unary(OpKind::Abs, y));
+      if (convolved)
+        results = {b.create(OpKind::QConv,
+                            {b.reshape(codes, {1, Dim(rows), 6}), b.input("v", tensor_type(DType::I8, {2, rows, 3}))},
+                            ConvAttrs{{1}, {0}, {0}, {1}, {}, 1})};
+      return results;
+    };
+  };
+  check(Rewrite(kPass, cropped(3, false, false)), "q_matmul cast mul add quantize narrow");
+  for (const bool shared : {false, true}) CHECK_FALSE(Rewrite(kPass, cropped(2, shared, false)).result.changed);
+  CHECK_FALSE(Rewrite(kPass, cropped(3, true, false)).result.changed);
+  CHECK_FALSE(Rewrite(kPass, cropped(4, true, true)).result.changed);
+}
+
+TEST_CASE("codes are quantized again before they are padded or one slice is cut") {
+  const auto moved = [](bool slice, bool filled, PadMode mode) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId codes = rounded(b, b.unary(OpKind::Exp, f32_input(b, "x", {4, 6})), {0.04F}, DType::U8);
+      const ValueId fill = filled ? b.scalar(DType::U8, 25) : ValueId();
+      const ValueId v = slice ? b.narrow(codes, 0, 1, 2)
+                              : b.create(OpKind::Pad, {codes, fill}, PadAttrs{{Dim(1), Dim(0)}, {Dim(0), Dim(2)}, mode});
+      return {rounded(b, dequantised(b, v, 0.04F), {0.05F}, DType::U8)};
+    };
+  };
+  check(Rewrite(kPass, moved(true, false, PadMode::Constant)), "exp quantize dequantize quantize narrow");
+  for (const bool filled : {false, true})
+    check(Rewrite(kPass, moved(false, filled, PadMode::Constant)), "exp quantize dequantize quantize dequantize quantize pad");
+  CHECK_FALSE(Rewrite(kPass, moved(false, false, PadMode::Reflect)).result.changed);
+}

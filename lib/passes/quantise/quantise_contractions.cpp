@@ -2,8 +2,9 @@
 // float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
 // and sums that provably fit i32. On targets with fast products of bytes, a may have 16 bits. Then a and its zero point
 // are split into two digits of 8 bits, a = 256 high + low, and b multiplies each digit. The pass also sinks Dequantize below
-// layout ops, gathers, max poolings and nearest resizes. It removes a Quantize after a Dequantize of the same scale and zero
-// point. Declines are Decisions ("quantised_contraction"). O(nodes).
+// layout ops, gathers, max poolings and nearest resizes, and, on the way to a contraction, below concatenations of one scale and
+// zero point, and below Relu and Clamp whose limits are values of codes. It removes a Quantize after a Dequantize of the same
+// scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -51,6 +52,9 @@ class Quantiser {
       case OpKind::MatMul: return counted(contraction(n), &contractions);
       case OpKind::Conv: return counted(convolution(n), &contractions);
       case OpKind::Quantize: return counted(cancel(n), &cancelled);
+      case OpKind::Relu:
+      case OpKind::Clamp: return counted(clamp(n), &moved);
+      case OpKind::Concat: return counted(join(n), &moved);
       default: return moves_codes(graph_, n) || keeps_order(n) ? counted(sink(n), &moved) : ValueId();
     }
   }
@@ -82,6 +86,47 @@ class Quantiser {
     QuantAttrs a = graph_.attrs<QuantAttrs>(d->node);
     a.axis = axis;
     return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, a);
+  }
+
+  // Whether a matmul or convolution reads the value, also behind what moves, clamps or joins codes.
+  bool feeds_contraction(ValueId v, int depth = 0) const {
+    constexpr int kDeepest = 4;
+    constexpr size_t kMostReaders = 8;
+    if (depth == kDeepest || graph_.use_count(v) > kMostReaders) return false;
+    return std::ranges::any_of(graph_.uses(v), [&](const Graph::Use& use) {
+      if (use.user == graph_.terminator()) return false;
+      const OpKind op = graph_.op(use.user);
+      if (op == OpKind::MatMul || op == OpKind::Conv) return use.index < 2;
+      const bool passes = op == OpKind::Relu || op == OpKind::Clamp || op == OpKind::Concat || moves_codes(graph_, use.user);
+      return passes && feeds_contraction(graph_.result(use.user), depth + 1);
+    });
+  }
+
+  // Clamps the integers, then dequantises.
+  ValueId clamp(NodeId n) {
+    const auto d = dequantised(graph_, graph_.operand(n, 0), false);
+    const auto limits = d ? clamped_codes(graph_, n, *d) : std::nullopt;
+    if (!limits || !feeds_contraction(graph_.result(n))) return {};
+    const DType t = graph_.dtype(d->q);
+    const int64_t least = t == DType::I8 ? -128 : 0;
+    ValueId q = d->q;
+    const auto limited = [&](OpKind op, int64_t code) {
+      q = builder_.create(op, {q, builder_.scalar(t, static_cast<double>(code))});
+    };
+    if (limits->least > least) limited(OpKind::Max, limits->least);
+    if (limits->most < least + 255) limited(OpKind::Min, limits->most);
+    return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, graph_.attrs<QuantAttrs>(d->node));
+  }
+
+  // Concatenates integers of one scale and zero point, then dequantises.
+  ValueId join(NodeId n) {
+    const auto of = [&](ValueId v) { return dequantised(graph_, v, words_); };
+    if (!joins_codes(graph_, n, of) || !feeds_contraction(graph_.result(n))) return {};
+    std::vector<ValueId> codes;
+    for (ValueId v : graph_.operands(n)) codes.push_back(of(v)->q);
+    const auto d = of(graph_.operand(n, 0));
+    const ValueId q = builder_.concat(codes, graph_.attrs<AxisAttrs>(n).axis);
+    return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, graph_.attrs<QuantAttrs>(d->node));
   }
 
   ValueId cancel(NodeId n) {

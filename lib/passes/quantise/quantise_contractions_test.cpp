@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "passes/passes.h"
 #include "support/rewrite.h"
 #include "support/same_results.h"
@@ -209,4 +211,38 @@ TEST_CASE("a row of rounded probabilities has a bounded sum, whatever its length
   CHECK(quantised(0.004, true, true));
   CHECK_FALSE(quantised(0.004, false, false));
   CHECK_FALSE(quantised(1e-9, true, false));
+}
+
+TEST_CASE("limits that are values of codes clamp the codes") {
+  // The scale is 0.05 and the zero point 1, as f32.
+  const auto clamped = [](double low, double high, bool product, DType t = DType::I8) {
+    return Rewrite(kPass, [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = dequantised(b, "x", {3, 4}, true, {}, t), w = dequantised(b, "w", {4, 5}, false, 1);
+      const bool relu = low == 0 && high == std::numeric_limits<double>::infinity();
+      const ValueId v = relu ? b.unary(OpKind::Relu, x) : b.create(OpKind::Clamp, {x}, ClampAttrs{low, high});
+      return {product ? b.matmul(b.reshape(v, {3, 4}), w) : v};
+    });
+  };
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double code = static_cast<double>(20 * 0.05F);
+  check(clamped(0, kInf, true), "max q_matmul mul cast mul");
+  check(clamped(0, kInf, true, DType::U8), "max q_matmul mul cast mul");
+  check(clamped(-code, code, true), "max min q_matmul mul cast mul");
+  check(clamped(-100, 100, true), "q_matmul mul cast mul");
+  CHECK_FALSE(clamped(0, 0.33, true).find(OpKind::QMatMul).valid());
+  CHECK_FALSE(clamped(50, 60, true).find(OpKind::QMatMul).valid());
+  CHECK_FALSE(clamped(0, kInf, false).result.changed);
+}
+
+TEST_CASE("integers of one scale are concatenated before a convolution") {
+  const auto joined = [](bool alike) {
+    return Rewrite(kPass, [=](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = dequantised(b, "x", {2, 3, 5, 5}, true), y = dequantised(b, "y", {2, 1, 5, 5}, alike),
+                    w = dequantised(b, "w", {6, 4, 3, 3}, true, 0);
+      return {b.create(OpKind::Conv, {b.concat(std::vector{x, b.unary(OpKind::Relu, y)}, 1), w},
+                       ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1})};
+    });
+  };
+  check(joined(true), "max concat q_conv mul reshape cast mul");
+  CHECK_FALSE(joined(false).find(OpKind::QConv).valid());
 }

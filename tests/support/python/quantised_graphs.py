@@ -164,8 +164,40 @@ def weight_in_blocks(g):
     g.result(g("MatMul", g.quantised(x), w))
 
 
+def enlarged(g):
+    """A transposed convolution or an interpolation beside what skips it."""
+    channels = g.pick(3, 4)
+    x, skip = g.quantised(g.input([1, 4, 5, 5])), g.quantised(g.input([1, channels, 10, 10]))
+    if g.pick(0, 1):
+        y = g("Resize", x, None, [1.0, 1.0, 2.0, 2.0], mode="linear")
+    else:
+        k, out = g.pick((4, 0), (3, 1))
+        y = g("ConvTranspose", x, g.weight(4, 4, k, k, axis=1), kernel_shape=[k, k], strides=[2, 2], pads=[1] * 4, output_padding=[out] * 2)
+    y = g.quantised(y)
+    y = g.quantised(g("Concat", *g.pick((y, skip), (skip, y)), axis=1))
+    g.result(g.quantised(g("Conv", y, g.weight(5, 4 + channels, 3, 3, axis=0), kernel_shape=[3, 3])))
+
+
+def shuffled(g):
+    """Channels are interleaved and cut in halves, of which one is convolved."""
+    x = g.quantised(g.input([1, 8, 5, 5]))
+    y = g("Reshape", g("Transpose", g("Reshape", x, [1, 2, 4, 5, 5]), perm=[0, 2, 1, 3, 4]), [1, 8, 5, 5])
+    halves = [g("Slice", y, [start], [start + 4], [1]) for start in (0, 4)]
+    halves = [g.quantised(v) if g.pick(0, 1, 1) else v for v in halves]
+    z = g.quantised(g("Conv", halves[1], g.weight(4, 1, 3, 3, axis=0), kernel_shape=[3, 3], pads=[1] * 4, group=4))
+    g.result(g.quantised(g("Concat", halves[0], z, *g.pick([], [halves[1]]), axis=1)))
+
+
+def without_pairs(g):
+    """Clamped and joined values are read by a convolution as floats."""
+    x = g.quantised(g.input([1, 4, 6, 6]))
+    y = g.pick(lambda: g("Relu", x), lambda: g("Clip", x, -0.5, 1.0), lambda: g("Clip", x, 0.0, 41 / 128))()
+    y = g("Concat", y, *g.pick([], [x], [g.quantised(x)]), axis=g.pick(2, 3))
+    g.result(g("Conv", y, g.weight(3, 4, 3, 3, axis=0), kernel_shape=[3, 3]))
+
+
 PATTERNS = [matmul, products_of_one_value, moved_rows, product_of_values, conv, movement, moved_codes, integers, linear_operators,
-            weight_in_blocks]
+            weight_in_blocks, enlarged, shuffled, without_pairs]
 
 for i in range(int(sys.argv[2])):
     graph = Graph(i)
