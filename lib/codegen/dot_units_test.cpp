@@ -763,7 +763,7 @@ TEST_CASE("grids quantise rows and images of single channels where they read the
 }
 
 // Results between two integers may be rounded to either.
-TEST_CASE("attention and rotations give codes on grids") {
+TEST_CASE("attention, rotations, interpolations and softmaxes of inner axes give codes on grids") {
   for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
     INFO(target);
     Net n;
@@ -785,6 +785,10 @@ TEST_CASE("attention and rotations give codes on grids") {
                      RopeAttrs{.n_rot = n_rot, .layout = AttentionLayout::BHSD});
       results.push_back(rounded(y, DType::I8));
     }
+    const auto image = [&] { return n.floats({1, 3, 5, 7}, -1, 1, false); };
+    for (const ResizeMode mode : {ResizeMode::Linear, ResizeMode::Cubic})
+      results.push_back(rounded(n.b.create(Resize, {image()}, ResizeAttrs{{1, 3, 11, 4}, {}, {}, mode}), DType::U8));
+    results.push_back(rounded(n.b.create(Softmax, {image()}, AxisAttrs{1}), DType::I8));
     units_on(target, n, results, 0, 1);
   }
 }

@@ -259,7 +259,6 @@ class Resizer {
   }
 
   bool run() const {
-    if (node_.has(kResultScale) && node_.mapping().workgroups) return node_.fail("no kernel for workgroups quantizes the result");
     if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size())
       return node_.fail("tf_crop_and_resize needs a start and an end per axis");
     const std::vector<size_t> axes = changed_axes();

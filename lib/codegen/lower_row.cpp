@@ -11,10 +11,7 @@ bool lower_softmax(Node& node) {
   kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
                            node.op() == OpKind::LogSoftmax};
   s.in(0);
-  if (node.has(kResultScale)) {
-    if (node.mapping().workgroups) return node.fail("no kernel for workgroups quantizes the result");
-    spec.rounding = {s.in(kResultScale), s.in(kResultScale + 1)};
-  }
+  if (node.has(kResultScale)) spec.rounding = {s.in(kResultScale), s.in(kResultScale + 1)};
   s.out();
   kernel::build_softmax(s.builder(), spec, node.mapping());
   if (!spec.rounding) s.may_alias();

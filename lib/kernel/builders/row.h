@@ -15,7 +15,7 @@ struct SoftmaxSpec {
   size_t axis = 0;
   DType dtype = DType::F32;
   bool log = false;
-  std::optional<RoundingOperands> rounding = {};  // for CPU threads
+  std::optional<RoundingOperands> rounding = {};
 };
 void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, [scale, zero], y
 
