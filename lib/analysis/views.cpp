@@ -196,7 +196,7 @@ bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   if (!n.valid() || n == g.terminator()) return false;
   const OpKind op = g.op(n);
   if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
-  if (op == OpKind::NormRegion) return lanes <= 1;
+  if (op == OpKind::NormRegion && lanes <= 1) return true;
   const auto elements = num_elements(g.type(g.result(n)));
   const bool joins = op == OpKind::ConcatRegion;
   if (lanes > 1 && (has_trait(op, kElementwise) || joins) && elements && *elements <= kFewElements) return true;
