@@ -196,7 +196,7 @@ bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   if (!n.valid() || n == g.terminator()) return false;
   const OpKind op = g.op(n);
   if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
-  if (op == OpKind::NormRegion && lanes <= 1) return true;
+  if (op == OpKind::NormRegion && lanes == 0) return true;
   const auto elements = num_elements(g.type(g.result(n)));
   const bool joins = op == OpKind::ConcatRegion;
   if (lanes > 1 && (has_trait(op, kElementwise) || joins) && elements && *elements <= kFewElements) return true;
@@ -269,7 +269,7 @@ bool reads_image(const Graph& g, NodeId n, const Layout& l, int64_t lanes) {
   constexpr int64_t kMostLanes = 16;
   if (!has_planes(g.module().dims, l)) return false;
   const ConvAttrs* conv = is_integer_conv(g.op(n)) ? conv_attrs(g, n) : nullptr;
-  if (!conv || conv->groups == 1 || lanes <= 1 || !blocked_conv_channels(g, n)) return true;
+  if (!conv || conv->groups == 1 || lanes == 0 || !blocked_conv_channels(g, n)) return true;
   const NodeId reader = g.only_user(g.result(n));
   return is_channels_last(l) && takes_channels_last(g, n, kMostLanes) && reader.valid() && is_layout_op(g.op(reader));
 }
@@ -383,7 +383,7 @@ bool accepts_layout(const Graph& g, Graph::Use use, const Layout& l, int64_t lan
       if (op == OpKind::QAttention && use.index == 2) return rows;
       if (op == OpKind::DequantMatMul) return use.index == 0 && lanes > 1 && rows;
       if (layout_rule(op) != LayoutRule::Matmul || use.index > 1) return false;
-      if (use.index == 0) return rows || (!l.split() && reads_columns_of_left(op));
+      if (use.index == 0) return rows || (lanes != 1 && !l.split() && reads_columns_of_left(op));
       return rows || (reads_columns_of_right(op) && has_columns(l));
     case LayoutRule::Conv: return use.index == 0 && reads_image(g, use.user, l, lanes);
     case LayoutRule::Attention: return rows && use.index < 3;
