@@ -50,16 +50,17 @@ class ResultRuns {
   // Calls copy(place in the image, place in the panel) for each vector of a row. What a vector holds beyond its part is
   // overwritten by the next one.
   void each_vector(const std::function<void(Expr, Expr)>& copy) const {
-    const auto vectors = [&](Expr from, Expr to, Expr length, bool exists) {
+    const auto vectors = [&](Expr from, Expr to, Expr length, bool may_be_empty) {
       for (int64_t j = 0; j < longest_; j += lanes_) {
         const auto one = [&] { copy(from + j, to + j); };
-        exists&& j == 0 ? one() : b_.when(length > j, one);
+        if (j > 0 || may_be_empty) b_.when(length > j, one);
+        else one();
       }
     };
-    for (size_t i = 0; i < few_.size(); ++i) vectors(few_[i][0], few_[i][1], few_[i][2], i == 0);
+    for (size_t i = 0; i < few_.size(); ++i) vectors(few_[i][0], few_[i][1], few_[i][2], i > 0);
     if (!few_.empty()) return;
     b_.loop("run", count_, [&](Expr i) {
-      vectors(b_.let("from", arrays_[0].load(i)), b_.let("to", arrays_[1].load(i)), arrays_[2].load(i), true);
+      vectors(b_.let("from", arrays_[0].load(i)), b_.let("to", arrays_[1].load(i)), arrays_[2].load(i), false);
     });
   }
 

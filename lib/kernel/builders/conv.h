@@ -9,7 +9,7 @@ namespace rlxc::kernel {
 // window are constants.
 void build_conv(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 
-// Whether a matrix unit of a grid multiplies channels-last images and weights (`dots`: words) faster than planes. Rows of the
+// Whether to give a grid channels-last images and weights (`dots`: words): for matrix units, and for vectors of f32. Rows of the
 // weights, of the type of w, then have the channels of a tap side by side.
 bool conv_reads_channels_last(const WindowSpec&, int64_t group_channels, const Mapping&);
 
