@@ -225,6 +225,20 @@ TEST_CASE("transposed convolutions of integers are those of floats, requantised"
   p.agree({{"c", "c2"}}, 0);
 }
 
+TEST_CASE("products of integers whose result has a scale per row") {
+  OnnxPair p;
+  p.integers("a", DType::U8, {2, 3, 4}, 0, 255).integers("b", DType::I8, {2, 4, 5}, -128, 127);
+  p.integers("az", DType::U8, {3}, 100, 140).integers("yz", DType::U8, {3}, 100, 140);
+  p.model().input("f", DType::F32, {}, {0.02});
+  p.model().input("bz", DType::I8, {}, {3});
+  p.model().input("as", DType::F32, {3}, {0.01, 0.02, 0.03});
+  p.model().input("ys", DType::F32, {3}, {0.7, 0.2, 0.4});
+  p.on("QLinearMatMul", {"a", "as", "az", "b", "f", "bz", "ys", "yz"}, "c");
+  p.on("DequantizeLinear", {"a", "as", "az"}, "af", {attribute("axis", 1)}).on("DequantizeLinear", {"b", "f", "bz"}, "bf");
+  p.on("MatMul", {"af", "bf"}, "y").on("QuantizeLinear", {"y", "ys", "yz"}, "c2", {attribute("axis", 1)});
+  p.agree({{"c", "c2"}}, 1);
+}
+
 TEST_CASE("operators that are those of ai.onnx under other conditions") {
   OnnxPair p;
   p.real("x", {1, 2, 4, 4})

@@ -52,12 +52,27 @@ std::vector<ValueId> quant_operands(Op& op) {
   return v;
 }
 
-ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale, size_t out_zero) {
+ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale, size_t out_zero, bool by_row = false) {
   const DType wide = op.dtype(out_scale);
   const ValueId real = op.b.mul(op.b.cast(accumulator, wide), scale);
-  std::vector<ValueId> operands{real, op.b.reshape(op.in(out_scale), {})};
-  if (op.has(out_zero)) operands.push_back(op.b.reshape(op.in(out_zero), {}));
+  if (!real.valid()) return real;
   QuantAttrs a;
+  std::vector<Dim> shape;  // of the parameters: one number, or one per row
+  const auto sizes = op.sizes(out_scale);
+  const auto several = [](Dim d) { return d.is_static() && d != Dim(1); };
+  if (std::ranges::any_of(sizes, several)) {
+    const int64_t rows = op.graph().rank(real) - 2;
+    const size_t axis = sizes.size() - std::min<size_t>(sizes.size(), 2);
+    if (!by_row || rows < 0 || std::ranges::count_if(sizes, several) > 1 || !several(sizes[axis])) {
+      op.fail(Code::BadShape, by_row ? "the scale of the result must be one number, or one per row"
+                                     : "the scale of the result must be one number");
+      return {};
+    }
+    a.axis = rows;
+    shape = {sizes[axis]};
+  }
+  std::vector<ValueId> operands{real, op.b.reshape(op.in(out_scale), shape)};
+  if (op.has(out_zero)) operands.push_back(op.b.reshape(op.in(out_zero), shape));
   a.to = op.has(out_zero) ? op.dtype(out_zero) : DType::U8;
   return op.b.create(OpKind::Quantize, operands, a);
 }
@@ -155,7 +170,7 @@ void conv_integer(Op& op) {
 void qlinear_matmul(Op& op) {
   const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1, 0), per_column(op, 4, 3));
-  op.set(0, requantise(op, sums, scale, 6, 7));
+  op.set(0, requantise(op, sums, scale, 6, 7, true));
 }
 
 ValueId channels_first(Op& op, ValueId x) {
