@@ -24,7 +24,7 @@ bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
 std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved);
 std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved, Layout);
 // The layout of v if it is a view, or is written in its consumer's layout, and is not row-major; nullopt otherwise. O(rank +
-// uses); the number of visited uses is bounded. `lanes`: of vectors of channels, where convolutions compute in them.
+// uses); the number of visited uses is bounded. `lanes`: as for assign_layouts; 1 asks for layouts that all targets read.
 std::optional<Layout> layout_in_larger(const Graph&, ValueId v, int64_t lanes = 1);
 
 // The view that the first result of the node is, or nullopt if the node moves or computes bytes. O(rank + uses).

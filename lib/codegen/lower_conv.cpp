@@ -215,7 +215,7 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
 }
 
 // Returns the spec for packing the weights; nullopt if packing does not pay.
-std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
+std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels, const PhaseSplit& split) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
   if (!out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
@@ -223,7 +223,6 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
   if (has_few_pixels(node, all)) return std::nullopt;
   WindowSpec w;
   w.dots = dots_of(node, all, c);
-  const PhaseSplit split = phase_split_of(node, c);
   w.channels_last = split.channels_last;
   w.bytes = w.dots && !split.copied;
   if (!w.dots && !w.channels_last &&
@@ -249,9 +248,9 @@ DType packed_type(const WindowSpec& w) { return w.channels_last && !w.dots ? w.w
 
 // Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units and
 // channels-last images always need packed weights.
-std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
+std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels, const PhaseSplit& split) {
   const bool on_load = !node.prepacked.empty();
-  auto w = packed_weights(node, c, channels);
+  auto w = packed_weights(node, c, channels, split);
   if (!w || !(on_load || w->dots || w->channels_last)) return std::nullopt;
   const uint32_t packed =
       on_load ? *node.prepacked_operand(1) : node.scratch(packed_type(*w), packed_elements(node, *w, channels));
@@ -287,17 +286,17 @@ bool emit_phase_split(Node& node, const Conv& c) {
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
-  const auto packed = pack_weights(node, c, channels);
+  const auto packed = pack_weights(node, c, channels, split);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   if (packed) {
     s.bind({Binding::Kind::Scratch, *packed});
     w.weights_packed = true;
-    w.channels_last = split.channels_last;
   } else s.in(1);
   if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
   w.windows = split.windows;
+  w.channels_last = split.channels_last;
   w.dots = dots_of(node, w, c);
   if (w.dots) {
     w.bytes = !split.copied;
@@ -403,7 +402,9 @@ std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& o
   }
   const Conv c = conv_of(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
-  const auto w = on_load[1] && phase_split_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
+  if (!on_load[1]) return {};
+  const PhaseSplit split = phase_split_of(node, c);
+  const auto w = split.used ? packed_weights(node, c, channels, split) : std::nullopt;
   const bool zero = c.zero_points && node.has(3) && !(w && w->dots);
   if (!w || (zero && !on_load[3])) return {};
   const Dim elements = packed_elements(node, *w, channels);

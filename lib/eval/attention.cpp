@@ -156,17 +156,6 @@ void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table
 
 namespace {
 
-// A number for each run of `width` elements in turn, or one for all.
-class ByHead {
- public:
-  ByHead(std::vector<double> numbers, size_t width) : numbers_(std::move(numbers)), width_(width) {}
-  double at(size_t element) const { return numbers_[numbers_.size() == 1 ? 0 : element / width_ % numbers_.size()]; }
-
- private:
-  std::vector<double> numbers_;
-  size_t width_;
-};
-
 bool eval_attention(Context& c) {
   const auto& a = c.a<AttentionAttrs>();
   AttentionOperands p;
@@ -223,9 +212,9 @@ bool eval_rope(Context& c) {
   if (!rotated(c, 0, 1, 3, &x)) return false;
   const auto width = static_cast<size_t>(std::max<int64_t>(1, c.a<RopeAttrs>().head_dim));
   if (c.has(kRopeFactor)) {
-    const ByHead factors(c.doubles(kRopeFactor), width);
+    const std::vector<double> factors = c.doubles(kRopeFactor);
     for (size_t i = 0; i < x.size(); ++i)
-      x[i] = static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(factors.at(i)));
+      x[i] = static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(number_of(factors, i, width)));
   }
   return put_rounded(c, std::move(x), kRopeFactor + 1, width);
 }

@@ -67,14 +67,16 @@ void softmax(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis
     }
 }
 
+double number_of(const std::vector<double>& numbers, size_t element, size_t width) {
+  return numbers[numbers.size() == 1 ? 0 : element / width % numbers.size()];
+}
+
 bool put_rounded(Context& c, std::vector<double> x, size_t scale, size_t width) {
   if (!c.has(scale)) return c.put_result(0, x);
   const std::vector<double> scales = c.doubles(scale), zeros = c.doubles(scale + 1);
   for (size_t i = 0; i < x.size(); ++i) {
-    const auto own = [&](const std::vector<double>& numbers) {
-      return numbers[numbers.size() == 1 ? 0 : i / width % numbers.size()];
-    };
-    x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / static_cast<float>(own(scales)))) + own(zeros);
+    const auto scale_of_i = static_cast<float>(number_of(scales, i, width));
+    x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / scale_of_i)) + number_of(zeros, i, width);
   }
   TensorData d;
   if (!c.make_result(0, &d)) return false;

@@ -15,8 +15,9 @@ void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t ax
 // Reduces x into a tensor of its type with the kept axes.
 bool reduce_tensor(Context&, const TensorData& x, const ReduceAttrs&, TensorData* to);
 
-// Puts the result, quantized by operand `scale` and the next one if they are there: one number each, or one for each run of
-// `width` elements in turn.
+// The number of an element: one for all, or one for each run of `width` elements in turn.
+double number_of(const std::vector<double>& numbers, size_t element, size_t width);
+// Puts the result. Quantizes it if operand `scale` is there, by the numbers (number_of) of that operand and of the next one.
 bool put_rounded(Context&, std::vector<double> x, size_t scale, size_t width = 1);
 
 // x += y, with y broadcast to the dims of x.

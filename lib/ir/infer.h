@@ -56,8 +56,8 @@ bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, 
                        std::span<const int64_t> also);
 // An f32 operand 0 of an integer matmul or convolution has a zero point and a scale (rounds_operand of region.h).
 bool fits_rounded_operand(InferContext&);
-// The result of type t, or of the type of the zero point if it is quantized by the scale of operand `scale` and the next one.
-// `fits`: whether numbers of this type can be these; default: single ones.
+// Infers a result that may be quantized. Operand `scale` is its scale, the next operand its zero point, whose type it then has.
+// Otherwise its type is t. `fits`: whether a scale or zero point may have this type; default: if it is one number.
 bool rounded_result(InferContext&, size_t scale, DType t, std::vector<Dim> dims,
                     const std::function<bool(const Type&)>& fits = {});
 // The common type of the elements of two sequences or optionals. An unranked operand contributes no shape.

@@ -1,5 +1,5 @@
-// Division of floats by two multiplications: fma(a, high, a * rest). The parts high and rest are positive. Their sum is 1/b with
-// a relative error of at most 2^-44. high is the float below the one nearest to 1/b. The result is a / b or an adjacent float.
+// Division of floats by two multiplications: fma(a, high, a * rest). The parts are positive. high is the float below the one
+// nearest to 1/b, and high + rest is 1/b with a relative error of at most 2^-44. The result is a / b or an adjacent float.
 #pragma once
 
 namespace rlxc::kernel {

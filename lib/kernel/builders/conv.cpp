@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kLeastRows = 3;  // of a tile
 
-// The parts of a panel's columns that lie in one row of the result each: where a part begins in the image and in the panel, and
-// its length. Few parts are variables, with length 0 beyond the last one; others are arrays.
+// Splits the columns of a panel into runs that lie in one row of the result. A run has a place in the image, a place in the panel
+// and a length. A few runs are held in variables, and those beyond the last one have length 0. More runs are held in arrays.
 class ResultRuns {
  public:
   ResultRuns(const WindowSpec& s, const PhaseSplitImage& image, const Panel& p)

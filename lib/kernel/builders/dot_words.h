@@ -28,7 +28,7 @@ class DotWords {
   // condition is false; and whether b is such.
   Expr words_of_columns(Expr p, Expr column, Expr condition) const;
   bool reads_rows_of_b() const { return whole_rows_of_b_; }
-  // Of a column of a computed b that has runs of words (GemmSpec::b_run), and whether it has.
+  // Several words of a column of a computed b. reads_runs_of_b: whether b has runs of words (GemmSpec::b_run).
   Expr words_of_run(Expr p, Expr column, int words, Expr condition) const {
     return o_.from_b.load_if(condition, o_.where_b(p, column), none(words), words);
   }

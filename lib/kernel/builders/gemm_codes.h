@@ -1,5 +1,5 @@
-// Reads a quantized b on a grid in runs of elements along k. A thread reads the codes of a run with one access. The scale and the
-// zero point are read once per run. The codes are decoded in registers.
+// Reads a quantized b in runs of elements along k, on a grid. One access reads the codes of a run, and a thread decodes them in
+// registers. A run has one scale and one zero point.
 #pragma once
 #include "kernel/builders/gemm_operands.h"
 

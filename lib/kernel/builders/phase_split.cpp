@@ -200,25 +200,22 @@ struct SplitSource {
     const Expr v = cast_to(at_if(condition, place), t);
     return zero.builder() ? v - cast_to(zero[0], t) : v;
   }
-  // Word w of `words` of a pixel: four channels of a group. Missing channels hold the zero point.
-  Expr word(Builder& b, Expr condition, Expr pixel, Expr step, Expr w, const WindowSpec& s, const Index& words) const {
-    const int shift = dot_shift(s.input, s.dots->a);
-    const Expr of_group = words.in(b.kernel()) / s.groups, channels = s.in_channels.in(b.kernel()) / s.groups;
-    const bool whole = is_multiple(channels, kWordCodes);
-    const Expr group = w / of_group, first = b.let("channel", w % of_group * kWordCodes);
-    Expr all;
-    for (int q = 0; q < kWordCodes; ++q) {
-      const Expr exists = whole || q == 0 ? condition : condition && first + q < channels;
-      Expr code = cast_to(at_if(exists, pixel + (group * channels + first + q) * step), DType::I32);
-      if (shift) code = code + shift;
-      if (s.dots->a == DType::I8) code = code & 255;
-      all = q == 0 ? code : all | code << 8 * q;
-    }
-    return all;
-  }
 
   Buf x, zero, scale;
 };
+
+// Returns four codes of the image as a word of the dot unit. `code` returns one as i32.
+Expr word_of_codes(const WindowSpec& s, const std::function<Expr(int q)>& code) {
+  const int shift = dot_shift(s.input, s.dots->a);
+  Expr word;
+  for (int q = 0; q < kWordCodes; ++q) {
+    Expr v = code(q);
+    if (shift) v = v + broadcast(constant_int(v.kernel, DType::I32, shift), v.lanes());
+    if (s.dots->a == DType::I8) v = v & broadcast(constant_int(v.kernel, DType::I32, 255), v.lanes());
+    word = q == 0 ? v : word | v << 8 * q;
+  }
+  return word;
+}
 
 }  // namespace
 
@@ -265,15 +262,13 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
   const Operand split = image.operand("image"), source = source_of(k, s);
   const SplitSource data(b, s, source.extent.in(k));
   Buf y = b.output(split.name, DType::I32, split.extent);
-  const int shift = dot_shift(s.input, s.dots->a);
-  const bool negative = s.dots->a == DType::I8;
-  const Expr zero = s.x_zero ? cast_to(data.zero[0], DType::I32) + shift : b.value(DType::I32, shift);
+  const Expr zero = s.x_zero ? cast_to(data.zero[0], DType::I32) : b.value(DType::I32, 0);
   const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,
              channels = s.in_channels.in(k) / s.groups;
   const bool whole = is_multiple(channels, kWordCodes);
   const Dims rows = rows_of(image, to);
   for_each(b, m, "row", product(k, rows), 2048, [&](Expr row) {
-    const Expr outside = b.let("outside", (negative ? zero & 255 : zero) * 0x01010101);
+    const Expr outside = b.let("outside", word_of_codes(s, [&](int) { return zero; }));
     std::array<Expr, kWordCodes> from;
     const auto first = [&](const std::vector<Expr>& place) {
       const Expr group = place[1] / words, channel = b.let("channel", place[1] % words * kWordCodes);
@@ -285,15 +280,10 @@ void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& 
       return channel;
     };
     const auto words_at = [&](Expr channel, Expr position, int lanes) {
-      Expr word;
-      for (int q = 0; q < kWordCodes; ++q) {
-        Expr code = cast_to(data.at(from[static_cast<size_t>(q)] + position * step, lanes), DType::I32);
-        if (shift) code = code + shift;
-        if (negative) code = code & 255;
-        if (!whole && q > 0) code = select(channel + q < channels, code, broadcast(outside & 255, lanes));
-        word = q == 0 ? code : word | code << 8 * q;
-      }
-      return word;
+      return word_of_codes(s, [&](int q) {
+        const Expr code = cast_to(data.at(from[static_cast<size_t>(q)] + position * step, lanes), DType::I32);
+        return whole || q == 0 ? code : select(channel + q < channels, code, broadcast(zero, lanes));
+      });
     };
     RowCopy copy{image, to, y, rows, outside, first, [&](Expr c, Expr i) { return words_at(c, i, 1); }};
     if (is_constant(step, 1)) {
@@ -313,6 +303,8 @@ void build_image_on_grid(Builder& b, const WindowSpec& s, const WindowSpec& to, 
   const int bytes = static_cast<int>(rlxc::bits(split.dtype)) / 8;
   const int lanes = to.channels_last ? std::min(kVectorBytes / bytes, m.load_lanes(bytes)) : 1;
   const Expr chunks = to.in_channels.in(k) / int64_t{lanes}, pixels = image.plane(), step = source.strides[1].in(k);
+  const Expr words = to.in_channels.in(k) / s.groups, channels = s.in_channels.in(k) / s.groups;  // of a group
+  const bool whole = is_multiple(channels, kWordCodes);
   Dims places;
   for (size_t d = 0; d < s.kernel.size(); ++d) places.insert(places.end(), {image.axes()[d].phases, image.length(d)});
   for_each(b, m, "chunk", s.batch.in(k)*chunks * pixels, 2 * kVectorBytes, [&](Expr i) {
@@ -327,9 +319,15 @@ void build_image_on_grid(Builder& b, const WindowSpec& s, const WindowSpec& to, 
       place.push_back(p);
     }
     const Expr reads = b.let("reads", inside), from = b.let("from", element_at(k, source, place));
-    const auto element = [&](Expr c) {
-      return s.dots ? data.word(b, reads, from, step, c, s, to.in_channels) : data.centred(reads, from + c * step, split.dtype);
+    // Word w of a pixel: four channels of a group. Missing channels hold the zero point.
+    const auto word = [&](Expr w) {
+      const Expr group = w / words, first = b.let("channel", w % words * kWordCodes);
+      return word_of_codes(s, [&](int q) {
+        const Expr exists = whole || q == 0 ? reads : reads && first + q < channels;
+        return cast_to(data.at_if(exists, from + (group * channels + first + q) * step), DType::I32);
+      });
     };
+    const auto element = [&](Expr c) { return s.dots ? word(c) : data.centred(reads, from + c * step, split.dtype); };
     if (!to.channels_last) return y.store(i, element(chunk));
     const Buf vector = b.registers("vector", split.dtype, lanes);
     for (int l = 0; l < lanes; ++l) vector.store(l, element(chunk * int64_t{lanes} + l));

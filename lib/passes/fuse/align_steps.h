@@ -1,6 +1,6 @@
-// Aligns the programs of the epilogues of several matmuls, so that one program computes all of them with operands that differ by
-// column. A missing step gets a neutral operand: v * 1, v / 1, v + -0, v - 0. A missing Q/DQ pair is a copy of the pair before
-// it or of the rounding after it. Both are exact: k * s / s rounds to k for integers k of 16 bits.
+// Aligns the programs of the epilogues of several matmuls. One program then computes all of them, with operands that differ by
+// column. Where a program lacks a step, it gets a neutral operand: v * 1, v / 1, v + -0, v - 0. Where it lacks a Q/DQ pair, it
+// repeats the pair before or the rounding after. Both are exact: k * s / s rounds to k for integers k of 16 bits.
 #pragma once
 #include <vector>
 

@@ -30,7 +30,8 @@ struct CodeLimits {
 std::optional<CodeLimits> clamped_codes(const Graph&, NodeId, const Dequantised& d);
 // Whether the node concatenates values of which `of` returns one scale and zero point.
 bool joins_codes(const Graph&, NodeId, const std::function<std::optional<Dequantised>(ValueId)>& of);
-// What Dequantize the value has once it follows all nodes that move, clamp or concatenate codes.
+// Returns the Dequantize of a value, or the one that it will have. The pass moves Dequantize below nodes that move, clamp or
+// concatenate codes.
 std::optional<Dequantised> dequantised_late(const Graph&, ValueId, bool words);
 
 ValueId unless_zero(const Graph&, ValueId zero_point);  // invalid if all are 0
