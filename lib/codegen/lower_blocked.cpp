@@ -258,7 +258,9 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   const bool row_major = in == 0 && out == 0;
   if (row_major) in = out = lanes_of_channels_last(node);
   const bool channels_last = row_major && out > 0;
-  const int64_t lanes = out ? out : in ? in : lanes_of_large_window(node, *channels, parts.integers);
+  int64_t lanes = out ? out : in ? in : lanes_of_large_window(node, *channels, parts.integers);
+  const bool by_points = lanes == 0 && parts.integers && !channels->depthwise();
+  if (by_points) lanes = node.mapping().vector_lanes(4);
   if (lanes == 0) return std::nullopt;
   const ConvAttrs& a = parts.attrs;
   BlockedConvNode n;
@@ -274,16 +276,29 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   n.conv.result = node.result_dtype();
   n.conv.float_sums = n.depthwise && !n.row_major_result && reads_float_sums(parts.steps);
   BlockedWindows& w = n.conv.windows;
-  if (parts.integers && w.block == 1) {
+  const bool by_planes = parts.integers && w.block == 1;
+  const auto set_block = [&](int64_t block) {
+    if (!by_planes) return;
+    w.block = w.joins_taps ? w.planes : block;
+    w.channels = (w.planes + w.block - 1) / w.block * w.block;
+  };
+  if (by_planes) {
     w.planes = w.channels;
     w.joins_taps = !n.depthwise && kernel::joined_taps_pay(w);
-    w.block = w.joins_taps ? w.planes : kernel::kWordCodes;
-    w.channels = (w.planes + w.block - 1) / w.block * w.block;
   }
-  n.conv.dots = !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping());
-  const bool bands =
-      node.dims(0)[0].is_static() && !w.open && !n.depthwise && !n.row_major_result;  // that Winograd's algorithm needs
-  if (node.row.winograd && bands) n.tile = kernel::winograd_tile(n.conv, node.mapping());
+  const auto fits_dots = [&] { return !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping()); };
+  const bool bands = node.dims(0)[0].is_static() && !w.open && !n.depthwise;  // that Winograd's algorithm needs
+  if (bands && (parts.integers || (node.row.winograd && !n.row_major_result))) {
+    set_block(lanes);
+    n.conv.dots = fits_dots();
+    n.tile = kernel::winograd_tile(n.conv, node.mapping());
+  }
+  n.by_points = by_points;
+  if (by_points && n.tile == 0) return std::nullopt;
+  if (n.tile == 0) {
+    set_block(kernel::kWordCodes);
+    n.conv.dots = fits_dots();
+  }
   if (n.tile == 0 && !n.depthwise) widen(node, &n.conv, out > 0);
   return n;
 }
@@ -300,19 +315,53 @@ int64_t BlockedConvNode::weight_elements() const {
 
 namespace {
 
-// Copies the image with its padding to a scratch buffer. `bind` binds the image, and the zero point if there is one.
-uint32_t padded_image(Node& node, const BlockedConv& conv, const std::function<void(Scope&)>& bind) {
-  const BlockedWindows& w = conv.windows;
+// The image as a row-major copy, where a kernel needs one.
+std::optional<uint32_t> row_major_image(Node& node, const BlockedWindows& w) {
+  const auto image = w.block == 1 || w.planes > 0 ? row_major_scratch(node, node.in(0)) : std::nullopt;
+  if (image) copy_image(node, *image);
+  return image;
+}
+
+void bind_image(Scope& s, std::optional<uint32_t> scratch) {
+  if (scratch) s.bind({Binding::Kind::Scratch, *scratch});
+  else s.in(0);
+}
+
+void bind_zero(Node& node, Scope& s, DType weight, BlockedWindows* w) {
+  w->zero.reset();
+  if (is_integer(weight) && node.has(2)) w->zero = s.in(2);
+}
+
+// Copies the image with its padding to a scratch buffer.
+uint32_t padded_image(Node& node, BlockedConv conv, std::optional<uint32_t> image) {
+  BlockedWindows& w = conv.windows;
   const Dim batch = node.dims(0)[0];
   const std::array<Dim, 4> wide_dims{batch, Dim(w.channels / w.block), extent_of(node, w, 0), pitch_of(node, w)};
   const uint32_t wide = node.scratch(conv.image(), node.table().product(wide_dims));
   Scope s(node, "pad");
-  bind(s);
+  bind_image(s, image);
+  bind_sizes(node, s, &w);
+  bind_zero(node, s, conv.weight, &w);
+  if (w.rounds) w.scale = s.in(kQuantOperands);
   s.bind({Binding::Kind::Scratch, wide});
   const Index all = s.parameter("blocks", node.table().mul(batch, Dim(w.channels / w.block)));
   kernel::build_pad_blocked(s.builder(), conv, all, node.mapping());
   s.finish();
   return wide;
+}
+
+// A buffer of blocked sums for a result that is not blocked.
+uint32_t scratch_of_sums(Node& node, const BlockedConv& conv, DType type) {
+  const Dim channels(conv.groups * conv.blocks() * conv.lanes);
+  const std::array<Dim, 4> dims{node.dims(0)[0], channels, node.result_dims()[2], node.result_dims()[3]};
+  return node.scratch(type, node.table().product(dims));
+}
+
+// Binds the operands of the epilogue and all results.
+void bind_epilogue_and_results(Node& node, Scope& s, kernel::BlockedEpilogue* e) {
+  bind_epilogue(node, s, e);
+  s.out();
+  for (size_t i = 1; i < node.graph.result_count(node.id); ++i) e->also.push_back(s.out(i));
 }
 
 bool lower_winograd(Node& node, const BlockedConvNode& n) {
@@ -327,18 +376,17 @@ bool lower_winograd(Node& node, const BlockedConvNode& n) {
     kernel::build_winograd_weights(s.builder(), conv, s.parameter("blocks", in_blocks), node.mapping());
     s.finish(true);
   }
-  std::optional<uint32_t> image;
-  BlockedConv padding;
-  padding.windows = conv.padded;
-  if (conv.padded.padded()) image = padded_image(node, padding, [](Scope& s) { s.in(0); });
-  const uint32_t points = node.scratch(DType::F32, Dim(conv.image_points()));
-  const uint32_t sums = node.scratch(DType::F32, Dim(conv.sum_points()));
+  std::optional<uint32_t> image = row_major_image(node, conv.padded);
+  if (conv.image().copies()) image = padded_image(node, conv.image(), image);
+  std::optional<uint32_t> blocked_sums;
+  if (n.row_major_result) blocked_sums = scratch_of_sums(node, n.conv, conv.result = conv.sum());
+  const uint32_t points = node.scratch(conv.point(), Dim(conv.image_points()));
+  const uint32_t sums = node.scratch(conv.sum(), Dim(conv.sum_points()));
   for (int64_t band = 0; band < conv.bands(); ++band) {
     const Dim first(band * conv.band);
     {
       Scope s(node, "tiles");
-      if (image) s.bind({Binding::Kind::Scratch, *image});
-      else s.in(0);
+      bind_image(s, image);
       s.bind({Binding::Kind::Scratch, points});
       const Index row = s.parameter("first", first), blocks = s.parameter("blocks", in_blocks);
       kernel::build_winograd_tiles(s.builder(), conv, row, blocks, node.mapping());
@@ -354,13 +402,16 @@ bool lower_winograd(Node& node, const BlockedConvNode& n) {
     }
     Scope s(node);
     s.bind({Binding::Kind::Scratch, sums});
+    if (conv.integers()) s.bind({Binding::Kind::Scratch, packed});
+    bind_zero(node, s, conv.weight, &conv.padded);
     conv.epilogue = {};
-    bind_epilogue(node, s, &conv.epilogue);
-    s.out();
+    if (blocked_sums) s.bind({Binding::Kind::Scratch, *blocked_sums});
+    else bind_epilogue_and_results(node, s, &conv.epilogue);
     const Index row = s.parameter("first", first), blocks = s.parameter("blocks", out_blocks);
     kernel::build_winograd_results(s.builder(), conv, row, blocks, node.mapping());
     s.finish();
   }
+  if (blocked_sums) write_row_major(node, n.conv, *blocked_sums);
   return true;
 }
 
@@ -384,45 +435,26 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
                 : kernel::build_pack_blocked(s.builder(), conv, blocks(s), node.mapping());
     s.finish(on_load);
   }
-  const bool zero = conv.integers() && node.has(2);
-  const auto bind_zero = [&](Scope& s) {
-    conv.windows.zero.reset();
-    if (zero) conv.windows.zero = s.in(2);
-  };
-  const auto bind_scale = [&](Scope& s) {
-    if (w.rounds) conv.windows.scale = s.in(kQuantOperands);
-  };
-  std::optional<uint32_t> image;
-  if (w.block == 1 || w.planes > 0) image = row_major_scratch(node, node.in(0));
-  if (image) copy_image(node, *image);
-  const auto bind_image = [&](Scope& s) {
-    if (image) s.bind({Binding::Kind::Scratch, *image});
-    else if (n.channels_last) conv.windows.image = s.in(0);
-    else s.in(0);
-  };
-  if (!n.depthwise && conv.copies())
-    image = padded_image(node, conv, [&](Scope& s) {
-      bind_image(s);
-      bind_sizes(node, s, &conv.windows);
-      bind_zero(s);
-      bind_scale(s);
-    });
+  std::optional<uint32_t> image = row_major_image(node, w);
+  if (!n.depthwise && conv.copies()) image = padded_image(node, conv, image);
   std::optional<uint32_t> sums;
   if (n.row_major_result) {
     conv.result = conv.integers() ? conv.accumulator() : w.dtype;
-    const Dim channels(conv.groups * conv.blocks() * conv.lanes);
-    const std::array<Dim, 4> dims{node.dims(0)[0], channels, node.result_dims()[2], node.result_dims()[3]};
-    sums = node.scratch(conv.result, node.table().product(dims));
+    sums = scratch_of_sums(node, conv, conv.result);
   }
   Scope s(node);
   s.bind({Binding::Kind::Scratch, packed});
-  bind_image(s);
-  bind_zero(s);
-  if (!sums) bind_epilogue(node, s, &conv.epilogue);
-  if (sums) s.bind({Binding::Kind::Scratch, *sums});
-  else if (n.channels_last) conv.windows.result = s.out();
-  else s.out();
-  for (size_t i = 1; !sums && i < node.graph.result_count(node.id); ++i) conv.epilogue.also.push_back(s.out(i));
+  if (n.channels_last) conv.windows.image = s.in(0);
+  else bind_image(s, image);
+  bind_zero(node, s, conv.weight, &conv.windows);
+  if (sums) {
+    s.bind({Binding::Kind::Scratch, *sums});
+  } else if (n.channels_last) {
+    bind_epilogue(node, s, &conv.epilogue);
+    conv.windows.result = s.out();
+  } else {
+    bind_epilogue_and_results(node, s, &conv.epilogue);
+  }
   bind_sizes(node, s, &conv.windows);
   const Index in = blocks(s);
   if (n.depthwise) {

@@ -18,12 +18,13 @@ void split_channels(int64_t block, kernel::MapSpec*);  // changes nothing if the
 // The same, with C / block as an argument of the kernel if the batch is 1: maps of other numbers of channels share it.
 void split_channels(Scope&, int64_t block, kernel::MapSpec*);
 
-// A convolution whose operand or result is blocked, or of depthwise windows between images whose channels are the innermost axis:
-// sizes and prepacked weights. Nullopt for other nodes.
+// A convolution whose operand or result is blocked, of depthwise windows between images whose channels are the innermost axis, or
+// of integers by Winograd's algorithm: sizes and prepacked weights. Nullopt for other nodes.
 struct BlockedConvNode {
   kernel::BlockedConv conv;
   bool depthwise = false, row_major_result = false;
   bool channels_last = false;  // operand and result
+  bool by_points = false;      // row-major operand and result, computed in blocks for the sake of Winograd's algorithm alone
   int64_t tile = 0;  // of Winograd's algorithm, for weights that are known at load time (kernel/builders/winograd.h); 0: not used
 
   int64_t weight_elements() const;  // of packed weights

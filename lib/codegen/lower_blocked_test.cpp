@@ -105,15 +105,27 @@ class BlockedNet {
     step(Cast, dtype_, {y, kNone, kNone});
     return b_.create(FusedQConv, operands, a);
   }
-  ValueId codes(DType t, std::vector<int64_t> dims) {
+  // The sums of a convolution of integers. `all`: all weights.
+  ValueId integer_sums(ValueId x, const ConvCase& c, std::optional<double> zero, std::optional<int8_t> all = {}) {
+    ConvAttrs a;
+    a.strides = c.strides;
+    a.pads_begin = c.begin;
+    a.pads_end = c.end;
+    a.dilations = c.dilations;
+    const ValueId w = codes(DType::I8, {c.channels, g().dims(x)[1].size(), c.kernel[0], c.kernel[1]}, all);
+    return b_.create(OpKind::QConv, {x, w, zero ? b_.scalar(dtype_, *zero) : ValueId()}, a);
+  }
+  ValueId codes(DType t, std::vector<int64_t> dims, std::optional<int8_t> all = {}) {
     int64_t n = 1;
     for (int64_t d : dims) n *= d;
     std::vector<int8_t> values;
-    for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<int8_t>(random_.below(5) ? random_.below(256) : 128));
+    for (int64_t i = 0; i < n; ++i)
+      values.push_back(all ? *all : static_cast<int8_t>(random_.below(5) ? random_.below(256) : 128));
     return b_.constant(make_data(t, std::move(dims), values));
   }
   void output(ValueId v) { g().add_output(v, m_->symbol("y" + std::to_string(g().outputs().size()))); }
   Builder& b() { return b_; }
+  void set_all_codes(int code) { only_ = code; }  // of the inputs
   // A size that is known in a run only.
   Dim symbol(const char* name, int64_t size) {
     sizes_[name] = size;
@@ -126,8 +138,8 @@ class BlockedNet {
     REQUIRE_MESSAGE(d_.errors() == 0, name << ": " << d_.text());
     std::vector<eval::HostValue> inputs;
     eval::RandomRange range;
-    range.int_low = dtype_ == DType::I8 ? -128 : 0;
-    range.int_high = range.int_low + 255;
+    range.int_low = only_ ? *only_ : dtype_ == DType::I8 ? -128 : 0;
+    range.int_high = only_ ? *only_ : range.int_low + 255;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], sizes_, i, range));
     const auto expected = eval::evaluate(*m_, inputs, d_);
     REQUIRE_MESSAGE(expected.has_value(), d_.text());
@@ -147,7 +159,7 @@ class BlockedNet {
     std::vector<int64_t> used;
     for (const PrepackedWeight& p : lir->plans[0].prepacked)
       if (const int64_t tile = codegen::winograd_tile(g, lir->plans[0].layouts, p.node, row_)) used.push_back(tile);
-    CHECK_MESSAGE(used == tiles, name);
+    CHECK_MESSAGE(used == tiles, name << ": " << used.size() << " tiles");
     const double rtol = is_integer(dtype_) ? 0 : dtype_ == DType::F32 ? 1e-4 : dtype_ == DType::F16 ? 4e-3 : 4e-2;
     const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
       REQUIRE_MESSAGE(actual.has_value(), name << ", " << how << ": " << d_.text());
@@ -171,6 +183,7 @@ class BlockedNet {
  private:
   codegen::CapabilityRow row_;
   DType dtype_;
+  std::optional<int> only_;
   std::unique_ptr<Module> m_ = std::make_unique<Module>();
   Diagnostics d_;
   Builder b_{m_->main(), &d_};
@@ -540,6 +553,52 @@ TEST_CASE("Winograd's algorithm on images of awkward sizes") {
     net.output(net.conv(net.conv(y, c.last, true), {.channels = 4, .kernel = {1, 1}, .begin = {0, 0}, .end = {0, 0}}));
     net.check(3, c.name, c.tiles);
   }
+}
+
+TEST_CASE("Winograd's algorithm on 8-bit integers is exact") {
+  codegen::CapabilityRow wide, narrow, short_vectors;
+  const auto set = [](codegen::CapabilityRow* row, int bytes, int registers, int instructions) {
+    row->mapping = target::cpu_mapping();
+    row->mapping.vector_bytes = bytes;
+    row->mapping.vector_registers = registers;
+    row->mapping.dot_instructions = 3;
+    row->mapping.pair_dot_instructions = instructions;
+  };
+  set(&wide, 64, 32, 1), set(&narrow, 32, 16, 2), set(&short_vectors, 16, 32, 1);
+  const struct {
+    const char* name;
+    codegen::CapabilityRow row;
+    DType dtype;
+    std::optional<double> zero;
+    int64_t channels;
+    std::vector<Dim> image;
+  } cases[] = {
+      {"no multiple of a tile", wide, DType::U8, 131, 32, {1, 32, 9, 18}},
+      {"a batch", wide, DType::I8, -128, 48, {2, 32, 13, 10}},
+      {"channels that fill no block", wide, DType::U8, 255, 32, {1, 43, 17, 7}},
+      {"blocks of eight", narrow, DType::U8, {}, 40, {1, 24, 9, 33}},
+      {"blocks of four", short_vectors, DType::I8, 127, 36, {1, 23, 12, 12}},
+      {"several bands", wide, DType::I8, {}, 64, {2, 64, 58, 62}},
+  };
+  for (const auto& c : cases) {
+    BlockedNet net(c.row, c.dtype);
+    const ValueId image = net.image(c.image);
+    net.output(net.integer_sums(image, {c.channels}, c.zero));
+    const ValueId x = net.integer_conv(image, {c.channels}, c.zero), y = net.integer_conv(x, {c.channels}, c.zero, x);
+    net.output(net.integer_sums(y, {.channels = c.channels, .begin = {0, 1}, .end = {2, 0}}, c.zero));
+    net.check(2, c.name, {4, 4, 4, 4});
+  }
+  // The largest sums: 227 channels whose products are all alike.
+  for (const int code : {0, 255})
+    for (const int8_t weight : {-128, 127}) {
+      BlockedNet net(wide, DType::U8);
+      net.set_all_codes(code);
+      net.output(net.integer_sums(net.image({1, 227, 24, 25}), {.channels = 16}, 0, weight));
+      net.check(0, "227 channels", {4});
+    }
+  BlockedNet net(wide, DType::U8);
+  net.output(net.integer_sums(net.image({1, 228, 24, 25}), {.channels = 16}, 0));
+  net.check(0, "228 channels", {});
 }
 
 TEST_CASE("convolutions of 8-bit integers between blocked images") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analysis/channel_blocks.h"
 #include "analysis/data_dependent_dims.h"
 #include "backend/backend.h"
 #include "backend/c/cpu.h"
@@ -165,7 +166,7 @@ void note_winograd(const LirModule& lir, const codegen::CapabilityRow& row, std:
     const GraphPlan& plan = lir.plans[id.raw];
     for (const PrepackedWeight& p : plan.prepacked) {
       const int64_t tile = codegen::winograd_tile(g, plan.layouts, p.node, row);
-      if (tile == 0) continue;
+      if (tile == 0 || is_integer_conv(g.op(p.node))) continue;
       const std::string size = std::to_string(tile) + "x" + std::to_string(tile);
       notes->push_back(
           {g.label(p.node).line(), "f32", "winograd-" + size,

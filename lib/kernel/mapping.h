@@ -33,6 +33,7 @@ struct Mapping {
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
   int64_t last_cache = 0;              // bytes of the last cache; results as large are written past the caches; 0: none are
   int dot_instructions = 0;            // of a dot product of bytes in a vector; 0: known where the kernels are compiled
+  int pair_dot_instructions = 0;       // of one of pairs of 16-bit integers; 0: not known, or slow
   Blocking blocking;
 
   int64_t most_shared_bytes() const { return shared_bytes + pipeline_bytes; }  // of kernels in one launch

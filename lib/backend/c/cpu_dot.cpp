@@ -5,9 +5,9 @@
 namespace rlxc::target {
 namespace {
 
-// Instructions for c + a * b on registers of `bytes` bytes, exact for u8, i8 and i32. `vpmaddubsw`, which saturates sums of two
-// products, is exact for elements of a below 128 only. An asm operand stays in its register, while gcc 12 copies the accumulators
-// of its intrinsics. $A, $B and $C are the types of a, b and c, $H is $A in 16-bit elements.
+// Instructions for c + a * b on registers of `bytes` bytes, exact for u8, i8, i16 and i32. `vpmaddubsw`, which saturates sums of
+// two products, is exact for elements of a below 128 only. An asm operand stays in its register, while gcc 12 copies the
+// accumulators of its intrinsics. $A, $B and $C are the types of a, b and c, $H is $A in 16-bit elements.
 struct Instructions {
   enum Use : uint8_t { Always, Small, Large };  // Small: for elements of a below 128; Large: for others
 
@@ -32,6 +32,11 @@ constexpr std::string_view kSmallPairs = R"(    const $H ones = ($H){0} + 1;
     __asm__("vpmaddwd %1, %0, %0" : "+v"(pairs) : "v"(ones));
     return c + ($C)pairs;
 )";
+// Products of 16-bit elements, added in pairs.
+constexpr std::string_view kProducts = R"(    $C pairs;
+    __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(a), "v"(b));
+    return c + pairs;
+)";
 constexpr Instructions kInstructions[] = {
     {DType::U8, "defined(__AVX512VNNI__)", 64,
      "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
@@ -53,6 +58,14 @@ constexpr Instructions kInstructions[] = {
      "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(flipped), \"w\"(b));\n"
      "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(lack) : \"w\"(lowest), \"w\"(b));\n    return c - lack;\n",
      Instructions::Large},
+    {DType::I16, "defined(__AVX512VNNI__)", 64,
+     "    __asm__(\"vpdpwssd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
+    {DType::I16, "defined(__AVX512VNNI__) && defined(__AVX512VL__)", 32,
+     "    __asm__(\"vpdpwssd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
+    {DType::I16, "defined(__AVXVNNI__)", 32,
+     "    __asm__(\"%{vex%} vpdpwssd %2, %1, %0\" : \"+x\"(c) : \"x\"(a), \"x\"(b));\n    return c;\n"},
+    {DType::I16, "defined(__AVX512BW__)", 64, kProducts},
+    {DType::I16, "defined(__AVX2__)", 32, kProducts},
     {DType::BF16, "defined(__AVX512BF16__)", 64,
      "    __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
     {DType::BF16, "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)", 16,
@@ -90,6 +103,7 @@ std::string element_by_element(const CLike& t, Type a, Type b, Type c, const std
 
 bool has_instructions(Type a, Type b, Type c) {
   if (a.dtype == DType::BF16) return a.lanes == 2 * c.lanes && a.lanes >= 8;
+  if (a.dtype == DType::I16) return b == a && c.dtype == DType::I32 && a.lanes == 2 * c.lanes && a.lanes >= 16;
   return a.dtype == DType::U8 && b.dtype == DType::I8 && c.dtype == DType::I32 && a.lanes == 4 * c.lanes && a.lanes >= 16;
 }
 
@@ -99,6 +113,7 @@ struct Registers {
 };
 Registers registers(const Instructions& i) {
   if (i.a == DType::BF16) return {{DType::BF16, i.bytes / 2}, {DType::BF16, i.bytes / 2}, {DType::F32, i.bytes / 4}};
+  if (i.a == DType::I16) return {{DType::I16, i.bytes / 2}, {DType::I16, i.bytes / 2}, {DType::I32, i.bytes / 4}};
   return {{DType::U8, i.bytes}, {DType::I8, i.bytes}, {DType::I32, i.bytes / 4}};
 }
 

@@ -5,17 +5,17 @@
 
 namespace rlxc::target {
 
-// The units: those of integers are worth it on every processor, with one instruction or several; that of bf16 where it is one
+// The units: those of bytes are worth it on every processor, with one instruction or several; that of bf16 where it is one
 // instruction. Builders choose the unit of a vector's size.
-inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32},
-                                                   {8, 4, DType::U8, DType::I8, DType::I32},
-                                                   {4, 4, DType::U8, DType::I8, DType::I32},
-                                                   {16, 2, DType::BF16, DType::BF16, DType::F32},
-                                                   {4, 2, DType::BF16, DType::BF16, DType::F32}};
+inline constexpr kernel::DotUnit kCpuDotUnits[] = {
+    {16, 4, DType::U8, DType::I8, DType::I32},     {8, 4, DType::U8, DType::I8, DType::I32},
+    {4, 4, DType::U8, DType::I8, DType::I32},      {16, 2, DType::I16, DType::I16, DType::I32},
+    {8, 2, DType::I16, DType::I16, DType::I32},    {4, 2, DType::I16, DType::I16, DType::I32},
+    {16, 2, DType::BF16, DType::BF16, DType::F32}, {4, 2, DType::BF16, DType::BF16, DType::F32}};
 
 constexpr kernel::Mapping cpu_mapping(bool bf16 = false) {
   kernel::Mapping m;
-  m.dot_units = std::span(kCpuDotUnits).first(bf16 ? 5 : 3);
+  m.dot_units = std::span(kCpuDotUnits).first(bf16 ? 8 : 6);
   return m;
 }
 

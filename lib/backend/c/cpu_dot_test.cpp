@@ -39,14 +39,46 @@ Kernel sums_of_brain_products(int64_t n, int lanes) {
   return b.finish();
 }
 
-struct InstructionSet {
-  const char* flag;
-  bool runs;
-};
+// The same for 16-bit integers.
+Kernel sums_of_short_products(int64_t n, int lanes) {
+  kernel::Builder b("short_sums_" + std::to_string(lanes));
+  const Buf x = b.input("a", DType::I16, n), w = b.input("b", DType::I16, n), c = b.input("c", DType::I32, n / 2),
+            y = b.output("y", DType::I32, n / 2);
+  b.loop("i", n / (2 * lanes), [&](Expr i) {
+    const Expr at = i * (2 * lanes);
+    y.store(i * lanes, dot(x.load(at, 2 * lanes), w.load(at, 2 * lanes), c.load(i * lanes, lanes)));
+  });
+  return b.finish();
+}
 
-}  // namespace
-
-namespace {
+// Builds the kernels for each instruction set of this processor by both compilers and calls body(module).
+template <class Body>
+void each_instruction_set(const std::vector<Kernel>& kernels, const Body& body) {
+  struct InstructionSet {
+    const char* flag;
+    bool runs;
+  };
+  std::vector<InstructionSet> sets = {{"-march=native", true}};
+#if defined(__x86_64__)
+  sets = {{"-march=native", true},
+          {"-mno-avx2", true},
+          {"-mavx2", __builtin_cpu_supports("avx2") != 0},
+          {"-mavx512bw", __builtin_cpu_supports("avx512bw") != 0},
+          {"-mavx512vnni", __builtin_cpu_supports("avx512vnni") != 0},
+          {"-mavx512bf16", __builtin_cpu_supports("avx512bf16") != 0}};
+#endif
+  std::vector<const Kernel*> all;
+  for (const Kernel& k : kernels) all.push_back(&k);
+  for (const char* compiler : {"gcc", "clang"})
+    for (const InstructionSet& set : sets) {
+      if (!set.runs) continue;
+      INFO(compiler << " " << set.flag);
+      std::string error;
+      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O2", "-Wall", "-Wextra", set.flag}}, &error);
+      REQUIRE_MESSAGE(module, error);
+      body(*module);
+    }
+}
 
 void check_integers(bool small) {
   constexpr int64_t kCount = 4 * 64;
@@ -66,38 +98,46 @@ void check_integers(bool small) {
     for (size_t q = 4 * i; q < 4 * i + 4; ++q) sum += static_cast<uint32_t>(a[q] * w[q]);
     expected[i] = static_cast<int32_t>(sum);
   }
-  std::vector<InstructionSet> sets = {{"-march=native", true}};
-#if defined(__x86_64__)
-  sets = {{"-march=native", true},
-          {"-mno-avx2", true},
-          {"-mavx2", __builtin_cpu_supports("avx2") != 0},
-          {"-mavx512bw", __builtin_cpu_supports("avx512bw") != 0},
-          {"-mavx512vnni", __builtin_cpu_supports("avx512vnni") != 0}};
-#endif
   std::vector<Kernel> kernels;
   for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_products(kCount, lanes, small));
-  for (const char* compiler : {"gcc", "clang"})
-    for (const InstructionSet& set : sets) {
-      if (!set.runs) continue;
-      INFO(compiler << " " << set.flag);
-      std::vector<const Kernel*> all;
-      for (const Kernel& k : kernels) all.push_back(&k);
-      std::string error;
-      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O2", "-Wall", "-Wextra", set.flag}}, &error);
-      REQUIRE_MESSAGE(module, error);
-      for (size_t k = 0; k < all.size(); ++k) {
-        std::ranges::fill(y, 0);
-        void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
-        module->call(k, buffers, {});
-        CHECK(y == expected);
-      }
+  each_instruction_set(kernels, [&](const NativeModule& module) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      std::ranges::fill(y, 0);
+      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
+      module.call(k, buffers, {});
+      CHECK(y == expected);
     }
+  });
 }
 
 }  // namespace
 
 TEST_CASE("dot units are exact on every instruction set") {
   for (const bool small : {false, true}) check_integers(small);
+}
+
+TEST_CASE("dot units of 16-bit integers are exact modulo 2^32 on every instruction set") {
+  constexpr int64_t kCount = 2 * 64;
+  std::vector<int16_t> a(kCount), w(kCount);
+  std::vector<int32_t> c(kCount / 2), y(kCount / 2), expected(kCount / 2);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<int16_t>(i % 6 < 2 ? -32768 : static_cast<int>(i) * 1237);
+    w[i] = static_cast<int16_t>(i % 6 < 2 ? -32768 : static_cast<int>(i) * 4099);
+    c[i / 2] = static_cast<int32_t>(i) * 10000007;
+  }
+  for (size_t i = 0; i < c.size(); ++i)
+    expected[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a[2 * i] * w[2 * i]) +
+                                       static_cast<uint32_t>(a[2 * i + 1] * w[2 * i + 1]));
+  std::vector<Kernel> kernels;
+  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_short_products(kCount, lanes));
+  each_instruction_set(kernels, [&](const NativeModule& module) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      std::ranges::fill(y, 0);
+      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
+      module.call(k, buffers, {});
+      CHECK(y == expected);
+    }
+  });
 }
 
 TEST_CASE("dot units of bf16 add small integers exactly on every instruction set") {
@@ -111,29 +151,14 @@ TEST_CASE("dot units of bf16 add small integers exactly on every instruction set
   }
   for (size_t i = 0; i < c.size(); ++i)
     expected[i] = c[i] + small(2 * i) * small(10 * i + 3) + small(2 * i + 1) * small(10 * i + 8);
-  std::vector<InstructionSet> sets = {{"-march=native", true}};
-#if defined(__x86_64__)
-  sets = {{"-march=native", true},
-          {"-mno-avx2", true},
-          {"-mavx2", __builtin_cpu_supports("avx2") != 0},
-          {"-mavx512bf16", __builtin_cpu_supports("avx512bf16") != 0}};
-#endif
   std::vector<Kernel> kernels;
   for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_brain_products(kCount, lanes));
-  std::vector<const Kernel*> all;
-  for (const Kernel& k : kernels) all.push_back(&k);
-  for (const char* compiler : {"gcc", "clang"})
-    for (const InstructionSet& set : sets) {
-      if (!set.runs) continue;
-      INFO(compiler << " " << set.flag);
-      std::string error;
-      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O2", "-Wall", "-Wextra", set.flag}}, &error);
-      REQUIRE_MESSAGE(module, error);
-      for (size_t k = 0; k < all.size(); ++k) {
-        std::ranges::fill(y, 0.0F);
-        void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
-        module->call(k, buffers, {});
-        CHECK(y == expected);
-      }
+  each_instruction_set(kernels, [&](const NativeModule& module) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      std::ranges::fill(y, 0.0F);
+      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
+      module.call(k, buffers, {});
+      CHECK(y == expected);
     }
+  });
 }

@@ -13,16 +13,12 @@ namespace {
 
 // `generic` has the widest vectors, which a C compiler splits where they are narrower.
 constexpr CpuModel kCpus[] = {
-    {kGenericCpu, 64, 32, 1 << 20, 32 << 20, false, 0},
-    {"zen4", 64, 32, 1 << 20, 32 << 20, true, 1},
-    {"skylake-avx512", 64, 32, 1 << 20, 32 << 20},
-    {"sapphirerapids", 64, 32, 2 << 20, 64 << 20, true, 1},
-    {"zen3", 32, 16, 512 << 10, 32 << 20},
-    {"haswell", 32, 16, 256 << 10, 32 << 20},
-    {"neoverse-n1", 16, 32, 1 << 20, 32 << 20, false, 1},
-    {"neoverse-v1", 16, 32, 1 << 20, 32 << 20, true, 1, true},
+    {kGenericCpu, 64, 32, 1 << 20, 32 << 20, false, 0},         {"zen4", 64, 32, 1 << 20, 32 << 20, true, 1, 1},
+    {"skylake-avx512", 64, 32, 1 << 20, 32 << 20, false, 3, 2}, {"sapphirerapids", 64, 32, 2 << 20, 64 << 20, true, 1, 1},
+    {"zen3", 32, 16, 512 << 10, 32 << 20, false, 3, 2},         {"haswell", 32, 16, 256 << 10, 32 << 20, false, 3, 2},
+    {"neoverse-n1", 16, 32, 1 << 20, 32 << 20, false, 1},       {"neoverse-v1", 16, 32, 1 << 20, 32 << 20, true, 1, 0, true},
     {"apple-m1", 16, 32, 3 << 20, 8 << 20, false, 1},  // its second cache is shared by four
-    {"apple-m2", 16, 32, 4 << 20, 8 << 20, true, 1, true},
+    {"apple-m2", 16, 32, 4 << 20, 8 << 20, true, 1, 0, true},
 };
 
 // Half of the second cache holds a block of rows, a quarter the image of a convolution, a sixteenth the rows of a window: the
@@ -79,6 +75,7 @@ kernel::Mapping cpu_mapping(const CpuModel& c) {
   m.vector_registers = c.vector_registers;
   m.last_cache = c.last_cache;
   m.dot_instructions = c.dot_instructions;
+  m.pair_dot_instructions = c.pair_dot_instructions;
   if (c.matrices) m.matrix_units = kCpuMatrixUnits;
   m.blocking = blocking_for(c);
   return m;

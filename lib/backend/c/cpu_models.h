@@ -16,11 +16,12 @@ inline constexpr std::string_view kGenericCpu = "generic";
 struct CpuModel {
   std::string_view name;
   int vector_bytes, vector_registers;
-  int64_t second_cache;      // bytes of a core
-  int64_t last_cache;        // bytes that cores share
-  bool bf16 = false;         // dot products
-  int dot_instructions = 3;  // of a dot product of bytes in a vector; 0: not known
-  bool matrices = false;     // matrix units
+  int64_t second_cache;           // bytes of a core
+  int64_t last_cache;             // bytes that cores share
+  bool bf16 = false;              // dot products
+  int dot_instructions = 3;       // of a dot product of bytes below 128 in a vector; 0: not known
+  int pair_dot_instructions = 0;  // of one of pairs of 16-bit integers; 0: not known, or several
+  bool matrices = false;          // matrix units
 };
 
 // The row of this name; of the processor that runs this program for "native". Null for any other name.

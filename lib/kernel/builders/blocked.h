@@ -92,12 +92,12 @@ struct BlockedConv {
   int64_t stored_blocks() const { return (group_outputs + stored_block() - 1) / stored_block(); }
   int64_t parts() const { return lanes / stored_block(); }  // blocks of a vector
   int64_t weight_elements() const { return groups * blocks() * lanes * (depth() / group() + sum_rows()); }
-  bool integers() const { return weight == DType::I8; }
+  bool integers() const { return weight == DType::I8; }                     // codes with a zero point
   int64_t group() const { return dots ? integers() ? kWordCodes : 2 : 1; }  // channels of a product
   int64_t sum_rows() const { return integers() ? 1 : 0; }                   // rows of sums after a panel
-  DType accumulator() const { return integers() ? DType::I32 : DType::F32; }
-  DType packed() const { return dots ? DType::I32 : DType::F32; }                            // weights: words of channels
-  DType image() const { return !dots ? DType::F32 : integers() ? DType::U8 : DType::BF16; }  // as tiles read it
+  DType accumulator() const { return is_integer(weight) ? DType::I32 : DType::F32; }
+  DType packed() const { return dots ? DType::I32 : DType::F32; }                       // weights: words of channels
+  DType image() const { return !dots ? DType::F32 : integers() ? DType::U8 : weight; }  // as tiles read it
   // Whether the image is copied for them.
   bool copies() const { return windows.padded() || windows.planes > 0 || windows.rounds || windows.dtype != image(); }
 };

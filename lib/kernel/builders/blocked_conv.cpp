@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "kernel/builders/blocked.h"
+#include "kernel/builders/turn.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -84,7 +85,7 @@ int64_t panels_of(const BlockedConv& s, const Mapping& m) { return ceil_div(s.bl
 // Channels, or elements of joined taps, per step of the innermost loop.
 int64_t terms_of_step(const BlockedConv& s) {
   const BlockedWindows& w = s.windows;
-  if (!w.joins_taps) return std::min(w.block, s.integers() ? kTermsOfStep * kWordCodes : kTermsOfStep);
+  if (!w.joins_taps) return std::min(w.block, s.accumulator() == DType::I32 ? kTermsOfStep * s.group() : kTermsOfStep);
   int64_t words = kTermsOfStep;
   while (w.row_terms() / kWordCodes % words != 0) --words;
   return words * kWordCodes;
@@ -100,7 +101,8 @@ struct TileShape {
     columns = tile[1];
     across = (out[1] + columns - 1) / columns;
     tiles = across * ((out[0] + rows - 1) / rows);
-    const int64_t bytes = (s.integers() ? 1 : 4) * w.channels / s.groups * w.extent(0) * w.extent(1);
+    const int64_t bytes =
+        (s.accumulator() == DType::I32 ? rlxc::bits(s.image()) / 8 : 4) * w.channels / s.groups * w.extent(0) * w.extent(1);
     const int64_t bands = std::clamp<int64_t>(
         std::max((bytes - 1) / m.blocking.conv_image_bytes + 1, kLeastTasks / (panels * s.groups * known_images(w))), 1, tiles);
     band = piece(tiles, (tiles + bands - 1) / bands);
@@ -496,10 +498,19 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
       const int64_t groups = (w.planes + w.block - 1) / w.block;
       const Expr block = b.let("block", row / extent), first = b.let("first", block % groups * w.block);
       const Expr from = b.let("from", (block / groups * w.planes * rows + line) * from_pitch);
-      each(copied, m.vector_lanes(4), 1, [&](Expr i, int lanes) {
-        const Expr word = word_of_planes(from + i, first, lanes);
-        y.store(to + left + i * w.block, bitcast_to(word, Type(type, static_cast<int>(w.block) * lanes)));
-      });
+      const auto vector = [&](Expr i, int lanes) {
+        std::vector<Expr> words;
+        for (int64_t g = 0; g < w.block; g += kWordCodes) words.push_back(word_of_planes(from + i, first + g, lanes));
+        if (lanes > 1) words = interleaved(b, words);
+        for (const Expr& word : words) {
+          const Expr at = to + left + i * w.block + static_cast<int64_t>(&word - words.data()) * lanes * kWordCodes;
+          y.store(at, bitcast_to(word, Type(type, kWordCodes * lanes)));
+        }
+      };
+      const int lanes = m.vector_lanes(4);
+      int64_t count = 0;
+      if (!constant(copied, &count) || count < lanes) return each(copied, lanes, 1, vector);
+      b.loop("v", ceil_div(count, lanes), [&](Expr v) { vector(b.let("i", min(v * lanes, count - lanes)), lanes); });
     };
     // Pixels are no whole words. A word replaces what the one before it has written too much.
     const auto join = [&] {

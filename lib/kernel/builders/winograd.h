@@ -6,6 +6,10 @@
 //
 // Tiles of the image are transformed to points, a product of matrices per point sums the channels, and its results are
 // transformed to tiles of the result. A launch does this for a band of tile rows, so that points stay in the caches.
+//
+// Of 8-bit integers the sums are exact: points are 0, 1, -1, 2, -2 and infinity, weights are transformed without their divisors
+// to 16 bits, and results are 24^2 times the sums. These are known modulo 2^32, and divided by 9 there, so that the sums must lie
+// within 2^25.
 #pragma once
 #include "kernel/builders/blocked.h"
 
@@ -14,22 +18,31 @@ namespace rlxc::kernel {
 struct WinogradConv {
   WinogradConv(const BlockedConv&, int64_t tile);
 
+  bool integers() const { return weight == DType::I8; }
+  DType point() const { return integers() ? DType::I16 : DType::F32; }
+  DType sum() const { return integers() ? DType::I32 : DType::F32; }
+  DType packed() const { return integers() ? DType::I32 : DType::F32; }  // weights: words of two channels
+
   int64_t side() const { return tile + 2; }
   int64_t points() const { return side() * side(); }
   int64_t band_tiles() const { return band * tiles[1]; }
   int64_t bands() const { return (rows() + band - 1) / band; }
   int64_t images() const { return constant_value(padded.batch); }
   int64_t rows() const { return images() * tiles[0]; }  // tile rows of all images
-  int64_t weight_elements() const { return points() * padded.channels * results; }
+  int64_t group() const { return integers() ? 2 : 1; }  // channels of a product
+  // Of integers, the sums of the weights of each result follow.
+  int64_t weight_elements() const { return points() * padded.channels / group() * results + (integers() ? results : 0); }
   int64_t image_points() const { return points() * padded.channels * band_tiles(); }  // elements of a band
   int64_t sum_points() const { return points() * results * band_tiles(); }
   BlockedConv products() const;  // the products of a band: a group of 1x1 convolutions per point
+  BlockedConv image() const;     // for build_pad_blocked
 
   int64_t tile, lanes, results;    // results: channels
   std::array<int64_t, 2> tiles{};  // of an image
   std::array<int64_t, 2> out{};    // rows and columns of the result
   int64_t band = 1;                // tile rows of a launch
-  BlockedWindows padded;           // the image with its padding, of whole tiles
+  DType weight, result;
+  BlockedWindows padded;  // the image with its padding, of whole tiles
   BlockedEpilogue epilogue;
 };
 
@@ -41,7 +54,7 @@ int64_t winograd_tile(const BlockedConv&, const Mapping&);
 void build_winograd_weights(Builder&, const WinogradConv&, Index blocks, const Mapping&);
 // Transforms the band of tile rows that begins with row `first`. Adds image (padded), out.
 void build_winograd_tiles(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
-// Writes the results of the band. `blocks`: of the result. Adds sums, extras, y.
+// Writes the results of the band. `blocks`: of the result. Adds sums, [packed weights, [zero]] of integers, extras, y, also.
 void build_winograd_results(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
 
 }  // namespace rlxc::kernel
