@@ -395,7 +395,7 @@ bool lower_winograd(Node& node, const BlockedConvNode& n) {
     {
       Scope s(node, "products");
       for (uint32_t buffer : {packed, points, sums}) s.bind({Binding::Kind::Scratch, buffer});
-      const Index blocks = s.parameter("blocks", in_blocks);
+      const Index blocks = s.parameter("blocks", Dim(in_blocks.size() / conv.parts));
       const Index tiles = s.parameter("band", Dim(kernel::tiles_per_task(products, node.mapping())));
       kernel::build_conv_blocked(s.builder(), products, blocks, tiles, node.mapping());
       s.finish();

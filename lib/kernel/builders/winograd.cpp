@@ -128,12 +128,24 @@ std::vector<Exprs> both_axes(const std::vector<Exprs>& columns, const Transform&
   return out;
 }
 
+// The least number of equal parts of the channels, in whole blocks, whose sums of integers are exact; 0 if there is none.
+int64_t exact_parts(const BlockedConv& c) {
+  constexpr int64_t kLargestProduct = 1 << 14, kMostExact = 1 << 25;  // of codes less 128; of sums
+  const BlockedWindows& w = c.windows;
+  if (!c.integers()) return 1;
+  const int64_t blocks = w.channels / w.block;
+  for (int64_t parts = 1; parts <= blocks; ++parts) {
+    const int64_t channels = std::min(blocks / parts * w.block, w.planes ? w.planes : w.channels);
+    if (blocks % parts == 0 && 9 * channels * kLargestProduct < kMostExact) return parts;
+  }
+  return 0;
+}
+
 bool fits(const BlockedConv& c) {
-  constexpr int64_t kLargestProduct = 1 << 14, kMostExact = 1 << 25;  // of codes whose zero point is -128; of sums
   const BlockedWindows& w = c.windows;
   const std::array<int64_t, 2> three{3, 3}, one{1, 1};
   if (w.kernel != three || w.stride != one || w.dilation != one || c.groups != 1 || c.group_outputs % c.lanes != 0) return false;
-  if (c.integers()) return c.dots && !w.joins_taps && 9 * (w.planes ? w.planes : w.channels) * kLargestProduct < kMostExact;
+  if (c.integers()) return c.dots && !w.joins_taps && exact_parts(c) > 0;
   return w.dtype == DType::F32 && c.weight == DType::F32 && !c.dots && c.result == DType::F32 && w.block > 1;
 }
 
@@ -155,7 +167,8 @@ double cycles(const BlockedConv& c, int64_t tile, const Mapping& m) {
     const WinogradConv s(c, tile);
     products = static_cast<double>(s.points() * s.rows() * s.tiles[1]);
     weights = static_cast<double>(s.points() * rlxc::bits(s.point()) / 8);
-    moved = products * static_cast<double>(w.channels * rlxc::bits(s.point()) + c.group_outputs * rlxc::bits(s.sum())) / 4;
+    moved =
+        products * static_cast<double>(w.channels * rlxc::bits(s.point()) + s.parts * c.group_outputs * rlxc::bits(s.sum())) / 4;
   }
   const double time = products * terms * instructions(c, tile == 0, m) / (2. * m.vector_lanes(4));
   return std::max(time, weights * terms / kWeightBytes) + moved / (c.integers() ? kIntegerPointBytes : kPointBytes);
@@ -170,13 +183,15 @@ WinogradConv::WinogradConv(const BlockedConv& c, int64_t m)
       out(c.windows.out),
       weight(c.weight),
       result(c.result),
+      parts(exact_parts(c)),
       padded(c.windows),
       epilogue(c.epilogue) {
   for (size_t d = 0; d < 2; ++d) {
     tiles[d] = (out[d] + tile - 1) / tile;
     padded.out[d] = tiles[d] * tile;
   }
-  const int64_t row_bytes = points() * tiles[1] * (padded.channels * rlxc::bits(point()) + results * rlxc::bits(sum())) / 8;
+  const int64_t row_bytes =
+      points() * tiles[1] * (padded.channels * rlxc::bits(point()) + parts * results * rlxc::bits(sum())) / 8;
   const int64_t most = std::clamp<int64_t>(kBandBytes / row_bytes, 1, rows());
   const int64_t launches = (rows() + most - 1) / most;
   band = (rows() + launches - 1) / launches;
@@ -189,7 +204,7 @@ BlockedConv WinogradConv::products() const {
   c.windows.block = padded.block;
   c.windows.in = c.windows.out = {1, band_tiles()};
   c.windows.kernel = {1, 1};
-  c.groups = points();
+  c.groups = points() * parts;
   c.group_outputs = results;
   c.lanes = lanes;
   c.result = sum();
@@ -219,9 +234,9 @@ int64_t winograd_tile(const BlockedConv& c, const Mapping& m) {
 
 void build_winograd_weights(Builder& b, const WinogradConv& s, Index blocks, const Mapping& m) {
   const Expr depth = blocks.in(b.kernel()) * s.padded.block;  // of the image, whose last channels the weights may lack
-  const Expr channels = s.padded.planes ? b.i64(s.padded.planes) : depth, rows = depth / s.group();
+  const Expr channels = s.padded.planes ? b.i64(s.padded.planes) : depth, rows = depth / (s.group() * s.parts);
   Buf from = b.input("w", s.weight, channels * (s.results * 9));
-  const Expr panels = rows * (s.results * s.points());
+  const Expr panels = rows * (s.results * s.points() * s.parts);
   Buf to = b.output("out", s.packed(), s.integers() ? panels + s.results : panels);
   const Points points(b, s);
   const int lanes = static_cast<int>(s.lanes);
@@ -245,13 +260,15 @@ void build_winograd_weights(Builder& b, const WinogradConv& s, Index blocks, con
         }
       return both_axes(columns, [&](const Exprs& g) { return points.of_weight(g); });
     };
-    b.loop("row", rows, [&](Expr row) {
+    b.loop("row", rows * s.parts, [&](Expr row) {
+      const Expr place = b.let("at", at.first + row % rows * at.step), part = b.let("part", row / rows);
       auto u = transformed(row * s.group());
       const auto beside = s.integers() ? transformed(row * s.group() + 1) : u;
       for (size_t i = 0; i < u.size(); ++i)
         for (size_t j = 0; j < u.size(); ++j) {
           if (s.integers()) u[i][j] = (u[i][j] & 0xffff) | beside[i][j] << 16;
-          to.store(at.first + row * at.step + static_cast<int64_t>(i * u.size() + j) * (rows * s.results), u[i][j]);
+          const auto point = static_cast<int64_t>(i * u.size() + j);
+          to.store(place + (part + point * s.parts) * (rows * s.results), u[i][j]);
         }
     });
     if (s.integers()) to.store(panels + block * s.lanes, sum.get());
@@ -290,7 +307,7 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
   const Expr count = blocks.in(b.kernel()), begin = first.in(b.kernel());
   const int64_t own = s.band_tiles() * s.lanes, positions = s.out[0] * s.out[1];
   const Expr elements = count * (s.images() * positions * s.lanes);
-  Buf sums = b.input("sums", s.sum(), count * (s.points() * own)), weights, zero;
+  Buf sums = b.input("sums", s.sum(), count * (s.points() * s.parts * own)), weights, zero;
   const int64_t words = s.weight_elements();
   if (s.integers()) weights = b.input("w", s.packed(), words);
   if (w.zero) zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
@@ -314,15 +331,24 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
     }
     const auto tile = [&](Expr t, int64_t columns) {
       const Expr at = b.let("at", place + t * s.lanes), to = b.let("to", image + t * (s.tile * s.lanes));
-      std::vector<Exprs> square(static_cast<size_t>(s.side()));
-      for (int64_t x = 0; x < s.side(); ++x)
-        for (int64_t r = 0; r < s.side(); ++r)
-          square[static_cast<size_t>(x)].push_back(b.let("m", sums.load(at + step * (r * s.side() + x), lanes)));
-      const auto z = both_axes(square, [&](const Exprs& v) { return points.results(v); });
+      std::vector<Exprs> z;
+      for (int64_t part = 0; part < s.parts; ++part) {
+        std::vector<Exprs> square(static_cast<size_t>(s.side()));
+        for (int64_t x = 0; x < s.side(); ++x)
+          for (int64_t r = 0; r < s.side(); ++r) {
+            const Expr point = at + step * ((r * s.side() + x) * s.parts + part);
+            square[static_cast<size_t>(x)].push_back(b.let("m", sums.load(point, lanes)));
+          }
+        auto own = both_axes(square, [&](const Exprs& v) { return points.results(v); });
+        for (size_t r = 0; s.integers() && r < own.size(); ++r)
+          for (size_t x = 0; x < own[r].size(); ++x)
+            own[r][x] = b.let("y", (part > 0 ? z[r][x] : of_zero) + points.exact_sum(own[r][x]));
+        z = std::move(own);
+      }
       const auto write = [&](int64_t r) {
         for (int64_t x = 0; x < columns; ++x) {
           const Expr pixel = to + (r * s.out[1] + x) * s.lanes, sum = z[static_cast<size_t>(r)][static_cast<size_t>(x)];
-          const auto values = extras.apply_all(s.integers() ? points.exact_sum(sum) + of_zero : sum, pixel);
+          const auto values = extras.apply_all(sum, pixel);
           y.store(pixel, cast_to(values[0], s.result));
           for (size_t i = 0; i < also.size(); ++i) also[i].store(pixel, cast_to(values[i + 1], s.epilogue.also[i].dtype));
         }

@@ -9,7 +9,7 @@
 //
 // Of 8-bit integers the sums are exact: points are 0, 1, -1, 2, -2 and infinity, weights are transformed without their divisors
 // to 16 bits, and results are 24^2 times the sums. These are known modulo 2^32, and divided by 9 there, so that the sums must lie
-// within 2^25.
+// within 2^25. Sums of more channels are computed in parts.
 #pragma once
 #include "kernel/builders/blocked.h"
 
@@ -33,14 +33,15 @@ struct WinogradConv {
   // Of integers, the sums of the weights of each result follow.
   int64_t weight_elements() const { return points() * padded.channels / group() * results + (integers() ? results : 0); }
   int64_t image_points() const { return points() * padded.channels * band_tiles(); }  // elements of a band
-  int64_t sum_points() const { return points() * results * band_tiles(); }
-  BlockedConv products() const;  // the products of a band: a group of 1x1 convolutions per point
+  int64_t sum_points() const { return points() * parts * results * band_tiles(); }
+  BlockedConv products() const;  // the products of a band: a group of 1x1 convolutions per point and part
   BlockedConv image() const;     // for build_pad_blocked
 
   int64_t tile, lanes, results;    // results: channels
   std::array<int64_t, 2> tiles{};  // of an image
   std::array<int64_t, 2> out{};    // rows and columns of the result
   int64_t band = 1;                // tile rows of a launch
+  int64_t parts = 1;               // of the channels, with sums of their own
   DType weight, result;
   BlockedWindows padded;  // the image with its padding, of whole tiles
   BlockedEpilogue epilogue;
