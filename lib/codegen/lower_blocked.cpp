@@ -259,8 +259,8 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   if (row_major) in = out = lanes_of_channels_last(node);
   const bool channels_last = row_major && out > 0;
   int64_t lanes = out ? out : in ? in : lanes_of_large_window(node, *channels, parts.integers);
-  const bool by_points = lanes == 0 && parts.integers && !channels->depthwise();
-  if (by_points) lanes = node.mapping().vector_lanes(4);
+  const bool row_major_ends = lanes == 0 && parts.integers && !channels->depthwise();
+  if (row_major_ends) lanes = node.mapping().vector_lanes(4);
   if (lanes == 0) return std::nullopt;
   const ConvAttrs& a = parts.attrs;
   BlockedConvNode n;
@@ -293,11 +293,11 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
     n.conv.dots = fits_dots();
     n.tile = kernel::winograd_tile(n.conv, node.mapping());
   }
-  n.by_points = by_points;
-  if (by_points && n.tile == 0) return std::nullopt;
+  n.row_major_ends = row_major_ends;
   if (n.tile == 0) {
-    set_block(kernel::kWordCodes);
+    set_block(w.planes % lanes == 0 ? lanes : int64_t{kernel::kWordCodes});
     n.conv.dots = fits_dots();
+    if (row_major_ends && !(bands && kernel::blocks_of_codes_pay(n.conv, node.mapping()))) return std::nullopt;
   }
   if (n.tile == 0 && !n.depthwise) widen(node, &n.conv, out > 0);
   return n;

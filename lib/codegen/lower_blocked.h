@@ -19,12 +19,12 @@ void split_channels(int64_t block, kernel::MapSpec*);  // changes nothing if the
 void split_channels(Scope&, int64_t block, kernel::MapSpec*);
 
 // A convolution whose operand or result is blocked, of depthwise windows between images whose channels are the innermost axis, or
-// of integers by Winograd's algorithm: sizes and prepacked weights. Nullopt for other nodes.
+// of integers where blocks pay: sizes and prepacked weights. Nullopt for other nodes.
 struct BlockedConvNode {
   kernel::BlockedConv conv;
   bool depthwise = false, row_major_result = false;
-  bool channels_last = false;  // operand and result
-  bool by_points = false;      // row-major operand and result, computed in blocks for the sake of Winograd's algorithm alone
+  bool channels_last = false;   // operand and result
+  bool row_major_ends = false;  // of integers: operand and result are row-major, but blocks take less time
   int64_t tile = 0;  // of Winograd's algorithm, for weights that are known at load time (kernel/builders/winograd.h); 0: not used
 
   int64_t weight_elements() const;  // of packed weights

@@ -363,7 +363,7 @@ void copy_image(Node& node, uint32_t image, std::optional<size_t> result) {
 }
 
 bool lower_conv(Node& node) {
-  if (const auto blocked = blocked_conv_of(node); blocked && !(blocked->by_points && node.prepacked.empty()))
+  if (const auto blocked = blocked_conv_of(node); blocked && !(blocked->row_major_ends && node.prepacked.empty()))
     return lower_blocked_conv(node, *blocked);
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;

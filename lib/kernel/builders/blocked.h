@@ -103,6 +103,9 @@ struct BlockedConv {
 };
 
 bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
+// Whether a convolution of integers between row-major images, with several taps, takes less time in blocks of channels than with
+// vectors of positions, of which the last is not full.
+bool blocks_of_codes_pay(const BlockedConv&, const Mapping&);
 // Whether words of joined taps are fewer than words of channels.
 bool joined_taps_pay(const BlockedWindows&);
 

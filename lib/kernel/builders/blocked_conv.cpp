@@ -507,10 +507,12 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
           y.store(at, bitcast_to(word, Type(type, kWordCodes * lanes)));
         }
       };
-      const int lanes = m.vector_lanes(4);
       int64_t count = 0;
-      if (!constant(copied, &count) || count < lanes) return each(copied, lanes, 1, vector);
-      b.loop("v", ceil_div(count, lanes), [&](Expr v) { vector(b.let("i", min(v * lanes, count - lanes)), lanes); });
+      int lanes = m.vector_lanes(4);
+      if (!constant(copied, &count)) return each(copied, lanes, 1, vector);
+      while (lanes > count) lanes /= 2;
+      if (lanes > 0)
+        b.loop("v", ceil_div(count, lanes), [&](Expr v) { vector(b.let("i", min(v * lanes, count - lanes)), lanes); });
     };
     // Pixels are no whole words. A word replaces what the one before it has written too much.
     const auto join = [&] {
@@ -628,6 +630,18 @@ bool conv_fits_blocked_dots(const BlockedConv& s, const Mapping& m) {
                                 : DotUnit{lanes, 2, DType::BF16, DType::BF16, DType::F32};
   return (integers || halves) && (s.windows.joins_taps || s.windows.block % kTermsOfStep == 0) &&
          std::ranges::find(m.dot_units, unit) != m.dot_units.end();
+}
+
+bool blocks_of_codes_pay(const BlockedConv& s, const Mapping& m) {
+  constexpr int64_t kFill = 2, kTurn = 4;  // cycles to copy a vector of an operand, and to transpose one of the result
+  const BlockedWindows& w = s.windows;
+  if (!m.has_many_registers() || !s.dots || w.joins_taps || w.taps() == 1 || s.groups > 1 || s.group_outputs % s.lanes != 0)
+    return false;
+  const int64_t positions = w.out[0] * w.out[1], vectors = (positions + s.lanes - 1) / s.lanes;
+  const int64_t words = w.channels / kWordCodes * w.taps(), products = words * s.group_outputs;
+  const int64_t of_positions = vectors * products / 2 + kFill * vectors * words;
+  const int64_t of_blocks = positions * products / (2 * s.lanes) + kTurn * positions * s.group_outputs / s.lanes;
+  return of_blocks * 100 < of_positions * 97;
 }
 
 bool joined_taps_pay(const BlockedWindows& w) {

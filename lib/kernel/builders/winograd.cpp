@@ -7,6 +7,8 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kBandBytes = 2 << 20;  // points of a band
+// Most bytes of transformed weights of integers, which take eight times the memory.
+constexpr int64_t kMostWeightBytes = 8 << 20;
 // The cost model: bytes per cycle that a core reads of weights, and that it moves between tiles and points of floats or integers;
 // and the part of the time of a plain sum that a tile has to stay below.
 constexpr double kWeightBytes = 6, kPointBytes = 16, kIntegerPointBytes = 24, kWorthwhile = 0.85;
@@ -145,7 +147,10 @@ bool fits(const BlockedConv& c) {
   const BlockedWindows& w = c.windows;
   const std::array<int64_t, 2> three{3, 3}, one{1, 1};
   if (w.kernel != three || w.stride != one || w.dilation != one || c.groups != 1 || c.group_outputs % c.lanes != 0) return false;
-  if (c.integers()) return c.dots && !w.joins_taps && exact_parts(c) > 0;
+  if (c.integers()) {
+    const int64_t bytes = WinogradConv(c, 4).weight_elements() * 4;
+    return c.dots && !w.joins_taps && exact_parts(c) > 0 && bytes <= kMostWeightBytes;
+  }
   return w.dtype == DType::F32 && c.weight == DType::F32 && !c.dots && c.result == DType::F32 && w.block > 1;
 }
 
