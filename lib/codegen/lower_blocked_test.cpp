@@ -540,8 +540,8 @@ TEST_CASE("Winograd's algorithm on images of awkward sizes") {
     ConvCase last;
     std::vector<int64_t> tiles;
   } cases[] = {
-      {"tiles of 2x2", wide, 64, {1, 3, 9, 11}, {64}, {2, 2}},
-      {"a batch, and an odd number of panels", wide, 64, {2, 3, 6, 9}, {80}, {2, 2}},
+      {"tiles of 2x2", wide, 64, {1, 3, 6, 7}, {64}, {2, 2}},
+      {"a batch, and an odd number of panels", wide, 64, {2, 3, 4, 6}, {80}, {2, 2}},
       {"tiles of 4x4, and a stride", wide, 64, {1, 3, 17, 18}, {.channels = 64, .strides = {2, 2}}, {4}},
       {"without padding, few results", narrow, 32, {1, 3, 18, 19}, {.channels = 8, .begin = {0, 0}, .end = {0, 0}}, {4, 4}},
       {"several bands", narrow, 32, {2, 3, 33, 62}, {32}, {4, 4}},

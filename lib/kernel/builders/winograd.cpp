@@ -11,12 +11,13 @@ constexpr int64_t kBandBytes = 2 << 20;  // points of a band
 constexpr int64_t kMostWeightBytes = 8 << 20;
 // The cost model: bytes per cycle that a core reads of weights, and that it moves between tiles and points of floats or integers;
 // and the part of the time of a plain sum that a tile has to stay below.
-constexpr double kWeightBytes = 6, kPointBytes = 16, kIntegerPointBytes = 24, kWorthwhile = 0.85;
+constexpr double kWeightBytes = 10, kPointBytes = 16, kIntegerPointBytes = 24, kWorthwhile = 0.85;
 
 using Exprs = std::vector<Expr>;
 
-// The finite points but 0 are pairs a and -a. Weights at a point are divided by the product of the distances to the other points,
-// if their type is f32. Those of integers are whole: results are multiplied by kCommon over that product instead.
+// The finite points but 0 are pairs a and -a. Weights at a point are divided by the product of the distances to the other points.
+// Those of integers are whole: they are multiplied by kCommon, a multiple of these products. At infinity 16 bits hold a part of
+// it only, and results are multiplied by the rest.
 class Points {
  public:
   Points(Builder& b, const WinogradConv& s) : b_(b), tile_(s.tile), whole_(s.integers()) {
@@ -50,28 +51,28 @@ class Points {
 
   // Transforms an axis of a weight: its polynomial at each point.
   Exprs of_weight(const Exprs& g) const {
-    Exprs z = {weighted({{g[0], whole_ ? 1 : 1 / of_zero_}})};
+    const double common = whole_ ? kCommon : 1;
+    Exprs z = {weighted({{g[0], common / of_zero_}})};
     for (size_t p = 0; p < pairs_.size(); ++p) {
-      const double a = pairs_[p], scale = whole_ ? 1 : 1 / of_pair_[p];
+      const double a = pairs_[p], scale = common / of_pair_[p];
       push_pair(weighted({{g[0], scale}, {g[2], scale * a * a}}), weighted({{g[1], scale * a}}), &z);
     }
-    z.push_back(g[2]);
+    z.push_back(weighted({{g[2], whole_ ? kCommon / kRest : 1}}));
     return z;
   }
 
   // Transforms an axis of points to results.
   Exprs results(const Exprs& z) const {
     Exprs sums, differences, y;
-    std::vector<double> powers;
     for (size_t p = 0; p < pairs_.size(); ++p) {
       sums.push_back(b_.let("s", z[2 * p + 1] + z[2 * p + 2]));
       differences.push_back(b_.let("t", z[2 * p + 1] - z[2 * p + 2]));
-      powers.push_back(whole_ ? kCommon / of_pair_[p] : 1);
     }
+    std::vector<double> powers(pairs_.size(), 1);
     for (int64_t q = 0; q < tile_; ++q) {
       std::vector<std::pair<Expr, double>> terms;
-      if (q == 0) terms.emplace_back(z.front(), whole_ ? kCommon / of_zero_ : 1);
-      if (q == tile_ - 1) terms.emplace_back(z.back(), whole_ ? kCommon : 1);
+      if (q == 0) terms.emplace_back(z.front(), 1);
+      if (q == tile_ - 1) terms.emplace_back(z.back(), whole_ ? kRest : 1);
       for (size_t p = 0; p < pairs_.size(); ++p) {
         terms.emplace_back(q % 2 == 0 ? sums[p] : differences[p], powers[p]);
         powers[p] *= pairs_[p];
@@ -88,7 +89,7 @@ class Points {
   }
 
  private:
-  static constexpr double kCommon = 24;  // multiple of the divisors of whole weights
+  static constexpr double kCommon = 24, kRest = 3;
 
   // The sum of terms times factors; factors of 1 take no multiplication.
   Expr weighted(const std::vector<std::pair<Expr, double>>& terms) const {
@@ -207,7 +208,8 @@ BlockedConv WinogradConv::products() const {
   c.windows.dtype = c.weight = point();
   c.windows.channels = points() * padded.channels;
   c.windows.block = padded.block;
-  c.windows.in = c.windows.out = {1, band_tiles()};
+  c.windows.in = {1, pitch()};
+  c.windows.out = {1, band_tiles()};
   c.windows.kernel = {1, 1};
   c.groups = points() * parts;
   c.group_outputs = results;
@@ -283,7 +285,7 @@ void build_winograd_weights(Builder& b, const WinogradConv& s, Index blocks, con
 void build_winograd_tiles(Builder& b, const WinogradConv& s, Index first, Index blocks, const Mapping& m) {
   const BlockedWindows& w = s.padded;
   const Expr count = blocks.in(b.kernel()), begin = first.in(b.kernel());
-  const int64_t pitch = w.extent(1) * w.block, plane = w.extent(0) * pitch, own = s.band_tiles() * w.block;
+  const int64_t pitch = w.extent(1) * w.block, plane = w.extent(0) * pitch, own = s.pitch() * w.block;
   Buf image = b.input("image", s.integers() ? DType::U8 : DType::F32, count * (s.images() * plane));
   Buf to = b.output("points", s.point(), count * (s.points() * own));
   const Points points(b, s);

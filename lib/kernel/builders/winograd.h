@@ -7,8 +7,8 @@
 // Tiles of the image are transformed to points, a product of matrices per point sums the channels, and its results are
 // transformed to tiles of the result. A launch does this for a band of tile rows, so that points stay in the caches.
 //
-// Of 8-bit integers the sums are exact: points are 0, 1, -1, 2, -2 and infinity, weights are transformed without their divisors
-// to 16 bits, and results are 24^2 times the sums. These are known modulo 2^32, and divided by 9 there, so that the sums must lie
+// Of 8-bit integers the sums are exact: points are 0, 1, -1, 2, -2 and infinity, transformed weights are multiples
+// of 16 bits, and results are 24^2 times the sums. These are known modulo 2^32, and divided by 9 there, so that the sums must lie
 // within 2^25. Sums of more channels are computed in parts.
 #pragma once
 #include "kernel/builders/blocked.h"
@@ -32,7 +32,8 @@ struct WinogradConv {
   int64_t group() const { return integers() ? 2 : 1; }  // channels of a product
   // Of integers, the sums of the weights of each result follow.
   int64_t weight_elements() const { return points() * padded.channels / group() * results + (integers() ? results : 0); }
-  int64_t image_points() const { return points() * padded.channels * band_tiles(); }  // elements of a band
+  int64_t pitch() const { return band_tiles() | 1; }  // tiles of a point: odd, so that points fall into several sets of a cache
+  int64_t image_points() const { return points() * padded.channels * pitch(); }  // elements of a band
   int64_t sum_points() const { return points() * parts * results * band_tiles(); }
   BlockedConv products() const;  // the products of a band: a group of 1x1 convolutions per point and part
   BlockedConv image() const;     // for build_pad_blocked
