@@ -10,6 +10,7 @@ bool has_avx2() { return CPU_FEATURE_ACTIVE(AVX2); }
 bool has_avx512f() { return CPU_FEATURE_ACTIVE(AVX512F); }
 bool has_avx512_bf16() { return CPU_FEATURE_ACTIVE(AVX512_BF16); }
 bool has_fma() { return CPU_FEATURE_ACTIVE(FMA); }
+bool has_vnni() { return has_avx512f() ? CPU_FEATURE_ACTIVE(AVX512_VNNI) : CPU_FEATURE_ACTIVE(AVX_VNNI); }
 bool has_sha() { return CPU_FEATURE_PRESENT(SHA) && CPU_FEATURE_PRESENT(SSE4_1) && CPU_FEATURE_PRESENT(SSSE3); }
 
 }  // namespace rlxc
@@ -26,6 +27,11 @@ bool has_sha() {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
+}
+bool has_vnni() {
+  unsigned a, b, c, d;
+  if (has_avx512f()) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 11);
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
 }
 
 }  // namespace rlxc

@@ -10,7 +10,8 @@ bool has_avx2();
 bool has_avx512f();
 bool has_avx512_bf16();
 bool has_fma();
-bool has_sha();  // and SSE 4.1
+bool has_sha();   // and SSE 4.1
+bool has_vnni();  // dot products of bytes in the widest vectors: AVX512-VNNI, or AVX-VNNI without AVX-512
 #elif defined(__aarch64__)
 bool has_bf16();
 bool has_i8mm();

@@ -22,6 +22,7 @@ TEST_CASE("sets of instructions are those that the kernel lists") {
   CHECK(has_avx2() == flags.contains("avx2"));
   CHECK(has_avx512f() == flags.contains("avx512f"));
   CHECK(has_avx512_bf16() == flags.contains("avx512_bf16"));
+  CHECK(has_vnni() == flags.contains(flags.contains("avx512f") ? "avx512_vnni" : "avx_vnni"));
   CHECK(has_fma() == flags.contains("fma"));
   CHECK(has_sha() == (flags.contains("sha_ni") && flags.contains("sse4_1")));
 }

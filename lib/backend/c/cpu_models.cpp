@@ -45,10 +45,13 @@ std::string_view native_name() {
   return kGenericCpu;
 }
 
-// The row of the processor that runs this program, with the second cache that it has.
+// The row of the processor that runs this program, with the second cache and the dot products that it has.
 const CpuModel* native_cpu() {
   static const CpuModel native = [] {
     CpuModel c = *find_cpu(native_name());
+#if defined(__x86_64__)
+    if (has_vnni()) c.dot_instructions = c.pair_dot_instructions = 1;
+#endif
     if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes >= 128 << 10) c.second_cache = bytes;
     return c;
   }();

@@ -84,13 +84,13 @@ class MapBuilder {
   void by_tiles(size_t column, int64_t row_bytes) {
     Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
     const Expr columns = outer[column].in(b_.kernel()), inner = spec_.shape.back().in(b_.kernel());
-    const int64_t width = strip_width(column);
+    const int64_t tile = tile_of(column), width = strip_width(column);
     const int lanes = width > 0 ? whole_lanes() : square_lanes(column);
-    outer[column] = ceil_div(columns, kTile);
-    for_each(b_, m_, "tile", product(b_.kernel(), outer), row_bytes * kTile, [&](Expr tile) {
-      std::vector<Expr> index = split_index(tile, outer);
+    outer[column] = ceil_div(columns, tile);
+    for_each(b_, m_, "tile", product(b_.kernel(), outer), row_bytes * tile, [&](Expr number) {
+      std::vector<Expr> index = split_index(number, outer);
       for (Expr& e : index) e = b_.let("i", e);
-      const Expr first = b_.let("first", index[column] * kTile), count = b_.let("count", min(columns - first, kTile));
+      const Expr first = b_.let("first", index[column] * tile), count = b_.let("count", min(columns - first, tile));
       const auto points = [&](Expr from) {
         b_.loop("j", inner - from, [&](Expr j) {
           b_.loop("t", count, [&](Expr t) {
@@ -102,19 +102,19 @@ class MapBuilder {
       if (lanes == 1) return points(b_.i64(0));
       const auto squares = [&] {
         if (width > 0)
-          return b_.loop("t", kTile / lanes, [&](Expr t) {
+          return b_.loop("t", tile / lanes, [&](Expr t) {
             index[column] = b_.let("column", first + t * lanes);
             strip(index, column, width, lanes);
           });
         b_.loop("j", inner / lanes, [&](Expr j) {
-          b_.loop("t", kTile / lanes, [&](Expr t) {
+          b_.loop("t", tile / lanes, [&](Expr t) {
             index[column] = b_.let("column", first + t * lanes);
             square(index, column, b_.let("row", j * lanes), lanes);
           });
         });
         if (!is_multiple(spec_.shape.back(), lanes)) points(inner / lanes * lanes);
       };
-      b_.when(count == kTile, squares, [&] { points(b_.i64(0)); });
+      b_.when(count == tile, squares, [&] { points(b_.i64(0)); });
     });
   }
 
@@ -126,11 +126,17 @@ class MapBuilder {
     if (is_constant(o.strides[last], 0)) return Access::Repeated;
     return is_constant(o.strides[column], 1) ? std::optional(Access::Turned) : std::nullopt;
   }
+  // Elements of a tile along the axis: those of a cache line, or all of fewer whole vectors.
+  int64_t tile_of(size_t column) const {
+    int64_t columns = 0;
+    const bool fewer = constant(spec_.shape[column], &columns) && columns < kTile && columns > 0;
+    return fewer && columns % whole_lanes() == 0 ? columns : kTile;
+  }
   // The side of squares that vectors along the axis and the last one can access; 1 if an operand has neither, or if
   // there is no whole tile.
   int square_lanes(size_t column) const {
     int64_t columns = 0;
-    if (constant(spec_.shape[column], &columns) && columns < kTile) return 1;
+    if (constant(spec_.shape[column], &columns) && columns < tile_of(column)) return 1;
     for (const Operand& o : spec_.inputs)
       if (!access(o, column)) return 1;
     for (const Operand& o : spec_.outputs)
@@ -147,7 +153,7 @@ class MapBuilder {
     const size_t last = spec_.shape.size() - 1;
     int64_t columns = 0, width = 0;
     if (!constant(spec_.shape[last], &width) || width < 2 || width >= whole_lanes() || (width & (width - 1)) != 0) return 0;
-    if (constant(spec_.shape[column], &columns) && columns < kTile) return 0;
+    if (constant(spec_.shape[column], &columns) && columns < tile_of(column)) return 0;
     for (const Operand& o : spec_.inputs) {
       const auto a = access(o, column);
       if (a != Access::Turned && (a != Access::Repeated || !is_constant(o.strides[column], 0))) return 0;
