@@ -14,6 +14,7 @@ TargetTraits make(const TargetInfo& row) {
   t.name = row.name;
   t.strides = row.language != nullptr;
   t.threads = row.language && !row.mapping.workgroups;
+  t.integer_fusions = row.supports(OpKind::QAttention);
   t.splits_divisors = row.language && row.language().splits_divisors();
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;

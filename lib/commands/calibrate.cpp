@@ -225,7 +225,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   Module& m = *model->module;
   std::vector<DataSet> samples;
   for (const std::string& folder : request.data) {
-    auto sets = read_data_sets(m, folder, d);
+    auto sets = read_data_sets(m, folder, d, true);
     if (!sets) return std::nullopt;
     for (DataSet& s : *sets) samples.push_back(std::move(s));
   }
@@ -272,7 +272,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     }
     Trials trials(o, request, *target, *pass_opts, references, d);
     auto out = accurate_weights(m, o, request, trials, references.size(), d);
-    if (out) out->model = model->content_hash;
+    if (out) out->model = model->content_hash, out->samples = references.size();
     return out;
   }
   ChannelScales channel_scales;
@@ -302,7 +302,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     Trials trials(o, request, *target, *pass_opts, references, d);
     out = accurate(calibration, trials, references.size());
   }
-  if (out) out->model = model->content_hash;
+  if (out) out->model = model->content_hash, out->samples = references.size();
   return out;
 }
 

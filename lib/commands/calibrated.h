@@ -23,6 +23,7 @@ struct Calibrated {
   std::vector<CalibratedLayer> layers;      // in the order of execution
   std::string weights;                      // type and group size of constant weights, if only these are quantised
   std::optional<double> accuracy;           // least cosine of the outputs over all samples; with a search
+  size_t samples = 0;                       // on which the model was evaluated
   std::string model;                        // hash of the file, LoadedModel::content_hash
 };
 

@@ -340,8 +340,8 @@ ExitCode calibrate_command(const CompileOptions& o, const CalibrateRequest& requ
   Diagnostics d(o.input);
   if (const auto record = calibrate(o, request, d); record && write_file(o.output, calibration_json(*record), d) && !o.quiet) {
     clear_progress_line();
-    std::cerr << calibration_text(*record) << "ranges of " << record->record.entries.size() << " tensors -> "
-              << ForeignText(o.output).line() << "\n";
+    std::cerr << calibration_text(*record) << "ranges of " << record->record.entries.size() << " tensors, " << record->samples
+              << (record->samples == 1 ? " sample -> " : " samples -> ") << ForeignText(o.output).line() << "\n";
   }
   return print_diagnostics(d, t);
 }

@@ -50,6 +50,17 @@ struct FieldBinder {
   }
 };
 
+struct DimsOfFields {
+  const std::function<void(Dim)>& read;
+
+  template <class T>
+  void operator()(const char*, const T&) {}
+  void operator()(const char*, const Dim& d) { read(d); }
+  void operator()(const char*, const std::vector<Dim>& list) {
+    for (Dim d : list) read(d);
+  }
+};
+
 Attrs bound(Attrs a, FieldBinder& binder) {
   std::visit([&](auto& fields) { fields.reflect(fields, binder); }, a);
   return a;
@@ -90,6 +101,10 @@ void replace_dims(Module& m, const Replace& replace) {
 Attrs with_dims(Attrs a, const Replace& replace) {
   FieldBinder binder{replace};
   return bound(std::move(a), binder);
+}
+
+void each_dim(const Attrs& a, const std::function<void(Dim)>& read) {
+  std::visit([&](const auto& fields) { std::decay_t<decltype(fields)>::reflect(fields, DimsOfFields{read}); }, a);
 }
 
 void bind_dims(Module& m, const DimBindings& bindings) {

@@ -43,9 +43,10 @@ void Buf::atomic_add(Index i, Expr value) const {
   builder_->append(std::move(s));
 }
 
-void Buf::prefetch(Index i) const {
+void Buf::prefetch(Index i, Cache cache) const {
   Stmt s;
   s.kind = StmtKind::Prefetch;
+  s.cache = cache;
   s.buffer = id_;
   s.index = i.in(builder_->kernel()).id;
   builder_->append(std::move(s));

@@ -47,7 +47,7 @@ class Buf {
   void store_later(Index i, Expr loaded) const;  // a deferred store (kernel/language.h)
   void add(Index i, Expr value) const { store(i, load(i, value.lanes() / type().lanes) + value); }
   void atomic_add(Index i, Expr value) const;
-  void prefetch(Index i) const;  // fetches the cache line of element i, which need not exist, into the second cache
+  void prefetch(Index i, Cache cache = Cache::Second) const;  // fetches the cache line of element i, which need not exist
 
   // Access to a buffer of one element, used as a variable.
   Expr get() const { return load(0); }

@@ -200,7 +200,7 @@ class PartWriter {
         else store();
         return;
       }
-      case StmtKind::Prefetch: return buffers_[s.buffer.raw].prefetch(expr(s.index));
+      case StmtKind::Prefetch: return buffers_[s.buffer.raw].prefetch(expr(s.index), s.cache);
       case StmtKind::If:
         if (s.other.empty()) b_.when(expr(s.value), [&] { block(s.body); });
         else

@@ -91,6 +91,7 @@ struct Buffer {
   uint8_t binding = 0, bindings = 1;
 };
 
+enum class Cache : uint8_t { First, Second };
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
 enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Prefetch, Barrier, Await, Settle, Comment, Source };
 
@@ -109,6 +110,7 @@ struct Stmt {
   // groups before the last `pending` ones are done.
   bool deferred = false;
   uint8_t pending = 0;
+  Cache cache = Cache::Second;  // Prefetch: the one it fills
   // Settle: the products that were added to the register buffer on a matrix unit with `later` are there, and their tiles free.
   bool held = false;        // Let: read so often at once that a register shall keep it
   VarId var;                // For, Let

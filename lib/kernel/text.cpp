@@ -93,7 +93,10 @@ class Text {
         case StmtKind::AtomicAdd:
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;
-        case StmtKind::Prefetch: line(depth, "prefetch " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "]"); break;
+        case StmtKind::Prefetch:
+          line(depth,
+               (s.cache == Cache::First ? "prefetch near " : "prefetch ") + k_.buffer(s.buffer).name + "[" + expr(s.index) + "]");
+          break;
         case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
         case StmtKind::Await: line(depth, "await all but " + std::to_string(s.pending)); break;
         case StmtKind::Settle: line(depth, "settle " + k_.buffer(s.buffer).name); break;

@@ -49,7 +49,7 @@ class Verifier {
     };
     if (e.type.lanes == 0 || (e.type.lanes & (e.type.lanes - 1))) return bad("lanes are not a power of two");
     // 8-bit floats are bits that dot and matrix units read.
-    const bool units_read = (e.op == ExprOp::Bitcast || e.op == ExprOp::Var) && is_narrow(e.type.dtype) && is_float(e.type.dtype);
+    const bool units_read = (e.op == ExprOp::Bitcast || e.op == ExprOp::Var) && is_narrow_float(e.type.dtype);
     if (!is_value_type(e.type.dtype) && !units_read) return bad("no values of type " + std::string(rlxc::name(e.type.dtype)));
     int n = operand_count(e.op);
     for (int a = 0; a < 3; ++a)
@@ -123,7 +123,7 @@ class Verifier {
     }
     if (e.op == ExprOp::Dot) {
       const bool integers = is_integer(first.dtype) && is_integer(type(1).dtype) && is_integer(e.type.dtype);
-      const bool narrow = first.dtype == DType::BF16 || (is_narrow(first.dtype) && is_float(first.dtype));
+      const bool narrow = first.dtype == DType::BF16 || is_narrow_float(first.dtype);
       const bool floats = narrow && type(1).dtype == first.dtype && e.type.dtype == DType::F32;
       if ((!integers && !floats) || type(1).lanes != first.lanes || type(2) != e.type || first.lanes % e.type.lanes)
         bad("operands are not those of a dot unit");

@@ -687,8 +687,9 @@ inline constexpr Option kOptions[] = {
      .help = "a model to compare with, measured in turn with the first, or onnxruntime (the Python module)"},
     {.flag = "--json", .field = &ProfileRequest::json, .commands = kProfile | kBench,
      .help = "print JSON; profile: all nodes in execution order"},
-    {.flag = "--data", .field = &CalibrateRequest::data, .commands = kCalibrate, .value = "DIR",
-     .help = "samples, as for rlxc run (repeatable)"},
+    {.flag = "--data", .field = &CalibrateRequest::data, .commands = kCalibrate, .value = "PATH",
+     .help = "samples, as for rlxc run (repeatable); a .npy file of the only input may have them along its first axis, where the "
+             "input has 1 or lacks the axis"},
     {.flag = "--random", .field = &CalibrateRequest::random, .commands = kCalibrate, .value = "N",
      .help = "number of samples with random inputs"},
     {.flag = "--method", .field = &CalibrateRequest::method, .commands = kCalibrate, .choices = "minmax|percentile|entropy|mse",

@@ -79,6 +79,14 @@ bool has_narrow_type(const Graph& g, ValueId v) {
   return v.valid() && g.type(v).kind == TypeKind::Tensor && is_narrow(g.dtype(v));
 }
 
+bool has_integers(const Graph& g, ValueId v) {
+  for (NodeId n = g.def(v); n.valid() && (g.op(n) == OpKind::Cast || g.op(n) == OpKind::Reshape); n = g.def(v)) {
+    v = g.operand(n, 0);
+    if (is_integer(g.dtype(v))) return true;
+  }
+  return false;
+}
+
 bool is_absent_or_zero(const Graph& g, ValueId v) {
   if (!v.valid()) return true;
   for (int depth = 0; depth < 16 && (g.op(g.def(v)) == OpKind::Reshape || g.op(g.def(v)) == OpKind::Expand); ++depth)

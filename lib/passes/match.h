@@ -22,6 +22,8 @@ bool same_number(const Graph&, ValueId a, ValueId b);  // one value, equal const
 std::vector<double> elements(const Graph&, ValueId v, int64_t limit);
 // Returns whether v, a zero point, is absent or known to be 0 in all elements, also through Reshape and Expand. O(elements).
 bool is_absent_or_zero(const Graph&, ValueId v);
+// Returns whether v is converted from integers, also through Reshape.
+bool has_integers(const Graph&, ValueId v);
 
 // The node that defines `v` if it has this kind, else invalid.
 NodeId defining_op(const Graph&, ValueId v, OpKind);

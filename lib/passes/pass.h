@@ -32,6 +32,7 @@ struct TargetTraits {
   bool strides = true;                  // matmuls can write strided layouts (can_write_layout)
   bool fast_bytes = false;              // two products of 8-bit integers take less time than one of floats
   bool threads = true;                  // kernels are for threads of a CPU, not for a grid
+  bool integer_fusions = true;          // kernels of integers also round, gate and give several results; others store their codes
   bool splits_divisors = false;         // its kernels may divide by products with a reciprocal (kernel/divisor.h)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // for cost decisions

@@ -193,21 +193,53 @@ bool read_set_file(const Module& m, const std::string& path, DataSet* out, Diagn
   return read_one(m, path, find, out, d);
 }
 
+// The slices of an array along its first axis, if the type has a 1 in its place or lacks it, and they fit. Else empty.
+std::vector<TensorData> stacked_samples(const TensorData& all, const Type& type) {
+  if (type.kind != TypeKind::Tensor || !type.ranked || all.dims.empty() || all.dtype == DType::String || fits(all, type))
+    return {};
+  TensorData sample = all;
+  if (all.dims.size() > type.dims.size()) sample.dims.erase(sample.dims.begin());
+  else if (type.dims[0] == Dim(1)) sample.dims[0] = 1;
+  if (!fits(sample, type)) return {};
+  std::vector<TensorData> samples(static_cast<size_t>(all.dims[0]), sample);
+  const size_t size = sample.size_bytes();
+  for (size_t i = 0; i < samples.size(); ++i) samples[i].bytes = all.bytes.subspan(i * size, size);
+  return samples;
+}
+
+// Reads a file of one data set or, if `stacked`, of as many as an array has samples.
+bool read_file_sets(const Module& m, const std::string& path, bool stacked, std::vector<DataSet>* sets, Diagnostics& d) {
+  const Graph& g = m.main();
+  if (stacked && path.ends_with(".npy") && g.inputs().size() == 1) {
+    const Type& type = g.type(g.result(g.inputs()[0]));
+    auto array = read_npy(path, d);
+    if (!array) return false;
+    const auto all = to_host({TypeKind::Tensor, std::move(*array), {}}, type);
+    auto samples = stacked_samples(all->tensor, type);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      sets->push_back({fs::path(path).filename().string() + "[" + std::to_string(i) + "]", {}, {}});
+      sets->back().inputs.emplace_back().tensor = std::move(samples[i]);
+    }
+    if (!samples.empty()) return true;
+  }
+  return read_set_file(m, path, &sets->emplace_back(), d);
+}
+
 }  // namespace
 
-std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& path, Diagnostics& d) {
+std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& path, Diagnostics& d, bool stacked) {
   std::error_code error;
   std::vector<DataSet> sets;
   if (!fs::is_directory(path, error)) {
     if (fs::exists(path, error) && (path.ends_with(".npz") || is_value_file(path)))
-      return read_set_file(m, path, &sets.emplace_back(), d) ? std::optional(std::move(sets)) : std::nullopt;
+      return read_file_sets(m, path, stacked, &sets, d) ? std::optional(std::move(sets)) : std::nullopt;
     d.error(Code::UnreadableFile, quote(path) + (fs::exists(path, error) ? " holds no data that is known" : " does not exist"),
             {}, "--data takes a folder with input_0.pb (.npy), output_0.pb, ..., a file NAME.npz, or a file of the only input");
     return std::nullopt;
   }
   if (const auto folders = set_folders(path); folders.size() == 1 && folders[0] == path) {
     for (const fs::path& file : set_files(m, path))
-      if (!read_set_file(m, file.string(), &sets.emplace_back(), d)) return std::nullopt;
+      if (!read_file_sets(m, file.string(), stacked, &sets, d)) return std::nullopt;
     if (!sets.empty()) return sets;
   }
   for (const fs::path& folder : set_folders(path)) {

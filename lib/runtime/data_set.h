@@ -18,8 +18,9 @@ struct DataSet {
   std::vector<eval::HostValue> expected;  // one per graph output; may be shorter
 };
 
-// Errors: inputs that are missing or whose types do not fit the model.
-std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& path, Diagnostics&);
+// Errors: inputs that are missing or whose types do not fit the model. `stacked`: an array of a .npy file of the only input may
+// have a data set in each slice along its first axis, which the input lacks or has as 1.
+std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& path, Diagnostics&, bool stacked = false);
 
 // Converts input strings to the bytes that kernels read (eval/text_bytes.h). Returns false with an error if a string cannot be
 // converted.

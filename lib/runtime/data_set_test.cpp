@@ -21,16 +21,16 @@ void put(const std::string& path, const std::string& bytes) { std::ofstream(path
 // A model of inputs "x" and, if it has two, "y".
 struct Model {
   Module m;
-  explicit Model(bool two = false) {
+  explicit Model(bool two = false, std::vector<Dim> dims = {Dim(2)}) {
     Builder b(m.main());
-    const ValueId x = b.input("x", tensor_type(DType::F32, {2}));
+    const ValueId x = b.input("x", tensor_type(DType::F32, dims));
     m.main().add_output(two ? b.add(x, b.input("y", tensor_type(DType::F32, {2}))) : b.unary(OpKind::Neg, x), {});
   }
 
   // "name: first element of x" of each data set, or the error.
-  std::string read(const std::string& path) {
+  std::string read(const std::string& path, bool stacked = false) {
     Diagnostics d;
-    const auto sets = read_data_sets(m, path, d);
+    const auto sets = read_data_sets(m, path, d, stacked);
     if (!sets) return d.text();
     std::string out;
     for (const DataSet& s : *sets)
@@ -62,4 +62,21 @@ TEST_CASE("files of a folder are data sets in the order of their names, if none 
   CHECK(Model(true).read(folder.path()) == "c.npz: 5");
   put(folder / "x.npy", npy_bytes(numbers(7)));
   CHECK(Model().read(folder.path()) == std::filesystem::path(folder.path()).filename().string() + ": 7");
+}
+
+TEST_CASE("an array has samples along an axis that the only input lacks or has as 1") {
+  const TempDir folder;
+  const std::string path = folder / "all.npy";
+  put(path, npy_bytes(make_data(DType::F32, {3, 2}, std::vector<float>{5, 0, 6, 0, 7, 0})));
+  const std::string samples = "all.npy[0]: 5, all.npy[1]: 6, all.npy[2]: 7";
+  CHECK(Model().read(path, true) == samples);
+  CHECK(Model(false, {Dim(1), Dim(2)}).read(path, true) == samples);
+  CHECK(Model(false, {Dim(1), Dim(2)}).read(folder.path(), true) == samples);
+  CHECK(Model(false, {Dim(3), Dim(2)}).read(path, true) == "all.npy: 5");
+  for (const std::vector<Dim>& dims :
+       {std::vector<Dim>{}, std::vector{Dim(3)}, std::vector{Dim(1), Dim(3)}, std::vector{Dim(2), Dim(2)}})
+    CHECK(Model(false, dims).read(path, true).find("holds f32[3,2], input \"x\" takes f32[") != std::string::npos);
+  CHECK(Model().read(path).find("holds f32[3,2], input \"x\" takes f32[2]") != std::string::npos);
+  put(path, npy_bytes(make_data(DType::F32, {0, 2}, std::vector<float>{})));
+  CHECK(Model().read(path, true).find("holds f32[0,2], input \"x\" takes f32[2]") != std::string::npos);
 }

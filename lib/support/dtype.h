@@ -35,6 +35,7 @@ inline bool is_complex(DType t) { return dtype_class(t) == DTypeClass::Complex; 
 
 // Types that the kernel language lacks: 8-bit floats and sub-byte types.
 inline bool is_narrow(DType t) { return t != DType::String && (bits(t) < 8 || (bits(t) == 8 && is_float(t))); }
+inline bool is_narrow_float(DType t) { return is_float(t) && bits(t) <= 8; }
 inline DType storage_dtype(DType t) { return is_narrow(t) ? DType::U8 : t; }  // type of the bytes in kernels
 
 // Bytes of `elements` packed elements. Nullopt on overflow and for strings, which have no fixed size.

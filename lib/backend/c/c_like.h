@@ -99,7 +99,7 @@ class CLike {
   }
   virtual std::string await(int /*pending*/, Helpers&) const { return {}; }
   virtual std::string settle(const kernel::Buffer& /*sums*/, Helpers&) const { return {}; }
-  virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/) const { return ""; }
+  virtual std::string prefetch(const kernel::Buffer&, const std::string& /*index*/, kernel::Cache) const { return ""; }
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 
   // For sources (StmtKind::Source), in languages where an argument is no array: functions that read and write elements.

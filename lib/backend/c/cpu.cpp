@@ -222,8 +222,8 @@ class Cpu : public CLike {
     return "rlxc_end_streams();";
   }
 
-  std::string prefetch(const Buffer& b, const std::string& index) const override {
-    return "__builtin_prefetch(" + address(b, index) + ", 0, 2);";
+  std::string prefetch(const Buffer& b, const std::string& index, kernel::Cache cache) const override {
+    return "__builtin_prefetch(" + address(b, index) + (cache == kernel::Cache::First ? ", 0, 3);" : ", 0, 2);");
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {

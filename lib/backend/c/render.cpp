@@ -144,7 +144,7 @@ class Printer {
         const std::string index = value(s.index), added = value(s.value);
         return line(target_.atomic_add(k_->expr(s.value).type, b, index, added, helpers_));
       }
-      case StmtKind::Prefetch: return line(target_.prefetch(k_->buffer(s.buffer), value(s.index)));
+      case StmtKind::Prefetch: return line(target_.prefetch(k_->buffer(s.buffer), value(s.index), s.cache));
       case StmtKind::If: {
         line("if (" + value(s.value) + ") {");
         nested(s.body);

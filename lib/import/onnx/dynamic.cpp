@@ -1,5 +1,5 @@
 // Operators with data-dependent result sizes. The size enters the graph through Iota, followed by gathers with computed indices.
-// Every use of the size is thereby a use of the value.
+// Except for TopK, every use of the size is thereby a use of the value.
 #include "import/onnx/dynamic.h"
 
 #include <algorithm>
@@ -172,10 +172,12 @@ ValueId pad_by_data(Op& op, ValueId x, ValueId pads, const std::vector<int64_t>&
 }
 
 void top_k_by_data(Op& op, TopKAttrs a) {
-  a.k = op.sizes(0)[static_cast<size_t>(a.axis)];
+  const ValueId k = at_most(op, element(op, op.in(1), 0), size_value(op, op.sizes(0)[static_cast<size_t>(a.axis)]));
+  const ValueId places = iota(op, k);
+  if (!places.valid()) return;
+  a.k = op.graph().dims(places)[0];
   const NodeId n = op.b.create_node(OpKind::TopK, std::array{op.in(0)}, a);
-  const ValueId k = element(op, op.in(1), 0);
-  for (size_t r = 0; n.valid() && r < 2; ++r) op.set(r, part(op, op.graph().result(n, r), a.axis, {}, k));
+  for (size_t r = 0; n.valid() && r < 2; ++r) op.set(r, op.graph().result(n, r));
 }
 
 void split_by_data(Op& op, int64_t axis) {

@@ -16,7 +16,7 @@ void range_by_data(Op&);
 ValueId tile_by_data(Op&, ValueId x, ValueId repeats);  // one number per axis
 // Pads each axis of `axes` by two elements of a vector [2*axes]: the first pads, then the last ones. `fill`: of constant mode.
 ValueId pad_by_data(Op&, ValueId x, ValueId pads, const std::vector<int64_t>& axes, PadMode, ValueId fill);
-// A TopK with data-dependent k: sorts all, then takes the first k slices (operand 1).
+// A TopK with data-dependent k, the element of operand 1; at most all slices.
 void top_k_by_data(Op&, TopKAttrs);
 ValueId first_part(Op&, ValueId x, int64_t axis, ValueId n);  // the first n slices along an axis, at most all
 void split_by_data(Op&, int64_t axis);                        // operand 1 has the sizes of the parts

@@ -23,7 +23,7 @@ const DotUnit* gemm_dot_unit(DType a, DType b, const Mapping& m, bool large) {
     return at == m.dot_units.end() ? nullptr : &*at;
   };
   if (a == DType::BF16 && b == DType::BF16) return find({lanes, 2, DType::BF16, DType::BF16, DType::F32});
-  if (is_narrow(a) && is_float(a) && a == b) return find({lanes, kWordCodes, a, b, DType::F32});
+  if (is_narrow_float(a) && a == b) return find({lanes, kWordCodes, a, b, DType::F32});
   if (!is_int8(a) || !is_int8(b)) return nullptr;
   if (const MatrixUnit* u = find_unit(m, a, DType::I32); large && !(u && u->of_b() == b) && find_unit(m, DType::I8, DType::I32))
     a = b = DType::I8;

@@ -19,6 +19,8 @@ constexpr int kRowsOfWords = 3;          // up to so many rows, words are multip
 constexpr int kSplitRowsOfWords = 8;     // the same of split rows
 constexpr int64_t kMostBlock = 1 << 16;  // products whose sum fits in 32 bits
 constexpr double kDigitBase = 256;       // of split rows
+constexpr int64_t kLineWords = 16;       // of a cache line
+constexpr int64_t kAheadWords = 2048;    // about twice as many as come from memory while one is awaited
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
 
@@ -171,10 +173,10 @@ class QuantizedDots {
 
   // Each tile fetches its share of the next chunk, so that weights come from memory while others are multiplied.
   void fetch_next(const Chunk& c, Expr tile, int64_t tiles) {
-    constexpr int64_t kLineBits = 512, kMostLines = 8;
+    constexpr int64_t kMostLines = 8;
     const Expr next = c.first + c.count;
     const auto fetch = [&](const Buf& from, Expr first, int64_t elements_of_block) {
-      const int64_t line = kLineBits / rlxc::bits(from.type().dtype);
+      const int64_t line = kLineWords * 32 / rlxc::bits(from.type().dtype);
       const int64_t lines = blocks_of_chunk() * elements_of_block / line;
       const int64_t own = std::clamp<int64_t>(ceil_div(lines, tiles), 1, kMostLines);
       const Expr at =
@@ -242,6 +244,9 @@ class QuantizedDots {
       const auto word_of = [&](int v) { return b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes)); };
       std::vector<Expr> words;  // of several fields
       for (int v = 0; fields > 1 && v < t_.vectors; ++v) words.push_back(word_of(v));
+      // The products of the first digits of split rows leave no room to load words of later steps before they are needed.
+      if (!c.spread && part->digit == 0 && digits_ > 1)
+        for (int64_t i = 0; i < w_; i += kLineWords) from.prefetch(words_at + p * w_ + (kAheadWords + i), Cache::First);
       for (int64_t f = 0; f < fields; ++f) {
         std::vector<Expr> of_rows;
         each([&](int i, int d) {

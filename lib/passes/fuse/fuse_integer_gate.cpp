@@ -101,7 +101,7 @@ class Gates {
 
 PassResult fuse_integer_gate(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  if (!context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     Gates gates(g, context);
     for (NodeId n : g.nodes())

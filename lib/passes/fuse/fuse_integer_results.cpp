@@ -364,7 +364,7 @@ class Results {
 
 PassResult fuse_integer_results(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  if (!context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     Results results(g, context);
     for (NodeId n : g.nodes())

@@ -86,7 +86,7 @@ bool take(Graph& g, NodeId n, PassContext& context) {
 
 PassResult fuse_rounded_result(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  if (!context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::Quantize) found += context.rewrite([&] { return take(g, n, context); });

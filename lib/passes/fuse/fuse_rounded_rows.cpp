@@ -83,8 +83,7 @@ bool take_rows(Graph& g, NodeId n, PassContext& context) {
 
 PassResult fuse_rounded_rows(Module& m, PassContext& context) {
   int64_t found = 0;
-  const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
-  if (!native(OpKind::FusedQMatMul) || !native(OpKind::QAttention)) return {};
+  if (!context.target.native[static_cast<size_t>(OpKind::FusedQMatMul)] || !context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::QMatMul)

@@ -143,9 +143,8 @@ class SharedIntegers final : public fuse::SharedInput {
 
 PassResult fuse_shared_integer_matmul(Module& m, PassContext& ctx) {
   int64_t merged = 0;
-  const bool several = ctx.target.native.test(static_cast<size_t>(OpKind::QAttention));
   each_graph(m, [&](Graph& g) {
-    if (several) fuse::split_roundings(g);
+    if (ctx.target.integer_fusions) fuse::split_roundings(g);
     merged += SharedIntegers(g, ctx).run();
   });
   return {merged > 0, {{"matmul", merged}}};

@@ -127,7 +127,7 @@ class Marker {
   // Whether some of these regions round n to 8 bits and others read it. If computing n again would read at least as much as
   // storing it and reading it back, one kernel gives both results (fuse_integer_results).
   bool gives_codes(NodeId n, const std::vector<uint32_t>& wanted) const {
-    if (!target().native[static_cast<size_t>(OpKind::QAttention)] || graph_.dtype(value(n)) != DType::F32) return false;
+    if (!target().integer_fusions || graph_.dtype(value(n)) != DType::F32) return false;
     const auto rounds = [&](uint32_t u) {
       const ValueId root = value(groups_[u].root);
       const bool codes = is_int8(graph_.dtype(root));

@@ -78,4 +78,10 @@ uint16_t RegionProgram::copy(NodeId n, const std::function<uint16_t(ValueId)>& o
   return codes.back();
 }
 
+uint16_t RegionProgram::copy(NodeId n, RegionStep s, std::span<const uint16_t> codes) {
+  for (uint16_t& a : s.args)
+    if (a != RegionStep::kNone) a = is_step(a) ? codes[a & ~RegionStep::kStep] : code(g_.operand(n, a));
+  return add(s);
+}
+
 }  // namespace rlxc

@@ -38,6 +38,9 @@ class RegionProgram {
   // The same, with the codes of the operands that `of` returns. Returns the code of the result.
   uint16_t copy(NodeId, const std::function<uint16_t(ValueId)>& of, bool share = false);
 
+  // Appends a step of node n whose other steps have these codes. Returns its code.
+  uint16_t copy(NodeId n, RegionStep, std::span<const uint16_t> codes);
+
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;
 

@@ -85,29 +85,12 @@ class Splitter {
     if (s.op != OpKind::Clamp || s.dtype != DType::F32 || !is_step(s.args[0])) return std::nullopt;
     size_t rounds = s.args[0] & ~kStep;
     if (const RegionStep& add = steps_[rounds]; add.op == OpKind::Add) {
-      if (!is_step(add.args[0]) || is_step(add.args[1]) || !is_whole(g_.operand(n_, add.args[1]))) return std::nullopt;
+      if (!is_step(add.args[0]) || is_step(add.args[1]) || !has_integers(g_, g_.operand(n_, add.args[1]))) return std::nullopt;
       rounds = add.args[0] & ~kStep;
     }
     if (steps_[rounds].op != OpKind::Round) return std::nullopt;
     if (s.alpha == 0 && s.beta == 255) return DType::U8;
     return s.alpha == -128 && s.beta == 127 ? std::optional(DType::I8) : std::nullopt;
-  }
-
-  // Whether v consists of integers.
-  bool is_whole(ValueId v) const {
-    while (g_.op(g_.def(v)) == OpKind::Cast || g_.op(g_.def(v)) == OpKind::Reshape) {
-      v = g_.operand(g_.def(v), 0);
-      if (is_integer(g_.dtype(v))) return true;
-    }
-    return false;
-  }
-
-  // Appends step i of the region.
-  void copy(size_t i, RegionProgram* p, std::vector<uint16_t>* codes) const {
-    RegionStep s = steps_[i];
-    for (uint16_t& a : s.args)
-      if (a != kNone) a = is_step(a) ? (*codes)[a & ~kStep] : p->code(g_.operand(n_, a));
-    (*codes)[i] = p->add(s);
   }
 
   bool take(const Rounding& r) {
@@ -116,13 +99,13 @@ class Splitter {
     RegionProgram rounding(g_), rest(g_);
     std::vector<uint16_t> codes(steps_.size()), of_rest(steps_.size());
     for (size_t i = 0; i <= r.step; ++i)
-      if (r.before[i]) copy(i, &rounding, &codes);
+      if (r.before[i]) codes[i] = rounding.copy(n_, steps_[i], codes);
     rounding.add(OpKind::Cast, r.type, codes[r.step]);
     const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, RegionAttrs{rounding.steps});
     if (!rounded.valid()) return false;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (i == r.step) of_rest[i] = rest.add(OpKind::Cast, DType::F32, rest.code(rounded));
-      else if (!r.before[i]) copy(i, &rest, &of_rest);
+      else if (!r.before[i]) of_rest[i] = rest.copy(n_, steps_[i], of_rest);
     }
     const ValueId y = b.create(OpKind::ElementwiseRegion, rest.operands, RegionAttrs{rest.steps});
     if (!y.valid()) {

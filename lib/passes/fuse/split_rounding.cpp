@@ -5,6 +5,7 @@
 
 #include "ir/region.h"
 #include "passes/fuse/align_steps.h"
+#include "passes/fuse/region_program.h"
 #include "passes/match.h"
 #include "passes/provenance.h"
 
@@ -32,37 +33,14 @@ std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
   return std::nullopt;
 }
 
-// Steps first .. last, which read those before as operand 0, if there are any, and their operands.
-struct StepsPart {
-  std::vector<RegionStep> steps;
-  std::vector<ValueId> operands;
-};
-
-StepsPart part_of(const Graph& g, NodeId n, size_t first, size_t last, std::vector<ValueId> operands) {
-  StepsPart p{{}, std::move(operands)};
-  const auto& steps = g.attrs<RegionAttrs>(n).steps;
-  for (size_t i = first; i <= last; ++i) {
-    RegionStep s = steps[i];
-    for (uint16_t& arg : s.args) {
-      if (arg == RegionStep::kNone) continue;
-      if (is_step(arg)) {
-        const size_t from = arg & ~RegionStep::kStep;
-        arg = from < first ? 0 : static_cast<uint16_t>(RegionStep::kStep | (from - first));
-        continue;
-      }
-      p.operands.push_back(g.operand(n, arg));
-      arg = static_cast<uint16_t>(p.operands.size() - 1);
-    }
-    p.steps.push_back(s);
-  }
-  return p;
-}
-
 void split(Graph& g, NodeId n, NodeId floats) {
   const auto at = rounded_step(g, n);
   if (!at || *at == 0) return;
-  std::vector<ValueId> first(g.operands(n).begin(), g.operands(n).begin() + kQuantOperands);
-  StepsPart sums = part_of(g, n, 0, *at, std::move(first));
+  const std::vector<RegionStep> steps = g.attrs<RegionAttrs>(n).steps;
+  std::vector<uint16_t> codes(steps.size());
+  RegionProgram sums(g), rounding(g);
+  sums.operands.assign(g.operands(n).begin(), g.operands(n).begin() + kQuantOperands);
+  for (size_t i = 0; i <= *at; ++i) codes[i] = sums.copy(n, steps[i], codes);
   Builder b(g, nullptr, n);
   const ValueId y = b.create(OpKind::FusedQMatMul, sums.operands, RegionAttrs{std::move(sums.steps)});
   const NodeId both[] = {floats, g.def(y)};
@@ -70,11 +48,12 @@ void split(Graph& g, NodeId n, NodeId floats) {
     if (y.valid()) erase_dead(g, g.def(y));
     return;
   }
-  StepsPart rounding = part_of(g, n, *at + 1, g.attrs<RegionAttrs>(n).steps.size() - 1, {y});
-  const ValueId codes = b.create(OpKind::ElementwiseRegion, rounding.operands, RegionAttrs{std::move(rounding.steps)});
+  codes[*at] = rounding.code(y);
+  for (size_t i = *at + 1; i < steps.size(); ++i) codes[i] = rounding.copy(n, steps[i], codes);
+  const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, RegionAttrs{std::move(rounding.steps)});
   const NodeId members[] = {n};
-  for (ValueId v : {y, codes}) merge_origins(g, g.def(v), members);
-  replace(g, g.result(n), codes);
+  for (ValueId v : {y, rounded}) merge_origins(g, g.def(v), members);
+  replace(g, g.result(n), rounded);
 }
 
 }  // namespace

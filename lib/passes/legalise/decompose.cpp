@@ -21,7 +21,7 @@ std::string describe(const Graph& g, NodeId n) {
   return g.operands(n).empty() ? s : s + ")";
 }
 
-// Whether the node quantizes its result, as targets with kernels of integers (QAttention) do.
+// Whether the node quantizes its result, as TargetTraits::integer_fusions allows.
 bool stores_codes(const Graph& g, NodeId n) {
   switch (g.op(n)) {
     case OpKind::Attention: return g.operand(n, kAttentionScale).valid();
@@ -43,9 +43,8 @@ PassResult decompose(Module& m, PassContext& context) {
   for (size_t i = 0; i < graphs.size(); ++i) {
     Graph& g = m.graph(graphs[i]);
     auto foreign = [&](NodeId n) {
-      const auto native = [&](OpKind op) { return target.native[static_cast<size_t>(op)]; };
       return !has_trait(g.op(n), kLeaf | kTerminator) &&
-             (!native(g.op(n)) || (stores_codes(g, n) && !native(OpKind::QAttention)));
+             (!target.native[static_cast<size_t>(g.op(n))] || (stores_codes(g, n) && !target.integer_fusions));
     };
     for (NodeId n : g.nodes())
       if (foreign(n)) work.push_back(n);

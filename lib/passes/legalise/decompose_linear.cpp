@@ -115,7 +115,7 @@ std::optional<Rounded> rounded_operand(const Expansion& e, DType real) {
   if (!clamp.valid()) return {};
   const NodeId add = from(g.operand(clamp, 0), OpKind::Add);
   const Rounded r{g.operand(cast, 0), add.valid() ? g.operand(add, 1) : ValueId()};
-  if (add.valid() && !is_integer(g.dtype(unconverted(g, r.zero)))) return {};
+  if (add.valid() && !match::has_integers(g, r.zero)) return {};
   const bool is_signed = dtype_class(g.dtype(e.in(0))) == DTypeClass::Int;
   const double span = static_cast<double>(int64_t{1} << bits(g.dtype(e.in(0))));
   const auto& range = g.attrs<ClampAttrs>(clamp);

@@ -113,7 +113,6 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
 PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
   const TargetTraits& t = context.target;
   const bool native = t.native[static_cast<size_t>(OpKind::ElementwiseRegion)];
-  const bool several = t.native[static_cast<size_t>(OpKind::QAttention)];
   int64_t unfused = 0;
   for (GraphId id : graphs_in_use(m)) {
     Graph& g = m.graph(id);
@@ -121,7 +120,7 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
       const auto& steps = g.attrs<RegionAttrs>(n).steps;
       const bool fits = steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs &&
-                        (several || g.result_count(n) == 1);
+                        (t.integer_fusions || g.result_count(n) == 1);
       if (native && fits && std::ranges::all_of(steps, [&](const RegionStep& s) { return t.native[static_cast<size_t>(s.op)]; }))
         continue;
       const std::vector<ValueId> v = unfuse_region(g, n);

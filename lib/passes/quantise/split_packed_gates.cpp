@@ -140,7 +140,7 @@ class PackedGate {
 
 PassResult split_packed_gates(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  if (!context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::QMatMul) found += context.rewrite([&] { return PackedGate(g, n).split(); });

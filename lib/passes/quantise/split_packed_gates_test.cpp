@@ -61,6 +61,6 @@ TEST_CASE("split_packed_gates: what stays") {
   CHECK_FALSE(Rewrite(kPass, Case{.first = 4}).result.changed);
   CHECK_FALSE(Rewrite(kPass, Case{.weight = false}).result.changed);
   CHECK_FALSE(Rewrite(kPass, Case{.read = true}).result.changed);
-  const auto grid = [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QAttention)); };
+  const auto grid = [](PassRun& run) { run.target.integer_fusions = false; };
   CHECK_FALSE(Rewrite(kPass, Case{}, grid).result.changed);
 }

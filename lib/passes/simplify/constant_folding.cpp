@@ -47,9 +47,11 @@ class FoundSizes {
     return it != makers_.end() && it->second == 1;
   }
   void add_symbols(const Graph& g, ValueId v, std::set<std::string>* out) const {
-    for (Dim d : g.type(v).dims)
-      if (!d.is_static())
-        for (std::string& s : module_.dims.symbols_of(d)) out->insert(std::move(s));
+    for (Dim d : g.type(v).dims) add_symbols(d, out);
+  }
+  void add_symbols(Dim d, std::set<std::string>* out) const {
+    if (!d.is_static())
+      for (std::string& s : module_.dims.symbols_of(d)) out->insert(std::move(s));
   }
   void count() {
     counted_ = true;
@@ -61,6 +63,7 @@ class FoundSizes {
         if (made.empty()) continue;
         for (ValueId v : g.operands(n))
           if (v.valid()) add_symbols(g, v, &read);
+        each_dim(module_.attrs[g.attr_id(n)], [&](Dim d) { add_symbols(d, &read); });
         for (const std::string& s : made) makers_[s] += !read.contains(s);
       }
     }
@@ -72,7 +75,8 @@ class FoundSizes {
   Module& module_;
   SymbolValues values_;
   bool counted_ = false;
-  std::map<std::string, int, std::less<>> makers_;  // number of nodes that have the symbol in a result but in no operand
+  std::map<std::string, int, std::less<>>
+      makers_;  // number of nodes that have the symbol in a result, but in no operand or attribute
 };
 
 class Folder {

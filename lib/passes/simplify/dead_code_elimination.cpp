@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/bind_dims.h"
 #include "ir/graphs.h"
 #include "passes/passes.h"
 
@@ -41,7 +42,7 @@ int64_t drop_unread_captures(Graph& g, NodeId n) {
   return dropped;
 }
 
-// The dims that nodes use by symbol instead of by operand: those of DimValue, Reshape, Expand, ...
+// The dims that nodes use by symbol instead of by operand: those of DimValue, Reshape, TopK, ...
 class NamedSizes {
  public:
   explicit NamedSizes(const Module& m) : m_(m) {}
@@ -66,6 +67,7 @@ class NamedSizes {
     for (ValueId v : g.operands(n))
       if (v.valid())
         for (Dim own : g.dims(v)) known.merge(symbols(own));
+    if (!has_trait(g.op(n), kBody)) each_dim(m_.attrs[g.attr_id(n)], [&](Dim own) { known.merge(symbols(own)); });
     const std::set<std::string> own = symbols(d);
     return std::ranges::any_of(own, [&](const std::string& s) { return named_->contains(s) && !known.contains(s); });
   }
@@ -81,9 +83,9 @@ class NamedSizes {
     for (GraphId id : graphs_in_use(m_)) {
       const Graph& g = m_.graph(id);
       for (NodeId n : g.nodes())
-        if (const auto* a = std::get_if<DimsAttrs>(&m_.attrs[g.attr_id(n)]))
-          for (Dim d : a->dims)
-            if (!d.is_static() && seen.insert(d.raw()).second) named_->merge(symbols(d));
+        each_dim(m_.attrs[g.attr_id(n)], [&](Dim d) {
+          if (!d.is_static() && seen.insert(d.raw()).second) named_->merge(symbols(d));
+        });
     }
   }
 

@@ -28,6 +28,20 @@ TEST_CASE("a node one of whose results is read stays") {
   CHECK_FALSE(run(m, "dead_code_elimination").changed);
 }
 
+TEST_CASE("a node that defines a size which another names stays, and nodes that only name it do not") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {4})), k = b.input("k", tensor_type(DType::I64, {}));
+  const ValueId places = b.unary(OpKind::Iota, k);
+  const Dim size = m.main().dims(places)[0];
+  const NodeId top = b.create_node(OpKind::TopK, std::vector{x}, TopKAttrs{size, 0, true, true});
+  b.expand(b.reshape(b.scalar(DType::F32, 1), {Dim(1)}), {size});
+  m.main().add_output(m.main().result(top, 1), {});
+  PassRun run;
+  run(m, "dead_code_elimination");
+  CHECK(ops(m.main()) == "input input iota topk");
+}
+
 TEST_CASE("captured values that no body reads are dropped, and what computed them dies") {
   Module m;
   Graph& g = m.main();
