@@ -1,5 +1,6 @@
-// Quantises a value in each of the kernels that read its codes, if that takes less time than a launch. The input of a graph with
-// Q/DQ pairs, say, is multiplied by weights, and added to the result of its block.
+// Quantises an input of the graph in each of the kernels that read its codes, if that takes less time than a launch. In a graph with
+// Q/DQ pairs, an input is often multiplied by weights, and added to the result of its block. Other values than inputs are stored as
+// codes, which take less memory.
 //   c = quantize(x); y = fused_q_matmul(c, w, ..); z = region(y, c)  ->  fused_q_matmul(x, w, .., s); region(y, x, s, z)
 // Readers: integer matmuls by a weight, integer convolutions, and the steps of regions that cast the codes, all of them also
 // behind Reshape, Transpose, Narrow and a Pad with the code of 0. Declines if one of the readers is another ("readers"), if the
@@ -48,7 +49,7 @@ class Sharing {
 
   bool run() {
     const auto r = fuse::rounding_of(g_, source_);
-    if (!r || g_.result_count(source_) != 1) return false;
+    if (!r || g_.result_count(source_) != 1 || !is_input(r->x)) return false;
     rounding_ = *r;
     const ValueId codes = g_.result(source_);
     if (!find(codes, {})) return refuse("readers", std::to_string(g_.use_count(codes)) + " readers of the codes");
@@ -70,6 +71,14 @@ class Sharing {
 
   bool refuse(std::string_view reason, std::string detail) {
     return readers_.size() > 1 && decline_end(context_, g_, kSharedRounding, source_, reason, std::move(detail));
+  }
+
+  // Whether a value takes no memory of the arena, where floats would take the place of codes.
+  bool is_input(ValueId v) const {
+    NodeId n = g_.def(v);
+    for (size_t i = 0; i < kMostMoves && (g_.op(n) == OpKind::Reshape || g_.op(n) == OpKind::Narrow); ++i)
+      n = g_.def(g_.operand(n, 0));
+    return g_.op(n) == OpKind::Input;
   }
 
   // Whether x may be moved instead of the codes.
