@@ -343,11 +343,23 @@ class Quantiser {
     return builder_.constant(make_data(DType::F32, out, values));
   }
 
+  // Whether no reader of a dequantised value needs floats in memory, which would be there for a mean, too.
+  bool reads_codes(ValueId v) const {
+    constexpr size_t kMostReaders = 16;
+    return graph_.use_count(v) <= kMostReaders && std::ranges::all_of(graph_.uses(v), [&](const Graph::Use& use) {
+             if (use.user == graph_.terminator()) return false;
+             const OpKind op = graph_.op(use.user);
+             return op == OpKind::MatMul || op == OpKind::Conv || op == OpKind::Pool || op == OpKind::Quantize ||
+                    has_trait(op, kElementwise) || moves_codes(graph_, use.user);
+           });
+  }
+
   ValueId mean(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0), false);
     const auto channels = size_at(graph_, graph_.operand(n, 0), 1);
     const PoolAttrs a = graph_.attrs<PoolAttrs>(n);
-    if (!d || !d->per_tensor || !channels || *channels < 1 || a.ceil_mode || graph_.dtype(graph_.result(n)) != DType::F32)
+    if (!d || !reads_codes(graph_.operand(n, 0)) || !d->per_tensor || !channels || *channels < 1 || a.ceil_mode ||
+        graph_.dtype(graph_.result(n)) != DType::F32)
       return {};
     constexpr int64_t kMostTaps = 1 << 8, kMostWeights = 1 << 20;
     std::vector<int64_t> dims{*channels, 1};
