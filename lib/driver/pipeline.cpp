@@ -85,6 +85,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
                  "fuse_integer_results",
                  "fuse_rounded_rows",
                  "fuse_rounded_image",
+                 "fuse_shared_rounding",
                  "lower_pixel_convs"});
   // Rewrites every node that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};

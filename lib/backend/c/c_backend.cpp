@@ -37,7 +37,7 @@ static constexpr TargetInfo kCpu = {.name = "cpu",
                                     .dtypes = kKernelTypesAndF64,
                                     .mapping = target::cpu_mapping(),
                                     .region_steps = 128,
-                                    .region_inputs = 32,
+                                    .region_inputs = 64,
                                     .machine = {50, 50, 200, 8, 0},
                                     .collectives = true,
                                     .claims = 0};

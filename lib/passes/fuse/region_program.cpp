@@ -9,9 +9,9 @@
 namespace rlxc {
 
 RegionLimits region_limits(const TargetTraits& target, bool epilogue) {
-  constexpr uint32_t kMostEpilogueSteps = 96, kMostEpilogueArrays = 16;
+  constexpr uint32_t kMostEpilogueSteps = 96, kMostEpilogueArrays = 16, kMostArrays = 32;
   const uint32_t steps = target.region_max_steps, inputs = target.region_max_inputs;
-  if (!epilogue) return {steps, inputs, inputs};
+  if (!epilogue) return {steps, inputs, std::min(inputs, kMostArrays)};
   return {std::min(steps, kMostEpilogueSteps), inputs, std::min(inputs, kMostEpilogueArrays)};
 }
 

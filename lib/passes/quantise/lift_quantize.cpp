@@ -326,12 +326,25 @@ bool selects_codes(const Graph& g, NodeId n, NodeId dequantize, NodeId quantize)
   });
 }
 
+// Whether two nodes quantize or dequantise by one number, the same one.
+bool rounds_alike(const Graph& g, NodeId a, NodeId b) {
+  return g.op(a) == g.op(b) && rounds_by_one(g, a) && g.dtype(g.result(a)) == g.dtype(g.result(b)) &&
+         same_number(g, g.operand(a, 1), g.operand(b, 1)) && same_number(g, g.operand(a, 2), g.operand(b, 2));
+}
+
+// Whether all that quantizes the dequantised result of a node does so as n does.
+bool requantised_alike(const Graph& g, NodeId select, NodeId n) {
+  return std::ranges::all_of(g.uses(g.result(select)), [&](const Graph::Use& use) {
+    return use.user == g.terminator() || g.op(use.user) != OpKind::Dequantize ||
+           std::ranges::all_of(g.uses(g.result(use.user)), [&](const Graph::Use& u) {
+             return u.user == g.terminator() || g.op(u.user) != OpKind::Quantize || rounds_alike(g, u.user, n);
+           });
+  });
+}
+
 // The codes, dequantised as d does and quantized as n does by nodes before n; invalid if there are none.
 ValueId requantised_before(const Graph& g, ValueId codes, NodeId d, NodeId n, const Order& order) {
-  const auto alike = [&](NodeId a, NodeId b) {
-    return g.op(a) == g.op(b) && rounds_by_one(g, a) && g.dtype(g.result(a)) == g.dtype(g.result(b)) &&
-           same_number(g, g.operand(a, 1), g.operand(b, 1)) && same_number(g, g.operand(a, 2), g.operand(b, 2));
-  };
+  const auto alike = [&](NodeId a, NodeId b) { return rounds_alike(g, a, b); };
   if (g.use_count(codes) > kMostReaders) return {};
   for (const Graph::Use& use : g.uses(codes)) {
     if (use.user == g.terminator() || !alike(use.user, d) || g.use_count(g.result(use.user)) > kMostReaders) continue;
@@ -350,6 +363,7 @@ bool lift_requantise(Graph& g, NodeId n, const Order& order) {
   if (!d.valid() || !rounds_by_one(g, n) || !rounds_by_one(g, d)) return false;
   const NodeId select = g.def(g.operand(d, 0));
   if (!select.valid() || !selects_codes(g, select, d, n) || g.use_count(g.result(select)) > kMostReaders) return false;
+  if (g.op(select) == OpKind::Pool && !requantised_alike(g, select, n)) return false;
   const auto requantised = [&](const Graph::Use& use) {
     if (g.op(use.user) != OpKind::Dequantize || g.use_count(g.result(use.user)) > kMostReaders) return false;
     return std::ranges::all_of(g.uses(g.result(use.user)), [&](const Graph::Use& u) {
@@ -358,23 +372,49 @@ bool lift_requantise(Graph& g, NodeId n, const Order& order) {
   };
   if (!std::ranges::all_of(g.uses(g.result(select)), requantised)) return false;
   NodeId source = g.def(g.operand(select, 0));
-  for (size_t i = 0; i < kMostPassed && source.valid() && selects_codes(g, source, d, n); ++i)
+  for (size_t i = 0; i < kMostPassed && source.valid() && selects_codes(g, source, d, n); ++i) {
+    if (g.op(source) == OpKind::Pool && !requantised_alike(g, source, n)) return false;
     source = g.def(g.operand(source, 0));
+  }
   if (!source.valid() || g.op(source) != OpKind::Quantize || !is_computed(g, g.def(g.operand(source, 0)))) return false;
   Builder b(g, nullptr, n);
   const size_t before = g.node_capacity();
   std::vector<ValueId> operands(g.operands(select).begin(), g.operands(select).end());
   const ValueId known = requantised_before(g, operands[0], d, n, order);
-  const auto requantised_alike = [&](ValueId codes) { return rounded_alike(b, n, rounded_alike(b, d, codes)); };
-  operands[0] = known.valid() ? known : requantised_alike(operands[0]);
+  const auto requantised_by = [&](ValueId codes) { return rounded_alike(b, n, rounded_alike(b, d, codes)); };
+  operands[0] = known.valid() ? known : requantised_by(operands[0]);
   if (g.op(select) == OpKind::Pad) {
     operands.resize(2);
-    operands[1] = requantised_alike(operands[1].valid() ? operands[1] : b.scalar(g.dtype(g.operand(d, 0)), 0));
+    operands[1] = requantised_by(operands[1].valid() ? operands[1] : b.scalar(g.dtype(g.operand(d, 0)), 0));
   }
   const ValueId y = b.create(g.op(select), operands, g.module().attrs[g.attr_id(select)]);
   const NodeId members[] = {select, d, n};
   merge_origins_since(g, before, members);
   replace(g, g.result(n), y);
+  return true;
+}
+
+// A max pooling of codes that are pooled already, and quantized again by other numbers between: these keep the order.
+//   pool(quantize(dequantize(pool(x))))  ->  quantize(dequantize(pool(pool(x))))
+bool sink_requantise(Graph& g, NodeId pool) {
+  std::vector<NodeId> pairs;  // last first
+  ValueId v = g.operand(pool, 0);
+  for (int64_t i = 0; i < kMostRounds; ++i) {
+    const NodeId q = defining_op(g, v, OpKind::Quantize);
+    const NodeId d = q.valid() ? defining_op(g, g.operand(q, 0), OpKind::Dequantize) : NodeId();
+    if (!d.valid() || !rounds_by_one(g, q) || !rounds_by_one(g, d) || !selects_codes(g, pool, d, q)) break;
+    pairs.insert(pairs.end(), {q, d});
+    v = g.operand(d, 0);
+  }
+  const NodeId source = defining_op(g, v, OpKind::Pool);
+  if (pairs.empty() || !source.valid() || !pools_codes(g, source) || !g.has_one_use(g.operand(pool, 0))) return false;
+  Builder b(g, nullptr, pool);
+  const size_t before = g.node_capacity();
+  v = b.create(OpKind::Pool, {v}, g.module().attrs[g.attr_id(pool)]);
+  for (auto n = pairs.rbegin(); n != pairs.rend(); ++n) v = rounded_alike(b, *n, v);
+  pairs.push_back(pool);
+  merge_origins_since(g, before, pairs);
+  replace(g, g.result(pool), v);
   return true;
 }
 
@@ -403,6 +443,8 @@ PassResult lift_quantize(Module& m, PassContext& context) {
       for (auto n = all.rbegin(); n != all.rend(); ++n)
         if (g.alive(*n)) lifted += context.rewrite([&] { return lift_requantise(g, *n, order); });
     }
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Pool) lifted += context.rewrite([&] { return sink_requantise(g, n); });
   });
   return {lifted + joined > 0, {{"quantize_moved", lifted}, {"pairs_joined", joined}}};
 }

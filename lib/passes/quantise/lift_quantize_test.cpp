@@ -235,6 +235,34 @@ TEST_CASE("codes are quantized again before they are pooled") {
   CHECK(Rewrite(kPass, pyramid(0.05F, true)).left() == "exp quantize pool dequantize quantize dequantize quantize pool concat");
 }
 
+TEST_CASE("codes that are pooled several times are quantized again, by several numbers, after that") {
+  const auto pyramid = [](float second) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      PoolAttrs pool;
+      pool.kernel = {3, 3}, pool.strides = {1, 1}, pool.dilations = pool.pads_begin = pool.pads_end = {1, 1};
+      ValueId v = rounded(b, b.unary(OpKind::Exp, f32_input(b, "x", {1, 2, 6, 6})), {0.04F}, DType::U8);
+      float scale = 0.04F;
+      std::vector<ValueId> results;
+      for (const float next : {second, 0.06F}) {
+        v = b.create(OpKind::Pool, {v}, pool);
+        results.push_back(rounded(b, dequantised(b, v, scale), {0.07F}, DType::U8));
+        v = rounded(b, dequantised(b, v, scale), {next}, DType::U8);
+        scale = next;
+      }
+      results.push_back(b.create(OpKind::Pool, {v}, pool));
+      return results;
+    };
+  };
+  const Rewrite r(kPass, pyramid(0.05F));
+  const Graph& g = r.after->main();
+  size_t pools = 0;
+  for (const NodeId n : g.nodes())
+    if (g.op(n) == OpKind::Pool) CHECK(g.op(g.def(g.operand(n, 0))) == (pools++ == 0 ? OpKind::Quantize : OpKind::Pool));
+  CHECK(pools == 3);
+  check(r, r.left());
+  CHECK_FALSE(Rewrite(kPass, pyramid(-0.05F)).result.changed);
+}
+
 TEST_CASE("rounding rises above the crop of a product, not where others read the product or a convolution the codes") {
   const auto cropped = [](int64_t rows, bool shared, bool convolved) {
     return [=](Builder& b) -> std::vector<ValueId> {

@@ -4,7 +4,8 @@
 // are split into two digits of 8 bits, a = 256 high + low, and b multiplies each digit. The pass also sinks Dequantize below
 // layout ops, gathers, max poolings and nearest resizes, and, on the way to a contraction, below concatenations of one scale and
 // zero point, and below Relu and Clamp whose limits are values of codes. It removes a Quantize after a Dequantize of the same
-// scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
+// scale and zero point. A mean of windows of codes is a convolution by ones, which ends in the rounding of the mean. Declines are
+// Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -55,7 +56,10 @@ class Quantiser {
       case OpKind::Relu:
       case OpKind::Clamp: return counted(clamp(n), &moved);
       case OpKind::Concat: return counted(join(n), &moved);
-      default: return moves_codes(graph_, n) || keeps_order(n) ? counted(sink(n), &moved) : ValueId();
+      case OpKind::Pool:
+        if (graph_.attrs<PoolAttrs>(n).op == ReduceOp::Mean) return counted(mean(n), &contractions);
+        return keeps_order(n) ? counted(sink(n), &moved) : ValueId();
+      default: return moves_codes(graph_, n) ? counted(sink(n), &moved) : ValueId();
     }
   }
   static ValueId counted(ValueId v, int64_t* count) {
@@ -303,6 +307,78 @@ class Quantiser {
     ValueId y = builder_.cast(builder_.mul(float_sum, s), graph_.dtype(graph_.result(n)));
     if (const ValueId bias = graph_.operand(n, 2); bias.valid()) y = builder_.add(y, along_channels(bias, rank));
     return y;
+  }
+
+  // The number of elements that each window averages, by position or one for all; invalid if it is not known.
+  ValueId counts(const PoolAttrs& a, ValueId x, ValueId y) {
+    int64_t taps = 1, positions = 1;
+    bool same = true;
+    for (size_t k = 0; k < a.kernel.size(); ++k) {
+      taps *= a.kernel[k];
+      same = same && (a.count_include_pad || (a.pads_begin[k] == 0 && a.pads_end[k] == 0));
+    }
+    if (same) return builder_.scalar(DType::F32, static_cast<double>(taps));
+    constexpr int64_t kMostPositions = 1 << 16;
+    std::vector<int64_t> in, out;
+    for (size_t k = 0; k < a.kernel.size(); ++k) {
+      const auto from = size_at(graph_, x, static_cast<int>(k) + 2), to = size_at(graph_, y, static_cast<int>(k) + 2);
+      if (!from || !to || *to > kMostPositions || (positions *= *to) > kMostPositions) return {};
+      in.push_back(*from);
+      out.push_back(*to);
+    }
+    std::vector<float> values(static_cast<size_t>(positions), 1);
+    for (int64_t p = 0; p < positions; ++p) {
+      int64_t rest = p;
+      for (size_t k = out.size(); k-- > 0; rest /= out[k]) {
+        const int64_t start = rest % out[k] * a.strides[k] - a.pads_begin[k];
+        int64_t inside = 0;
+        for (int64_t t = 0; t < a.kernel[k]; ++t) {
+          const int64_t at = start + t * a.dilations[k];
+          inside += at >= 0 && at < in[k];
+        }
+        values[static_cast<size_t>(p)] *= static_cast<float>(inside);
+      }
+    }
+    if (std::ranges::find(values, 0.0F) != values.end()) return {};
+    return builder_.constant(make_data(DType::F32, out, values));
+  }
+
+  // Whether no reader of a dequantised value needs floats in memory, which would be there for a mean, too.
+  bool reads_codes(ValueId v) const {
+    constexpr size_t kMostReaders = 16;
+    return graph_.use_count(v) <= kMostReaders && std::ranges::all_of(graph_.uses(v), [&](const Graph::Use& use) {
+             if (use.user == graph_.terminator()) return false;
+             const OpKind op = graph_.op(use.user);
+             return op == OpKind::MatMul || op == OpKind::Conv || op == OpKind::Pool || op == OpKind::Quantize ||
+                    has_trait(op, kElementwise) || moves_codes(graph_, use.user);
+           });
+  }
+
+  ValueId mean(NodeId n) {
+    const auto d = dequantised(graph_, graph_.operand(n, 0), false);
+    const auto channels = size_at(graph_, graph_.operand(n, 0), 1);
+    const PoolAttrs a = graph_.attrs<PoolAttrs>(n);
+    if (!d || !reads_codes(graph_.operand(n, 0)) || !d->per_tensor || !channels || *channels < 1 || a.ceil_mode ||
+        graph_.dtype(graph_.result(n)) != DType::F32)
+      return {};
+    constexpr int64_t kMostTaps = 1 << 8, kMostWeights = 1 << 20;
+    std::vector<int64_t> dims{*channels, 1};
+    int64_t taps = 1;
+    for (const int64_t size : a.kernel) {
+      dims.push_back(size);
+      if (size > kMostTaps || (taps *= size) > kMostTaps) return {};
+    }
+    if (*channels > kMostWeights / taps) return {};
+    const ValueId count = counts(a, d->q, graph_.result(n));
+    if (!count.valid()) return {};
+    const std::vector<int8_t> ones(static_cast<size_t>(*channels * taps), 1);
+    const ConvAttrs conv{a.strides, a.pads_begin, a.pads_end, a.dilations, std::vector<int64_t>(a.kernel.size()), *channels};
+    const ValueId w = builder_.constant(make_data(DType::I8, dims, ones));
+    const ValueId sum = builder_.create(OpKind::QConv, {d->q, w, zero_point(*d)}, conv);
+    if (!sum.valid()) return {};
+    const NodeId members[] = {d->node, n};
+    decisions_.push_back(fused(graph_, kQuantisedContraction, n, members, 3 * bytes(graph_, d->q)));
+    return builder_.div(builder_.mul(builder_.cast(sum, DType::F32), single(d->scale)), count);
   }
 
   void made(NodeId n, const std::array<Dequantised, 2>& ab) {

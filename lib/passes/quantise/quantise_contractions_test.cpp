@@ -89,7 +89,7 @@ TEST_CASE("dequantising sinks below what selects elements: max pooling and neare
   };
   check(Rewrite(kPass, pooled(ReduceOp::Max, 0.05F)), "pool dequantize");
   CHECK_FALSE(Rewrite(kPass, pooled(ReduceOp::Max, -0.05F)).result.changed);
-  CHECK_FALSE(Rewrite(kPass, pooled(ReduceOp::Mean, 0.05F)).result.changed);
+  CHECK_FALSE(Rewrite(kPass, pooled(ReduceOp::Sum, 0.05F)).result.changed);
   const auto resized = [](ResizeMode mode) {
     return [=](Builder& b) -> std::vector<ValueId> {
       ResizeAttrs a;
@@ -100,6 +100,25 @@ TEST_CASE("dequantising sinks below what selects elements: max pooling and neare
   };
   check(Rewrite(kPass, resized(ResizeMode::Nearest)), "resize dequantize");
   CHECK_FALSE(Rewrite(kPass, resized(ResizeMode::Linear)).result.changed);
+}
+
+TEST_CASE("a mean of windows of codes is a convolution by ones, divided by the number of elements") {
+  const auto mean = [](std::vector<Dim> dims, int64_t pad, bool include, bool ceil = false) {
+    return Rewrite(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = b.input("x", tensor_type(DType::U8, dims)), s = b.scalar(DType::F32, 0.125);
+      PoolAttrs pool;
+      pool.op = ReduceOp::Mean;
+      pool.kernel = {3, 2}, pool.strides = {2, 1}, pool.pads_begin = {pad, 0}, pool.pads_end = {pad, pad},
+      pool.dilations = {1, 2};
+      pool.count_include_pad = include, pool.ceil_mode = ceil;
+      const ValueId v = b.create(OpKind::Dequantize, {x, s, b.scalar(DType::U8, 9)}, QuantAttrs{0, 0, DType::F32, true});
+      return {b.create(OpKind::Pool, {v}, pool)};
+    });
+  };
+  for (const bool include : {false, true})
+    for (const int64_t pad : {0, 1}) check(mean({2, 3, 6, 5}, pad, include), "q_conv cast mul div");
+  check(mean({1, 1, 3, 3}, 0, false), "q_conv cast mul div");
+  CHECK_FALSE(mean({2, 3, 6, 5}, 0, false, true).result.changed);
 }
 
 TEST_CASE("dequantising sinks below a max pooling and a resize to the nearest element on the way to a convolution") {
