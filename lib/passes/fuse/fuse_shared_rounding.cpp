@@ -238,7 +238,7 @@ class Sharing {
 
 PassResult fuse_shared_rounding(Module& m, PassContext& context) {
   int64_t found = 0;
-  if (!context.target.native.test(static_cast<size_t>(OpKind::QAttention))) return {};
+  if (!context.target.integer_fusions) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::ElementwiseRegion) found += context.rewrite([&] { return Sharing(g, context, n).run(); });
