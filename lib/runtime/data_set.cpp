@@ -193,14 +193,15 @@ bool read_set_file(const Module& m, const std::string& path, DataSet* out, Diagn
   return read_one(m, path, find, out, d);
 }
 
-// The slices of an array along its first axis, if the type has a 1 in its place or lacks it, and they fit. Else empty.
+// The slices of an array along its first axis, if the type has a 1 in its place or lacks it, and they fit. Else, or
+// without elements, empty.
 std::vector<TensorData> stacked_samples(const TensorData& all, const Type& type) {
   if (type.kind != TypeKind::Tensor || !type.ranked || all.dims.empty() || all.dtype == DType::String || fits(all, type))
     return {};
   TensorData sample = all;
   if (all.dims.size() > type.dims.size()) sample.dims.erase(sample.dims.begin());
   else if (type.dims[0] == Dim(1)) sample.dims[0] = 1;
-  if (!fits(sample, type)) return {};
+  if (!fits(sample, type) || sample.size_bytes() == 0) return {};
   std::vector<TensorData> samples(static_cast<size_t>(all.dims[0]), sample);
   const size_t size = sample.size_bytes();
   for (size_t i = 0; i < samples.size(); ++i) samples[i].bytes = all.bytes.subspan(i * size, size);
