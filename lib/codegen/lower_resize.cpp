@@ -101,7 +101,7 @@ class Resizer {
     const auto x = node_.dims(0);
     const Dims from = s.shape(x), to = s.shape(node_.result_dims());
     Buf data = s.in_buf(0);
-    const kernel::Rounding stored(s.builder(), rounding(s), storage_dtype(node_.result_dtype()));
+    const kernel::Rounding stored(s.builder(), s.rounding(kResultScale), storage_dtype(node_.result_dtype()));
     kernel::build_generate(
         s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
           std::vector<Expr> at = index;
@@ -177,7 +177,7 @@ class Resizer {
     const Operand source_operand = from ? s.scratch(*from) : s.in(0);
     Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
     const DType t = sum_type();
-    const auto rounds = to ? std::nullopt : rounding(s);
+    const auto rounds = to ? std::nullopt : s.rounding(kResultScale);
     std::vector<std::pair<std::string, DType>> outputs;
     if (to) {
       s.scratch(*to);
@@ -238,7 +238,7 @@ class Resizer {
     spec.at = s.scratch(places);
     spec.weight = s.scratch(weights);
     spec.x = from ? s.scratch(*from) : s.in(0);
-    if (!to) spec.rounding = rounding(s);
+    if (!to) spec.rounding = s.rounding(kResultScale);
     spec.y = to ? s.scratch(*to) : s.out();
     kernel::build_resample(s.builder(), spec, node_.mapping());
     s.finish();
@@ -278,10 +278,6 @@ class Resizer {
   }
 
  private:
-  std::optional<kernel::RoundingOperands> rounding(Scope& s) const {
-    if (!node_.has(kResultScale)) return std::nullopt;
-    return kernel::RoundingOperands{s.in(kResultScale), s.in(kResultScale + 1)};
-  }
   Expr real(Expr i) const { return cast_to(i, real_); }
   DType sum_type() const { return is_float(node_.dtype(0)) ? kernel::compute_dtype(node_.dtype(0)) : real_; }
 

@@ -11,7 +11,7 @@ bool lower_softmax(Node& node) {
   kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
                            node.op() == OpKind::LogSoftmax};
   s.in(0);
-  if (node.has(kResultScale)) spec.rounding = {s.in(kResultScale), s.in(kResultScale + 1)};
+  spec.rounding = s.rounding(kResultScale);
   s.out();
   kernel::build_softmax(s.builder(), spec, node.mapping());
   if (!spec.rounding) s.may_alias();

@@ -122,6 +122,13 @@ Operand Scope::bad_indices() {
   return {"bad_indices", DType::I64, {}, 1, 0};
 }
 
+std::optional<kernel::RoundingOperands> Scope::rounding(size_t scale) {
+  if (!node_.has(scale)) return std::nullopt;
+  kernel::RoundingOperands o{in(scale), in(scale + 1)};
+  if (node_.has(scale + 2)) o.back = in(scale + 2);
+  return o;
+}
+
 Buf Scope::in_buf(size_t i) {
   const Operand o = in(i);
   return builder_->input(o.name, o.dtype, o.extent);

@@ -76,7 +76,9 @@ class Scope {
   Operand scratch(uint32_t i);
   Operand extent(uint32_t i = 0);  // one element: a data-dependent dim of the node (Binding::Kind::Extent)
   Operand bad_indices();           // one element: a counter (Binding::Kind::BadIndices)
-  Buf in_buf(size_t i);            // adds it to the kernel as an input
+  // The operands that quantize the result: a scale, a zero point, and a scale that dequantises; none if there is no scale.
+  std::optional<kernel::RoundingOperands> rounding(size_t scale);
+  Buf in_buf(size_t i);  // adds it to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }
   std::vector<std::pair<std::string, DType>> outputs();  // all results, for build_generate

@@ -78,6 +78,13 @@ bool put_rounded(Context& c, std::vector<double> x, size_t scale, size_t width) 
     const auto scale_of_i = static_cast<float>(number_of(scales, i, width));
     x[i] = ops::round_even(static_cast<double>(static_cast<float>(x[i]) / scale_of_i)) + number_of(zeros, i, width);
   }
+  if (c.has(scale + 2)) {
+    const bool is_signed = c.t(scale + 1).dtype == DType::I8;
+    const double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+    const double zero = zeros[0], back = c.doubles(scale + 2)[0];
+    for (double& v : x) v = (std::clamp(v, low, high) - zero) * back;
+    return c.put_result(0, x);
+  }
   TensorData d;
   if (!c.make_result(0, &d)) return false;
   store(d, 0, d.elements(), x.data(), true);

@@ -111,6 +111,10 @@ bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dim
   if (t != DType::F32) return c.fail("only f32 is quantized");
   if (!is_number(scale, [](DType d) { return d == DType::F32; })) return c.fail("the scale must be one f32 number");
   if (!is_number(scale + 1, is_int8)) return c.fail("the zero point must be one u8 or i8 number");
+  if (c.has(scale + 2)) {
+    const bool fits_back = is_number(scale + 2, [](DType d) { return d == DType::F32; });
+    return fits_back ? c.result(t, std::move(dims)) : c.fail("the scale that dequantises must be one f32 number");
+  }
   return c.result(c.t(scale + 1).dtype, std::move(dims));
 }
 

@@ -74,18 +74,19 @@ Expr quantized(Expr v, Expr scale, Expr zero);
 // CPU threads take a power of two, which is cheaper.
 Expr exp_of_softmax(Expr x, const Mapping&);
 
-// A scale and a zero point, one number each, that quantize the result of a kernel.
+// A scale and a zero point, one number each, that quantize the result of a kernel, and the scale that dequantises the codes.
 struct RoundingOperands {
   Operand scale, zero;
+  std::optional<Operand> back = {};
 };
 class Rounding {
  public:
-  Rounding(Builder&, const std::optional<RoundingOperands>&, DType result);  // adds scale, zero
+  Rounding(Builder&, const std::optional<RoundingOperands>&, DType result);  // adds scale, zero, [back]
   DType dtype() const { return dtype_; }                                     // of the result
   Expr operator()(Expr v) const;                                             // v as it is stored
 
  private:
-  Buf scale_, zero_;
+  Buf scale_, zero_, back_;
   bool rounds_;
   DType dtype_;
 };

@@ -187,9 +187,9 @@ WinogradConv::WinogradConv(const BlockedConv& c, int64_t m)
       lanes(c.lanes),
       results(c.blocks() * c.lanes),
       out(c.windows.out),
+      parts(exact_parts(c)),
       weight(c.weight),
       result(c.result),
-      parts(exact_parts(c)),
       padded(c.windows),
       epilogue(c.epilogue) {
   for (size_t d = 0; d < 2; ++d) {

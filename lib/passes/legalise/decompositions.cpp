@@ -14,7 +14,8 @@ ValueId Expansion::wide(ValueId x) {
 ValueId Expansion::rounded(ValueId y, size_t scale) {
   if (!y.valid() || !has(scale)) return y;
   const ValueId zero = in(scale + 1);
-  return b.create(OpKind::Quantize, {y, in(scale), zero}, QuantAttrs{0, 0, g.dtype(zero), true});
+  const ValueId codes = b.create(OpKind::Quantize, {y, in(scale), zero}, QuantAttrs{0, 0, g.dtype(zero), true});
+  return has(scale + 2) ? b.create(OpKind::Dequantize, {codes, in(scale + 2), zero}, QuantAttrs{0, 0, DType::F32, true}) : codes;
 }
 
 ValueId Expansion::activation(ValueId x, const Epilogue& e) {
