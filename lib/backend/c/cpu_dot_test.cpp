@@ -14,41 +14,28 @@ using namespace rlxc::target;
 
 namespace {
 
-// y = c + sums of products of a and b, as a vector of 16 sums and one at a time.
-Kernel sums_of_products(int64_t n, int lanes, bool small) {
-  kernel::Builder b((small ? "small_sums_" : "sums_") + std::to_string(lanes));
-  const Buf x = b.input("a", DType::U8, n), w = b.input("b", DType::I8, n), c = b.input("c", DType::I32, n / 4),
-            y = b.output("y", DType::I32, n / 4);
-  b.loop("i", n / (4 * lanes), [&](Expr i) {
-    const Expr at = i * (4 * lanes);
-    const Expr of_x = x.load(at, 4 * lanes), of_w = w.load(at, 4 * lanes), sum = c.load(i * lanes, lanes);
-    y.store(i * lanes, small ? dot_of_small(of_x, of_w, sum) : dot(of_x, of_w, sum));
-  });
-  return b.finish();
-}
+struct Types {
+  DType a, b, sum;
+  int group;
+};
+constexpr Types kBytes{DType::U8, DType::I8, DType::I32, 4}, kShorts{DType::I16, DType::I16, DType::I32, 2},
+    kBrains{DType::BF16, DType::BF16, DType::F32, 2};
 
-// The same for bf16 and f32.
-Kernel sums_of_brain_products(int64_t n, int lanes) {
-  kernel::Builder b("brain_sums_" + std::to_string(lanes));
-  const Buf x = b.input("a", DType::BF16, n), w = b.input("b", DType::BF16, n), c = b.input("c", DType::F32, n / 2),
-            y = b.output("y", DType::F32, n / 2);
-  b.loop("i", n / (2 * lanes), [&](Expr i) {
-    const Expr at = i * (2 * lanes);
-    y.store(i * lanes, dot(x.load(at, 2 * lanes), w.load(at, 2 * lanes), c.load(i * lanes, lanes)));
-  });
-  return b.finish();
-}
-
-// The same for 16-bit integers.
-Kernel sums_of_short_products(int64_t n, int lanes) {
-  kernel::Builder b("short_sums_" + std::to_string(lanes));
-  const Buf x = b.input("a", DType::I16, n), w = b.input("b", DType::I16, n), c = b.input("c", DType::I32, n / 2),
-            y = b.output("y", DType::I32, n / 2);
-  b.loop("i", n / (2 * lanes), [&](Expr i) {
-    const Expr at = i * (2 * lanes);
-    y.store(i * lanes, dot(x.load(at, 2 * lanes), w.load(at, 2 * lanes), c.load(i * lanes, lanes)));
-  });
-  return b.finish();
+// y = c + sums of products of a and b, as vectors of 16, 8, 4 sums and one at a time.
+std::vector<Kernel> sums_of_products(int64_t n, const Types& t, bool small = false) {
+  std::vector<Kernel> kernels;
+  for (const int lanes : {16, 8, 4, 1}) {
+    kernel::Builder b("sums_" + std::to_string(lanes));
+    const Buf x = b.input("a", t.a, n), w = b.input("b", t.b, n), c = b.input("c", t.sum, n / t.group),
+              y = b.output("y", t.sum, n / t.group);
+    const int width = t.group * lanes;
+    b.loop("i", n / width, [&](Expr i) {
+      const Expr of_x = x.load(i * width, width), of_w = w.load(i * width, width), sum = c.load(i * lanes, lanes);
+      y.store(i * lanes, small ? dot_of_small(of_x, of_w, sum) : dot(of_x, of_w, sum));
+    });
+    kernels.push_back(b.finish());
+  }
+  return kernels;
 }
 
 // Builds the kernels for each instruction set of this processor by both compilers and calls body(module).
@@ -98,8 +85,7 @@ void check_integers(bool small) {
     for (size_t q = 4 * i; q < 4 * i + 4; ++q) sum += static_cast<uint32_t>(a[q] * w[q]);
     expected[i] = static_cast<int32_t>(sum);
   }
-  std::vector<Kernel> kernels;
-  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_products(kCount, lanes, small));
+  const std::vector<Kernel> kernels = sums_of_products(kCount, kBytes, small);
   each_instruction_set(kernels, [&](const NativeModule& module) {
     for (size_t k = 0; k < kernels.size(); ++k) {
       std::ranges::fill(y, 0);
@@ -128,8 +114,7 @@ TEST_CASE("dot units of 16-bit integers are exact modulo 2^32 on every instructi
   for (size_t i = 0; i < c.size(); ++i)
     expected[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a[2 * i] * w[2 * i]) +
                                        static_cast<uint32_t>(a[2 * i + 1] * w[2 * i + 1]));
-  std::vector<Kernel> kernels;
-  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_short_products(kCount, lanes));
+  const std::vector<Kernel> kernels = sums_of_products(kCount, kShorts);
   each_instruction_set(kernels, [&](const NativeModule& module) {
     for (size_t k = 0; k < kernels.size(); ++k) {
       std::ranges::fill(y, 0);
@@ -151,8 +136,7 @@ TEST_CASE("dot units of bf16 add small integers exactly on every instruction set
   }
   for (size_t i = 0; i < c.size(); ++i)
     expected[i] = c[i] + small(2 * i) * small(10 * i + 3) + small(2 * i + 1) * small(10 * i + 8);
-  std::vector<Kernel> kernels;
-  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_brain_products(kCount, lanes));
+  const std::vector<Kernel> kernels = sums_of_products(kCount, kBrains);
   each_instruction_set(kernels, [&](const NativeModule& module) {
     for (size_t k = 0; k < kernels.size(); ++k) {
       std::ranges::fill(y, 0.0F);
