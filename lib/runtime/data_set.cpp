@@ -193,8 +193,8 @@ bool read_set_file(const Module& m, const std::string& path, DataSet* out, Diagn
   return read_one(m, path, find, out, d);
 }
 
-// The slices of an array along its first axis, if the type has a 1 in its place or lacks it, and they fit. Else, or
-// without elements, empty.
+// Returns the slices of an array along its first axis, if they have elements and fit the type. The type has 1 as its first axis
+// or lacks it. Returns none otherwise.
 std::vector<TensorData> stacked_samples(const TensorData& all, const Type& type) {
   if (type.kind != TypeKind::Tensor || !type.ranked || all.dims.empty() || all.dtype == DType::String || fits(all, type))
     return {};

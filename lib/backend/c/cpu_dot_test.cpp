@@ -67,12 +67,25 @@ void each_instruction_set(const std::vector<Kernel>& kernels, const Body& body) 
     }
 }
 
+template <class A, class B, class Sum>
+void check_sums(const std::vector<Kernel>& kernels, std::vector<A>& a, std::vector<B>& b, std::vector<Sum>& c,
+                const std::vector<Sum>& expected) {
+  each_instruction_set(kernels, [&](const NativeModule& module) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      std::vector<Sum> y(c.size());
+      void* const buffers[] = {a.data(), b.data(), c.data(), y.data()};
+      module.call(k, buffers, {});
+      CHECK(y == expected);
+    }
+  });
+}
+
 void check_integers(bool small) {
   constexpr int64_t kCount = 4 * 64;
   const int most = small ? 127 : 255;
   std::vector<uint8_t> a(kCount);
   std::vector<int8_t> w(kCount);
-  std::vector<int32_t> c(kCount / 4), y(kCount / 4), expected(kCount / 4);
+  std::vector<int32_t> c(kCount / 4), expected(kCount / 4);
   for (size_t i = 0; i < a.size(); ++i) {
     a[i] = static_cast<uint8_t>(i % 3 == 0 ? most : static_cast<int>(i * 37) & most),
     w[i] = static_cast<int8_t>(i % 5 < 2    ? -128
@@ -85,15 +98,7 @@ void check_integers(bool small) {
     for (size_t q = 4 * i; q < 4 * i + 4; ++q) sum += static_cast<uint32_t>(a[q] * w[q]);
     expected[i] = static_cast<int32_t>(sum);
   }
-  const std::vector<Kernel> kernels = sums_of_products(kCount, kBytes, small);
-  each_instruction_set(kernels, [&](const NativeModule& module) {
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      std::ranges::fill(y, 0);
-      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
-      module.call(k, buffers, {});
-      CHECK(y == expected);
-    }
-  });
+  check_sums(sums_of_products(kCount, kBytes, small), a, w, c, expected);
 }
 
 }  // namespace
@@ -105,7 +110,7 @@ TEST_CASE("dot units are exact on every instruction set") {
 TEST_CASE("dot units of 16-bit integers are exact modulo 2^32 on every instruction set") {
   constexpr int64_t kCount = 2 * 64;
   std::vector<int16_t> a(kCount), w(kCount);
-  std::vector<int32_t> c(kCount / 2), y(kCount / 2), expected(kCount / 2);
+  std::vector<int32_t> c(kCount / 2), expected(kCount / 2);
   for (size_t i = 0; i < a.size(); ++i) {
     a[i] = static_cast<int16_t>(i % 6 < 2 ? -32768 : static_cast<int>(i) * 1237);
     w[i] = static_cast<int16_t>(i % 6 < 2 ? -32768 : static_cast<int>(i) * 4099);
@@ -114,21 +119,13 @@ TEST_CASE("dot units of 16-bit integers are exact modulo 2^32 on every instructi
   for (size_t i = 0; i < c.size(); ++i)
     expected[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a[2 * i] * w[2 * i]) +
                                        static_cast<uint32_t>(a[2 * i + 1] * w[2 * i + 1]));
-  const std::vector<Kernel> kernels = sums_of_products(kCount, kShorts);
-  each_instruction_set(kernels, [&](const NativeModule& module) {
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      std::ranges::fill(y, 0);
-      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
-      module.call(k, buffers, {});
-      CHECK(y == expected);
-    }
-  });
+  check_sums(sums_of_products(kCount, kShorts), a, w, c, expected);
 }
 
 TEST_CASE("dot units of bf16 add small integers exactly on every instruction set") {
   constexpr int64_t kCount = 2 * 64;
   std::vector<uint16_t> a(kCount), w(kCount);
-  std::vector<float> c(kCount / 2), y(kCount / 2), expected(kCount / 2);
+  std::vector<float> c(kCount / 2), expected(kCount / 2);
   const auto small = [](size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 255) - 127); };
   for (size_t i = 0; i < a.size(); ++i) {
     a[i] = float_to_bf16(small(i)), w[i] = float_to_bf16(small(i * 5 + 3));
@@ -136,13 +133,5 @@ TEST_CASE("dot units of bf16 add small integers exactly on every instruction set
   }
   for (size_t i = 0; i < c.size(); ++i)
     expected[i] = c[i] + small(2 * i) * small(10 * i + 3) + small(2 * i + 1) * small(10 * i + 8);
-  const std::vector<Kernel> kernels = sums_of_products(kCount, kBrains);
-  each_instruction_set(kernels, [&](const NativeModule& module) {
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      std::ranges::fill(y, 0.0F);
-      void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
-      module.call(k, buffers, {});
-      CHECK(y == expected);
-    }
-  });
+  check_sums(sums_of_products(kCount, kBrains), a, w, c, expected);
 }

@@ -57,20 +57,22 @@ struct BlockedEpilogue {
   std::function<std::vector<Expr>(Expr sum, const std::vector<Expr>& extras)> apply_all;  // of all results, instead of `apply`
 };
 
-// The operands of an epilogue in a kernel.
+// The operands and results of an epilogue in a kernel.
 class BlockedExtras {
  public:
   BlockedExtras(Builder&, const BlockedEpilogue&);  // adds them
   void begin(Expr channel, int lanes);              // for the vector of channels from this one on
   Expr apply(Expr sum, Expr at) const;              // to sums of the elements of the result from `at` on
-  std::vector<Expr> apply_all(Expr sum, Expr at) const;
+  void add_results(DType, Expr elements);           // adds y, also
+  void store(Expr at, Expr sum) const;              // the values of all results from `at` on
 
  private:
+  std::vector<Expr> apply_all(Expr sum, Expr at) const;
   std::vector<Expr> loaded(Expr sum, Expr at) const;
 
   Builder& b_;
   const BlockedEpilogue& e_;
-  std::vector<Buf> buffers_;
+  std::vector<Buf> buffers_, results_;
   std::vector<Expr> own_;  // values that are the same at all positions
 };
 

@@ -179,8 +179,7 @@ class BlockedTiles {
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
     extras_.emplace(b_, s_.epilogue);
     const Expr results = images_ * (positions_ * (s_.groups * s_.stored_blocks() * s_.stored_block()));
-    y_ = b_.output("y", s_.result, results);
-    for (const Operand& o : s_.epilogue.also) also_.push_back(b_.output(o.name, o.dtype, results));
+    extras_->add_results(s_.result, results);
     const Expr tasks = ceil_div(tiles_, band_);
     // A product takes less time than moving a byte.
     const int64_t pixels = fixed_ ? fixed_->rows * fixed_->columns : open_->widths[0];
@@ -338,11 +337,6 @@ class BlockedTiles {
       all = b_.registers("sums", s_.accumulator(), static_cast<int64_t>(sums.size()) * s_.lanes);
       for (size_t i = 0; i < sums.size(); ++i) all.store(b_.i64(static_cast<int64_t>(i) * s_.lanes), sums[i].get());
     }
-    const auto store = [&](Expr to, Expr sum) {
-      const auto values = extras_->apply_all(sum, to);
-      y_.store(to, cast_to(values[0], s_.result));
-      for (size_t i = 0; i < also_.size(); ++i) also_[i].store(to, cast_to(values[i + 1], s_.epilogue.also[i].dtype));
-    };
     for (int64_t v = 0; v < vectors; ++v)
       for (int64_t part = 0; part < parts; ++part) {
         const auto stored = [&](Expr number) {
@@ -354,13 +348,13 @@ class BlockedTiles {
           if (skipped.kernel)
             return b_.loop("q", columns - skipped, [&](Expr q) {
               const Expr number = b_.let("number", q + skipped);
-              store(b_.let("to", at + number * block), stored(number));
+              extras_->store(b_.let("to", at + number * block), stored(number));
             });
           for (int64_t r = 0; r < rows; ++r)
             for (int64_t q = 0; q < columns; ++q) {
               const int64_t number = r * columns + q;
               const Expr sum = parts > 1 ? stored(b_.i64(number)) : sums[static_cast<size_t>(number * vectors + v)].get();
-              store(at + (row_pitch_ * r + q) * block, sum);
+              extras_->store(at + (row_pitch_ * r + q) * block, sum);
             }
         };
         if (s_.stored_blocks() % parts == 0) store_vector();
@@ -384,8 +378,7 @@ class BlockedTiles {
   const int64_t group_, fetch_terms_, terms_;  // channels of a product, of a fetch, and of a step of the innermost loop
   const Expr depth_, rows_;                    // products of a sum; rows of a panel
   int64_t fetched_ = 0;                        // lines per fetch
-  Buf weights_, image_, zero_, y_;
-  std::vector<Buf> also_;
+  Buf weights_, image_, zero_;
   std::optional<BlockedExtras> extras_;
   Expr block0_, from_, in_, to_, next_;
 };
@@ -437,6 +430,16 @@ std::vector<Expr> BlockedExtras::apply_all(Expr sum, Expr at) const {
   std::vector<Expr> values = e_.apply_all(sum, loaded(sum, at));
   for (Expr& v : values) v = b_.let("value", v);
   return values;
+}
+
+void BlockedExtras::add_results(DType type, Expr elements) {
+  results_.push_back(b_.output("y", type, elements));
+  for (const Operand& o : e_.also) results_.push_back(b_.output(o.name, o.dtype, elements));
+}
+
+void BlockedExtras::store(Expr at, Expr sum) const {
+  const std::vector<Expr> values = apply_all(sum, at);
+  for (size_t i = 0; i < results_.size(); ++i) results_[i].store(at, cast_to(values[i], results_[i].type().dtype));
 }
 
 void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {

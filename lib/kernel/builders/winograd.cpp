@@ -15,9 +15,9 @@ constexpr double kWeightBytes = 10, kPointBytes = 16, kIntegerPointBytes = 24, k
 
 using Exprs = std::vector<Expr>;
 
-// The finite points but 0 are pairs a and -a. Weights at a point are divided by the product of the distances to the other points.
-// Those of integers are whole: they are multiplied by kCommon, a multiple of these products. At infinity 16 bits hold a part of
-// it only, and results are multiplied by the rest.
+// The points are 0, infinity and pairs a, -a. A weight at a finite point is divided by the product of the distances to the other
+// finite points. Integer weights stay whole: they are multiplied by kCommon, a multiple of these products. 16 bits cannot hold
+// kCommon times a weight at infinity, so kRest of it multiplies the results instead.
 class Points {
  public:
   Points(Builder& b, const WinogradConv& s) : b_(b), tile_(s.tile), whole_(s.integers()) {
@@ -149,8 +149,8 @@ bool fits(const BlockedConv& c) {
   const std::array<int64_t, 2> three{3, 3}, one{1, 1};
   if (w.kernel != three || w.stride != one || w.dilation != one || c.groups != 1 || c.group_outputs % c.lanes != 0) return false;
   if (c.integers()) {
-    const int64_t bytes = WinogradConv(c, 4).weight_elements() * 4;
-    return c.dots && !w.joins_taps && exact_parts(c) > 0 && bytes <= kMostWeightBytes;
+    const WinogradConv s(c, 4);
+    return c.dots && !w.joins_taps && s.parts > 0 && s.weight_elements() * rlxc::bits(s.packed()) / 8 <= kMostWeightBytes;
   }
   return w.dtype == DType::F32 && c.weight == DType::F32 && !c.dots && c.result == DType::F32 && w.block > 1;
 }
@@ -255,13 +255,12 @@ void build_winograd_weights(Builder& b, const WinogradConv& s, Index blocks, con
     const auto transformed = [&](Expr c) {
       std::vector<Exprs> columns(3);
       const bool some_lack = s.integers() && s.padded.planes % s.padded.block != 0;
-      const Expr mask = b.let("mask", select(c < channels, b.value(DType::I32, -1), b.value(DType::I32, 0)));
       const Expr own = b.let("own", some_lack ? min(c, channels - 1) : c);
       for (int64_t x = 0; x < 3; ++x)
         for (int64_t y = 0; y < 3; ++y) {
           Expr g = from.gather(filters + (own * 9 + (3 * y + x)));
           if (s.integers()) g = cast_to(g, DType::I32);
-          if (some_lack) g = g & mask;
+          if (some_lack) g = g & select(c < channels, b.value(DType::I32, -1), b.value(DType::I32, 0));
           columns[static_cast<size_t>(x)].push_back(b.let("g", g));
           if (s.integers()) sum.set(sum.get() + columns[static_cast<size_t>(x)].back());
         }
@@ -319,9 +318,7 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
   if (s.integers()) weights = b.input("w", s.packed(), words);
   if (w.zero) zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
   BlockedExtras extras(b, s.epilogue);
-  Buf y = b.output("y", s.result, elements);
-  std::vector<Buf> also;
-  for (const Operand& o : s.epilogue.also) also.push_back(b.output(o.name, o.dtype, elements));
+  extras.add_results(s.result, elements);
   const Points points(b, s);
   const int lanes = static_cast<int>(s.lanes);
   for_each(b, m, "work", count * s.band, 8 * s.points() * s.tiles[1] * s.lanes, [&](Expr work) {
@@ -354,10 +351,8 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
       }
       const auto write = [&](int64_t r) {
         for (int64_t x = 0; x < columns; ++x) {
-          const Expr pixel = to + (r * s.out[1] + x) * s.lanes, sum = z[static_cast<size_t>(r)][static_cast<size_t>(x)];
-          const auto values = extras.apply_all(sum, pixel);
-          y.store(pixel, cast_to(values[0], s.result));
-          for (size_t i = 0; i < also.size(); ++i) also[i].store(pixel, cast_to(values[i + 1], s.epilogue.also[i].dtype));
+          const Expr pixel = to + (r * s.out[1] + x) * s.lanes;
+          extras.store(pixel, z[static_cast<size_t>(r)][static_cast<size_t>(x)]);
         }
       };
       for (int64_t r = 0; r < s.tile; ++r)

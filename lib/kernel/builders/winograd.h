@@ -7,9 +7,9 @@
 // Tiles of the image are transformed to points, a product of matrices per point sums the channels, and its results are
 // transformed to tiles of the result. A launch does this for a band of tile rows, so that points stay in the caches.
 //
-// Of 8-bit integers the sums are exact: points are 0, 1, -1, 2, -2 and infinity, transformed weights are multiples
-// of 16 bits, and results are 24^2 times the sums. These are known modulo 2^32, and divided by 9 there, so that the sums must lie
-// within 2^25. Sums of more channels are computed in parts.
+// 8-bit integers have exact sums. Their points are 0, 1, -1, 2, -2 and infinity. Transformed weights are scaled to whole numbers
+// of 16 bits, which makes results 24^2 = 9 * 2^6 times the sums. The arithmetic is modulo 2^32, where division by 9 is exact, and
+// the last 6 bits are shifted out. A sum is correct if it lies within 2^25; more channels are summed in parts.
 #pragma once
 #include "kernel/builders/blocked.h"
 
@@ -30,7 +30,7 @@ struct WinogradConv {
   int64_t images() const { return constant_value(padded.batch); }
   int64_t rows() const { return images() * tiles[0]; }  // tile rows of all images
   int64_t group() const { return integers() ? 2 : 1; }  // channels of a product
-  // Of integers, the sums of the weights of each result follow.
+  // Packed integers end with the sum of the weights of each result.
   int64_t weight_elements() const { return points() * padded.channels / group() * results + (integers() ? results : 0); }
   int64_t pitch() const { return band_tiles() | 1; }  // tiles of a point: odd, so that points fall into several sets of a cache
   int64_t image_points() const { return points() * padded.channels * pitch(); }  // elements of a band

@@ -1,6 +1,6 @@
-// Quantises an input of the graph in each of the kernels that read its codes, if that takes less time than a launch. In a graph
-// with Q/DQ pairs, an input is often multiplied by weights, and added to the result of its block. Other values than inputs are
-// stored as codes, which take less memory.
+// Quantises a graph input in each kernel that reads its codes, if that takes less time than a launch. A graph with Q/DQ pairs
+// often multiplies an input by weights and adds it to the result of the block. Only inputs are handled: other values are stored
+// as codes, which take less memory.
 //   c = quantize(x); y = fused_q_matmul(c, w, ..); z = region(y, c)  ->  fused_q_matmul(x, w, .., s); region(y, x, s, z)
 // Readers: integer matmuls by a weight, integer convolutions, and the steps of regions that cast the codes, all of them also
 // behind Reshape, Transpose, Narrow and a Pad with the code of 0. Declines if one of the readers is another ("readers"), if the

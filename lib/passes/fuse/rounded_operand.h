@@ -8,16 +8,17 @@
 
 namespace rlxc::fuse {
 
-// Whether a kernel can do it. If not, `reason` and `detail` are those of a declined fusion, or no reason: it is of another kind.
+// Whether a kernel can quantise its operand. A refusal has the reason and detail of a declined fusion. The reason is empty if the
+// node is of another kind.
 struct Verdict {
   bool fits = false;
   std::string_view reason = {};
   std::string detail = {};
 };
 
-// Of the rows of a matmul by a weight, without regard to the time.
+// Checks the rows of a matmul by a weight. The time is not considered.
 Verdict can_round_rows(const Graph&, NodeId, const Rounding&, const PassContext&);
-// Of the image of a convolution.
+// Checks the image of a convolution.
 Verdict can_round_image(const Graph&, NodeId, const Rounding&, const PassContext&);
 
 // Nanoseconds of a launch: of the matmul with the rounding of its rows, of the matmul of codes, and of the rounding. With unknown
