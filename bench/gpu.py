@@ -4,8 +4,9 @@
 Two steps, because the machine with the GPU need not build rlxc:
     python3 bench/gpu.py prepare FOLDER [NAME ...]   compiles the packages of the cases, and builds them if there is nvcc
     python3 bench/gpu.py run FOLDER [NAME ...]       builds what is not built, compares results, measures, prints a table
-The second step needs nvcc, PyTorch and, for the models, transformers. MODELS names a folder with full/*/model.onnx for the first
-step; without it the models are left out. Weights are random. ARCHS (90a) is the kind of GPU."""
+The second step needs nvcc (scripts/setup-device-compilers fetches it: `. build/cuda/env`), PyTorch and, for the models,
+transformers. MODELS names a folder with full/*/model.onnx for the first step; without it the models are left out. Weights are
+random. ARCHS (90a) is the kind of GPU."""
 import json
 import os
 import shutil
@@ -145,11 +146,11 @@ MODELS = {
     "resnet50": ("timm_resnet50", "", "resnet50"),
 }
 PRECISIONS = {"f32": "f32", "f16": "automixed", "bf16": "automixed-bf16"}
-QUANTISED = {"bert", "resnet50"}  # also as Q/DQ models of 8 bits, beside f16
+QUANTIZED = {"bert", "resnet50"}  # also as Q/DQ models of 8 bits, beside f16
 
 
 def precisions(name):
-    return [*PRECISIONS, *(["int8"] if name in QUANTISED else [])]
+    return [*PRECISIONS, *(["int8"] if name in QUANTIZED else [])]
 
 
 def run(args, **more):
@@ -199,7 +200,7 @@ def prepare(folder, wanted):
             model = os.path.join(models, "full", source, "model.onnx")
             if precision == "int8":
                 made = os.path.join(folder, name + ".onnx")
-                must([sys.executable, os.path.join(root, "tests/support/python/quantised_model.py"), model, made])
+                must([sys.executable, os.path.join(root, "tests/support/python/quantized_model.py"), model, made])
                 os.remove(os.path.join(folder, "codes.bin"))
                 compile_model(f"{name}-int8", made, "--allow-missing-weights")
                 os.remove(made)

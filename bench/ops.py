@@ -164,8 +164,8 @@ def channel_scales(n):
     return (0.002 * (1 + random.random(n))).astype(np.float32)
 
 
-def quantised():
-    """Graphs as quantisers write them: pairs, dynamic quantisation and weights of few bits."""
+def quantized():
+    """Graphs as quantizers write them: pairs, dynamic quantization and weights of few bits."""
     image, rows = (1, 64, 56, 56), (128, 768)
     for op in ("Add", "Mul"):
         paired(op, image, image)
@@ -237,7 +237,7 @@ def measure(folder, op, inputs, constants, results, opset, attributes):
     return *best, abs(y - expected).max() / (abs(expected).max() or 1) if y.shape == expected.shape else float("inf")
 
 
-for group in (convolutions, images, rows, elements, integers, quantised):
+for group in (convolutions, images, rows, elements, integers, quantized):
     group()
 print(f"{'one thread':50} {'ms':>9} {'ONNX Runtime':>13} {'ratio':>6}  difference")
 for name, *rest in CASES:

@@ -1,4 +1,5 @@
 #include "op_matrix/samples.h"
+#include "support/conv_steps.h"
 
 namespace rlxc::matrix {
 
@@ -53,7 +54,7 @@ std::vector<Sample> contraction_samples() {
                                    {Cast, DType::F32, {kStep, kNone, kNone}},
                                    {Mul, DType::F32, {kStep | 1, 4, kNone}}};
     if (rounded) {
-      all.push_back({Clamp, DType::F32, {kStep | 2, kNone, kNone}, -128, 127});
+      all.push_back({Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{-128, 127}});
       all.push_back({Cast, DType::I8, {kStep | 3, kNone, kNone}});
     }
     return all;
@@ -65,13 +66,13 @@ std::vector<Sample> contraction_samples() {
           [=, m = m, k = k, n = n](Operands& o) {
             if (o.dtype != DType::I8) return ValueId();
             return o.op(FusedQMatMul, {o.in({m, k}), o.in({k, n}), o.in({}), o.in({n}), o.in({n}, DType::F32, 0.01, 0.02)},
-                        RegionAttrs{steps(QMatMul, rounded)});
+                        FusionAttrs{steps(QMatMul, rounded)});
           });
     add(FusedQConv, "3x3" + end, 18, [=](Operands& o) {
       if (o.dtype != DType::I8) return ValueId();
       return o.op(FusedQConv,
                   {o.in({1, 6, 5, 5}), o.in({3, 6, 3, 3}), o.in({}), o.in({}), o.in({3, 1, 1}, DType::F32, 0.01, 0.02)},
-                  FusedQConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)});
+                  test::conv_steps({{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)));
     });
     for (DType codes : {DType::U8, DType::I8})
       for (int64_t channels : {3, 8})
@@ -87,7 +88,7 @@ std::vector<Sample> contraction_samples() {
                     FusedQConv,
                     {o.in({1, channels, 9, 9}, DType::F32, -2, 3), o.in({results, channels, taps, taps}), o.in({}, codes, 1, 90),
                      ValueId(), o.in({}, DType::F32, 0.01, 0.02), o.in({results, 1, 1}, DType::F32, 0.01, 0.02)},
-                    FusedQConvAttrs{{{2, 2}, {taps / 2, taps / 2}, {taps / 2, taps / 2}, {1, 1}, {}, 1}, after});
+                    test::conv_steps({{2, 2}, {taps / 2, taps / 2}, {taps / 2, taps / 2}, {1, 1}, {}, 1}, after));
               });
   }
   // Scores times a scale plus a mask, probabilities of a scale of 1/255 in u8, results times a scale, in f32 or i8.
@@ -100,16 +101,21 @@ std::vector<Sample> contraction_samples() {
             k, [=, m = m, k = k, n = n, d = d](Operands& o) {
               if (o.dtype != DType::I8) return ValueId();
               constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
-              std::vector<RegionStep> all = {
-                  {QMatMul, DType::I32, {kNone, kNone, kNone}},     {Cast, DType::F32, {kStep, kNone, kNone}},
-                  {Mul, DType::F32, {kStep | 1, 7, kNone}},         {Add, DType::F32, {kStep | 2, 8, kNone}},
-                  {Softmax, DType::F32, {kStep | 3, kNone, kNone}}, {Div, DType::F32, {kStep | 4, 9, kNone}},
-                  {Round, DType::F32, {kStep | 5, kNone, kNone}},   {Clamp, DType::F32, {kStep | 6, kNone, kNone}, 0, 255},
-                  {Cast, DType::U8, {kStep | 7, kNone, kNone}},     {QMatMul, DType::I32, {kNone, kNone, kNone}},
-                  {Cast, DType::F32, {kStep | 9, kNone, kNone}},    {Mul, DType::F32, {kStep | 10, 9, kNone}}};
+              std::vector<RegionStep> all = {{QMatMul, DType::I32, {kNone, kNone, kNone}},
+                                             {Cast, DType::F32, {kStep, kNone, kNone}},
+                                             {Mul, DType::F32, {kStep | 1, 7, kNone}},
+                                             {Add, DType::F32, {kStep | 2, 8, kNone}},
+                                             {Softmax, DType::F32, {kStep | 3, kNone, kNone}},
+                                             {Div, DType::F32, {kStep | 4, 9, kNone}},
+                                             {Round, DType::F32, {kStep | 5, kNone, kNone}},
+                                             {Clamp, DType::F32, {kStep | 6, kNone, kNone}, ClampAttrs{0, 255}},
+                                             {Cast, DType::U8, {kStep | 7, kNone, kNone}},
+                                             {QMatMul, DType::I32, {kNone, kNone, kNone}},
+                                             {Cast, DType::F32, {kStep | 9, kNone, kNone}},
+                                             {Mul, DType::F32, {kStep | 10, 9, kNone}}};
               if (rounded) {
                 all.push_back({Round, DType::F32, {kStep | 11, kNone, kNone}});
-                all.push_back({Clamp, DType::F32, {kStep | 12, kNone, kNone}, -128, 127});
+                all.push_back({Clamp, DType::F32, {kStep | 12, kNone, kNone}, ClampAttrs{-128, 127}});
                 all.push_back({Cast, DType::I8, {kStep | 13, kNone, kNone}});
               }
               return o.op(QAttention,
@@ -117,7 +123,7 @@ std::vector<Sample> contraction_samples() {
                            o.in({2, 3, n, d}, codes, is_signed(codes) ? -128 : 0, is_signed(codes) ? 127 : 255),
                            o.in({}, codes, 1, 90), o.in({}), ValueId(), o.in({}, codes, 1, 120), o.in({}, DType::F32, 0.01, 0.02),
                            o.in({2, 1, 1, n}, DType::F32, -2, 2), o.in({}, DType::F32, 1.0 / 255, 1.0 / 254)},
-                          RegionAttrs{all});
+                          FusionAttrs{all});
             });
   for (int64_t rows : {1, 37})
     for (DType codes : {DType::I8, DType::U4, DType::U2})

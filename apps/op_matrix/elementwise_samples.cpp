@@ -90,9 +90,9 @@ std::vector<Sample> elementwise_samples() {
            const std::vector<RegionStep> steps{{OpKind::Add, DType::F32, {0, 1, kNone}},
                                                {OpKind::Div, DType::F32, {kStep, 2, kNone}},
                                                {OpKind::Round, DType::F32, {kStep | 1, kNone, kNone}},
-                                               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255},
+                                               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{0, 255}},
                                                {OpKind::Cast, DType::U8, {kStep | 3, kNone, kNone}}};
-           return o.op(OpKind::ElementwiseRegion, {o.in(a), o.in(b), o.in({}, DType::F32, 0.01, 0.02)}, RegionAttrs{steps, {0}});
+           return o.op(OpKind::ElementwiseRegion, {o.in(a), o.in(b), o.in({}, DType::F32, 0.01, 0.02)}, FusionAttrs{steps, {0}});
          }});
   // Codes and negated values, side by side.
   for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{5, 24}, {5, 24}}, {{5, 24}, {5, 7}}, {{2, 3, 8}, {2, 3, 8}}})

@@ -33,15 +33,15 @@ std::vector<Sample> reduction_samples() {
     for (const Case& c : cases)
       if (!rows || static_cast<size_t>(c.axes.front()) + c.axes.size() == c.dims.size())
         add(ReduceRegion, (rows ? "by the mean of products, " : "mean of products of ") + c.what, c.terms, [=](Operands& o) {
-          ReduceRegionAttrs a;
+          FusionAttrs a;
           const auto step = [&](OpKind op, uint16_t x, uint16_t y) {
-            a.steps.push_back({op, o.dtype, {x, y, RegionStep::kNone}, 0, 0, ReduceOp::Mean});
+            a.steps.push_back({op, o.dtype, {x, y, RegionStep::kNone}});
+            if (op == Reduce) a.steps.back().attrs = ReduceAttrs{ReduceOp::Mean, c.axes, true};
           };
           step(Mul, 0, 1);
           step(Reduce, RegionStep::kStep, RegionStep::kNone);
           step(Max, RegionStep::kStep | 1, 2);
           if (rows) step(Sub, RegionStep::kStep, RegionStep::kStep | 2);
-          a.axes = c.axes;
           std::vector<int64_t> kept = c.dims, row = {c.dims.back()};
           for (int64_t axis : c.axes) kept[static_cast<size_t>(axis)] = 1;
           return is_float(o.dtype) ? o.op(ReduceRegion, {o.in(c.dims), o.in(row), o.in(kept)}, a) : ValueId();

@@ -142,6 +142,23 @@ std::string advice_on_command(std::string_view word) {
   return close ? "did you mean \"rlxc " + std::string(*close) + "\"?" : "";
 }
 
+// -target for --target: a short flag would take the rest of the word as its value.
+std::string with_one_dash(const CommandInfo& command, const std::vector<std::string>& arguments) {
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    if (word.size() < 3 || word[0] != '-' || word[1] == '-') continue;
+    const std::string flag = "-" + word.substr(0, word.find('='));
+    for (const Option& o : kOptions)
+      if ((o.commands & command.command) && long_name(o) == flag) return flag;
+  }
+  return {};
+}
+
+// A word that names a model where a command is expected.
+bool is_model_file(std::string_view word) {
+  return word.ends_with(".onnx") || word.ends_with(".gguf") || word.ends_with(".json") || word.ends_with(".pb");
+}
+
 int usage_error(const CLI::ParseError& e, const std::vector<std::string>& arguments) {
   const CommandInfo* command = arguments.empty() ? nullptr : find_command(arguments[0]);
   const auto flags = command ? unknown_flags(*command, arguments) : std::vector<std::pair<std::string, std::string>>{};
@@ -151,11 +168,16 @@ int usage_error(const CLI::ParseError& e, const std::vector<std::string>& argume
   }
   if (!command && !arguments.empty() && !arguments[0].starts_with('-')) {
     std::cerr << "rlxc: error[RLX0110]: there is no command " << quote(arguments[0]) << "\n";
-    if (const std::string advice = advice_on_command(arguments[0]); !advice.empty()) std::cerr << "  help: " << advice << "\n";
+    if (is_model_file(arguments[0])) std::cerr << "  help: rlxc compile " << ForeignText(arguments[0]).shell_word() << "\n";
+    else if (const std::string advice = advice_on_command(arguments[0]); !advice.empty())
+      std::cerr << "  help: " << advice << "\n";
   } else if (!command && !arguments.empty()) {
     std::cerr << "rlxc: error[RLX0110]: the flag " << quote(arguments[0]) << " is before the command; flags follow it\n";
   } else if (flags.empty()) {
     std::cerr << "rlxc: error[RLX0110]: " << terminal_text(e.what(), "  ") << "\n";
+    const bool takes_model = command && (command->command & kModelCommands);
+    if (takes_model && std::ranges::count_if(arguments, is_model_file) > 1)
+      std::cerr << "  help: a command takes one model; examples/zoo compiles many\n";
   }
   std::cerr << "  help: see rlxc " << (command ? std::string(command->name) + " " : "") << "--help\n";
   return static_cast<int>(ExitCode::Usage);
@@ -171,6 +193,7 @@ std::string apply(const Given& given, CommandLine* line) {
   if (is_flag(o)) words = {given.value ? "true" : "false"};
   else if (!is_list(o)) words = {given.word};
   begin_words(*line, o);
+  if (o.comma_separated) words = {join(words, ",")};
   for (const std::string& word : words)
     if (const std::string error = set_option(*line, o, word); !error.empty()) return std::string(long_name(o)) + " " + error;
   return {};
@@ -213,7 +236,7 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
   line.allow_missing_weights |= random_run || (command & (kProfile | kBench | kSimplify | kTune));
   switch (command) {
     case kInfo: return info_command(line, line.as_json, terminal);
-    case kBench: return bench_command(line, line, line, terminal);
+    case kBench: return bench_command(line, line, line, line.junit, terminal);
     case kExtract: return extract_command(line, line.cut_inputs, line.cut_outputs, terminal);
     case kReduce: return reduce_command(line, line.check, terminal);
     case kEval: return eval_command(line.name, line.sizes_of_expression, terminal);
@@ -223,18 +246,19 @@ ExitCode run_command_line(Subcommand command, CommandLine& line, Terminal termin
     case kSpecialize:
       line.targets = line.own_target.empty() ? std::vector<std::string>{} : std::vector{line.own_target};
       return specialize_command(line, terminal);
-    case kRun: return run_command(line, line, terminal);
+    case kRun: return run_command(line, line, line, terminal);
     case kProfile: return profile_command(line, line, terminal);
     case kTune: return tune_command(line, line, terminal);
     case kCalibrate: return calibrate_command(line, line, terminal);
-    case kCheck: return check_command(line, line.as_json, terminal);
+    case kCheck: return check_command(line, line, terminal);
     case kInspect: return inspect_command(line, line.stage, line.after_each, line.as_json, terminal);
     case kTransform: return transform_command(line, line.ledger, terminal);
     case kSimplify: return simplify_command(line, terminal);
     case kTrain: return train_command(line, line, terminal);
+    case kCache: return cache_command(line.before, line.cache_limit, terminal);
     case kPlan: return plan_command(line.csv, line.capacity, static_cast<uint64_t>(line.effort), terminal);
     case kBisect: return bisect_command(line, line.check, terminal);
-    case kDiff: return diff_command(line.before, line.after, line.fail_on, line.as_json, terminal);
+    case kDiff: return diff_command(line.before, line.after, line.fail_on, line, terminal);
     case kList: return list_command(line.topic, line.as_json, line.matrix, line.markdown);
     case kSchema: return schema_command(line.name, terminal);
     case kExplain: return explain_command(line.name, terminal);
@@ -266,6 +290,8 @@ int main(int argc, char** argv) {
   CLI::App app;
   app.require_subcommand(1);
   const CommandInfo* const command = find_command(arguments[0]);
+  if (const std::string flag = command ? with_one_dash(*command, arguments) : ""; !flag.empty())
+    return wrong_usage("unknown flag " + quote(flag.substr(1)) + "\n  help: did you mean " + flag + "?");
   CLI::App* const sub = command ? app.add_subcommand(std::string(command->name)) : nullptr;
   std::deque<Given> given;
   if (command) add_options(sub, command->command, arguments, &given);
@@ -282,6 +308,7 @@ int main(int argc, char** argv) {
   if (const std::string error = resolve(*sub, given, &line, d); !error.empty()) return wrong_usage(error);
   const RunRequest& run = line;
   if (chosen == kRun && run.data.empty() != run.random) return wrong_usage("run takes either --data or --random");
+  if (line.quiet && line.verbose) return wrong_usage("--quiet and --verbose contradict each other");
   if (!line.save_config.empty()) write_file(line.save_config, configuration_json(line), d);
   if (const ExitCode code = print_diagnostics(d, terminal); !d.ok()) return static_cast<int>(code);
   if (line.print_config) {

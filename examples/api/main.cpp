@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   }
   const rlxc::InputIdentity identity{"model", model->content_hash, model->hash_sampled};
   const auto compiled = rlxc::compile(std::move(*model), "cpu", options, {}, diagnostics);
-  if (!compiled || !rlxc::write_artefacts(*compiled, nullptr, identity, options, argv[2], diagnostics)) {
+  if (!compiled || !rlxc::write_artefacts(*compiled, nullptr, identity, options, {argv[2], ""}, diagnostics)) {
     std::cerr << diagnostics.text();
     return static_cast<int>(diagnostics.exit());
   }

@@ -239,9 +239,9 @@ class ChannelBlocks {
 
   // A region with one reduction of whole images over their positions (lower_reduce.cpp, reduce_once).
   void reduce_region(NodeId n) {
-    const auto& a = g_.attrs<ReduceRegionAttrs>(n);
+    const auto& a = g_.attrs<FusionAttrs>(n);
     refuse(g_.result(n));
-    const bool once = std::ranges::count_if(a.steps, is_core) == 1 && a.axes == kPositions;
+    const bool once = std::ranges::count_if(a.steps, is_core) == 1 && reduced_axes(a.steps) == kPositions;
     DimTable& dims = g_.module().dims;
     const Dim results = dims.product(g_.dims(g_.result(n)));
     ValueId image;
@@ -271,7 +271,7 @@ const ConvAttrs* conv_attrs(const Graph& g, NodeId n) {
     case OpKind::Conv:
     case OpKind::QConv: return &g.attrs<ConvAttrs>(n);
     case OpKind::FusedConvBiasAct: return &g.attrs<FusedConvAttrs>(n).conv;
-    case OpKind::FusedQConv: return &g.attrs<FusedQConvAttrs>(n).conv;
+    case OpKind::FusedQConv: return &conv_step(g.attrs<FusionAttrs>(n));
     default: return nullptr;
   }
 }

@@ -60,7 +60,7 @@ TEST_CASE("all sizes but the channels may be symbolic") {
 TEST_CASE("the results of a region have the same blocks") {
   Net n;
   const ValueId x = n.conv(n.x, 32);
-  const RegionAttrs a{{{OpKind::Relu, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}},
+  const FusionAttrs a{{{OpKind::Relu, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}},
                        {OpKind::Neg, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}}},
                       {0}};
   const NodeId region = n.b.create_node(OpKind::ElementwiseRegion, std::vector{x}, a);

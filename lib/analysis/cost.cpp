@@ -30,8 +30,9 @@ class Sizes {
     return n;
   }
   int64_t bytes(const Type& t) const {
-    if (!bound_ || t.is_static()) return static_cast<int64_t>(byte_size(t).value_or(0));
-    return saturating_cast<int64_t>(elements(t) * bits(t.dtype) / 8);
+    constexpr uint64_t kMost = uint64_t{1} << 47;  // more is no tensor; sums over all operands of a node fit
+    if (!bound_ || t.is_static()) return static_cast<int64_t>(std::min<uint64_t>(byte_size(t).value_or(0), kMost));
+    return saturating_cast<int64_t>(std::min(elements(t) * bits(t.dtype) / 8, static_cast<double>(kMost)));
   }
 
  private:
@@ -62,8 +63,8 @@ double contraction_size(const Graph& g, NodeId n, const Sizes& size_of) {
 }
 
 double program_flops(const Graph& g, NodeId n, double out, const Sizes& size_of) {
-  if (g.op(n) == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
-  if (g.op(n) == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
+  if (g.op(n) == OpKind::ElementwiseRegion || g.op(n) == OpKind::NormRegion)
+    return out * steps_flops(g.attrs<FusionAttrs>(n).steps);
   if (g.op(n) == OpKind::ConcatRegion) {
     const auto& c = g.attrs<ConcatRegionAttrs>(n);  // a step belongs to one part, or to the rows that are reduced
     double of_rows = 0;
@@ -77,11 +78,12 @@ double program_flops(const Graph& g, NodeId n, double out, const Sizes& size_of)
     }
     return out * (of_rows + steps_flops(c.steps) * static_cast<double>(c.results) / static_cast<double>(c.parts.size()));
   }
-  const auto& a = g.attrs<ReduceRegionAttrs>(n);
+  const auto& a = g.attrs<FusionAttrs>(n);
+  const std::vector<int64_t>& axes = reduced_axes(a.steps);
   const std::vector<Dim> whole = whole_dims(g, n);
   double rows = 1;
   for (size_t i = 0; i < whole.size(); ++i)
-    if (std::ranges::find(a.axes, static_cast<int64_t>(i)) == a.axes.end()) rows *= size_of(whole[i]);
+    if (std::ranges::find(axes, static_cast<int64_t>(i)) == axes.end()) rows *= size_of(whole[i]);
   return reduce_region_flops(a.steps, varying_steps(g, n), size_of(g.module().dims.product(whole)), rows);
 }
 

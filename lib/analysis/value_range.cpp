@@ -104,7 +104,7 @@ DimRange ValueRanges::of_node(const Graph& g, NodeId n) const {
     case OpKind::Iota: return {Dim(0), subtract(dims_, of(0), exactly(Dim(1))).high};
     case OpKind::ElementwiseRegion: {
       std::vector<DimRange> values;
-      for (const RegionStep& step : g.attrs<RegionAttrs>(n).steps) {
+      for (const RegionStep& step : g.attrs<FusionAttrs>(n).steps) {
         const auto arg = [&](size_t i) {
           const uint16_t a = step.args[i];
           return a == RegionStep::kNone ? DimRange() : a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : of(a);

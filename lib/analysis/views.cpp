@@ -168,9 +168,10 @@ std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
   if (layout_rule(g.op(n)) != LayoutRule::Norm) return std::nullopt;
   const auto from = [&](int64_t axis) { return static_cast<size_t>(g.rank(g.result(n)) - axis); };
   if (g.op(n) != OpKind::NormRegion) return from(g.attrs<NormAttrs>(n).axis);
-  const auto& a = g.attrs<NormRegionAttrs>(n);
-  if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // splits channels into groups
-  return from(a.axis);
+  const auto& steps = g.attrs<FusionAttrs>(n).steps;
+  const RegionStep& norm = steps[last_norm_step(steps)];
+  if (norm.op == OpKind::GroupNorm) return std::nullopt;  // splits channels into groups
+  return from(norm_axis(norm));
 }
 
 // Returns whether the pixels of each channel of [N, C, ...] have one constant stride.
@@ -202,7 +203,7 @@ bool reads_columns(const Graph& g, Graph::Use use, int64_t lanes) {
   if (lanes > 1 && (has_trait(op, kElementwise) || joins) && elements && *elements <= kFewElements) return true;
   if (op != OpKind::ElementwiseRegion && !joins) return has_trait(op, kElementwise) && is_cheap(op);
   if (joins) return are_cheap(g.attrs<ConcatRegionAttrs>(n).steps);
-  return are_cheap(g.attrs<RegionAttrs>(n).steps);
+  return are_cheap(g.attrs<FusionAttrs>(n).steps);
 }
 
 // `but`: a reader that is not asked.

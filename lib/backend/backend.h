@@ -48,6 +48,7 @@ struct TargetInfo {
   bool collectives = false;    // its hosts exchange data between devices
   bool annotations = false;    // the target's compiler divides a model by the shardings of its values (dialect sdy)
   bool primitive_ops = false;  // the target's compiler fuses and packs sub-byte types itself
+  DType half = DType::F16;     // the 16-bit float that its matrix units multiply: the one of --precision automixed
   bool static_sizes = false;   // a program is specialised to one set of sizes
   size_t claims = 0;           // column of claims.def
   HostRun host_run = {};

@@ -41,7 +41,8 @@ DispatchNode entry(const Graph& g, NodeId n, DispatchPath path) { return {g.op(n
 std::vector<DispatchNode> foreign_nodes(const Module& m, const TargetTraits& traits) {
   std::vector<DispatchNode> out;
   each_operation(m, [&](const Graph& g, NodeId n) {
-    if (!traits.native.test(static_cast<size_t>(g.op(n)))) out.push_back(entry(g, n, DispatchPath::Rewritten));
+    const auto kind = static_cast<size_t>(g.op(n));
+    if (!traits.native.test(kind) || traits.decomposed.test(kind)) out.push_back(entry(g, n, DispatchPath::Rewritten));
   });
   return out;
 }

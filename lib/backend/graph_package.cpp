@@ -68,7 +68,8 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
   return p;
 }
 
-std::string model_json(const codegen::Package& p, std::string_view target, const CpuPackageOptions& options) {
+std::string model_json(const codegen::Package& p, std::string_view target, const CpuPackageOptions& options,
+                       const std::vector<size_t>* parameters, const std::vector<size_t>* prepared) {
   const Module& m = *p.lir->module;
   const WeightFiles located = locate_weights(p, options);
   std::string out;
@@ -79,7 +80,7 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
       .key("format")
       .string("rlxc-model")
       .key("format_version")
-      .string("2.1")
+      .string("2.3")
       .key("generator")
       .string("rlxc " + std::string(version()))
       .key("target")
@@ -94,7 +95,8 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
   }
   for (const auto& [key, ports] : {std::pair{"inputs", &p.inputs}, std::pair{"outputs", &p.outputs}}) {
     j.key(key).begin_array();
-    for (const codegen::Port& port : *ports) {
+    for (size_t i = 0; i < ports->size(); ++i) {
+      const codegen::Port& port = (*ports)[i];
       const Graph& g = m.graph(port.graph);
       j.begin_object(JsonLayout::Line)
           .key("name")
@@ -104,8 +106,26 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
           .key("shape")
           .begin_array(JsonLayout::Line);
       for (Dim d : g.dims(port.value)) d.is_static() ? j.integer(d.size()) : j.string(m.dims.text(d));
-      j.end_array().end_object();
+      j.end_array();
+      for (const IndexInput& x : p.lir->index_inputs) {
+        if (ports != &p.inputs || x.input != i) continue;
+        const auto largest = m.dims.constant_value(x.largest);
+        j.key("largest");
+        largest ? j.integer(*largest) : j.string(m.dims.text(x.largest));
+      }
+      j.end_object();
     }
+    j.end_array();
+  }
+  if (!p.lir->states.empty()) {
+    j.key("states").begin_array(JsonLayout::Line);
+    for (const State& s : p.lir->states)
+      j.begin_object(JsonLayout::Line)
+          .key("input")
+          .unsigned_integer(s.input)
+          .key("output")
+          .unsigned_integer(s.output)
+          .end_object();
     j.end_array();
   }
   j.key("weights_file").string(weights_file(p)).key("weights_header").string(weights_header(p, options));
@@ -130,7 +150,14 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
     if (!is_weight(g->op(n)) && w.data.valid()) write_slice(m, *g, n, w.bytes, j);
     j.end_object();
   }
-  j.end_array().end_object();
+  j.end_array();
+  for (const auto& [key, numbers] : {std::pair{"parameters", parameters}, std::pair{"prepared", prepared}}) {
+    if (!numbers) continue;
+    j.key(key).begin_array(JsonLayout::Line);
+    for (size_t n : *numbers) j.unsigned_integer(n);
+    j.end_array();
+  }
+  j.end_object();
   j.finish();
   return out;
 }

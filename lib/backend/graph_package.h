@@ -17,7 +17,10 @@ std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module&);
 // Returns the weights and ports of a module without kernels, for weight_files.h.
 codegen::Package graph_only_package(const LirModule&, Diagnostics&);
 
-// Returns model.json: names and types of inputs, outputs and weights, and the file location of each weight.
-std::string model_json(const codegen::Package&, std::string_view target, const CpuPackageOptions&);
+// Returns model.json: names and types of inputs, outputs and weights, and the file location of each weight. `parameters`: the
+// weights that the program takes, and results of its preparation of weights, which takes those of `prepared`; null: all as they
+// are.
+std::string model_json(const codegen::Package&, std::string_view target, const CpuPackageOptions&,
+                       const std::vector<size_t>* parameters = nullptr, const std::vector<size_t>* prepared = nullptr);
 
 }  // namespace rlxc

@@ -22,6 +22,8 @@ struct CpuPackageOptions {
   // If the weights exceed this size, weights in a file of the model are read from there (file name relative to the model's
   // folder, offset, size), and only weights made in memory are copied to <name>.weights.
   uint64_t max_packed_bytes = 16 << 20;
+  std::string tpu_precision = "highest";      // tpu: of products of f32 on matrix units: default, high or highest
+  bool prepare_weights = true;                // tpu: a module of its own converts and transposes weights, once
   const TrainingProgram* training = nullptr;  // the program trains: see cpu_training.h
 };
 

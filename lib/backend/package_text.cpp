@@ -15,13 +15,13 @@ using codegen::Port;
 
 const Type& value_type_of(const Package& p, const Port& port) { return p.lir->module->graph(port.graph).type(port.value); }
 
+}  // namespace
+
 DimBindings bindings_of(const Package& p, const std::vector<int64_t>& sizes) {
   DimBindings bindings;
   for (size_t i = 0; i < sizes.size(); ++i) bindings[p.symbols[i].bytes()] = sizes[i];
   return bindings;
 }
-
-}  // namespace
 
 std::string upper(std::string s) {
   for (char& c : s)
@@ -31,16 +31,29 @@ std::string upper(std::string s) {
 
 std::string port_type(const Package& p, const Port& port) { return text(value_type_of(p, port), p.lir->module->dims); }
 
-std::string port_type(const Package& p, const Port& port, const std::vector<int64_t>& sizes) {
+std::string port_type(const Package& p, const Port& port, const DimBindings& bindings) {
   const Type& t = value_type_of(p, port);
   const DimTable& dims = p.lir->module->dims;
-  const DimBindings bindings = bindings_of(p, sizes);
   std::string s = std::string(name(t.dtype)) + "[";
   for (Dim d : t.dims) {
     const auto n = dims.evaluate(d, bindings);
     s += (s.back() == '[' ? "" : ",") + (n ? std::to_string(*n) : dims.text(d));
   }
   return s + "]";
+}
+
+std::string index_range(const Package& p, size_t input) {
+  std::string s;
+  for (const IndexInput& x : p.lir->index_inputs)
+    if (x.input == input) s = ", 0 to " + p.lir->module->dims.text(x.largest) + ": " + x.description;
+  return s;
+}
+
+std::string checked_ranges(const Package& p, const std::string& refusal) {
+  std::string names;
+  for (const IndexInput& x : p.lir->index_inputs)
+    names += (names.empty() ? "" : ", ") + ("`" + p.inputs[x.input].name.markdown() + "`");
+  return names.empty() ? names : "Every run compares " + names + " with the range in the table; if it is left, " + refusal + ". ";
 }
 
 std::vector<Dim> size_differences(const Package& p) {
@@ -93,7 +106,16 @@ std::string tensor_table(const Package& p) {
   for (const auto& [kind, ports] : {std::pair{"input ", &p.inputs}, std::pair{"output ", &p.outputs}})
     for (size_t i = 0; i < ports->size(); ++i)
       s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name.markdown() + " | " +
-           ForeignText(port_type(p, (*ports)[i])).markdown() + " |\n";
+           ForeignText(port_type(p, (*ports)[i]) + (ports == &p.inputs ? index_range(p, i) : "")).markdown() + " |\n";
+  if (!p.lir->states.empty()) {
+    s += "\nA state is an input and an output that share a buffer, which a run updates in place:\n\n| state | input | output |\n"
+         "|---|---|---|\n";
+    for (size_t i = 0; i < p.lir->states.size(); ++i) {
+      const State& state = p.lir->states[i];
+      s += "| " + std::to_string(i) + " | " + std::to_string(state.input) + ", " + p.inputs[state.input].name.markdown() + " | " +
+           std::to_string(state.output) + ", " + p.outputs[state.output].name.markdown() + " |\n";
+    }
+  }
   if (p.symbols.empty()) return s;
   s += "\n| size | name | range |\n|---|---|---|\n";
   for (size_t i = 0; i < p.symbols.size(); ++i) {

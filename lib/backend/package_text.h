@@ -11,9 +11,14 @@ namespace rlxc {
 // ASCII uppercase: the prefix of a package's macros.
 std::string upper(std::string);
 
-std::string port_type(const codegen::Package&, const codegen::Port&);  // "f32[batch,8]"
-// With the symbols bound to `sizes`, in their order: "f32[2,8]".
-std::string port_type(const codegen::Package&, const codegen::Port&, const std::vector<int64_t>& sizes);
+std::string port_type(const codegen::Package&, const codegen::Port&);                      // "f32[batch,8]"
+std::string port_type(const codegen::Package&, const codegen::Port&, const DimBindings&);  // "f32[2,8]"
+DimBindings bindings_of(const codegen::Package&, const std::vector<int64_t>& sizes);       // in the order of the symbols
+
+std::string index_range(const codegen::Package&, size_t input);  // ", 0 to 511: ..." of an input of indices; else ""
+
+// A sentence on inputs of indices: each is within the range of the table, or `refusal`. "" if there are none.
+std::string checked_ranges(const codegen::Package&, const std::string& refusal);
 
 // Returns the sizes of model values that some symbol values make negative.
 std::vector<Dim> size_differences(const codegen::Package&);
@@ -21,7 +26,8 @@ std::vector<Dim> size_differences(const codegen::Package&);
 std::vector<int64_t> example_sizes(const codegen::Package&);
 std::string example_size_arguments(const codegen::Package&);  // " batch=1 seq=8", shell words
 
-std::string tensor_table(const codegen::Package&);  // markdown: inputs, outputs, sizes with their ranges
+// Markdown: inputs with ranges of indices, outputs, sizes with their ranges, states.
+std::string tensor_table(const codegen::Package&);
 // Markdown: locations of the weights, and the model files that are read.
 std::string weights_paragraph(const codegen::Package&, const CpuPackageOptions&);
 

@@ -1,10 +1,13 @@
 #include "backend/target_traits.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/c/c_like.h"
 #include "passes/legalise/decompositions.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -51,6 +54,26 @@ const TargetTraits* find_target(std::string_view name) {
   }();
   auto it = table.find(name);
   return it == table.end() ? nullptr : &it->second;
+}
+
+std::string target_advice(std::string_view name) {
+  struct Alias {
+    std::string_view names, targets;
+  };
+  constexpr Alias kAliases[] = {{"gpu", "cuda, rocm, metal or wgpu"},
+                                {"nvidia|ptx|nvptx|sm_80|sm_90|tensorrt", "cuda"},
+                                {"amd|hip|amdgpu", "rocm"},
+                                {"vulkan|webgpu|wgsl|spirv|opencl|opengl|directx|d3d12", "wgpu"},
+                                {"apple|mps|msl|ios|coreml", "metal or mlx"},
+                                {"x86|x86_64|x64|arm|arm64|aarch64|riscv64|c|llvm|llvm-cpu|host|native", "cpu"},
+                                {"xla|jax|stablehlo", "tpu"}};
+  std::string lower(name);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  for (const Alias& a : kAliases)
+    if (std::ranges::count(split(a.names, '|'), lower) > 0) return "did you mean " + std::string(a.targets) + "?";
+  const auto close = closest(name, target_names());
+  return close ? "did you mean " + std::string(*close) + "?" : "`rlxc list targets` shows them";
 }
 
 }  // namespace rlxc

@@ -16,7 +16,7 @@ struct CapabilityRow {
   size_t max_arguments = 0;                           // most arguments of a kernel; 0: unlimited
   bool weights_apart = false;                         // weights are separate arguments, all other memory is one argument
   bool collectives = false;                           // hosts exchange data between devices
-  bool winograd = false;                              // convolutions may be computed by Winograd's algorithm
+  int64_t winograd = 0;                               // largest tile of Winograd's algorithm for f32 convolutions: 4, 2, or none
   std::shared_ptr<const Tuning> tuning;               // replaces the block sizes of the mapping; null: none
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // element types that kernels may read and write
 

@@ -150,7 +150,7 @@ TEST_CASE("integer convolutions of awkward shapes and zero points are exact") {
 
 namespace {
 
-// A product or convolution with a residual and an activation, requantised.
+// A product or convolution with a residual and an activation, requantized.
 ValueId with_steps(Net& n, bool convolved, DType to) {
   const ValueId sums = convolved ? convolution(n, {{1, 8, 9, 9}, {20, 8, 3, 3}, square(1, 1)})
                                  : product(n, {{2, 21, 24}, {24, 75}, DType::U8, DType::I8, {}, {75}});
@@ -165,7 +165,7 @@ ValueId with_steps(Net& n, bool convolved, DType to) {
 
 }  // namespace
 
-TEST_CASE("rows of floats are quantised by the integer product that reads them") {
+TEST_CASE("rows of floats are quantized by the integer product that reads them") {
   struct Rows {
     std::vector<int64_t> x;
     int64_t columns;
@@ -217,7 +217,7 @@ TEST_CASE("an integer product copies rows that are not contiguous, and rounds th
     }
 }
 
-TEST_CASE("dequantised values of 16 bits are multiplied as digits of 8 bits where a dot product of bytes is one instruction") {
+TEST_CASE("dequantized values of 16 bits are multiplied as digits of 8 bits where a dot product of bytes is one instruction") {
   for (const char* cpu : {"zen4", "neoverse-v1"})
     for (const bool convolved : {false, true})
       for (const DType type : {DType::U16, DType::I16}) {
@@ -335,7 +335,7 @@ TEST_CASE("the result of a row does not depend on the number of rows where a dot
   options.cpu = "zen4";
   const auto compiled = compile(std::move(model), "cpu", options, {}, d);
   REQUIRE_MESSAGE(compiled.has_value(), d.text());
-  const auto runner = make_kernel_runner(compiled->lir, d, 0, compiled->lowerings.get());
+  const auto runner = make_kernel_runner(compiled->lir, d, {}, compiled->lowerings.get());
   REQUIRE_MESSAGE(runner, d.text());
   const auto rows = [&](int64_t first, int64_t count) {
     const std::vector<double> part(x.begin() + first * kTerms, x.begin() + (first + count) * kTerms);
@@ -518,7 +518,7 @@ TEST_CASE("rounded rows times quantized weights run on the dot units of grids") 
   }
 }
 
-TEST_CASE("dynamic quantisation takes the range of all elements") {
+TEST_CASE("dynamic quantization takes the range of all elements") {
   struct Range {
     std::vector<int64_t> dims;
     double low, high;
@@ -633,9 +633,9 @@ std::vector<ValueId> gated(Net& n, const TwoSums& p) {
                                          {Mul, DType::F32, {kStep | 5, 5, kAbsent}},
                                          {Mul, DType::F32, {kStep | 4, kStep | 6, kAbsent}},
                                          {Round, DType::F32, {kStep | 7, kAbsent, kAbsent}},
-                                         {Clamp, DType::F32, {kStep | 8, kAbsent, kAbsent}, -128, 127},
+                                         {Clamp, DType::F32, {kStep | 8, kAbsent, kAbsent}, ClampAttrs{-128, 127}},
                                          {Cast, DType::I8, {kStep | 9, kAbsent, kAbsent}}};
-  const NodeId y = n.b.create_node(FusedQMatMul, operands, RegionAttrs{steps, {7}});
+  const NodeId y = n.b.create_node(FusedQMatMul, operands, FusionAttrs{steps, {7}});
   REQUIRE(y.valid());
   return {n.m->main().result(y, 0), n.m->main().result(y, 1)};
 }
@@ -739,7 +739,7 @@ TEST_CASE("grids read codes that are transposed where they lie") {
   }
 }
 
-TEST_CASE("grids quantise rows and images of single channels where they read them") {
+TEST_CASE("grids quantize rows and images of single channels where they read them") {
   for (const std::string target : {"cuda", "rocm", "metal", "wgpu"}) {
     INFO(target);
     Net n;

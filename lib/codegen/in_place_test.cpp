@@ -106,11 +106,13 @@ TEST_CASE("rows are normalised in place") {
     c.add(OpKind::FusedResidualRmsNorm, NormAttrs{1, 1e-5}, {x, x, row, row}, 2);
     for (const OpKind norm : {OpKind::Softmax, OpKind::LogSoftmax, OpKind::LayerNorm})
       for (const bool more : {false, true}) {
-        NormRegionAttrs a;
-        a.axis = 1;
-        a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
-                   {norm, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 1e-5, 0}};
-        if (more) a.steps.push_back({OpKind::Add, DType::F32, {RegionStep::kStep | 1, 0, RegionStep::kNone}, 0, 0});
+        FusionAttrs a;
+        a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}},
+                   {norm,
+                    DType::F32,
+                    {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone},
+                    norm == OpKind::LayerNorm ? StepAttrs(NormAttrs{1, 1e-5}) : StepAttrs(AxisAttrs{1})}};
+        if (more) a.steps.push_back({OpKind::Add, DType::F32, {RegionStep::kStep | 1, 0, RegionStep::kNone}});
         c.add(OpKind::NormRegion, a, {x, row});
       }
   }

@@ -54,10 +54,7 @@ bool lower_attention(Node& node) {
   spec.k = by_heads(s.in(1), *width, a.layout, transposed);
   spec.v = by_heads(s.in(2), *value_width, a.layout, false);
   if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
-  if (node.has(kAttentionScale)) {
-    spec.scale_of_y = s.in(kAttentionScale);
-    spec.zero_of_y = s.in(kAttentionScale + 1);
-  }
+  spec.epilogue = s.quantized_result(kAttentionScale, 4);
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
   if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;

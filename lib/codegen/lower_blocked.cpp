@@ -3,7 +3,7 @@
 #include <array>
 
 #include "analysis/channel_blocks.h"
-#include "codegen/region_steps.h"
+#include "codegen/fused_bodies.h"
 #include "ir/region.h"
 #include "kernel/builders/winograd.h"
 
@@ -11,25 +11,6 @@ namespace rlxc::codegen {
 namespace {
 
 using kernel::BlockedConv, kernel::BlockedWindows, kernel::constant_value;
-
-struct ConvParts {
-  const ConvAttrs& attrs;
-  Epilogue act = {};
-  bool integers = false;
-  std::span<const RegionStep> steps = {};  // epilogue of integers
-  std::span<const int64_t> also = {};      // steps whose values are further results
-};
-ConvParts parts_of(const Node& node) {
-  switch (node.op()) {
-    case OpKind::FusedConvBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
-    case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
-    case OpKind::FusedQConv: {
-      const auto& a = node.attrs<FusedQConvAttrs>();
-      return {a.conv, {}, true, a.steps, a.also};
-    }
-    default: return {node.attrs<ConvAttrs>()};
-  }
-}
 
 // Returns whether all that the steps do with the sums, step 0, is to convert them to f32.
 bool reads_float_sums(std::span<const RegionStep> steps) {
@@ -44,7 +25,7 @@ BlockedWindows windows_of(const Node& node, int64_t block, const std::vector<int
                           const std::vector<int64_t>& pads_end) {
   BlockedWindows w;
   w.dtype = is_integer_conv(node.op()) ? code_type(node.graph, node.id) : node.dtype(0);
-  w.rounds = rounds_operand(node.graph, node.id);
+  if (rounds_operand(node.graph, node.id)) w.prologue.body = quantize_body(w.dtype);
   const auto in = node.dims(0), out = node.result_dims();
   if (in[0].is_static()) w.batch = in[0].size();
   w.open = !in[2].is_static() || !in[3].is_static();
@@ -86,8 +67,8 @@ Dim pitch_of(const Node& node, const BlockedWindows& w) {
 
 // Binds the operands of the epilogue in the order in which the builders add them: bias and residual, or those of the steps.
 // row_major: with strides over a row-major result.
-void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e, bool row_major = false) {
-  const ConvParts parts = parts_of(node);
+void bind_epilogue(Node& node, Scope& s, kernel::Epilogue* e, bool row_major = false) {
+  const ConvParts parts = conv_parts(node);
   const size_t first = parts.integers ? kQuantOperands : 2;
   for (size_t i = first; i < node.graph.operands(node.id).size(); ++i) {
     if (!node.has(i)) continue;
@@ -95,21 +76,9 @@ void bind_epilogue(Node& node, Scope& s, kernel::BlockedEpilogue* e, bool row_ma
     Operand o = row_major && !bias ? s.in(i, node.result_dims()) : s.in(i);
     if (!row_major) o.strides = {one ? 0 : 1, std::ranges::equal(node.dims(i), node.result_dims()) && !one ? 1 : 0};
     else if (bias) o.strides = {0, 1, 0, 0};
-    e->extras.push_back(std::move(o));
+    e->inputs.push_back(std::move(o));
   }
-  if (!parts.also.empty())
-    e->apply_all = [all = values_of_results(parts.steps, parts.also)](Expr sum, const std::vector<Expr>& extras) {
-      return all({&sum, 1}, extras);
-    };
-  else if (!parts.steps.empty())
-    e->apply = [steps = RegionSteps(parts.steps)](Expr sum, const std::vector<Expr>& extras) {
-      return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
-    };
-  else if (!e->extras.empty() || parts.act.has)
-    e->apply = [act = parts.act](Expr sum, const std::vector<Expr>& extras) {
-      for (const Expr& x : extras) sum = sum + x;
-      return activation(act, sum);
-    };
+  e->body = parts.steps.empty() ? sum_body(e->inputs.size(), parts.act) : results_body(parts.steps, parts.also);
 }
 
 // Writes blocked sums [N, C / lanes, H, W, lanes] to a result that is not blocked, with the epilogue.
@@ -117,7 +86,7 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   Scope s(node, "image");
   kernel::MapSpec spec;
   spec.shape = s.shape(node.result_dims());
-  kernel::BlockedEpilogue e;
+  kernel::Epilogue e;
   Operand from = s.scratch(sums);
   const int64_t blocks = c.groups * c.blocks();  // groups have whole blocks
   const Expr columns = spec.shape[3].in(s.kernel()), positions = spec.shape[2].in(s.kernel()) * columns;
@@ -126,12 +95,9 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
   from.factors[1] = {{blocks, positions * c.lanes}, {c.lanes, 1}};
   bind_epilogue(node, s, &e, true);
   spec.inputs = {std::move(from)};
-  spec.inputs.insert(spec.inputs.end(), e.extras.begin(), e.extras.end());
+  spec.inputs.insert(spec.inputs.end(), e.inputs.begin(), e.inputs.end());
   for (size_t i = 0; i < node.graph.result_count(node.id); ++i) spec.outputs.push_back(s.out(i));
-  spec.body = [apply = e.apply, apply_all = e.apply_all](const std::vector<Expr>& v) -> std::vector<Expr> {
-    if (apply_all) return apply_all(v[0], {v.begin() + 1, v.end()});
-    return {apply ? apply(v[0], {v.begin() + 1, v.end()}) : v[0]};
-  };
+  spec.body = [&](const std::vector<Expr>& v) { return kernel::fused_values(e.body, {v.data(), 1}, {v.begin() + 1, v.end()}); };
   if (c.group_outputs % c.lanes == 0) {  // [N, C / lanes, lanes, H, W]: the map turns squares of channels and positions
     const auto split = [&](Operand& o) {
       const bool factors = o.split(1);
@@ -153,6 +119,19 @@ void write_row_major(Node& node, const BlockedConv& c, uint32_t sums) {
 }  // namespace
 
 int64_t block_of(const Node& node, ValueId v) { return node.layouts.channel_block(v); }
+
+ConvParts conv_parts(const Node& node) {
+  switch (node.op()) {
+    case OpKind::FusedConvBiasAct:
+    case OpKind::FusedConvTransposeBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
+    case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
+    case OpKind::FusedQConv: {
+      const auto& a = node.attrs<FusionAttrs>();
+      return {conv_step(a), {}, true, a.steps, a.also};
+    }
+    default: return {node.attrs<ConvAttrs>()};
+  }
+}
 
 namespace {
 
@@ -254,7 +233,7 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   int64_t in = block_of(node, node.in(0)), out = block_of(node, node.result());
   const auto channels = blocked_conv_channels(node.graph, node.id);
   if (!channels) return std::nullopt;
-  const ConvParts parts = parts_of(node);
+  const ConvParts parts = conv_parts(node);
   const bool row_major = in == 0 && out == 0;
   if (row_major) in = out = lanes_of_channels_last(node);
   const bool channels_last = row_major && out > 0;
@@ -288,10 +267,10 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node& node) {
   }
   const auto fits_dots = [&] { return !n.depthwise && kernel::conv_fits_blocked_dots(n.conv, node.mapping()); };
   const bool bands = node.dims(0)[0].is_static() && !w.open && !n.depthwise;  // that Winograd's algorithm needs
-  if (bands && (parts.integers || (node.row.winograd && !n.row_major_result))) {
+  if (bands && (parts.integers || (node.row.winograd > 0 && !n.row_major_result))) {
     set_block(lanes);
     n.conv.dots = fits_dots();
-    n.tile = kernel::winograd_tile(n.conv, node.mapping());
+    n.tile = kernel::winograd_tile(n.conv, node.mapping(), parts.integers ? 4 : node.row.winograd);
   }
   n.row_major_ends = row_major_ends;
   if (n.tile == 0) {
@@ -342,7 +321,7 @@ uint32_t padded_image(Node& node, BlockedConv conv, std::optional<uint32_t> imag
   bind_image(s, image);
   bind_sizes(node, s, &w);
   bind_zero(node, s, conv.weight, &w);
-  if (w.rounds) w.scale = s.in(kQuantOperands);
+  if (w.prologue.body) w.prologue = quantized_operand(s.in(kQuantOperands), *w.zero, w.dtype);
   s.bind({Binding::Kind::Scratch, wide});
   const Index all = s.parameter("blocks", node.table().mul(batch, Dim(w.channels / w.block)));
   kernel::build_pad_blocked(s.builder(), conv, all, node.mapping());
@@ -358,7 +337,7 @@ uint32_t scratch_of_sums(Node& node, const BlockedConv& conv, DType type) {
 }
 
 // Binds the operands of the epilogue and all results.
-void bind_epilogue_and_results(Node& node, Scope& s, kernel::BlockedEpilogue* e) {
+void bind_epilogue_and_results(Node& node, Scope& s, kernel::Epilogue* e) {
   bind_epilogue(node, s, e);
   s.out();
   for (size_t i = 1; i < node.graph.result_count(node.id); ++i) e->also.push_back(s.out(i));
@@ -468,23 +447,16 @@ bool lower_blocked_conv(Node& node, BlockedConvNode n) {
   return true;
 }
 
-bool lower_blocked_pool(Node& node, const kernel::PoolSpec& spec) {
+bool lower_blocked_pool(Node& node, const kernel::PoolFunction& p) {
   const auto& a = node.attrs<PoolAttrs>();
-  kernel::BlockedPool p;
-  p.windows = windows_of(node, block_of(node, node.result()), a.strides, a.dilations, a.pads_begin, a.pads_end);
-  p.windows.kernel = {a.kernel[0], a.kernel[1]};
-  p.windows.overhangs = a.ceil_mode;
-  p.start = spec.start;
-  p.step = spec.step;
-  p.finish = spec.finish;
-  p.counts = spec.counts;
-  p.count_padding = spec.count_padding;
+  BlockedWindows w = windows_of(node, block_of(node, node.result()), a.strides, a.dilations, a.pads_begin, a.pads_end);
+  w.kernel = {a.kernel[0], a.kernel[1]};
+  w.overhangs = a.ceil_mode;
   Scope s(node);
-  bind_sizes(node, s, &p.windows);
+  bind_sizes(node, s, &w);
   s.in(0);
   s.out();
-  const Index blocks = s.parameter("blocks", Dim(p.windows.channels / p.windows.block));
-  kernel::build_pool_blocked(s.builder(), p, blocks, node.mapping());
+  kernel::build_pool_blocked(s.builder(), w, p, s.parameter("blocks", Dim(w.channels / w.block)), node.mapping());
   s.finish();
   return true;
 }

@@ -18,6 +18,16 @@ void split_channels(int64_t block, kernel::MapSpec*);  // changes nothing if the
 // The same, with C / block as an argument of the kernel if the batch is 1: maps of other numbers of channels share it.
 void split_channels(Scope&, int64_t block, kernel::MapSpec*);
 
+// A convolution node. Operands 2 and 3 are zero points of x and w if it multiplies integers, else bias and residual.
+struct ConvParts {
+  const ConvAttrs& attrs;
+  Epilogue act = {};
+  bool integers = false;
+  std::span<const RegionStep> steps = {};  // epilogue of integers; its operands follow the zero points
+  std::span<const int64_t> also = {};      // steps whose values are further results
+};
+ConvParts conv_parts(const Node&);
+
 // A convolution whose operand or result is blocked, of depthwise windows between images whose channels are the innermost axis, or
 // of integers where blocks pay: sizes and prepacked weights. Nullopt for other nodes.
 struct BlockedConvNode {
@@ -34,6 +44,6 @@ std::optional<BlockedConvNode> blocked_conv_of(const Node&);
 int64_t winograd_tile(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&);
 
 bool lower_blocked_conv(Node&, BlockedConvNode);
-bool lower_blocked_pool(Node&, const kernel::PoolSpec&);
+bool lower_blocked_pool(Node&, const kernel::PoolFunction&);
 
 }  // namespace rlxc::codegen

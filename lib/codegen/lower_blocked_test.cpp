@@ -81,27 +81,28 @@ class BlockedNet {
     using enum OpKind;
     const int64_t in = g().dims(x)[1].size() / c.groups;
     const ValueId w = codes(DType::I8, {c.channels, in, c.kernel[0], c.kernel[1]}), channel = weight({c.channels, 1, 1});
-    FusedQConvAttrs a;
-    a.conv.strides = c.strides;
-    a.conv.pads_begin = c.begin;
-    a.conv.pads_end = c.end;
-    a.conv.dilations = c.dilations;
-    a.conv.groups = c.groups;
+    FusionAttrs a;
+    ConvAttrs conv;
+    conv.strides = c.strides;
+    conv.pads_begin = c.begin;
+    conv.pads_end = c.end;
+    conv.dilations = c.dilations;
+    conv.groups = c.groups;
     std::vector<ValueId> operands{x, w, zero ? b_.scalar(dtype_, *zero) : ValueId(), {}, channel, b_.scalar(DType::F32, 0.01)};
-    const auto step = [&](OpKind op, DType t, std::array<uint16_t, 3> args, double alpha = 0, double beta = 0) {
-      a.steps.push_back({op, t, args, alpha, beta});
+    const auto step = [&](OpKind op, DType t, std::array<uint16_t, 3> args, StepAttrs attrs = {}) {
+      a.steps.push_back({op, t, args, std::move(attrs)});
       return static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1));
     };
     constexpr uint16_t kNone = RegionStep::kNone;
-    uint16_t y = step(QConv, DType::I32, {kNone, kNone, kNone});
+    uint16_t y = step(QConv, DType::I32, {kNone, kNone, kNone}, conv);
     y = step(Cast, DType::F32, {y, kNone, kNone});
     y = step(Mul, DType::F32, {step(Mul, DType::F32, {y, 4, kNone}), 5, kNone});
     if (residual.valid()) {
       operands.push_back(residual);
       y = step(Add, DType::F32, {y, step(Cast, DType::F32, {6, kNone, kNone}), kNone});
     }
-    y = step(Clamp, DType::F32, {step(Round, DType::F32, {y, kNone, kNone}), kNone, kNone}, dtype_ == DType::U8 ? 0 : -128,
-             dtype_ == DType::U8 ? 255 : 127);
+    y = step(Clamp, DType::F32, {step(Round, DType::F32, {y, kNone, kNone}), kNone, kNone},
+             dtype_ == DType::U8 ? ClampAttrs{0, 255} : ClampAttrs{-128, 127});
     step(Cast, dtype_, {y, kNone, kNone});
     return b_.create(FusedQConv, operands, a);
   }
@@ -381,7 +382,7 @@ struct OpenSize {
 TEST_CASE("sizes that are known in a run only") {
   codegen::CapabilityRow dots, winograd, narrow;
   dots.mapping = target::cpu_mapping(true);
-  winograd.winograd = true;
+  winograd.winograd = 4;
   narrow.mapping.vector_bytes = 32;
   narrow.mapping.vector_registers = 16;
   const struct {
@@ -456,7 +457,7 @@ TEST_CASE("repeated rows and columns of blocked images") {
       net.check(7, "repeated");
     }
   codegen::CapabilityRow winograd;
-  winograd.winograd = true;
+  winograd.winograd = 4;
   for (const bool open : {false, true}) {
     BlockedNet net(winograd);
     const Dim rows = open ? net.symbol("h", 9) : 9;
@@ -529,7 +530,7 @@ TEST_CASE("blocks follow the vectors of the processor") {
 // The bound of errors is that of all convolutions.
 TEST_CASE("Winograd's algorithm on images of awkward sizes") {
   codegen::CapabilityRow wide, narrow;
-  wide.winograd = narrow.winograd = true;
+  wide.winograd = narrow.winograd = 4;
   narrow.mapping.vector_bytes = 32;
   narrow.mapping.vector_registers = 16;
   const struct {

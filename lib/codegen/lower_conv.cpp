@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/fused_bodies.h"
 #include "codegen/lower_blocked.h"
-#include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/conv.h"
 #include "kernel/builders/conv_dots.h"
@@ -47,67 +47,42 @@ WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
   return w;
 }
 
-struct Conv {
-  const ConvAttrs& attrs;
-  Epilogue act = {};
-  bool zero_points = false;                // operands 2 and 3 are zero points of x and w; else bias and residual
-  std::span<const RegionStep> steps = {};  // epilogue; its operands follow the zero points
-  std::span<const int64_t> also = {};      // steps whose values are further results
-};
-
 bool is_same_at_all_positions(const Node& node, size_t operand) {
   const auto own = node.dims(operand);
   const size_t spatial = node.result_dims().size() - 2;
   return std::ranges::all_of(own.last(std::min(spatial, own.size())), [](Dim d) { return d == Dim(1); });
 }
 
-WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
+WindowSpec spec_of(Node& node, Scope& s, const ConvParts& c) {
   WindowSpec w = window_of(node, s, c.attrs);
-  if (c.zero_points) {
+  if (c.integers) {
     w.input = code_type(node.graph, node.id);
     w.accumulate = DType::I32;
   }
   return w;
 }
 
-// Binds the operands of the epilogue steps. Along the positions they have the dims of the result or are constant.
-void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps, std::span<const int64_t> also) {
-  for (size_t i = kQuantOperands; i < node.graph.operands(node.id).size(); ++i) {
+// Binds the inputs of the epilogue: bias and residual, or the operands of the steps. Along the positions these have the dims of
+// the result or are constant.
+void bind_epilogue(Node& node, Scope& s, WindowSpec* w, const ConvParts& c) {
+  kernel::Epilogue& e = w->epilogue;
+  for (size_t i = kQuantOperands; !c.steps.empty() && i < node.graph.operands(node.id).size(); ++i) {
     Operand o = s.in(i, node.result_dims());
     o.strides = {o.strides[0], o.strides[1], is_same_at_all_positions(node, i) ? Index(0) : Index(1)};
-    w->extras.push_back(std::move(o));
+    e.inputs.push_back(std::move(o));
   }
-  if (!also.empty()) {
-    w->results = [all = values_of_results(steps, also)](Expr sum, const std::vector<Expr>& extras) {
-      return all({&sum, 1}, extras);
-    };
-    return;
-  }
-  w->epilogue = [steps = RegionSteps(steps)](Expr sum, const std::vector<Expr>& extras) {
-    return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
-  };
-}
-
-// Binds bias and residual, or epilogue operands, and sets the epilogue.
-void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
-  if (!c.steps.empty()) return bind_steps(node, s, w, c.steps, c.also);
-  if (c.zero_points) return;
-  if (node.has(2)) {
+  if (!c.integers && node.has(2)) {
     Operand bias = s.in(2);
     bias.strides = {0, 1, 0};
-    w->extras.push_back(std::move(bias));
+    e.inputs.push_back(std::move(bias));
   }
-  if (node.has(3)) {
+  if (!c.integers && node.has(3)) {
     Operand residual = s.in(3);
     const Expr plane = kernel::product(s.kernel(), w->out_size);
     residual.strides = {w->out_channels.in(s.kernel()) * plane, plane, 1};
-    w->extras.push_back(std::move(residual));
+    e.inputs.push_back(std::move(residual));
   }
-  if (!w->extras.empty() || c.act.has)
-    w->epilogue = [act = c.act](Expr sum, const std::vector<Expr>& extra) {
-      for (const Expr& e : extra) sum = sum + e;
-      return activation(act, sum);
-    };
+  e.body = c.steps.empty() ? sum_body(e.inputs.size(), c.act) : results_body(c.steps, c.also);
 }
 
 void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
@@ -133,7 +108,7 @@ void bind_image(Node& node, Scope& s, WindowSpec* w) {
 void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
   if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
-  for (size_t i = 1; i < node.graph.result_count(node.id); ++i) w->also.push_back(as_planes(s.out(i), w->out_size));
+  for (size_t i = 1; i < node.graph.result_count(node.id); ++i) w->epilogue.also.push_back(as_planes(s.out(i), w->out_size));
 }
 
 // Whether to use a phase-split image, whether it is a copy, and its elements. For few pixels the copy has their windows instead,
@@ -175,12 +150,12 @@ PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
 }
 
 // Returns the dot unit for words of channels, if any.
-const kernel::DotUnit* dots_of(Node& node, const WindowSpec& w, const Conv& c) {
-  if (!c.zero_points || !node.dims(1)[0].is_static()) return nullptr;
+const kernel::DotUnit* dots_of(Node& node, const WindowSpec& w, const ConvParts& c) {
+  if (!c.integers || !node.dims(1)[0].is_static()) return nullptr;
   return kernel::conv_dot_unit(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
 }
 
-PhaseSplit phase_split_of(Node& node, const Conv& c) {
+PhaseSplit phase_split_of(Node& node, const ConvParts& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
   if (!channels || *channels == 0) return {};
   // A grid computes depthwise convolutions element by element, and threads write their rows only one after another.
@@ -188,7 +163,7 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
   if (depthwise && (node.mapping().workgroups || is_strided(node, node.result()))) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
-  if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  if (c.integers && node.has(2)) w.x_zero.emplace();
   if (!depthwise && has_few_pixels(node, w)) {
     DimTable& t = node.table();
     const Dim pixels = t.product(node.result_dims().subspan(2));
@@ -215,7 +190,7 @@ PhaseSplit phase_split_of(Node& node, const Conv& c) {
 }
 
 // Returns the spec for packing the weights; nullopt if packing does not pay.
-std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels, const PhaseSplit& split) {
+std::optional<WindowSpec> packed_weights(Node& node, const ConvParts& c, int64_t channels, const PhaseSplit& split) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
   if (!out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
@@ -248,7 +223,7 @@ DType packed_type(const WindowSpec& w) { return w.channels_last && !w.dots ? w.w
 
 // Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units and
 // channels-last images always need packed weights.
-std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels, const PhaseSplit& split) {
+std::optional<uint32_t> pack_weights(Node& node, const ConvParts& c, int64_t channels, const PhaseSplit& split) {
   const bool on_load = !node.prepacked.empty();
   auto w = packed_weights(node, c, channels, split);
   if (!w || !(on_load || w->dots || w->channels_last)) return std::nullopt;
@@ -256,7 +231,7 @@ std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels
       on_load ? *node.prepacked_operand(1) : node.scratch(packed_type(*w), packed_elements(node, *w, channels));
   Scope s(node, "pack");
   s.in(1);
-  if (!w->dots && c.zero_points && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
+  if (!w->dots && c.integers && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
   s.bind({Binding::Kind::Scratch, packed});
   (w->dots ? kernel::build_pack_weight_words : kernel::build_pack_weights)(s.builder(), *w, channels, node.mapping());
   s.finish(on_load);
@@ -264,7 +239,7 @@ std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels
 }
 
 // Emits a matmul of weights and windows, or shifted rows.
-bool emit_phase_split(Node& node, const Conv& c) {
+bool emit_phase_split(Node& node, const ConvParts& c) {
   const PhaseSplit split = phase_split_of(node, c);
   if (!split.used) return false;
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
@@ -273,8 +248,8 @@ bool emit_phase_split(Node& node, const Conv& c) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
-    if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    if (rounds_operand(node.graph, node.id)) w.x_scale = s.in(kQuantOperands);
+    if (c.integers) bind_zero(node, s, 2, &w.x_zero);
+    if (rounds_operand(node.graph, node.id)) w.prologue = quantized_operand(s.in(kQuantOperands), *w.x_zero, w.input);
     w.dots = dots_of(node, w, c);
     w.channels_last = split.channels_last;
     image = node.scratch(w.x_zero || w.dots ? w.accumulate : w.input, split.elements);
@@ -302,26 +277,13 @@ bool emit_phase_split(Node& node, const Conv& c) {
     w.bytes = !split.copied;
     bind_zero(node, s, 3, &w.w_zero);
     bind_zero(node, s, 2, &w.x_zero);
-  } else if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
-  bind_extras(node, s, &w, c);
+  } else if (c.integers && node.has(2)) w.x_zero.emplace();
+  if (c.integers && !packed) bind_zero(node, s, 3, &w.w_zero);
+  bind_epilogue(node, s, &w, c);
   bind_result(node, s, &w);
   kernel::build_conv(s.builder(), w, channels, node.mapping());
   s.finish();
   return true;
-}
-
-Conv conv_of(const Node& node) {
-  switch (node.op()) {
-    case OpKind::FusedConvBiasAct:
-    case OpKind::FusedConvTransposeBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
-    case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
-    case OpKind::FusedQConv: {
-      const auto& a = node.attrs<FusedQConvAttrs>();
-      return {a.conv, {}, true, a.steps, a.also};
-    }
-    default: return {node.attrs<ConvAttrs>()};
-  }
 }
 
 }  // namespace
@@ -338,8 +300,8 @@ uint32_t rounded_operand(Node& node) {
   Operand to = s.scratch(codes);
   to.strides = kernel::dense(s.kernel(), to.name, to.dtype, spec.shape).strides;
   spec.outputs = {std::move(to)};
-  spec.body = [t = code_type(node.graph, node.id)](const std::vector<Expr>& v) -> std::vector<Expr> {
-    return {kernel::quantized(v[0], v[1], cast_to(v[2], t))};
+  spec.body = [quantize = quantize_body(code_type(node.graph, node.id))](const std::vector<Expr>& v) {
+    return kernel::fused_values(quantize, {v.data(), 1}, {v.begin() + 1, v.end()});
   };
   kernel::build_map(s.builder(), spec, node.mapping());
   s.finish();
@@ -365,7 +327,7 @@ void copy_image(Node& node, uint32_t image, std::optional<size_t> result) {
 bool lower_conv(Node& node) {
   if (const auto blocked = blocked_conv_of(node); blocked && !(blocked->row_major_ends && node.prepacked.empty()))
     return lower_blocked_conv(node, *blocked);
-  const Conv c = conv_of(node);
+  const ConvParts c = conv_parts(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
   if (!transposed && emit_phase_split(node, c)) return true;
   const bool rounds = rounds_operand(node.graph, node.id), on_read = rounds && node.mapping().workgroups;
@@ -377,16 +339,16 @@ bool lower_conv(Node& node) {
   if (codes) s.bind({Binding::Kind::Scratch, *codes});
   else bind_image(node, s, &w);
   s.in(1);
-  if (c.zero_points) {
+  if (c.integers) {
     bind_zero(node, s, 2, &w.x_zero);
     bind_zero(node, s, 3, &w.w_zero);
   }
-  if (on_read) w.x_scale = s.in(kQuantOperands);
-  bind_extras(node, s, &w, c);
+  if (on_read) w.prologue = quantized_operand(s.in(kQuantOperands), *w.x_zero, w.input);
+  bind_epilogue(node, s, &w, c);
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]) s.bind({Binding::Kind::Scratch, *results[i]});
     else s.out(i);
-    if (i > 0) w.also.push_back({"y" + std::to_string(i), node.result_dtype(i), {}});
+    if (i > 0) w.epilogue.also.push_back({"y" + std::to_string(i), node.result_dtype(i), {}});
   }
   (transposed ? kernel::build_window_conv_transpose : kernel::build_window_conv)(s.builder(), w, node.mapping());
   s.finish();
@@ -401,12 +363,12 @@ std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& o
     const int64_t elements = blocked->weight_elements();
     return {{blocked->conv.packed(), Dim(elements), {1}, kWeightNs * static_cast<double>(elements)}};
   }
-  const Conv c = conv_of(node);
+  const ConvParts c = conv_parts(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
   if (!on_load[1]) return {};
   const PhaseSplit split = phase_split_of(node, c);
   const auto w = split.used ? packed_weights(node, c, channels, split) : std::nullopt;
-  const bool zero = c.zero_points && node.has(3) && !(w && w->dots);
+  const bool zero = c.integers && node.has(3) && !(w && w->dots);
   if (!w || (zero && !on_load[3])) return {};
   const Dim elements = packed_elements(node, *w, channels);
   const double saved = kWeightNs * static_cast<double>(node.table().constant_value(elements).value_or(0));
@@ -437,7 +399,11 @@ bool lower_pool(Node& node) {
   };
   p.start = [t](kernel::Kernel* k) { return kernel::constant_int(k, t, 0); };
   p.step = [](Expr sum, Expr v) { return sum + v; };
-  p.finish = [](Expr sum, Expr) { return sum; };
+  const auto finish = [&](std::function<Expr(Expr, Expr count)> f) {
+    p.epilogue.body = [f](std::span<const Expr> roots, const kernel::LoadInput&) -> std::vector<Expr> {
+      return {f(roots[0], roots[1])};
+    };
+  };
   switch (a.op) {
     case ReduceOp::Max:
       p.start = [extreme](kernel::Kernel* k) { return extreme(k, true); },
@@ -452,17 +418,19 @@ bool lower_pool(Node& node) {
       p.step = [](Expr product, Expr v) { return product * v; };
       break;
     case ReduceOp::Mean:
-      p.counts = true, p.finish = [](Expr sum, Expr count) { return sum / cast_to(count, sum.dtype()); };
+      p.counts = true;
+      finish([](Expr sum, Expr count) { return sum / cast_to(count, sum.dtype()); });
       break;
     case ReduceOp::L1: p.step = [](Expr sum, Expr v) { return sum + abs(v); }; break;
     case ReduceOp::SumSquare: p.step = [](Expr sum, Expr v) { return sum + v * v; }; break;
     case ReduceOp::L2: {
       const double power = a.p;
       if (power == 2) {
-        p.step = [](Expr sum, Expr v) { return sum + v * v; }, p.finish = [](Expr sum, Expr) { return sqrt(sum); };
+        p.step = [](Expr sum, Expr v) { return sum + v * v; };
+        finish([](Expr sum, Expr) { return sqrt(sum); });
       } else {
-        p.step = [power](Expr sum, Expr v) { return sum + pow(abs(v), power); },
-        p.finish = [power](Expr sum, Expr) { return pow(sum, 1 / power); };
+        p.step = [power](Expr sum, Expr v) { return sum + pow(abs(v), power); };
+        finish([power](Expr sum, Expr) { return pow(sum, 1 / power); });
       }
       break;
     }

@@ -117,12 +117,12 @@ Expr step_value(const RegionStep& step, bool rounded, std::span<const Expr> valu
   for (uint16_t a : step.args)
     if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : operand(a));
   if (rounded) return kernel::product(args[0], args[1]);
-  if (step.op == OpKind::Div && step.alpha != 0 && step.dtype == DType::F32) return kernel::quotient(args[0], args[1]);
-  return apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args);
+  if (step.op == OpKind::Div && step.alpha() != 0 && step.dtype == DType::F32) return kernel::quotient(args[0], args[1]);
+  return apply(step.op, {step.alpha(), step.beta(), rlxc::bits(step.dtype)}, step.dtype, args);
 }
 
 bool lower_region(Node& node) {
-  const auto& a = node.attrs<RegionAttrs>();
+  const auto& a = node.attrs<FusionAttrs>();
   const std::vector<bool> rounded = rounded_products(a.steps);
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values;

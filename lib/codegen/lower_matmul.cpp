@@ -1,5 +1,5 @@
 // Lowers all matmul ops through one descriptor to the gemm builder.
-#include "codegen/region_steps.h"
+#include "codegen/fused_bodies.h"
 #include "ir/region.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
@@ -37,13 +37,13 @@ struct Contraction {
   std::span<const RegionStep> steps;      // epilogue; its operands follow the zero points
   std::span<const int64_t> also;          // steps whose values are further results
   bool two_sums = false;                  // b has 2n columns, see GemmSpec
-  // Operand numbers: what the sums of b's columns are multiplied by, their bias, and a residual of the result's shape.
+  // Operand numbers: the scale of b's columns, their bias, and a residual of the result's shape.
   std::optional<size_t> factor, bias, residual;
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
   bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
   std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
-  std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
+  std::function<Expr(Expr, Expr)> gate;  // combines two sums
   DType accumulate = DType::F32;
 
   // Whether rows of floats meet a quantized b on `dots`, split into digits of 8 bits (build_round_rows).
@@ -166,7 +166,6 @@ GemmSpec spec_of(Scope& s, const Contraction& p) {
   g.n = s.size(p.n);
   g.k = s.size(p.k);
   g.accumulate = p.accumulate;
-  g.pair = p.pair;
   g.two_sums = p.two_sums;
   return g;
 }
@@ -235,7 +234,7 @@ Contraction of_weight(Contraction p, Dim k) {
 // Returns the elements of the right operand in panels.
 Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
-  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair || p.two_sums ? t.floor_div(w, Dim(2)) : w;
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.two_sums ? t.floor_div(w, Dim(2)) : w;
   const Dim beside(kernel::words_beside(node.mapping()));
   const Dim words = p.dots ? t.mul(t.ceil_div(t.ceil_div(p.k, Dim(p.dots->group)), beside), beside) : p.k,
             rows = p.dots && p.zero_points ? t.add(words, Dim(1)) : words;
@@ -395,7 +394,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
     const auto d = node.dims(operand);
     if (d[!trans_b] == Dim(1) && !quantized) return;
     const DType of_entries = operand == 3 ? zero_in_panels(p) : scale_in_panels(node, p);
-    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.two_sums ? t.floor_div(w, Dim(2)) : w;
     packed.push_back({of_entries, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
   };
   add_blocks(2, false);
@@ -447,17 +446,46 @@ Operand quantization_parameter(Node& node, Scope& s, const Contraction& p, size_
   return o;
 }
 
-// Adds the epilogue steps and their operands.
-void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
-  for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
-    g->extras.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
-  if (p.also.empty() && !p.two_sums) {
-    g->epilogue = [steps = RegionSteps(p.steps)](Expr sum, const std::vector<Expr>& extras) {
-      return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
-    };
-    return;
+// The epilogue without further results: the steps, or scale and bias of columns, gate or activation, and a residual.
+kernel::Epilogue epilogue_of(Node& node, Scope& s, const Contraction& p) {
+  kernel::Epilogue e;
+  if (!p.steps.empty()) {
+    for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
+      e.inputs.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
+    e.body = results_body(p.steps, p.also);
+    return e;
   }
-  g->results = values_of_results(p.steps, p.also);
+  // Adds an operand with a value per column of b, and returns its input for each sum.
+  const auto add_columns = [&](const std::optional<size_t>& operand) {
+    std::vector<size_t> inputs;
+    if (!operand || !node.has(*operand)) return inputs;
+    Operand o = of_columns(node, s, *operand, p.batch.size() + 1);
+    for (const bool second : {false, true}) {
+      if (second && !p.two_sums) break;
+      o.view = second;
+      if (second && !kernel::is_constant(o.strides.back(), 0)) o.offset = s.size(p.n);
+      inputs.push_back(e.inputs.size());
+      e.inputs.push_back(o);
+    }
+    return inputs;
+  };
+  const std::vector<size_t> factor = add_columns(p.factor), bias = add_columns(p.bias);
+  std::optional<size_t> residual;
+  if (p.residual && node.has(*p.residual)) {
+    residual = e.inputs.size();
+    e.inputs.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
+  }
+  if (e.inputs.empty() && !p.gate && !p.act.has) return e;
+  e.body = [=, gate = p.gate, act = p.act](std::span<const Expr> roots, const kernel::LoadInput& load) -> std::vector<Expr> {
+    std::vector<Expr> sums(roots.begin(), roots.end());
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!factor.empty()) sums[i] = sums[i] * load(factor[i]);
+      if (!bias.empty()) sums[i] = sums[i] + load(bias[i]);
+    }
+    const Expr y = gate ? gate(sums[0], sums[1]) : sums[0];
+    return {activation(act, residual ? y + load(*residual) : y)};
+  };
+  return e;
 }
 
 // Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block; or split.
@@ -538,8 +566,9 @@ bool emit(Node& node, Contraction p) {
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
-  if (where_copied) g.copied_rows = kernel::CopiedRows{s.in(kQuantOperands), code_type(node.graph, node.id)};
-  else if (copies && !kernel::is_constant(g.a.strides.back(), 1)) g.copied_rows = kernel::CopiedRows{{}, g.a.dtype};
+  if (where_copied) g.prologue = quantized_operand(s.in(kQuantOperands), *g.a_zero, code_type(node.graph, node.id));
+  if (copies && (where_copied || !kernel::is_constant(g.a.strides.back(), 1)))
+    g.copied_rows = where_copied ? code_type(node.graph, node.id) : g.a.dtype;
   if (rounded && p.dots) {
     DimTable& t = node.table();
     const int64_t block = p.quantized->block;
@@ -549,16 +578,9 @@ bool emit(Node& node, Contraction p) {
     if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
     if (p.is_split() && p.splits_in_some_runs) g.floats = side_operand(node, s, 0, p.a, p.batch, true, p.run);
   }
-  if (p.factor) g.factor = of_columns(node, s, *p.factor, p.batch.size());
-  if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
-  if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
-  if (!g.extras.empty() || p.act.has)
-    g.epilogue = [&](Expr sum, const std::vector<Expr>& residual) {
-      return activation(p.act, residual.empty() ? sum : sum + residual[0]);
-    };
-  if (!p.steps.empty()) add_steps(node, s, p, &g);
+  g.epilogue = epilogue_of(node, s, p);
   g.c = by_rows(s.out(), p, node.result_dims());
-  for (size_t i = 1; i <= p.also.size(); ++i) g.also.push_back(by_rows(s.out(i), p, node.result_dims()));
+  for (size_t i = 1; i <= p.also.size(); ++i) g.epilogue.also.push_back(by_rows(s.out(i), p, node.result_dims()));
   kernel::build_gemm(s.builder(), g, node.mapping());
   s.finish();
   return true;
@@ -568,7 +590,8 @@ bool emit(Node& node, Contraction p) {
 template <class A>
 void add_gate(const Node& node, const A& a, Contraction* p) {
   p->b.free = node.table().mul(p->n, Dim(2));
-  p->pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
+  p->two_sums = true;
+  p->gate = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
 }
 
 Contraction dequantized_contraction(const Node& node) {
@@ -626,8 +649,8 @@ Contraction contraction_of(const Node& node) {
       Contraction p;
       p.zero_points = true;
       if (node.op() == OpKind::FusedQMatMul) {
-        p.steps = node.attrs<RegionAttrs>().steps;
-        p.also = node.attrs<RegionAttrs>().also;
+        p.steps = node.attrs<FusionAttrs>().steps;
+        p.also = node.attrs<FusionAttrs>().also;
         p.two_sums = has_two_sums(p.steps);
       }
       p = contraction_of(node, false, false, {}, {}, std::move(p));

@@ -1,6 +1,6 @@
 // Attention of 8-bit integers: one kernel computes both matmuls. For CPU threads, keys and values are packed for a dot unit
 // first.
-#include "codegen/region_steps.h"
+#include "codegen/fused_bodies.h"
 #include "ir/region.h"
 #include "kernel/builders/attention_dots.h"
 #include "kernel/builders/gemm.h"
@@ -24,7 +24,8 @@ struct Product {
         if (a != RegionStep::kNone && !(a & RegionStep::kStep) && std::ranges::find(operands, a) == operands.end())
           operands.push_back(a);
   }
-  size_t place(size_t operand) const { return static_cast<size_t>(std::ranges::find(operands, operand) - operands.begin()); }
+  // Computes an argument of the steps from the value of step `root`.
+  kernel::FusedBody body(size_t root, uint16_t wanted) const { return steps_body(steps, {root}, {wanted}, operands); }
 };
 
 std::span<const Dim> batch_of(const Node& node, size_t i) { return node.dims(i).first(node.dims(i).size() - 2); }
@@ -81,7 +82,7 @@ void bind_product(Node& node, Scope& s, const Product& p, std::optional<uint32_t
   };
   zero(p.left_zero, &g->a_zero);
   zero(p.right_zero, &g->b_zero);
-  for (const size_t i : p.operands) g->extras.push_back(s.in(i, result));
+  for (const size_t i : p.operands) g->epilogue.inputs.push_back(s.in(i, result));
 }
 
 // Scratch buffers of all scores, and of the probabilities as integers.
@@ -98,7 +99,7 @@ ScoreBuffers score_buffers(Node& node, std::span<const Dim> dims, const Product&
 
 bool lower_q_attention(Node& node) {
   const bool grid = node.mapping().workgroups;
-  const std::span<const RegionStep> steps = node.attrs<RegionAttrs>().steps;
+  const std::span<const RegionStep> steps = node.attrs<FusionAttrs>().steps;
   const size_t second = last_matmul_step(steps);
   const auto softmax = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
   std::vector<Dim> scores_dims(node.dims(0).begin(), node.dims(0).end());
@@ -133,21 +134,9 @@ bool lower_q_attention(Node& node) {
     spec.scores.c = bind(buffers->scores);
     spec.values.a = bind(buffers->probabilities);
   }
-  const RegionSteps before(of_scores.steps), after(of_values.steps);
-  spec.scores.epilogue = [&, from = steps[softmax].args[0]](Expr sum, const std::vector<Expr>& extras) {
-    RegionSteps::Known known(of_scores.steps.size());
-    known[0] = sum;
-    return before.value(from, std::move(known), [&](size_t i) { return extras[of_scores.place(i)]; });
-  };
-  spec.round = [&](Expr probability, const kernel::LoadInput& load) {
-    RegionSteps::Known known(of_scores.steps.size());
-    known[softmax] = probability;
-    return before.value(static_cast<uint16_t>(RegionStep::kStep | (second - 1)), std::move(known),
-                        [&](size_t i) { return load(of_scores.place(i)); });
-  };
-  spec.values.epilogue = [&](Expr sum, const std::vector<Expr>& extras) {
-    return after.last(0, sum, [&](size_t i) { return extras[of_values.place(i)]; });
-  };
+  spec.scores.epilogue.body = of_scores.body(0, steps[softmax].args[0]);
+  spec.probability.body = of_scores.body(softmax, step_arg(second - 1));
+  spec.values.epilogue.body = of_values.body(0, step_arg(of_values.steps.size() - 1));
   kernel::build_integer_attention(s.builder(), spec, node.mapping());
   s.finish();
   return true;

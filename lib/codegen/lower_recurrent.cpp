@@ -3,7 +3,7 @@
 // once, and then compute vectors of the state.
 #include <algorithm>
 
-#include "codegen/lowerings.h"
+#include "codegen/fused_bodies.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/generate.h"
 #include "ops/recurrent.h"
@@ -47,7 +47,7 @@ void project(Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
     Operand bias = s.in(3);
     bias.strides = {0, 1};
     bias.offset = direction * 2 * width;
-    g.bias = std::move(bias);
+    g.epilogue = {{std::move(bias)}, {}, sum_body(1, {})};
   }
   g.c = s.scratch(to);
   g.c.strides = {width, 1};

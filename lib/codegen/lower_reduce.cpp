@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/fused_bodies.h"
 #include "codegen/lower_blocked.h"
-#include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/map.h"
@@ -15,6 +15,7 @@ namespace {
 
 using kernel::ExprOp;
 using kernel::LoadInput;
+using Roots = std::span<const Expr>;
 
 struct Rule {
   ReduceOp op;
@@ -54,11 +55,13 @@ kernel::ReduceSpec reduce_spec(Scope& s, std::span<const Dim> dims, const std::v
 // Sets how the rule reduces the values that `load` returns.
 void apply_rule(Node& node, const Rule& r, kernel::ReduceSpec* spec, std::function<Expr(const LoadInput&)> load) {
   spec->combine = r.combine;
-  spec->prepare = [prepare = r.prepare, load](const LoadInput& in) { return prepare ? prepare(load(in)) : load(in); };
+  spec->prologue.body = [prepare = r.prepare, load](Roots, const LoadInput& in) -> std::vector<Expr> {
+    return {prepare ? prepare(load(in)) : load(in)};
+  };
   if (!r.finish) return;
   const bool widens = r.real && !is_float(spec->accumulate);
-  spec->finish = [f = r.finish, widens, t = node.wide()](Expr x, Expr n, const LoadInput&) {
-    return widens ? cast_to(f(cast_to(x, t), n), x.dtype()) : f(x, n);
+  spec->epilogue.body = [f = r.finish, widens, t = node.wide()](Roots x, const LoadInput&) -> std::vector<Expr> {
+    return {widens ? cast_to(f(cast_to(x[0], t), x[1]), x[0].dtype()) : f(x[0], x[1])};
   };
 }
 Expr first_input(const LoadInput& load) { return load(0); }
@@ -136,24 +139,25 @@ bool lower_reduce(Node& node) {
 
 namespace {
 
-// Returns whether the step arguments of step i are available and step i is no reduction itself.
-bool is_ready(std::span<const RegionStep> list, size_t i, const RegionSteps::Known& known) {
+// Returns whether the step arguments of step i are known and step i is no reduction itself.
+bool is_ready(std::span<const RegionStep> list, size_t i, const std::vector<bool>& known) {
   for (uint16_t arg : list[i].args)
-    if (arg != RegionStep::kNone && arg & RegionStep::kStep && !known[arg & ~RegionStep::kStep].kernel) return false;
+    if (arg != RegionStep::kNone && arg & RegionStep::kStep && !known[arg & ~RegionStep::kStep]) return false;
   return !is_core(list[i]);
 }
 
 // Lowers a region with a single reduction, one value per result.
 bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, const std::vector<Dim>& whole) {
-  const auto& a = node.attrs<ReduceRegionAttrs>();
   const RegionSteps steps(list);
   Scope s(node);
-  kernel::ReduceSpec spec = reduce_spec(s, whole, a.axes, list[core].dtype);
-  apply_rule(node, *rule_of(list[core].reduce), &spec,
+  kernel::ReduceSpec spec = reduce_spec(s, whole, reduced_axes(list), list[core].dtype);
+  apply_rule(node, *rule_of(list[core].as<ReduceAttrs>().op), &spec,
              [&](const LoadInput& load) { return steps.value(list[core].args[0], {}, load); });
   if (core + 1 < list.size())
-    spec.finish = [&, finish = spec.finish, t = kernel::compute_dtype(list[core].dtype)](Expr x, Expr n, const LoadInput& load) {
-      return steps.last(core, cast_to(finish ? finish(x, n, load) : x, t), load);
+    spec.epilogue.body = [after = steps_body(list, {core}, result_args(list, {})), finish = spec.epilogue.body,
+                          t = kernel::compute_dtype(list[core].dtype)](Roots roots, const LoadInput& load) {
+      const Expr x = cast_to(finish ? finish(roots, load)[0] : roots[0], t);
+      return after({&x, 1}, load);
     };
   int64_t block = 0;
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
@@ -167,14 +171,16 @@ bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, cons
   return true;
 }
 
-// The walks over rows that compute the reductions of a region, and afterwards the steps that are invariant along a row.
+// The walks over rows that compute the reductions of a region, and afterwards the steps that are invariant along a row. The
+// values of a row are those of the steps `found_`.
 class RowReductions {
  public:
   RowReductions(Node& node, Scope& s, std::span<const RegionStep> list, std::vector<bool> varying)
-      : node_(node), s_(s), list_(list), steps_(list), varying_(std::move(varying)), known_(list.size()) {}
+      : node_(node), s_(s), list_(list), steps_(list), varying_(std::move(varying)) {}
 
-  // Sets all but the inputs, outputs and results. The rows are along the axes of `whole`.
-  void set(kernel::ReduceRowsSpec* spec, const std::vector<Dim>& whole, const std::vector<int64_t>& axes) {
+  // Sets all but the inputs and outputs. The rows are along the axes of `whole`, the outputs are the steps `wanted`.
+  void set(kernel::ReduceRowsSpec* spec, const std::vector<Dim>& whole, const std::vector<int64_t>& axes,
+           std::span<const size_t> wanted) {
     spec->shape = s_.shape(whole);
     spec->axis = whole.size() - axes.size();
     for (const RegionStep& step : list_)
@@ -182,38 +188,25 @@ class RowReductions {
     const std::vector<RowWalk> walks = row_walks(list_, varying_);
     for (const RowWalk& walk : std::span(walks).first(walks.size() - 1))
       spec->walks.push_back(reduction(walk.reductions, whole, axes));
+    std::vector<uint16_t> args;
+    for (const size_t step : wanted) args.push_back(step_arg(step));
+    spec->epilogue.body = steps_body(list_, found_, std::move(args));
   }
 
-  // The same, and reduces several rows before the steps `wanted` are computed.
-  void set_together(kernel::ReduceRowsSpec* spec, std::span<const size_t> wanted) {
+  // Reduces several rows before the outputs are computed.
+  void reduce_together(kernel::ReduceRowsSpec* spec, std::span<const size_t> wanted) const {
     std::vector<bool> needed(list_.size());
     for (const size_t step : wanted) needed[step] = true;
     for (size_t i = list_.size(); i-- > 0;) {
       if (!needed[i]) continue;
       if (is_core(list_[i]) || !varying_[i]) {
-        kept_.push_back(i);
-        spec->kept.push_back(kernel::compute_dtype(list_[i].dtype));
+        const auto root = static_cast<size_t>(std::ranges::find(found_, i) - found_.begin());
+        spec->kept.push_back({root, kernel::compute_dtype(list_[i].dtype)});
         continue;
       }
       for (uint16_t arg : list_[i].args)
         if (is_step(arg)) needed[arg & ~RegionStep::kStep] = true;
     }
-    spec->keep = [this] {
-      std::vector<Expr> all;
-      for (const size_t step : kept_) all.push_back(known_[step]);
-      known_.assign(list_.size(), {});
-      return all;
-    };
-    spec->restore = [this](std::span<const Expr> all) {
-      for (size_t i = 0; i < all.size(); ++i) known_[kept_[i]] = all[i];
-    };
-  }
-
-  // The values of steps at an element, when all walks are done.
-  std::vector<Expr> values(std::span<const size_t> wanted, const LoadInput& load) const {
-    std::vector<uint16_t> args;
-    for (const size_t step : wanted) args.push_back(static_cast<uint16_t>(RegionStep::kStep | step));
-    return steps_.values(args, known_, load);
   }
 
  private:
@@ -225,22 +218,36 @@ class RowReductions {
     for (size_t i : cores) {
       arguments.push_back(list_[i].args[0]);
       parts.push_back(reduce_spec(s_, whole, axes, list_[i].dtype));
-      apply_rule(node_, *rule_of(list_[i].reduce), &parts.back(), first_input);
+      apply_rule(node_, *rule_of(list_[i].as<ReduceAttrs>().op), &parts.back(), first_input);
       row.terms.push_back({parts.back().combine, parts.back().accumulate});
     }
-    row.values = [this, arguments, parts](const LoadInput& load) {
-      std::vector<Expr> all = steps_.values(arguments, known_, load);
-      for (size_t i = 0; i < all.size(); ++i) all[i] = parts[i].prepare([&, i](size_t) { return all[i]; });
+    row.prologue.body = [arguments = steps_body(list_, found_, arguments), parts](Roots roots, const LoadInput& load) {
+      std::vector<Expr> all = arguments(roots, load);
+      for (size_t i = 0; i < all.size(); ++i) all[i] = parts[i].prologue.body({}, [&, i](size_t) { return all[i]; })[0];
       return all;
     };
-    row.done = [this, cores, parts](std::span<const Expr> all, Expr count, const LoadInput& load) {
-      for (size_t i = 0; i < all.size(); ++i) {
-        const Expr v = parts[i].finish ? parts[i].finish(all[i], count, load) : all[i];
-        known_[cores[i]] = s_.builder().let("r", cast_to(v, kernel::compute_dtype(list_[cores[i]].dtype)));
+    const std::vector<size_t> before = found_;
+    found_.insert(found_.end(), cores.begin(), cores.end());
+    std::vector<bool> known(list_.size());
+    for (const size_t step : found_) known[step] = true;
+    for (size_t i = 0; i < list_.size(); ++i)
+      if (!varying_[i] && !known[i] && is_ready(list_, i, known)) {
+        known[i] = true;
+        found_.push_back(i);
       }
-      for (size_t i = 0; i < list_.size(); ++i)
-        if (!varying_[i] && !known_[i].kernel && is_ready(list_, i, known_))
-          known_[i] = s_.builder().let("r", steps_.value(static_cast<uint16_t>(RegionStep::kStep | i), known_, load));
+    const std::vector<size_t> invariant(found_.begin() + static_cast<std::ptrdiff_t>(before.size() + cores.size()), found_.end());
+    row.epilogue.body = [this, before, cores, invariant, parts](Roots roots, const LoadInput& load) {
+      RegionSteps::Known values(list_.size());
+      for (size_t i = 0; i < before.size(); ++i) values[before[i]] = roots[i];
+      std::vector<Expr> all;
+      const auto add = [&](size_t step, Expr v) { all.push_back(values[step] = s_.builder().let("r", v)); };
+      for (size_t i = 0; i < cores.size(); ++i) {
+        const Expr ends[] = {roots[before.size() + i], roots.back()};
+        const Expr v = parts[i].epilogue.body ? parts[i].epilogue.body(ends, load)[0] : ends[0];
+        add(cores[i], cast_to(v, kernel::compute_dtype(list_[cores[i]].dtype)));
+      }
+      for (const size_t step : invariant) add(step, steps_.value(step_arg(step), values, load));
+      return all;
     };
     return row;
   }
@@ -250,8 +257,7 @@ class RowReductions {
   const std::span<const RegionStep> list_;
   const RegionSteps steps_;
   const std::vector<bool> varying_;
-  RegionSteps::Known known_;  // reductions, and steps on them that are invariant along a row
-  std::vector<size_t> kept_;  // of these, what the results need
+  std::vector<size_t> found_;  // reductions, and steps on them that are invariant along a row, in the order of computation
 };
 
 // Lowers a region over rows along the last axes.
@@ -259,10 +265,9 @@ bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector
   Scope s(node);
   kernel::ReduceRowsSpec spec;
   RowReductions rows(node, s, list, varying);
-  rows.set(&spec, whole, node.attrs<ReduceRegionAttrs>().axes);
-  spec.one = !varying.back();
   const size_t last[] = {list.size() - 1};
-  spec.results = [&](const LoadInput& load) { return rows.values(last, load); };
+  rows.set(&spec, whole, reduced_axes(list), last);
+  spec.one = !varying.back();
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
   spec.outputs = {s.out()};
   if (spec.one)
@@ -275,7 +280,7 @@ bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector
 }  // namespace
 
 bool lower_reduce_region(Node& node) {
-  const auto& list = node.attrs<ReduceRegionAttrs>().steps;
+  const auto& list = node.attrs<FusionAttrs>().steps;
   const std::vector<Dim> whole = whole_dims(node.graph, node.id);
   const std::vector<bool> varying = varying_steps(node.graph, node.id);
   const std::vector<RowWalk> walks = row_walks(list, varying);
@@ -295,7 +300,9 @@ bool lower_reduced_parts(Node& node) {
   Scope s(node);
   kernel::ReduceRowsSpec spec;
   RowReductions rows(node, s, a.steps, varying_steps(a.steps, operands));
-  rows.set(&spec, whole, {a.axis});
+  const std::vector<size_t> wanted(a.parts.begin(), a.parts.end());
+  rows.set(&spec, whole, {a.axis}, wanted);
+  rows.reduce_together(&spec, wanted);
   spec.result = s.size(part.back());
   for (size_t i = 0; i < of_rows.size(); ++i) {
     spec.inputs.push_back(s.in(i, of_rows[i] ? whole : part));
@@ -303,17 +310,13 @@ bool lower_reduced_parts(Node& node) {
   }
   const auto results = static_cast<size_t>(a.results);
   const size_t count = a.parts.size() / results;
-  std::vector<size_t> wanted;
   for (size_t i = 0; i < a.parts.size(); ++i) {
     Operand y = s.out(i / count);
     y.name += "_" + std::to_string(i % count);
     start_at(s.kernel(), static_cast<size_t>(a.axis), s.size(node.table().mul(part.back(), Dim(static_cast<int64_t>(i % count)))),
              &y);
     spec.outputs.push_back(std::move(y));
-    wanted.push_back(static_cast<size_t>(a.parts[i]));
   }
-  rows.set_together(&spec, wanted);
-  spec.results = [&](const LoadInput& load) { return rows.values(wanted, load); };
   kernel::build_reduce_rows(s.builder(), spec, node.mapping());
   s.finish();
   return true;

@@ -101,23 +101,23 @@ class Resizer {
     const auto x = node_.dims(0);
     const Dims from = s.shape(x), to = s.shape(node_.result_dims());
     Buf data = s.in_buf(0);
-    const kernel::Rounding stored(s.builder(), s.rounding(kResultScale), storage_dtype(node_.result_dtype()));
-    kernel::build_generate(
-        s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-          std::vector<Expr> at = index;
-          Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
-          for (size_t k = 0; k < x.size(); ++k) {
-            if (!changes(k)) continue;
-            const Axis axis_k = axis(s, k);
-            const Quotient c = source(axis_k, index[k]);
-            at[k] = s.builder().let("at", nearest(axis_k, c));
-            if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, value(c));
-          }
-          const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
-          return {stored(a_.coord == CoordMode::TfCropAndResize
-                             ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value)
-                             : value)};
-        });
+    const kernel::Epilogue epilogue = s.quantized_result(kResultScale, x.size());
+    const kernel::FusedInputs inputs(s.builder(), epilogue.inputs);
+    kernel::build_generate(s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) {
+      std::vector<Expr> at = index;
+      Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
+      for (size_t k = 0; k < x.size(); ++k) {
+        if (!changes(k)) continue;
+        const Axis axis_k = axis(s, k);
+        const Quotient c = source(axis_k, index[k]);
+        at[k] = s.builder().let("at", nearest(axis_k, c));
+        if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, value(c));
+      }
+      Expr value = data[kernel::linear_index(s.kernel(), at, from)];
+      if (a_.coord == CoordMode::TfCropAndResize)
+        value = select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value);
+      return inputs.values(epilogue.body, {&value, 1}, index);
+    });
     s.finish();
     return true;
   }
@@ -177,30 +177,30 @@ class Resizer {
     const Operand source_operand = from ? s.scratch(*from) : s.in(0);
     Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
     const DType t = sum_type();
-    const auto rounds = to ? std::nullopt : s.rounding(kResultScale);
+    const kernel::Epilogue epilogue = to ? kernel::Epilogue() : s.quantized_result(kResultScale, then.size());
     std::vector<std::pair<std::string, DType>> outputs;
     if (to) {
       s.scratch(*to);
       outputs = {{"y", t}};
     } else outputs = s.outputs();
-    const kernel::Rounding stored(b, rounds, outputs[0].second);
-    kernel::build_generate(
-        b, s.shape(then), outputs, 16 * f->taps, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-          const Expr x = b.let("x", value(source(axis_k, index[k])));
-          Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
-              weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
-          each_tap(b, axis_k, *f, x, [&](Expr, Expr at, Expr w) {
-            std::vector<Expr> place = index;
-            place[k] = at;
-            const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
-            sum.set(fma(cast_to(w, t), value, sum.get()));
-            weights.set(weights.get() + w);
-          });
-          const Expr value = sum.get() / cast_to(weights.get(), t);
-          return {stored(a_.coord == CoordMode::TfCropAndResize
-                             ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value)
-                             : value)};
-        });
+    const kernel::FusedInputs inputs(b, epilogue.inputs);
+    kernel::build_generate(b, s.shape(then), outputs, 16 * f->taps, node_.mapping(),
+                           [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+                             const Expr x = b.let("x", value(source(axis_k, index[k])));
+                             Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
+                                 weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
+                             each_tap(b, axis_k, *f, x, [&](Expr, Expr at, Expr w) {
+                               std::vector<Expr> place = index;
+                               place[k] = at;
+                               const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
+                               sum.set(fma(cast_to(w, t), value, sum.get()));
+                               weights.set(weights.get() + w);
+                             });
+                             Expr value = sum.get() / cast_to(weights.get(), t);
+                             if (a_.coord == CoordMode::TfCropAndResize)
+                               value = select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value);
+                             return inputs.values(epilogue.body, {&value, 1}, index);
+                           });
     s.finish();
     return true;
   }
@@ -238,7 +238,7 @@ class Resizer {
     spec.at = s.scratch(places);
     spec.weight = s.scratch(weights);
     spec.x = from ? s.scratch(*from) : s.in(0);
-    if (!to) spec.rounding = s.rounding(kResultScale);
+    if (!to) spec.epilogue = s.quantized_result(kResultScale, 3);
     spec.y = to ? s.scratch(*to) : s.out();
     kernel::build_resample(s.builder(), spec, node_.mapping());
     s.finish();

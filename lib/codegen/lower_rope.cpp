@@ -42,33 +42,6 @@ Operand table_of(Node& node, Scope& s, size_t i, const std::string& name, Dim ha
 
 }  // namespace
 
-namespace {
-
-// The operands that quantize the result, as those of a map.
-struct Rounding {
-  std::vector<Operand> operands;
-  bool factor = false;
-
-  // The axes are batch, heads, positions, and within a head.
-  Rounding(Node& node, Scope& s) {
-    if (!node.has(kRopeFactor + 1)) return;
-    factor = node.has(kRopeFactor);
-    for (size_t i = kRopeFactor + !factor; i < kRopeFactor + 3; ++i) {
-      operands.push_back(s.in(i));
-      const Index by_head = num_elements(node.graph.type(node.in(i))) == 1 ? 0 : 1;
-      operands.back().strides = {0, by_head, 0, 0};
-    }
-  }
-  // `last`: the loaded values of the operands.
-  Expr apply(Expr v, std::span<const Expr> last) const {
-    if (operands.empty()) return v;
-    if (factor) v = v * last[0];
-    return kernel::quantized(v, last[factor], last[factor + 1]);
-  }
-};
-
-}  // namespace
-
 // Rotates pairs of elements. Elements from n_rot on are copied.
 bool lower_rope(Node& node) {
   const auto& a = node.attrs<RopeAttrs>();
@@ -81,6 +54,8 @@ bool lower_rope(Node& node) {
   const Dim seq = x[heads_first ? 2 : 1];
   const Dim rotated = a.n_rot ? Dim(a.n_rot) : head_dim, half = t.floor_div(rotated, Dim(2));
 
+  // The axes of the result are batch, heads, positions, and within a head.
+  auto epilogue = [&](Scope& s) { return s.quantized_result(kRopeFactor + 1, 4, node.has(kRopeFactor), 1); };
   auto strides = [&](Scope& s, const Dims& own, int64_t step) -> Dims {
     if (packed) return {own[0], s.size(head_dim), own[1], step};
     return {own[0], own[heads_first ? 1 : 2], own[heads_first ? 2 : 1], step};
@@ -123,22 +98,21 @@ bool lower_rope(Node& node) {
       spec.sine[1] = s1;
       spec.gamma[0] = gamma("gamma_first", 0);
       spec.gamma[1] = gamma("gamma_second", pairs.second);
-      const Rounding rounding(node, s);
-      spec.ends = rounding.operands;
-      if (!spec.ends.empty()) spec.end = [rounding](Expr v, std::span<const Expr> ends) { return rounding.apply(v, ends); };
+      spec.epilogue = epilogue(s);
       spec.y[0] = part(s.out(), "y_first", 0);
       spec.y[1] = part(s.out(), "y_second", pairs.second);
       kernel::build_rotate_norm(s.builder(), spec, node.mapping());
       s.finish();
       return true;
     }
-    const Rounding rounding(node, s);
+    const kernel::Epilogue end = epilogue(s);
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", pairs.second);
     std::vector<Operand> inputs{x0, x1, c0, s0, c1, s1};
-    inputs.insert(inputs.end(), rounding.operands.begin(), rounding.operands.end());
-    auto body = [rounding](const std::vector<Expr>& v) -> std::vector<Expr> {
-      const auto last = std::span(v).subspan(6);
-      return {rounding.apply(v[0] * v[2] - v[1] * v[3], last), rounding.apply(v[1] * v[4] + v[0] * v[5], last)};
+    inputs.insert(inputs.end(), end.inputs.begin(), end.inputs.end());
+    auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+      const std::vector<Expr> last(v.begin() + 6, v.end());
+      const auto stored = [&](Expr value) { return kernel::fused_values(end.body, {&value, 1}, last)[0]; };
+      return {stored(v[0] * v[2] - v[1] * v[3]), stored(v[1] * v[4] + v[0] * v[5])};
     };
     kernel::build_map(s.builder(), {space, std::move(inputs), {y0, y1}, body}, node.mapping());
     s.finish();
@@ -148,15 +122,15 @@ bool lower_rope(Node& node) {
   Scope s(node, "rest");
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
   Operand from = s.in(0);
-  const Rounding rounding(node, s);
+  const kernel::Epilogue end = epilogue(s);
   Operand to = s.out();
   from.strides = strides(s, from.strides, 1);
   to.strides = strides(s, to.strides, 1);
   from.offset = to.offset = s.size(rotated);
   std::vector<Operand> inputs{from};
-  inputs.insert(inputs.end(), rounding.operands.begin(), rounding.operands.end());
-  const auto body = [rounding](const std::vector<Expr>& v) -> std::vector<Expr> {
-    return {rounding.apply(v[0], std::span(v).subspan(1))};
+  inputs.insert(inputs.end(), end.inputs.begin(), end.inputs.end());
+  const auto body = [&](const std::vector<Expr>& v) {
+    return kernel::fused_values(end.body, {v.data(), 1}, {v.begin() + 1, v.end()});
   };
   kernel::build_map(s.builder(), {space, std::move(inputs), {to}, body}, node.mapping());
   s.finish();

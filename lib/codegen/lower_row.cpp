@@ -1,5 +1,5 @@
 // Softmax and the norms.
-#include "codegen/region_steps.h"
+#include "codegen/fused_bodies.h"
 #include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/row.h"
@@ -9,12 +9,12 @@ namespace rlxc::codegen {
 bool lower_softmax(Node& node) {
   Scope s(node);
   kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
-                           node.op() == OpKind::LogSoftmax};
+                           node.op() == OpKind::LogSoftmax, node.result_dtype()};
   s.in(0);
-  spec.rounding = s.rounding(kResultScale);
+  spec.epilogue = s.quantized_result(kResultScale, spec.shape.size());
   s.out();
   kernel::build_softmax(s.builder(), spec, node.mapping());
-  if (!spec.rounding) s.may_alias();
+  if (!spec.epilogue.body) s.may_alias();
   s.finish();
   return true;
 }
@@ -22,21 +22,21 @@ bool lower_softmax(Node& node) {
 namespace {
 
 using kernel::LoadInput;
-using Normalised = kernel::NormSpec::Normalised;
+using Roots = std::span<const Expr>;
 
-// before: the sum of operands 0 to `addends`; after: times `gamma`, plus `beta`, if present.
+// Of the sum of operands 0 to `addends`; times `gamma`, plus `beta`, if present.
 void plain_norm(Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
-  spec->norms[0].before = [&node, slot, addends](const Normalised&, const LoadInput& load) {
+  spec->norms[0].prologue.body = [&node, slot, addends](Roots, const LoadInput& load) -> std::vector<Expr> {
     Expr v = load(0);
     for (size_t i = 1; i < addends; ++i)
       if (node.has(i)) v = v + load(slot[i]);
-    return v;
+    return {v};
   };
-  spec->after = [&node, slot, addends, t = spec->compute](const Normalised& n, const LoadInput& load) {
+  spec->epilogue.body = [&node, slot, addends, t = spec->compute](Roots n, const LoadInput& load) -> std::vector<Expr> {
     Expr v = n[0];
     if (node.has(addends)) v = v * cast_to(load(slot[addends]), t);
     if (node.has(addends + 1)) v = v + cast_to(load(slot[addends + 1]), t);
-    return v;
+    return {v};
   };
 }
 
@@ -60,30 +60,21 @@ void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::
 }
 
 // Sets the norms of a region, each with its preceding steps, and the steps after the last norm.
-void norms_of_region(const NormRegionAttrs& a, kernel::NormSpec* spec) {
+void norms_of_region(const FusionAttrs& a, kernel::NormSpec* spec) {
   std::vector<size_t> cores;
-  const auto known = [list = std::span(a.steps)](const std::vector<size_t>& at, const Normalised& n) {
-    RegionSteps::Known values(list.size());
-    for (size_t i = 0; i < n.size(); ++i) values[at[i]] = n[i];
-    return values;
-  };
-  const RegionSteps steps(a.steps);
   for (size_t i = 0; i < a.steps.size(); ++i) {
     const RegionStep& s = a.steps[i];
     if (!is_core(s)) continue;
-    spec->norms.push_back({row_norm(s.op), s.alpha, [=, from = s.args[0]](const Normalised& n, const LoadInput& load) {
-                             return steps.value(from, known(cores, n), load);
-                           }});
+    const auto* norm = std::get_if<NormAttrs>(&s.attrs);
+    const auto* grouped = std::get_if<GroupNormAttrs>(&s.attrs);
+    const double eps = norm ? norm->eps : grouped ? grouped->eps : 0;
+    spec->norms.push_back({row_norm(s.op), eps, {{}, steps_body(a.steps, cores, {s.args[0]})}});
     cores.push_back(i);
   }
-  const auto value_of = [&](size_t step) {
-    return [=](const Normalised& n, const LoadInput& load) {
-      return steps.value(static_cast<uint16_t>(RegionStep::kStep | step), known(cores, n), load);
-    };
-  };
-  if (cores.back() + 1 < a.steps.size()) spec->after = value_of(a.steps.size() - 1);
-  for (const int64_t step : a.also) spec->also.push_back(value_of(static_cast<size_t>(step)));
-  spec->keep = a.keep;
+  spec->keep = keeps_operand(a);
+  const auto after = std::span(a.also).subspan(spec->keep);
+  if (cores.back() + 1 < a.steps.size() || !after.empty())
+    spec->epilogue.body = steps_body(a.steps, cores, result_args(a.steps, after));
 }
 
 }  // namespace
@@ -96,11 +87,11 @@ bool lower_norm(Node& node) {
   Scope s(node);
   kernel::NormSpec spec;
   if (region) {
-    const auto& a = node.attrs<NormRegionAttrs>();
+    const auto& a = node.attrs<FusionAttrs>();
     const RegionStep& norm = a.steps[last_norm_step(a.steps)];
     const uint16_t from = norm.args[0];
-    axis = a.axis;
-    groups = norm.op == OpKind::GroupNorm ? static_cast<int64_t>(norm.beta) : 0;
+    if (norm.op == OpKind::GroupNorm) groups = norm.as<GroupNormAttrs>().groups;
+    else axis = norm_axis(norm);
     type = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : node.dtype(from);
   } else if (grouped) {
     groups = node.attrs<GroupNormAttrs>().groups;
@@ -125,7 +116,7 @@ bool lower_norm(Node& node) {
   }
   for (size_t r = 0; r < node.graph.result_count(node.id); ++r) spec.outputs.push_back(s.out(r));
   if (region) {
-    norms_of_region(node.attrs<NormRegionAttrs>(), &spec);
+    norms_of_region(node.attrs<FusionAttrs>(), &spec);
   } else {
     spec.keep = spec.outputs.size() > 1;
     spec.norms.push_back({row_norm(op), grouped ? node.attrs<GroupNormAttrs>().eps : node.attrs<NormAttrs>().eps, {}});

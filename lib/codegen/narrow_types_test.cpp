@@ -140,7 +140,7 @@ TEST_CASE("every code of the 8-bit floats is read as the evaluator reads it") {
   n.check();
 }
 
-TEST_CASE("other operations on narrow types, and quantisation to them") {
+TEST_CASE("other operations on narrow types, and quantization to them") {
   Net n;
   std::vector<double> values;
   for (int i = 0; i < 60; ++i) values.push_back((i * 37 % 61 - 30) / 8.0);

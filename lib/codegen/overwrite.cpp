@@ -23,15 +23,15 @@ bool sums_channels(const Graph& g, NodeId n, size_t) {
 // Kernels store the operand of the norm, if it is a result, before later steps read theirs, and read it back if it was not
 // rounded.
 bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
-  const auto& a = g.attrs<NormRegionAttrs>(n);
-  if (!a.keep) return true;
+  const auto& a = g.attrs<FusionAttrs>(n);
+  if (!keeps_operand(a)) return true;
   const auto& steps = a.steps;
   const size_t norm = last_norm_step(steps);
   const uint16_t from = steps[norm].args[0];
   if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
     return false;
   std::vector<bool> needed = needed_steps(steps, steps.size() - 1);
-  for (const int64_t step : a.also) {
+  for (const int64_t step : std::span(a.also).subspan(1)) {
     const std::vector<bool> more = needed_steps(steps, static_cast<size_t>(step));
     for (size_t i = 0; i < needed.size(); ++i) needed[i] = needed[i] || more[i];
   }

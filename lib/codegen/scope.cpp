@@ -122,11 +122,19 @@ Operand Scope::bad_indices() {
   return {"bad_indices", DType::I64, {}, 1, 0};
 }
 
-std::optional<kernel::RoundingOperands> Scope::rounding(size_t scale) {
-  if (!node_.has(scale)) return std::nullopt;
-  kernel::RoundingOperands o{in(scale), in(scale + 1)};
-  if (node_.has(scale + 2)) o.back = in(scale + 2);
-  return o;
+kernel::Epilogue Scope::quantized_result(size_t scale, size_t axes, bool has_factor, size_t axis) {
+  kernel::Epilogue e;
+  if (!node_.has(scale)) return e;
+  const bool back = node_.has(scale + 2);
+  for (size_t i = scale - has_factor; i < scale + 2 + back; ++i) {
+    e.inputs.push_back(in(i));
+    e.inputs.back().strides.assign(axes, 0);
+    if (num_elements(node_.graph.type(node_.in(i))) != 1) e.inputs.back().strides[axis] = 1;
+  }
+  e.body = [=](std::span<const Expr> roots, const kernel::LoadInput& load) -> std::vector<Expr> {
+    return {kernel::quantized(has_factor ? roots[0] * load(0) : roots[0], load, has_factor, back)};
+  };
+  return e;
 }
 
 Buf Scope::in_buf(size_t i) {

@@ -8,7 +8,7 @@
 #include "codegen/capability.h"
 #include "codegen/node_kernels.h"
 #include "ir/layout.h"
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::codegen {
 
@@ -76,8 +76,10 @@ class Scope {
   Operand scratch(uint32_t i);
   Operand extent(uint32_t i = 0);  // one element: a data-dependent dim of the node (Binding::Kind::Extent)
   Operand bad_indices();           // one element: a counter (Binding::Kind::BadIndices)
-  // The operands that quantize the result: a scale, a zero point, and a scale that dequantises; none if there is no scale.
-  std::optional<kernel::RoundingOperands> rounding(size_t scale);
+  // Quantizes the result by the operands from `scale` on: scale and zero point, and dequantizes it by a third one. `has_factor`:
+  // the operand before them multiplies the result. They are numbers, or vectors along `axis` of the result's `axes` axes. Empty
+  // if the node has no scale.
+  kernel::Epilogue quantized_result(size_t scale, size_t axes, bool has_factor = false, size_t axis = 0);
   Buf in_buf(size_t i);  // adds it to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }

@@ -15,12 +15,14 @@
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "report/context.h"
+#include "report/junit.h"
 #include "report/table.h"
 #include "runtime/process.h"
 #include "runtime/run_package.h"
 #include "support/json_reader.h"
 #include "support/json_writer.h"
 #include "support/number.h"
+#include "support/output_file.h"
 #include "support/progress.h"
 #include "support/schemas.h"
 #include "support/text.h"
@@ -119,7 +121,7 @@ bool measure_onnx_runtime(const CompileOptions& o, const Measured& m, const Prof
       !target::run_command({"python3", "-c", kOnnxRuntime, std::filesystem::absolute(o.input).string(), shapes,
                             std::to_string(request.threads), std::to_string(bench.warm_up), std::to_string(bench.runs), times},
                            folder.path() + "/log", &log)) {
-    d.error(Code::ToolFailed, "ONNX Runtime does not run the model: " + log, {}, "pip install onnxruntime numpy");
+    target::add_tool_error("ONNX Runtime", log, {}, d);
     return false;
   }
   out->name = "onnxruntime";
@@ -186,7 +188,8 @@ void write_bench(const std::vector<Candidate>& all, const ProfileRequest& reques
 
 }  // namespace
 
-ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, const BenchRequest& bench, Terminal t) {
+ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, const BenchRequest& bench,
+                       const std::string& junit, Terminal t) {
   Diagnostics d(o.input);
   ::setenv("RLXC_THREADS", std::to_string(request.threads).c_str(), 1);  // read when a package is loaded
   std::vector<Candidate> all{{o.input, {}, nullptr}};
@@ -215,6 +218,9 @@ ExitCode bench_command(const CompileOptions& o, const ProfileRequest& request, c
   clear_progress_line();
   if (request.json) write_bench(all, request, bench);
   else print_bench(all, request);
+  std::vector<report::TestCase> cases;
+  for (const Candidate& c : all) cases.push_back({"median", c.name, {}, {}, c.at(0.5) / 1000});
+  if (!junit.empty()) write_file(junit, report::junit_xml("rlxc bench", cases), d);
   return print_diagnostics(d, t);
 }
 

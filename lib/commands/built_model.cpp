@@ -23,9 +23,10 @@ std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOpt
   EmulationOptions process;
   if (find_backend(run.target)->info.host_run.how != HostRun::How::Native) {
     process.on_device = run.device;
+    process.tpu_precision = o.tpu_precision;
     return make_emulated_runner(lir, run.target, d, process, lowerings);
   }
-  if (!run.sanitize && !mesh_of(*lir.module)) return make_kernel_runner(lir, d, o.max_operations, lowerings);
+  if (!run.sanitize && !mesh_of(*lir.module)) return make_kernel_runner(lir, d, {.max_operations = o.max_operations}, lowerings);
   process.sanitize = run.sanitize;
   process.model_folder = std::filesystem::absolute(o.input).parent_path().string();
   return make_emulated_runner(lir, run.target, d, process, lowerings);
@@ -50,6 +51,7 @@ std::unique_ptr<BuiltModel> build_model(LoadedModel model, const CompileOptions&
     if (lowerings) lowerings = std::make_unique<codegen::LoweringCache>(lowerings->row());
     auto planned = plan_for(run.target, std::move(lir.module), bounded, lowerings.get(), d);
     if (!planned) return nullptr;
+    planned->index_inputs = std::move(lir.index_inputs);
     lir = std::move(*planned);
   }
   built->kernels = make_runner(lir, o, run, lowerings.get(), d);

@@ -20,7 +20,7 @@
 #include "eval/value.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/quantise/tensor_names.h"
+#include "passes/quantize/tensor_names.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
 #include "support/foreign_text.h"
@@ -56,9 +56,11 @@ std::optional<int64_t> channel_axis(const Graph& g, NodeId n, size_t i) {
 class Calibration {
  public:
   Calibration(const Module& m, ChannelScales channel_scales) : channel_scales_(std::move(channel_scales)) {
+    std::unordered_map<uint64_t, std::string> layer_names;  // by result
     each_tensor(m, [&](GraphId id, ValueId v, const std::string& name) {
       const Graph& g = m.graph(id);
       if (!is_float(g.dtype(v))) return;
+      if (is_layer(g, g.def(v))) layer_names.emplace(key(id, v), layer_name(g, g.def(v), name));
       bool read = false, weight = match::is_weight(g, v);
       std::optional<int64_t> axis;
       for (Graph::Use u : g.uses(v)) {
@@ -74,7 +76,7 @@ class Calibration {
     for (size_t i = 0; i < m.graph_count(); ++i) {
       const Graph& g = m.graph(GraphId(i));
       for (NodeId n : g.nodes())
-        if (is_layer(g, n)) add_layer(g, n);
+        if (is_layer(g, n)) add_layer(g, n, layer_names[key(g.id(), g.result(n))]);
     }
   }
 
@@ -111,14 +113,14 @@ class Calibration {
     out.channel_scales = channel_scales_;
     for (size_t i = 0; i < layers_.size(); ++i)
       if (is_float[i]) out.float_layers.push_back(layers_[i].name);
-    for (size_t i : quantised(is_float)) out.entries.emplace_back(taps_[i].name, *taps_[i].entry);
+    for (size_t i : quantized(is_float)) out.entries.emplace_back(taps_[i].name, *taps_[i].entry);
     return out;
   }
 
   Calibrated result(const std::vector<bool>& is_float) const {
     Calibrated c;
     c.record = record(is_float);
-    for (size_t i : quantised(is_float)) c.sqnr.push_back(taps_[i].noise.sqnr());
+    for (size_t i : quantized(is_float)) c.sqnr.push_back(taps_[i].noise.sqnr());
     for (size_t i = 0; i < layers_.size(); ++i) {
       CalibratedLayer& layer = c.layers.emplace_back(CalibratedLayer{layers_[i].name, {}, {}, {}, is_float[i]});
       for (size_t t : layers_[i].taps) {
@@ -139,8 +141,8 @@ class Calibration {
 
   static bool is_layer(const Graph& g, NodeId n) { return g.op(n) == OpKind::MatMul || g.op(n) == OpKind::Conv; }
 
-  void add_layer(const Graph& g, NodeId n) {
-    Layer layer{std::string(g.label(n).bytes()), {}};
+  void add_layer(const Graph& g, NodeId n, std::string name) {
+    Layer layer{std::move(name), {}};
     for (size_t i = 0; i < 2; ++i)
       if (const auto it = index_.find(key(g.id(), g.operand(n, i))); it != index_.end()) layer.taps.push_back(it->second);
     if (!layer.taps.empty()) layers_.push_back(std::move(layer));
@@ -158,7 +160,7 @@ class Calibration {
     else if (tap.entry) tap.noise.add(*tap.entry, numbers, value.tensor.dims);
   }
 
-  std::vector<size_t> quantised(const std::vector<bool>& is_float) const {
+  std::vector<size_t> quantized(const std::vector<bool>& is_float) const {
     std::vector<bool> used(taps_.size());
     for (size_t i = 0; i < layers_.size(); ++i)
       for (size_t t : layers_[i].taps) used[t] = used[t] || !is_float[i];
@@ -175,7 +177,7 @@ class Calibration {
   std::unordered_map<uint64_t, size_t> index_;
 };
 
-// Runs migrate_scales on the module, which then has the tensors that a compile with the record quantises.
+// Runs migrate_scales on the module, which then has the tensors that a compile with the record quantizes.
 bool migrate(Module& m, const ChannelScales& scales, const TargetTraits& target, PassOptions passes, Diagnostics& d) {
   passes.calibration = CalibrationRecord{{}, {}, scales, {}};
   std::vector<Decision> decisions;
@@ -190,15 +192,15 @@ std::optional<Calibrated> accurate(const Calibration& calibration, Trials& trial
   const size_t n = calibration.layers();
   const auto alone = trials.each_alone(n, [&](const std::vector<bool>& kept) { return calibration.record(kept); });
   if (!alone) return std::nullopt;
-  const auto with_cosines = [&](const std::vector<bool>& kept) {
+  const auto with_figures = [&](const std::vector<bool>& kept) {
     Calibrated c = calibration.result(kept);
-    for (size_t i = 0; i < n; ++i) c.layers[i].cosine = (*alone)[i];
+    for (size_t i = 0; i < n; ++i) c.layers[i].alone = (*alone)[i];
     return c;
   };
-  const auto kept = layers_to_keep(*alone, [&](const std::vector<bool>& k) { return trials.good(with_cosines(k)); });
+  const auto kept = layers_to_keep(cosines(*alone), [&](const std::vector<bool>& k) { return trials.good(with_figures(k)); });
   if (!kept) return std::nullopt;
-  Calibrated c = with_cosines(*kept);
-  c.accuracy = trials.cosine(c.record, samples);
+  Calibrated c = with_figures(*kept);
+  c.accuracy = trials.accuracy(c.record, samples);
   return c.accuracy ? std::optional(std::move(c)) : std::nullopt;
 }
 
@@ -229,7 +231,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
     if (!sets) return std::nullopt;
     for (DataSet& s : *sets) samples.push_back(std::move(s));
   }
-  // Run the passes that precede quantisation, which makes the tensors match those it will see.
+  // Run the passes that precede quantization, which makes the tensors match those it will see.
   CompileOptions before = o;
   before.calibration_file.clear();
   before.weights.clear();
@@ -241,15 +243,15 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   const auto forms = lower_interface(m, target->name, before, d);
   if (!forms) return std::nullopt;
   for (DataSet& s : samples)
-    if (forms->bytes && !strings_to_bytes(s, d)) return std::nullopt;
+    if (!strings_to_bytes(s, forms->text_inputs, d)) return std::nullopt;
   if (!o.weights.empty() && request.smooth > 0) {
-    d.error(Code::BadFlag, "--smooth is for 8-bit activations, and --weights quantises weights alone");
+    d.error(Code::BadFlag, "--smooth is for 8-bit activations, and --weights quantizes weights alone");
     return std::nullopt;
   }
   if (!pass_options(o, d)) return std::nullopt;
   auto pass_opts = pass_options(before, d);
   if (!pass_opts) return std::nullopt;
-  before.stop_before = "quantise";
+  before.stop_before = "quantize";
   Compiled done;
   if (!optimise(m, *target, before, *pass_opts, {}, &done, d)) return std::nullopt;
 

@@ -8,7 +8,7 @@
 
 namespace rlxc {
 
-// Records the operands of matmuls and convolutions as quantisation will see them: activations with one scale, two-dimensional
+// Records the operands of matmuls and convolutions as quantization will see them: activations with one scale, two-dimensional
 // weights and filters with one symmetric scale per output channel. Evaluates the data three times: for the range, for the
 // distribution, and for what 8 bits lose. Warns about tensors that no sample reaches.
 //

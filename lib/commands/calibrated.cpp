@@ -18,7 +18,19 @@ double rounded(double x, int digits) {
   return std::round(x * unit) / unit;
 }
 
+// An infinite norm error is left out: some expected values are 0, or not finite.
+void figures(JsonWriter& out, const Accuracy& a) {
+  out.key("cosine").number(rounded(a.cosine, 6));
+  if (std::isfinite(a.norm_error)) out.key("norm_error").number(rounded(a.norm_error, 6));
+}
+
 }  // namespace
+
+std::vector<double> cosines(const std::vector<Accuracy>& all) {
+  std::vector<double> out;
+  for (const Accuracy& a : all) out.push_back(a.cosine);
+  return out;
+}
 
 std::string calibration_json(const Calibrated& c) {
   std::string text;
@@ -55,13 +67,13 @@ std::string calibration_json(const Calibrated& c) {
       }
       out.end_object();
     }
-    if (c.accuracy) out.key("cosine").number(rounded(*c.accuracy, 6));
+    if (c.accuracy) figures(out, *c.accuracy);
     out.key("layers").begin_array();
     for (const CalibratedLayer& l : c.layers) {
       out.begin_object(JsonLayout::Line).key("name").string(l.name).key("tensors").begin_array(JsonLayout::Line);
       for (const std::string& t : l.tensors) out.string(t);
       out.end_array();
-      if (l.cosine) out.key("cosine").number(rounded(*l.cosine, 6));
+      if (l.alone) figures(out, *l.alone);
       out.key("float").boolean(l.is_float).end_object();
     }
     out.end_array().end_object().finish();
@@ -73,7 +85,7 @@ std::string calibration_text(const Calibrated& c) {
   const auto harm = [](const CalibratedLayer& l) {  // the lower, the worse
     double least = 1e9;
     for (const auto& sqnr : l.sqnr) least = std::min(least, sqnr.value_or(least));
-    return l.cosine.value_or(least);
+    return l.alone ? l.alone->cosine : least;
   };
   std::vector<const CalibratedLayer*> worst;
   size_t floats = 0;
@@ -82,16 +94,18 @@ std::string calibration_text(const Calibrated& c) {
     floats += l.is_float;
   }
   std::ranges::stable_sort(worst, {}, [&](const CalibratedLayer* l) { return std::pair(!l->is_float, harm(*l)); });
-  std::string out = std::to_string(c.layers.size() - floats) + " of " + std::to_string(c.layers.size()) + " layers quantised" +
+  std::string out = std::to_string(c.layers.size() - floats) + " of " + std::to_string(c.layers.size()) + " layers quantized" +
                     (c.weights.empty() ? "" : ", weights in " + c.weights);
-  if (c.accuracy) out += "; least cosine of the outputs " + report::fixed(*c.accuracy, 6);
+  if (c.accuracy)
+    out += "; least cosine of the outputs " + report::fixed(c.accuracy->cosine, 6) + ", greatest norm error " +
+           report::fixed(c.accuracy->norm_error, 6);
   out += "\n";
   report::Table table({"layer", "dB of the operands", "cosine alone", "type"});
   for (size_t i = 0; i < worst.size() && (i < kWorst || worst[i]->is_float); ++i) {
     const CalibratedLayer& l = *worst[i];
     std::string both;
     for (const auto& sqnr : l.sqnr) both += (both.empty() ? "" : " ") + (sqnr ? report::fixed(*sqnr, 1) : "exact");
-    table.add({ForeignText(l.name).line(), both, l.cosine ? report::fixed(*l.cosine, 6) : "-",
+    table.add({ForeignText(l.name).line(), both, l.alone ? report::fixed(l.alone->cosine, 6) : "-",
                l.is_float          ? "float"
                : c.weights.empty() ? "i8"
                                    : c.weights});

@@ -2,16 +2,20 @@
 // the names of their nodes.
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 #include "backend/kernel_folder.h"
 #include "backend/target_traits.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
+#include "driver/check_options.h"
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "report/context.h"
+#include "report/junit.h"
 #include "support/foreign_text.h"
 #include "support/json_writer.h"
+#include "support/output_file.h"
 #include "support/parallel.h"
 #include "support/schemas.h"
 #include "support/text.h"
@@ -57,23 +61,29 @@ Findings grouped(std::string target, const Diagnostics& d) {
   return out;
 }
 
-void print(const Findings& f) {
-  if (f.errors == 0) {
-    std::cout << f.target << ": ok\n";
-    return;
-  }
-  std::cout << f.target << ": " << f.errors << (f.errors == 1 ? " error\n" : " errors\n");
+std::string text_of(const Findings& f) {
+  if (f.errors == 0) return f.target + ": ok\n";
+  std::ostringstream out;
+  out << f.target << ": " << f.errors << (f.errors == 1 ? " error\n" : " errors\n");
   for (const Finding& g : f.list) {
-    std::cout << "  " << code_text(g.code) << " " << (g.op.empty() ? "" : g.op + ": ") << terminal_text(g.message, "    ");
+    out << "  " << code_text(g.code) << " " << (g.op.empty() ? "" : g.op + ": ") << terminal_text(g.message, "    ");
     const std::vector<std::string> shown(g.nodes.begin(),
                                          g.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(g.nodes.size(), kShownNodes)));
-    if (g.nodes.size() > 1) std::cout << " (" << g.nodes.size() << " nodes)";
+    if (g.nodes.size() > 1) out << " (" << g.nodes.size() << " nodes)";
     if (!g.nodes[0].empty())
-      std::cout << "\n    at " << terminal_text(join(shown, ", "), "    ") << (g.nodes.size() > shown.size() ? ", ..." : "");
-    std::cout << "\n    help: " << (g.help.empty() ? "see rlxc explain " + code_text(g.code) : terminal_text(g.help, "    "))
-              << "\n";
+      out << "\n    at " << terminal_text(join(shown, ", "), "    ") << (g.nodes.size() > shown.size() ? ", ..." : "");
+    out << "\n    help: " << (g.help.empty() ? "see rlxc explain " + code_text(g.code) : terminal_text(g.help, "    ")) << "\n";
   }
-  if (f.unlisted > 0) std::cout << "  and " << f.unlisted << " more of these kinds\n";
+  if (f.unlisted > 0) out << "  and " << f.unlisted << " more of these kinds\n";
+  return out.str();
+}
+
+std::string junit(const std::string& model, const std::vector<Findings>& all) {
+  std::vector<report::TestCase> cases;
+  for (const Findings& f : all)
+    cases.push_back(
+        {model, f.target, f.errors ? report::TestCase::Outcome::Failed : report::TestCase::Outcome::Passed, text_of(f)});
+  return report::junit_xml("rlxc check", cases);
 }
 
 void write_json(const std::string& model, const std::vector<Findings>& all) {
@@ -110,9 +120,10 @@ void write_json(const std::string& model, const std::vector<Findings>& all) {
 
 }  // namespace
 
-ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
+ExitCode check_command(const CompileOptions& o, const ResultForm& form, Terminal t) {
   std::vector<std::string> targets = o.targets;
   if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
+  if (Diagnostics wrong; !check_targets(targets, wrong)) return print_diagnostics(wrong, t);
   const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
   Diagnostics loading(o.input);
   const auto model = load_model(o, loading);
@@ -131,9 +142,11 @@ ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
     if (code == ExitCode::Ok) code = found[i].exit();
   }
   clear_progress_line();
-  if (json) write_json(o.input, all);
+  if (form.as_json) write_json(o.input, all);
   else
-    for (const Findings& f : all) print(f);
+    for (const Findings& f : all) std::cout << text_of(f);
+  Diagnostics writing;
+  if (!form.junit.empty() && !write_file(form.junit, junit(o.input, all), writing)) return print_diagnostics(writing, t);
   return code;
 }
 

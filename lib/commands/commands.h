@@ -18,7 +18,7 @@ std::string build_description();  // commit, compiler and kind of build
 ExitCode compile_command(const CompileOptions&, Terminal);
 // Plans a compiled module (lir.json) again with sizes or ranges bound, without the model. The default target is the file's.
 ExitCode specialize_command(CompileOptions, Terminal);
-ExitCode run_command(const CompileOptions&, const RunRequest&, Terminal);
+ExitCode run_command(const CompileOptions&, const RunRequest&, const ResultForm&, Terminal);
 ExitCode profile_command(const CompileOptions&, const ProfileRequest&, Terminal);
 // Writes the block sizes that are fastest on this machine to the file that --output names.
 ExitCode tune_command(const CompileOptions&, const ProfileRequest&, Terminal);
@@ -26,17 +26,19 @@ ExitCode calibrate_command(const CompileOptions&, const CalibrateRequest&, Termi
 // Runs `check` (a shell command that reads RLX_BISECT_LIMIT) with fewer and fewer rewrites and reports the one that breaks it.
 ExitCode bisect_command(const CompileOptions&, const std::string& check, Terminal);
 // Reports everything in a model that the targets cannot run, grouped by reason.
-ExitCode check_command(const CompileOptions&, bool json, Terminal);
+ExitCode check_command(const CompileOptions&, const ResultForm&, Terminal);
 // `json`: prints the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const CompileOptions&, const std::string& stage, bool after_each, bool json, Terminal);
 // Prints inputs, outputs, symbols, parameters, work and memory.
 ExitCode info_command(CompileOptions, bool json, Terminal);
-ExitCode bench_command(const CompileOptions&, const ProfileRequest&, const BenchRequest&, Terminal);
+ExitCode bench_command(const CompileOptions&, const ProfileRequest&, const BenchRequest&, const std::string& junit, Terminal);
 // Writes the part of the model between values.
 ExitCode extract_command(const CompileOptions&, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                          Terminal);
 // Writes the smallest part found on which `check` (a shell command with {} for the file) fails.
 ExitCode reduce_command(const CompileOptions&, const std::string& check, Terminal);
+// Lists the entries of a cache of compiles. `limit`: bytes that they may take from now on.
+ExitCode cache_command(const std::string& folder, std::optional<uint64_t> limit, Terminal);
 // Prints the value of an expression over sizes.
 ExitCode eval_command(const std::string& expression, const DimBindings& sizes, Terminal);
 // Writes the HTML report of one output folder, or of two (`after` may be empty).
@@ -50,8 +52,8 @@ ExitCode train_command(const CompileOptions&, const TrainRequest&, Terminal);
 ExitCode simplify_command(const CompileOptions&, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal);
 // `fail_on`: conditions (report/diff.h). Returns ExitCode::Finding if one fails or, without any, if the compiles differ.
-ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
-                      Terminal);
+ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on,
+                      const ResultForm&, Terminal);
 ExitCode list_command(const std::string& topic, bool json, bool matrix, bool markdown);
 ExitCode schema_command(const std::string& name, Terminal);
 ExitCode explain_command(const std::string& code, Terminal);

@@ -16,6 +16,7 @@
 #include "commands/run.h"
 #include "commands/timing.h"
 #include "driver/artefacts.h"
+#include "driver/check_options.h"
 #include "driver/compile_cache.h"
 #include "driver/load.h"
 #include "driver/reproducer.h"
@@ -27,8 +28,12 @@
 #include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
+#include "support/output_folder.h"
 #include "support/parallel.h"
 #include "support/progress.h"
+#include "support/schemas.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -142,31 +147,61 @@ class DiffLog {
   std::vector<std::pair<std::string, std::string>> diffs_;
 };
 
-// Checks --assert. Returns whether all hold.
-bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o, std::ostream& out, Diagnostics& d) {
-  if (o.asserted.empty()) return true;
+// The conditions of --assert. Errors: those that cannot be read, and those on facts that no compile has.
+std::vector<report::Condition> assertions(const CompileOptions& o, Diagnostics& d) {
   std::vector<report::Condition> conditions;
   std::string message;
   for (const std::string& text : o.asserted) {
-    if (const auto condition = report::parse_condition(text, &message)) conditions.push_back(*condition);
-    else d.error(Code::BadFlag, "--assert " + message);
+    const auto condition = report::parse_condition(text, &message);
+    if (condition && report::check_assertion(*condition, &message)) conditions.push_back(*condition);
+    else d.error(Code::BadFlag, "--assert " + (condition ? quote(text) + ": " : "") + message);
   }
+  return conditions;
+}
+
+// Returns whether all conditions hold.
+bool assertions_hold(const Compiled& c, const InputIdentity& input, const CompileOptions& o,
+                     const std::vector<report::Condition>& conditions, std::ostream& out, Diagnostics& d) {
+  if (conditions.empty()) return true;
   report::Snapshot facts;
+  std::string message;
   for (const auto& [name, text] : json_artefacts(c, input, o)) {
     if (name == "manifest.json") continue;
     report::read_facts(name, text, "", &facts, &message);
   }
   std::vector<std::string> failed;
-  if (d.ok() && !report::assert_facts(facts, conditions, &failed, &message)) d.error(Code::BadFlag, "--assert: " + message);
+  const bool read = report::assert_facts(facts, conditions, &failed, &message);
+  if (!read) d.error(Code::BadFlag, "--assert: " + message);
   for (const std::string& text : failed) out << c.target << ": FAIL " << ForeignText(text).line() << "\n";
-  return failed.empty() && d.ok();
+  return failed.empty() && read;
 }
+
+// The folder of a target among several, which is removed if the compile fails.
+class TargetFolder {
+ public:
+  explicit TargetFolder(const std::string& path) : path_(path) {
+    std::error_code error;  // writing the first file reports it
+    if (!path_.empty()) fs::create_directory(path_, error);
+  }
+  ~TargetFolder() {
+    if (!path_.empty() && !done_) remove_path(path_);
+  }
+  TargetFolder(const TargetFolder&) = delete;
+  TargetFolder& operator=(const TargetFolder&) = delete;
+  void keep() { done_ = true; }
+
+ private:
+  const std::string& path_;
+  bool done_ = false;
+};
 
 // The compile for one of the targets. Several run at the same time.
 struct TargetCompile {
   const CompileOptions& options;
   const std::string& target;
-  std::string folder, dump_path;  // of the target
+  Destination to;
+  std::string dump_path;
+  const std::vector<report::Condition>& conditions;
   Log& log;
   bool is_last = true;  // the process is about to end
 
@@ -183,9 +218,12 @@ void TargetCompile::run(LoadedModel model, double load_seconds) {
   const CompileOptions& o = options;
   Diagnostics& d = diagnostics;
   const bool to_stdout = o.output == "-";
+  const std::string& folder = to.folder;
+  TargetFolder made(to.staging);
   std::optional<CompileCache> cache;
   if (!o.cache.empty() && !to_stdout && o.dump.empty() && !(cache = CompileCache::open(o, *model.module, target, d))) return;
-  if (cache && cache->fetch(folder)) {
+  if (cache && cache->fetch(folder, to.staging, d)) {
+    made.keep();
     if (!o.quiet) text << target << ": from the cache -> " << folder << "\n";
     return;
   }
@@ -210,14 +248,15 @@ void TargetCompile::run(LoadedModel model, double load_seconds) {
   note_stage("write");
   log.message("writing " + folder);
   const auto write_start = std::chrono::steady_clock::now();
-  if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, folder, d)) return;
-  if (cache) cache->store(folder, d);
+  if (!write_artefacts(*compiled, forward ? &*forward : nullptr, input, o, to, d)) return;
+  made.keep();
+  if (cache && d.ok()) cache->store(to.staging.empty() ? folder : to.staging, d);
   if (!o.timing.empty()) {
     timed = {target, compiled->seconds, compiled->passes.passes};
     timed->stages.insert(timed->stages.begin(), {"load", load_seconds});
     timed->stages.emplace_back("write", seconds_since(write_start));
   }
-  asserted = assertions_hold(*compiled, input, o, text, d);
+  asserted = assertions_hold(*compiled, input, o, conditions, text, d);
   if (o.print_fusion) text << fusion_text(*compiled, input);
   if (o.print_dispatch) text << dispatch_text(*compiled, input);
   if (o.time_passes) print_times(*compiled, text);
@@ -261,6 +300,10 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     d.error(Code::BadFlag, "--timing and -o - both write to standard output", {}, "give a folder with -o");
     return print_diagnostics(d, t);
   }
+  check_targets(targets, d);
+  const std::vector<report::Condition> conditions = assertions(o, d);
+  if (!d.ok()) return print_diagnostics(d, t);
+  check_options(o, targets, d);
   Log log(o.verbose);
   log.message("reading " + o.input);
   const auto load_start = std::chrono::steady_clock::now();
@@ -270,16 +313,23 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
   const std::vector<std::string> files = files_read(o, *model->module);
   std::deque<TargetCompile> compiles;
   const bool several = targets.size() > 1;
+  std::optional<OutputFolder> all;  // of several targets, replaced as a unit
+  if (several && !(all = OutputFolder::create(o.output, d))) return print_diagnostics(d, t);
   for (const std::string& target : targets)
-    compiles.push_back({.options = o,
-                        .target = target,
-                        .folder = several ? o.output + "/" + target : o.output,
-                        .dump_path = several && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump,
-                        .log = log,
-                        .is_last = &target == &targets.back()});
+    compiles.push_back(
+        {.options = o,
+         .target = target,
+         .to = several ? Destination{o.output + "/" + target, all->staging() + "/" + target} : Destination{o.output, ""},
+         .dump_path = several && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump,
+         .conditions = conditions,
+         .log = log,
+         .is_last = &target == &targets.back()});
   run_in_parallel(compiles.size(),
                   [&](size_t i) { compiles[i].run(several ? model->copy() : std::move(*model), i == 0 ? load_seconds : 0); });
   clear_progress_line();
+  // The targets that failed keep what their folders have.
+  std::error_code nothing_written;
+  if (all && !fs::is_empty(all->staging(), nothing_written)) all->commit(d);
   std::vector<TimedCompile> timed;
   std::vector<std::string> outputs;
   std::string dumped;
@@ -288,7 +338,7 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     std::cerr << c.text.view();
     d.add(c.diagnostics);
     if (c.timed) timed.push_back(std::move(*c.timed));
-    outputs.push_back(c.folder + "/manifest.json");
+    outputs.push_back(c.to.folder + "/manifest.json");
     dumped += c.dumped;
     asserted &= c.asserted;
   }
@@ -320,9 +370,13 @@ ExitCode specialize_command(CompileOptions o, Terminal t) {
   return compile_command(o, t);
 }
 
-ExitCode run_command(const CompileOptions& o, const RunRequest& run, Terminal t) {
+ExitCode run_command(const CompileOptions& o, const RunRequest& run, const ResultForm& form, Terminal t) {
   Diagnostics d(o.input);
-  const ExitCode code = run_model(o, run, std::cout, d);
+  RunReport report;
+  std::ostream nothing(nullptr);
+  const ExitCode code = run_model(o, run, form.as_json ? nothing : std::cout, d, &report);
+  if (form.as_json && d.ok()) std::cout << run_json(report, version());
+  if (!form.junit.empty() && d.ok()) write_file(form.junit, report::junit_xml("rlxc run", run_cases(report)), d);
   const ExitCode reported = print_diagnostics(d, t);
   return d.ok() ? code : reported;
 }

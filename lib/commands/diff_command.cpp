@@ -4,7 +4,9 @@
 
 #include "commands/commands.h"
 #include "report/diff.h"
+#include "report/junit.h"
 #include "support/mapped_file.h"
+#include "support/output_file.h"
 #include "support/schemas.h"
 
 namespace rlxc {
@@ -48,8 +50,8 @@ bool read_compile(const std::string& folder, report::Snapshot* out, Diagnostics&
 
 }  // namespace
 
-ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
-                      Terminal terminal) {
+ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on,
+                      const ResultForm& form, Terminal terminal) {
   Diagnostics d;
   std::vector<report::Condition> conditions;
   std::string message;
@@ -65,13 +67,15 @@ ExitCode diff_command(const std::string& before, const std::string& after, const
     return print_diagnostics(d, terminal);
   }
   std::string text;
-  if (json) {
+  if (form.as_json) {
     JsonWriter w(text);
     report::write_diff(diff, w, std::string(version()));
   } else {
-    text = report::diff_text(diff);
+    text = form.markdown ? report::diff_markdown(diff) : report::diff_text(diff);
   }
   std::cout << text;
+  if (!form.junit.empty() && !write_file(form.junit, report::junit_xml("rlxc diff", report::diff_cases(diff)), d))
+    return print_diagnostics(d, terminal);
   return diff.finding() ? ExitCode::Finding : ExitCode::Ok;
 }
 

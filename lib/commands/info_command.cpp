@@ -234,6 +234,13 @@ ExitCode eval_command(const std::string& expression, const DimBindings& sizes, T
   }
   const std::vector<std::string> symbols = dims.symbols_of(*dim);
   std::vector<std::string> unset;
+  for (const auto& [name, size] : sizes) {
+    if (std::ranges::find(symbols, name) != symbols.end()) continue;
+    const auto close = closest(name, std::vector<std::string_view>(symbols.begin(), symbols.end()));
+    d.error(Code::BadBinding, "the expression has no symbol " + quote(name), {},
+            close ? "did you mean " + std::string(*close) + "?" : "");
+  }
+  if (!d.ok()) return print_diagnostics(d, t);
   for (const std::string& s : symbols)
     if (!sizes.contains(s)) unset.push_back(s + "=N");
   if (!unset.empty()) {
@@ -242,7 +249,7 @@ ExitCode eval_command(const std::string& expression, const DimBindings& sizes, T
   } else if (const auto value = dims.evaluate(*dim, sizes)) {
     std::cout << *value << '\n';
   } else {
-    d.error(Code::TooLarge, "the value does not fit 64 bits, or divides by zero");
+    d.error(Code::BadFlag, "the value does not fit 64 bits, or divides by zero");
   }
   return print_diagnostics(d, t);
 }

@@ -138,7 +138,7 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort
             << (s.lower_bound ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0) << ", by " << s.method
             << (s.optimal ? " (proved minimal)" : "") << '\n';
   if (capacity && s.height > capacity)
-    d.error(Code::OutOfTolerance, "no plan within " + std::to_string(capacity) + " bytes was found");
+    d.error(Code::TooLarge, "no plan within " + std::to_string(capacity) + " bytes was found (--capacity)");
   return print_diagnostics(d, t);
 }
 

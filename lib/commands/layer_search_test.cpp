@@ -8,7 +8,7 @@ namespace rlxc {
 namespace {
 
 struct Search {
-  std::vector<double> harm;  // of each layer; the whole is good if the sum of those quantised is at most 1
+  std::vector<double> harm;  // of each layer; the whole is good if the sum of those quantized is at most 1
   std::vector<double> accuracy;
   int calls = 0;
 
@@ -29,7 +29,7 @@ TEST_CASE("the layers that do harm stay float, and no others") {
   CHECK(s.calls <= 7);
 }
 
-TEST_CASE("layers that only looked harmful are quantised") {
+TEST_CASE("layers that only looked harmful are quantized") {
   Search s{{0, 4, 0, 0}, {0.1, 0.2, 0.3, 0.4}};
   CHECK(*s.run() == std::vector<bool>{false, true, false, false});
 }

@@ -29,7 +29,8 @@ bool cut_part(Module& m, std::span<const ValueId> inputs, std::span<const ValueI
     for (int i = 1; !taken.insert(name).second; ++i) name += "_" + std::to_string(i);
     return m.symbol(name);
   };
-  for (NodeId n : g.inputs()) taken.insert(std::string(m.bytes(g.value_name(g.result(n)))));
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::Input || g.op(n) == OpKind::Param) taken.insert(std::string(m.bytes(g.value_name(g.result(n)))));
   std::set<std::string> output_names;
   for (ValueId v : kept) {
     std::string name = report::value_label(g, v).bytes();

@@ -55,7 +55,7 @@ std::optional<std::vector<eval::HostValue>> host_inputs(LoadedModel& model, cons
     }
     return std::move(set.inputs);
   }
-  if (forms->bytes && !strings_to_bytes(set, d)) return std::nullopt;
+  if (!strings_to_bytes(set, forms->text_inputs, d)) return std::nullopt;
   bind_input_sizes(m, set.inputs);
   return std::move(set.inputs);
 }

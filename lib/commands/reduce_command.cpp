@@ -22,7 +22,8 @@ class Reducer {
  public:
   Reducer(const CompileOptions& o, const std::string& check, Diagnostics& d) : options_(o), check_(check), diagnostics_(d) {}
 
-  // Does the check fail on the part? Parts that are no valid model pass.
+  // Does the check fail on the part? Parts that are no valid model pass. So do those whose file cannot be read: there the check
+  // would fail because of the file.
   bool fails(const Positions& nodes, const DimBindings& sizes) {
     CompileOptions o = options_;
     for (const auto& [name, size] : sizes) o.bind[name] = size;
@@ -30,7 +31,7 @@ class Reducer {
     auto model = load_model(o, quiet);
     if (!model || !keep_nodes(*model->module, nodes, o, quiet)) return false;
     own_weights(*model->module);
-    if (!write_module(*model->module, o, *model, quiet)) return false;
+    if (!write_module(*model->module, o, *model, quiet) || !is_readable()) return false;
     std::string command = check_;
     const std::string file = ForeignText(o.output).shell_word();
     for (size_t at = 0; (at = command.find("{}", at)) != command.npos; at += file.size()) command.replace(at, 2, file);
@@ -59,11 +60,48 @@ class Reducer {
     return nodes;
   }
 
+  // Why the first of the parts that were written cannot be read; empty: all can.
+  const Diagnostics& unreadable() const { return unreadable_; }
+
  private:
+  bool is_readable() {
+    CompileOptions written;
+    written.input = options_.output;
+    written.op_file = options_.op_file;
+    written.max_nodes = options_.max_nodes;
+    written.max_operations = options_.max_operations;
+    written.allow_missing_weights = true;
+    Diagnostics d(options_.output);
+    if (load_model(written, d)) return true;
+    if (unreadable_.ok()) unreadable_ = d;
+    return false;
+  }
+
   const CompileOptions& options_;
   const std::string& check_;
   Diagnostics& diagnostics_;
+  Diagnostics unreadable_;
 };
+
+// Positions of the inputs that no output is computed from.
+std::vector<size_t> unneeded(const Graph& g, const std::vector<ValueId>& inputs, std::vector<ValueId> outputs) {
+  std::vector<bool> reached(g.value_capacity());
+  for (ValueId v : outputs) reached[v.raw] = true;
+  while (!outputs.empty()) {
+    const ValueId v = outputs.back();
+    outputs.pop_back();
+    if (std::ranges::find(inputs, v) != inputs.end()) continue;
+    for (ValueId operand : g.operands(g.def(v))) {
+      if (!operand.valid() || reached[operand.raw]) continue;
+      reached[operand.raw] = true;
+      outputs.push_back(operand);
+    }
+  }
+  std::vector<size_t> out;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!reached[inputs[i].raw]) out.push_back(i);
+  return out;
+}
 
 }  // namespace
 
@@ -79,7 +117,9 @@ ExitCode extract_command(const CompileOptions& o, const std::vector<std::string>
   for (const std::string& name : outputs) to.push_back(names.find(name, "--outputs", d));
   if (!d.ok()) return print_diagnostics(d, t);
   if (to.empty()) to.assign(m.main().outputs().begin(), m.main().outputs().end());
-  if (!cut_part(m, from, to, o, d)) return print_diagnostics(d, t);
+  for (size_t i : unneeded(m.main(), from, to))
+    d.error(Code::BadFlag, "--inputs: no output depends on " + quote(inputs[i]), {}, "are inputs and outputs exchanged?");
+  if (!d.ok() || !cut_part(m, from, to, o, d)) return print_diagnostics(d, t);
   own_weights(m);
   if (write_module(m, o, *model, d) && !o.quiet)
     std::cerr << computing_nodes(m).size() << " nodes -> " << ForeignText(o.output).line() << "\n";
@@ -101,6 +141,7 @@ ExitCode reduce_command(const CompileOptions& o, const std::string& check, Termi
   model.reset();
   Reducer reducer(o, check, d);
   if (!reducer.fails(all, {})) {
+    if (!reducer.unreadable().ok()) return print_diagnostics(reducer.unreadable(), t);
     if (d.ok()) std::cout << "the check passes with the whole model\n";
     return print_diagnostics(d, t);
   }
@@ -118,6 +159,10 @@ ExitCode reduce_command(const CompileOptions& o, const std::string& check, Termi
     std::cout << all.size() << " nodes -> " << nodes.size()
               << (nodes.size() == 1 ? " node that still fails: " : " nodes that still fail: ") << ForeignText(o.output).line()
               << "\n";
+  if (!reducer.unreadable().ok()) {
+    std::cerr << "parts whose file cannot be read count as passing; the first of them:\n";
+    print_diagnostics(reducer.unreadable(), t);
+  }
   return d.ok() ? ExitCode::Finding : print_diagnostics(d, t);
 }
 

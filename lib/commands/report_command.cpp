@@ -7,6 +7,7 @@
 #include "commands/commands.h"
 #include "driver/artefacts.h"
 #include "report/html_report.h"
+#include "support/json_form.h"
 #include "support/json_reader.h"
 #include "support/mapped_file.h"
 #include "support/number.h"
@@ -32,6 +33,10 @@ std::optional<std::string> read_artefact(const fs::path& path, Diagnostics& d) {
   if (r.begin_object())
     for (std::string_view key; r.next_key(&key);) key == "format" ? r.string(&format) : r.skip();
   r.finish();
+  if (const auto fault = version_fault(text); r.ok() && fault) {
+    d.error(Code::BadJson, fault->message, quote(path.string()));
+    return std::nullopt;
+  }
   if (!r.ok() || format != "rlxc-" + path.stem().string()) {
     d.error(Code::BadJson, r.ok() ? "it is no " + path.filename().string() + " of rlxc" : r.error(), quote(path.string()));
     return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iomanip>
+#include <sstream>
 
 #include "commands/built_model.h"
 #include "commands/first_difference.h"
@@ -11,6 +12,7 @@
 #include "commands/missing_weights.h"
 #include "commands/progress_line.h"
 #include "commands/tolerances.h"
+#include "driver/check_options.h"
 #include "driver/limits.h"
 #include "driver/load.h"
 #include "driver/training_stage.h"
@@ -18,8 +20,10 @@
 #include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "export/onnx/export.h"
+#include "import/gguf/import.h"
 #include "runtime/data_set.h"
 #include "runtime/npy.h"
+#include "runtime/package_call.h"
 #include "runtime/sequence_edges.h"
 #include "support/output_file.h"
 #include "support/progress.h"
@@ -30,19 +34,6 @@ namespace {
 std::string output_label(const Module& m, size_t i) {
   const Symbol s = m.main().output_name(i);
   return s.valid() ? m.text(s).line() : "output " + std::to_string(i);
-}
-
-// Returns the smallest useful relative tolerance: one unit in the last place, or two if expected values were rounded in between.
-double resolution(DType t) {
-  switch (t) {
-    case DType::F16: return 0x1p-9;
-    case DType::BF16: return 0x1p-6;
-    case DType::F8E4M3FN:
-    case DType::F8E4M3FNUZ: return 0x1p-3;
-    case DType::F8E5M2:
-    case DType::F8E5M2FNUZ: return 0x1p-2;
-    default: return 0;
-  }
 }
 
 // Returns which outputs depend on random numbers. ONNX does not specify the generator, even for a given seed: only type and sizes
@@ -67,26 +58,30 @@ int64_t not_numbers(const eval::HostValue& v) {
   return count;
 }
 
-// Prints one line for an output. Returns false if it is out of tolerance.
-bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
-                    const eval::HostValue& expected, const Tolerance& tolerance) {
-  const eval::Comparison c =
-      eval::compare(actual, expected, std::max(tolerance.rtol, resolution(expected.tensor.dtype)), tolerance.atol);
-  const bool judged_by_cosine = tolerance.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
-  const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // type and shape match
-  const bool pass = judged_by_cosine ? comparable && c.cosine >= *tolerance.cosine : c.pass;
-  if (!pass && drawn && comparable) {
-    out << "  ok    " << label << ": drawn at random, of the type and the sizes that are expected\n";
-    return true;
+OutputReport compare_output(std::string label, bool drawn, const eval::HostValue& actual, const eval::HostValue& expected,
+                            const eval::Tolerance& tolerance) {
+  OutputReport o{std::move(label), {}, OutputReport::Verdict::Passed};
+  const eval::Judgement& j = o.figures = eval::judge(actual, expected, for_type(tolerance, expected.tensor.dtype));
+  const bool comparable = j.message.empty() || j.first_mismatch >= 0;  // type and shape match
+  o.has_figures = comparable && j.not_finite == 0;
+  if (!j.pass && drawn && o.has_figures) {
+    o.verdict = OutputReport::Verdict::Random;
+    o.text = "drawn at random, of the type and the sizes that are expected";
+    return o;
   }
-  out << "  " << (pass ? "ok  " : "FAIL") << "  " << label << ": ";
-  if (!c.message.empty()) out << c.message << ": ";
-  if (comparable)
-    out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine
-        << std::setprecision(4);
+  if (!j.pass) o.verdict = OutputReport::Verdict::Failed;
+  std::ostringstream out;
+  out << std::setprecision(4) << j.message;
+  if (o.has_figures)
+    out << (j.message.empty() ? "" : ": ") << "max abs " << j.max_abs << ", max rel " << j.max_rel << ", cosine "
+        << std::setprecision(8) << j.cosine << std::setprecision(4) << ", norm error " << j.norm_error;
   if (const int64_t n = not_numbers(expected)) out << ", " << n << " of " << expected.tensor.elements() << " not a number";
-  out << '\n';
-  return pass;
+  o.text = out.str();
+  return o;
+}
+
+std::string_view mark(OutputReport::Verdict v) {
+  return v == OutputReport::Verdict::Failed ? "FAIL" : v == OutputReport::Verdict::NotCompared ? "--  " : "ok  ";
 }
 
 // Returns random inputs of these sizes and the results of the module before any pass. Integers are 0 or 1: flags, or indices
@@ -124,17 +119,20 @@ struct Prepared {
   std::vector<bool> drawn;          // outputs that are random and recorded by another program
   std::optional<LoadedModel> model;
   std::unique_ptr<BuiltModel> built;
+  eval::Tolerance tolerance;
   eval::Options limits;  // of the reference evaluator
   HostForms forms;
   SequenceEdges edges;
+  std::vector<IndexInput> index_inputs;  // for the reference evaluator; packages have their own
 
   const Module& module() const { return built ? *built->compiled.lir.module : *model->module; }
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
     note_stage("run");
+    if (!check_index_inputs(module(), index_inputs, inputs, d)) return std::nullopt;
     auto results = built && built->kernels ? built->kernels->run(inputs, d) : eval::evaluate(module(), inputs, d, limits);
-    for (size_t i = 0; results && i < std::min(forms.text.size(), results->size()); ++i)
-      if (forms.text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
+    for (size_t i = 0; results && i < std::min(forms.text_outputs.size(), results->size()); ++i)
+      if (forms.text_outputs[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
     for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
       if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
     if (results && edges.any()) return edges.nested(std::move(*results));
@@ -148,9 +146,13 @@ bool load(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnosti
   p->model = load_model(o, d);
   if (!p->model) return false;
   Module& m = *p->model->module;
+  for (const DimBindings& sizes : run.sizes)
+    for (const auto& [symbol, size] : sizes) knows_symbol(m, symbol, "--size", d);
+  if (!d.ok()) return false;
   if (run.data.empty()) fill_missing_weights(m, {}, run.seed, d);
   auto sets = run.data.empty() ? random_sets(*p->model, run.sizes, run.seed, p->limits, d) : read_data_sets(m, run.data, d);
   if (!sets) return false;
+  p->tolerance = tolerance_of(o, run, m);
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
   p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
@@ -160,6 +162,7 @@ bool load(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnosti
 bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
   if (!load(o, run, p, d)) return false;
   Module& m = *p->model->module;
+  if (run.engine == Engine::Reference && p->model->gguf) p->index_inputs = gguf_import::index_inputs(m, *p->model->gguf);
   // For the reference engine, passes run only if a flag depends on them.
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
                          !o.mesh.empty() || !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
@@ -169,7 +172,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   if (!forms) return false;
   p->forms = std::move(*forms);
   for (DataSet& set : p->sets)
-    if (p->forms.bytes && !strings_to_bytes(set, d)) return false;
+    if (!strings_to_bytes(set, p->forms.text_inputs, d)) return false;
   p->built = build_model(std::move(*p->model), o, run, p->sets, d);
   return p->built != nullptr;
 }
@@ -214,7 +217,13 @@ bool save_outputs(const Module& m, const std::vector<eval::HostValue>& results, 
 
 }  // namespace
 
-ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
+ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d, RunReport* report) {
+  RunReport unread;
+  RunReport& r = report ? *report : unread;
+  if (!check_targets(std::span(&run.target, 1), d)) return d.exit();
+  check_options(o, std::span(&run.target, 1), d);
+  if (!run.sizes.empty() && !run.data.empty())
+    d.warning(Code::BadFlag, "--size has no effect with --data, whose files have sizes of their own");
   CompileOptions with_data = o;
   with_data.input_data = run.data;
   // Compile for any contents of the inputs if possible, else for these contents, else in steps.
@@ -237,11 +246,10 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
     d.error(Code::BadFlag, "--save-outputs: there are several data sets, and a file NAME.npz holds one", {}, "give a folder");
     return d.exit();
   }
-  const Tolerance tolerance = tolerance_of(o, run);
+  const eval::Tolerance& tolerance = p->tolerance;
   const Module& m = p->module();
   const DataSet* first_failed = nullptr;
-  size_t compared = 0;
-  out << std::setprecision(4);
+  r = {o.input, tolerance.text(), {}, {}};
   for (const DataSet& set : p->sets) {
     std::string host_steps;
     const auto results = in_steps ? run_in_steps(with_data, run, set, &host_steps, d) : p->run(set.inputs, d);
@@ -249,19 +257,30 @@ ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream&
     clear_progress_line();
     out << ForeignText(set.name).line() << '\n';
     if (!host_steps.empty()) out << "  " << host_steps << '\n';
-    for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i, ++compared)
-      if (!compare_output(out, p->labels[i], p->drawn[i], (*results)[i], set.expected[i], tolerance) && !first_failed)
-        first_failed = &set;
-    for (size_t i = set.expected.size(); i < results->size(); ++i)
-      out << "  --    " << p->labels[i] << ": not compared, as there is no output_" << i << ".pb or .npy\n";
+    r.sets.push_back({set.name, {}});
+    SetReport& of_set = r.sets.back();
+    for (size_t i = 0; i < results->size(); ++i) {
+      const bool is_missing = i >= set.expected.size() || std::ranges::count(set.missing, i) > 0;
+      const OutputReport& output = of_set.outputs.emplace_back(
+          is_missing ? OutputReport{p->labels[i], "not compared, as there is no output_" + std::to_string(i) + ".pb or .npy"}
+                     : compare_output(p->labels[i], p->drawn[i], (*results)[i], set.expected[i], tolerance));
+      out << "  " << mark(output.verdict) << "  " << output.name << ": " << output.text << '\n';
+      if (output.verdict == OutputReport::Verdict::Failed && !first_failed) first_failed = &set;
+    }
     if (!run.save_outputs.empty() && !save_outputs(m, *results, run, p->sets.size() > 1 ? set.name : "", d)) return d.exit();
   }
   if (first_failed && !in_steps && !p->edges.any())
-    if (const auto difference = first_difference(is_general ? o : with_data, run, *first_failed, tolerance))
-      out << "  " << text(*difference) << '\n';
-  if (compared == 0) out << "nothing was compared\n";
-  else out << (first_failed ? "failed" : "passed") << " (" << tolerance.text() << ")\n";
-  return first_failed ? ExitCode::Finding : ExitCode::Ok;
+    if (const auto difference = first_difference(is_general ? o : with_data, run, *first_failed, tolerance)) {
+      r.first_difference = text(*difference);
+      out << "  " << r.first_difference << '\n';
+    }
+  const size_t missing = r.count(OutputReport::Verdict::NotCompared);
+  if (missing == r.outputs()) {
+    out << "nothing was compared\n";
+    return run.save_outputs.empty() && missing > 0 ? ExitCode::NotCompared : ExitCode::Ok;
+  }
+  out << (first_failed ? "failed" : missing > 0 ? "incomplete" : "passed") << " (" << tolerance.text() << ")\n";
+  return first_failed ? ExitCode::Finding : missing > 0 ? ExitCode::NotCompared : ExitCode::Ok;
 }
 
 }  // namespace rlxc

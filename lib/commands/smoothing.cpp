@@ -7,8 +7,8 @@
 #include "eval/value.h"
 #include "eval/weight_value.h"
 #include "passes/match.h"
-#include "passes/quantise/scalable_norms.h"
-#include "passes/quantise/tensor_names.h"
+#include "passes/quantize/scalable_norms.h"
+#include "passes/quantize/tensor_names.h"
 #include "support/progress.h"
 
 namespace rlxc {

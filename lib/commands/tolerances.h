@@ -1,20 +1,15 @@
-// How closely results have to agree, by the precision of a compile.
+// How closely results have to agree, by the precision of a compile and the types that the model computes in.
 #pragma once
-#include <optional>
-#include <string>
-
+#include "eval/compare.h"
 #include "options/options.h"
 
 namespace rlxc {
 
-// A float result agrees if |a - b| <= atol + rtol * |expected| or, with `cosine`, if the cosine similarity is at least that.
-struct Tolerance {
-  double rtol = 0, atol = 0;
-  std::optional<double> cosine;
-  std::string text() const;  // "rtol 0.001, atol 1e-05"
-};
+// Rounding errors of f16 and bf16 grow over layers; 8-bit and 4-bit values are compared by cosine. `m`: before any pass, for the
+// rounding of the types that it computes in. Flags of `rlxc run` override.
+eval::Tolerance tolerance_of(const CompileOptions&, const RunRequest&, const Module& m);
 
-// Rounding errors of f16 and bf16 grow over layers; 8-bit and 4-bit values are compared by cosine. Flags of `rlxc run` override.
-Tolerance tolerance_of(const CompileOptions&, const RunRequest&);
+// Tolerances of the outputs that the model declares as f8, f16 or bf16: at least the rounding of the type.
+eval::Tolerance for_type(eval::Tolerance, DType);
 
 }  // namespace rlxc

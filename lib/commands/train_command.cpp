@@ -222,9 +222,11 @@ class Training {
       if (!trainer_->step(inputs, &loss, d_)) return false;
       if (!std::isfinite(loss) && !training().scales) {
         d_.error(Code::NumericHazard, "the loss is " + std::to_string(loss) + " in epoch " + std::to_string(e + 1), {},
-                 "a smaller --lr, or --clip-norm");
+                 updated_ ? "a smaller --lr, or --clip-norm"
+                          : "no weight was updated yet: samples, labels or weights are too large or not finite");
         return false;
       }
+      updated_ = true;
       sum += loss * static_cast<double>(part.size());
       samples += static_cast<int64_t>(part.size());
       progress(e, samples, sum);
@@ -374,7 +376,7 @@ class Training {
   std::unique_ptr<LoadedTrainer> trainer_;
   Samples samples_, held_;
   std::vector<int64_t> order_, held_order_;  // samples to train on, and to measure
-  bool is_fixed_ = false;
+  bool is_fixed_ = false, updated_ = false;
   int64_t sized_ = -1;
   std::vector<Buffer> buffers_;
   Buffer scores_;

@@ -1,9 +1,13 @@
 #include "commands/train_data.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 
+#include "ir/bind_dims.h"
 #include "runtime/npy.h"
 #include "support/text.h"
 
@@ -27,7 +31,7 @@ class Reader {
       if (!given_[i])
         d_.error(Code::BadFlag, "no array is given for the input " + quote(name(i)), {},
                  i < t_.model_inputs ? "--data " + name(i) + "=FILE.npy" : "--labels FILE.npy");
-    return d_.ok() ? std::optional(std::move(samples_)) : std::nullopt;
+    return d_.ok() && sizes_fit() ? std::optional(std::move(samples_)) : std::nullopt;
   }
 
  private:
@@ -98,9 +102,70 @@ class Reader {
       return refuse("there are " + std::to_string(data.dims[0]) + " samples, before there were " +
                     std::to_string(samples_.count));
     if (data.dims[0] == 0) return refuse("there are no samples");
+    if (data.elements() == 0) return refuse("the samples are empty");
     samples_.count = data.dims[0];
     samples_.inputs[i] = converted(data, type.dtype);
     given_[i] = true;
+    if (i == t_.model_inputs && t_.loss == "cross-entropy") check_labels(samples_.inputs[i], place);
+    else if (is_float(type.dtype)) check_numbers(i, place);
+  }
+
+  // Where an element lies, as "sample 3" or "sample 3, element [1, 0]".
+  static std::string place_of(const TensorData& data, int64_t at) {
+    int64_t row = data.elements() / data.dims[0];
+    std::string s = "sample " + std::to_string(at / row), inner;
+    for (size_t k = 1; k < data.dims.size(); ++k) {
+      at %= row;
+      row /= data.dims[k];
+      inner += (k > 1 ? ", " : "") + std::to_string(at / row);
+    }
+    return inner.empty() ? s : s + ", element [" + inner + "]";
+  }
+
+  void check_labels(const TensorData& labels, const std::string& place) {
+    int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min(), wrong = -1, count = 0;
+    for (int64_t k = 0; k < labels.elements(); ++k) {
+      const int64_t label = element_as_int(labels, k);
+      if (label == transform::kIgnoredLabel) continue;
+      ++count;
+      least = std::min(least, label);
+      most = std::max(most, label);
+      if (wrong < 0 && (label < 0 || (t_.classes > 0 && label >= t_.classes))) wrong = k;
+    }
+    const std::string ignored = std::to_string(transform::kIgnoredLabel);
+    if (count == 0) d_.error(Code::BadTensor, "every label is " + ignored + ", which leaves its sample out", place);
+    if (wrong < 0) return;
+    std::string range = "from 0 on";
+    if (t_.classes > 0) range = "0 to " + std::to_string(t_.classes - 1);
+    d_.error(Code::BadTensor,
+             "the label of " + place_of(labels, wrong) + " is " + std::to_string(element_as_int(labels, wrong)) +
+                 ": classes are " + range + ", and " + ignored + " leaves a sample out",
+             place, least == 1 && most == t_.classes ? "the labels count from 1: subtract 1" : "");
+  }
+
+  void check_numbers(size_t i, const std::string& place) {
+    const TensorData& data = samples_.inputs[i];
+    for (int64_t k = 0; k < data.elements(); ++k)
+      if (const double v = element_as_double(data, k); !std::isfinite(v))
+        return d_.error(Code::BadTensor, place_of(data, k) + " of the input " + quote(name(i)) + " is " + std::to_string(v),
+                        place);
+  }
+
+  // Sizes that several arrays have in common, or that follow from others.
+  bool sizes_fit() {
+    std::vector<KnownSize> known;
+    for (size_t i = 0; i < given_.size(); ++i) add_sizes(g().type(g().result(g().inputs()[i])), samples_.inputs[i].dims, &known);
+    DimBindings bound;
+    solve_dims(m_.dims, known, &bound);
+    for (size_t i = 0; i < given_.size(); ++i) {
+      const Type& type = g().type(g().result(g().inputs()[i]));
+      for (size_t k = 1; k < type.dims.size(); ++k)
+        if (const auto size = m_.dims.evaluate(type.dims[k], bound); size && *size != samples_.inputs[i].dims[k])
+          d_.error(Code::BadShape, "axis " + std::to_string(k) + " of the samples of " + quote(name(i)) + " has size " +
+                                       std::to_string(samples_.inputs[i].dims[k]) + ", and " + m_.dims.text(type.dims[k]) +
+                                       " is " + std::to_string(*size) + " of other samples");
+    }
+    return d_.ok();
   }
 
   const Module& m_;

@@ -19,7 +19,17 @@ Trials::Trials(const CompileOptions& o, const CalibrateRequest& request, const T
   o_.stop_before.clear();
 }
 
-std::optional<double> Trials::cosine(CalibrationRecord record, size_t count) {
+void judge_outputs(const std::vector<eval::HostValue>& outputs, const std::vector<eval::HostValue>& floats, double accuracy,
+                   Accuracy* a) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const eval::Judgement j = eval::judge(outputs[i], floats[i], eval::similar(accuracy));
+    a->cosine = std::min(a->cosine, j.cosine);
+    a->norm_error = std::max(a->norm_error, j.norm_error);
+    a->good &= j.pass;
+  }
+}
+
+std::optional<Accuracy> Trials::accuracy(CalibrationRecord record, size_t count) {
   note_stage("calibrate: model " + std::to_string(++tried_));
   CompileOptions plain = o_;
   plain.calibration_file.clear();
@@ -33,22 +43,22 @@ std::optional<double> Trials::cosine(CalibrationRecord record, size_t count) {
   if (!model || !lower_interface(*model->module, target_.name, plain, d) ||
       !optimise(*model->module, target_, o_, passes, {}, &done, d))
     return failed(d);
-  double least = 1;
+  Accuracy all;
   for (const ReferenceRun& s : std::span(samples_).first(count)) {
     const auto outputs = eval::evaluate(*model->module, s.set.inputs, d, evaluation_limits(o_));
     if (!outputs) return failed(d);
-    for (size_t i = 0; i < outputs->size(); ++i) least = std::min(least, eval::compare((*outputs)[i], s.outputs[i], 0, 0).cosine);
+    judge_outputs(*outputs, s.outputs, request_.accuracy, &all);
   }
-  return least;
+  return all;
 }
 
-std::optional<std::vector<double>> Trials::each_alone(size_t layers,
-                                                      const std::function<CalibrationRecord(const std::vector<bool>&)>& record) {
-  std::vector<double> out;
+std::optional<std::vector<Accuracy>> Trials::each_alone(
+    size_t layers, const std::function<CalibrationRecord(const std::vector<bool>&)>& record) {
+  std::vector<Accuracy> out;
   std::vector<bool> is_float(layers, true);
   for (size_t i = 0; i < layers; ++i) {
     is_float[i] = false;
-    const auto found = cosine(record(is_float), std::min<size_t>(samples_.size(), 1));
+    const auto found = accuracy(record(is_float), std::min<size_t>(samples_.size(), 1));
     if (!found) return std::nullopt;
     out.push_back(*found);
     is_float[i] = true;
@@ -58,8 +68,8 @@ std::optional<std::vector<double>> Trials::each_alone(size_t layers,
 
 std::optional<bool> Trials::good(const Calibrated& c) {
   if (request_.accuracy > 0) {
-    const auto found = cosine(c.record, samples_.size());
-    if (!found || *found < request_.accuracy) return found ? std::optional(false) : std::nullopt;
+    const auto found = accuracy(c.record, samples_.size());
+    if (!found || !found->good) return found ? std::optional(false) : std::nullopt;
   }
   if (request_.check.empty()) return true;
   if (!write_file(o_.output, calibration_json(c), d_)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Trials of a calibration: quantises the model with candidate records and measures what that does to its outputs.
+// Trials of a calibration: quantizes the model with candidate records and measures what that does to its outputs.
 #pragma once
 #include <functional>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include "backend/target_traits.h"
 #include "commands/calibrated.h"
-#include "eval/eval.h"
+#include "eval/compare.h"
 #include "runtime/data_set.h"
 
 namespace rlxc {
@@ -17,16 +17,20 @@ struct ReferenceRun {
   std::vector<eval::HostValue> outputs;
 };
 
+// Of outputs, by the judge of all commands: as similar to the float outputs as `request.accuracy`.
+void judge_outputs(const std::vector<eval::HostValue>& outputs, const std::vector<eval::HostValue>& floats, double accuracy,
+                   Accuracy*);
+
 class Trials {
  public:
   // All but the options must outlive the object.
   Trials(const CompileOptions&, const CalibrateRequest&, const TargetTraits&, const PassOptions&,
          const std::vector<ReferenceRun>&, Diagnostics&);
 
-  // The least cosine of an output over the first `count` samples. Evaluates the optimised model.
-  std::optional<double> cosine(CalibrationRecord, size_t count);
-  // The same on the first sample, by layer: only this one is quantised. `record`: the record in which these layers are float.
-  std::optional<std::vector<double>> each_alone(
+  // The accuracy over the first `count` samples. Evaluates the optimised model.
+  std::optional<Accuracy> accuracy(CalibrationRecord, size_t count);
+  // The same on the first sample, by layer: only this one is quantized. `record`: the record in which these layers are float.
+  std::optional<std::vector<Accuracy>> each_alone(
       size_t layers, const std::function<CalibrationRecord(const std::vector<bool>& is_float)>& record);
   // Whether the outputs are as accurate as the request demands, and its check passes.
   std::optional<bool> good(const Calibrated&);

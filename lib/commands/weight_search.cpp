@@ -34,7 +34,7 @@ std::optional<Calibrated> accurate_weights(const Module& m, const CompileOptions
   if (given->block != 0) sizes = {given->block};
   if (request.accuracy == 0 && request.check.empty()) {
     d.error(Code::BadFlag, "--weights of a record needs --accuracy or --check", {},
-            "rlxc compile --weights quantises all layers");
+            "rlxc compile --weights quantizes all layers");
     return std::nullopt;
   }
   const auto candidate = [&](int64_t size, const std::vector<bool>& kept) {
@@ -63,12 +63,13 @@ std::optional<Calibrated> accurate_weights(const Module& m, const CompileOptions
     const auto alone =
         trials.each_alone(layers.size(), [&](const std::vector<bool>& kept) { return candidate(sizes.back(), kept).record; });
     if (!alone) return std::nullopt;
-    const auto kept = layers_to_keep(*alone, [&](const std::vector<bool>& k) { return trials.good(candidate(sizes.back(), k)); });
+    const auto kept =
+        layers_to_keep(cosines(*alone), [&](const std::vector<bool>& k) { return trials.good(candidate(sizes.back(), k)); });
     if (!kept) return std::nullopt;
     best = candidate(sizes.back(), *kept);
-    for (size_t i = 0; i < layers.size(); ++i) best->layers[i].cosine = (*alone)[i];
+    for (size_t i = 0; i < layers.size(); ++i) best->layers[i].alone = (*alone)[i];
   }
-  best->accuracy = trials.cosine(best->record, samples);
+  best->accuracy = trials.accuracy(best->record, samples);
   return best->accuracy ? std::move(best) : std::nullopt;
 }
 

@@ -171,7 +171,7 @@ report::FusionReport fusion_of(const Compiled& c) {
 // The package, and that of the program which evaluates a model in training. Errors of the first go to `found`.
 void write_kernels(const Compiled& c, const Compiled* forward, const CompileOptions& o, const MakeFile& make_file,
                    Diagnostics& found, Diagnostics& d) {
-  CpuPackageOptions options{.embed_weights = o.embed_weights};
+  CpuPackageOptions options{.embed_weights = o.embed_weights, .tpu_precision = o.tpu_precision};
   std::optional<TrainingProgram> training;
   if (forward) options.training = &training.emplace(training_program(c, codegen::package_name(*forward->lir.module)));
   write_kernel_folder(c.lir, c.target, options, c.lowerings.get(), make_file, found);
@@ -189,15 +189,16 @@ void write_kernels(const Compiled& c, const Compiled* forward, const CompileOpti
 void write_annotated(const Compiled& c, const CompileOptions& o, const MakeFile& make_file, Diagnostics& d) {
   const auto model = annotated_model(o, c.target, d);
   if (!model) return;
-  const Module& m = *model->compiled.lir.module;
-  const std::string text =
-      stablehlo::translate(m, codegen::package_name(m), find_backend(c.target)->info.dtypes, d, &model->annotations);
+  const CpuPackageOptions options{.embed_weights = o.embed_weights, .tpu_precision = o.tpu_precision, .prepare_weights = false};
+  const std::string text = stablehlo::translate(model->compiled.lir, codegen::package_name(*model->compiled.lir.module),
+                                                find_backend(c.target)->info.dtypes, options, d, &model->annotations)
+                               .module;
   if (!d.ok()) return;
   const auto beside = [&](const std::string& name, const auto& body) {
     if (name == "model.mlir") make_file("sdy/" + name, [&](OutputFile& f) { f.write(text); });
     else make_file("sdy/" + name, body);
   };
-  write_kernel_folder(model->compiled.lir, c.target, {.embed_weights = o.embed_weights}, nullptr, beside, d);
+  write_kernel_folder(model->compiled.lir, c.target, options, nullptr, beside, d);
 }
 
 // The module that was compiled; of a divided one, the whole module as it was read, annotated.
@@ -220,9 +221,10 @@ void write_onnx_file(const Compiled& c, const CompileOptions& o, const std::stri
   if (!model->data_name.empty()) to.file(model->data_name, [&](OutputFile& f) { write_external_data(*model, f); });
 }
 
-// kernels/TARGET. Missing kernels are warnings, unless the kernels were requested by name.
+// kernels/TARGET. If the kernels were not requested by name, nodes without kernels do not keep the other artefacts from being
+// written: their errors go to `missing`.
 void write_kernels_folder(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
-                          const std::string& staging, FileWriter& to) {
+                          const std::string& staging, FileWriter& to, Diagnostics& missing) {
   Diagnostics& d = to.diagnostics();
   const std::string kernels = "kernels/" + c.target;
   std::error_code ignored;  // writing the first file reports it
@@ -251,15 +253,16 @@ void write_kernels_folder(const Compiled& c, const Compiled* forward, const Inpu
       j.end_object().finish();
     });
   for (Diagnostic item : found.items()) {
-    const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
-    if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
-    d.add(std::move(item));
+    if (o.emit.empty() && item.code == Code::MissingWeights) item.severity = Severity::Warning;  // of --allow-missing-weights
+    (o.emit.empty() && item.code == Code::UnsupportedOnTarget ? missing : d).add(std::move(item));
   }
   if (found.ok()) return;
   fs::remove_all(staging + "/" + kernels, ignored);
-  if (d.ok())
-    d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
-              "the other artefacts are complete; --emit kernels makes this an error");
+  if (!d.ok()) return;
+  const std::string what = kernels + " is not written",
+                    help = "the other artefacts are complete; --emit lir,plan,fusion asks for them alone";
+  if (missing.ok()) d.warning(Code::MissingWeights, what, {}, help);
+  else missing.error(Code::UnsupportedOnTarget, what, {}, help);
 }
 
 }  // namespace
@@ -304,11 +307,14 @@ bool has_text_form(Emit e) {
 }
 
 bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIdentity& input, const CompileOptions& o,
-                     const std::string& folder, Diagnostics& d) {
-  std::optional<OutputFolder> out;
-  if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
+                     const Destination& to, Diagnostics& d) {
+  std::optional<OutputFolder> own;
+  const std::string& folder = to.folder;
+  if (folder != "-" && to.staging.empty() && !(own = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);
-  const std::string staging = out ? out->staging() : "";
+  const std::string staging = own ? own->staging() : to.staging;
+  const bool out = !staging.empty();
+  Diagnostics missing;
   ArtefactWriter w(o, staging, folder);
   constexpr auto kWrite = ArtefactWriter::Access::Write;
   if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
@@ -356,9 +362,9 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&] { return report::graph_svg(c.lir); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&] { return report::arena_svg(c.lir); });
   if (w.wants(Emit::Kernels) && !w.to_stdout())
-    w.add([&](FileWriter& to) { write_kernels_folder(c, forward, input, o, staging, to); }, kWrite);
+    w.add([&](FileWriter& files) { write_kernels_folder(c, forward, input, o, staging, files, missing); }, kWrite);
   if (o.emit.contains(Emit::Onnx))
-    w.add([&](FileWriter& to) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", to); }, kWrite);
+    w.add([&](FileWriter& files) { write_onnx_file(c, o, out ? folder + "/model.onnx" : "-", files); }, kWrite);
   constexpr size_t kFewNodes = 300;  // their files are written before another thread has begun
   const std::vector<report::ManifestFile> files = w.write(live_nodes(*c.lir.module) >= kFewNodes, d);
   if (!out && files.empty() && d.ok())
@@ -368,7 +374,12 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
     const report::Manifest manifest{c.lir.fingerprint.hex(), files, resolved_options(o, c.lir)};
     FileWriter(staging, folder, d).json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
   }
-  return d.ok() && (!out || out->commit(d));
+  if (!d.ok() || (own && !own->commit(d))) return false;
+  for (const std::string& package : own ? own->kept() : std::set<std::string>())
+    d.warning(Code::BadFlag, package + " of an earlier compile stays", quote(folder),
+              "give another folder with -o, or remove it");
+  d.add(missing);
+  return true;
 }
 
 report::PageMachines page_machines() {

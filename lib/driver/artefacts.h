@@ -16,10 +16,16 @@ struct InputIdentity {
   std::shared_ptr<const gguf_import::File> gguf = {};  // whose metadata go with the package; null: none
 };
 
-// Writes to `folder`, or to standard output if it is "-", which requires exactly one artefact. `forward`: the program that
-// evaluates the model that the compiled one trains (compile_forward); else null.
-bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdentity&, const CompileOptions&,
-                     const std::string& folder, Diagnostics&);
+// Where artefacts go.
+struct Destination {
+  std::string folder;   // "-": standard output, which requires exactly one artefact
+  std::string staging;  // a folder that the caller moves to `folder`; empty: `folder` is replaced as a unit
+};
+
+// `forward`: the program that evaluates the model that the compiled one trains (compile_forward); else null. Returns whether the
+// artefacts are written. Kernels that are due and cannot be written are errors, also where the other artefacts are written.
+bool write_artefacts(const Compiled&, const Compiled* forward, const InputIdentity&, const CompileOptions&, const Destination&,
+                     Diagnostics&);
 
 // plan.txt, fusion.txt, ...: reports that are written as text, too.
 bool has_text_form(Emit);

@@ -11,6 +11,7 @@
 #include "backend/dispatch.h"
 #include "backend/target_traits.h"
 #include "codegen/lower_blocked.h"
+#include "driver/check_options.h"
 #include "driver/config_files.h"
 #include "driver/load.h"
 #include "driver/pass_options.h"
@@ -24,9 +25,12 @@
 #include "memory/plan_lir.h"
 #include "memory/states.h"
 #include "passes/interface/maps_as_rows.h"
+#include "passes/legalise/decompositions.h"
 #include "passes/passes.h"
 #include "report/fingerprint.h"
+#include "report/plan_json.h"
 #include "report/precision.h"
+#include "support/parse_number.h"
 #include "support/progress.h"
 #include "support/text.h"
 
@@ -67,12 +71,43 @@ void forget_launches(Module& m) {
     for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});
 }
 
+// Marks the kinds that the options want decomposed. Fused kinds are not formed then.
+bool choose_dispatch(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
+  std::bitset<kOpCount> common, native;
+  add_kinds(o.force_common, "--force-common", &common, d);
+  add_kinds(o.force_native, "--force-native", &native, d);
+  for (size_t k = 0; k < kOpCount; ++k) {
+    const auto op = static_cast<OpKind>(k);
+    const bool expands = legalise::decomposition(op) != nullptr;
+    if (common[k] && native[k])
+      d.error(Code::BadFlag, std::string(kind_name(op)) + " is named by --force-common and by --force-native");
+    else if (common[k] && !expands)
+      d.error(Code::BadFlag, "--force-common: " + std::string(kind_name(op)) + " has no decomposition");
+    else if (native[k] && !traits->native[k])
+      d.error(Code::BadFlag, "--force-native: " + traits->name + " has no kernel of " + std::string(kind_name(op)));
+    const bool all = o.kernel_dispatch == KernelDispatch::Common || (o.no_fusion && has_trait(op, kFused));
+    if (!expands || native[k] || !(common[k] || all)) continue;
+    if (has_trait(op, kFused)) traits->native.reset(k);
+    else traits->decomposed.set(k);
+  }
+  return d.ok();
+}
+
+bool set_fusion_limits(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
+  for (const auto& [key, value] : o.fusion_limits) {
+    uint32_t* limit = key == "steps" ? &traits->region_max_steps : key == "inputs" ? &traits->region_max_inputs : nullptr;
+    uint32_t number = 0;
+    if (!limit) d.error(Code::BadFlag, "--fusion-limits: no limit \"" + key + "\"", {}, "the limits are steps and inputs");
+    else if (!parse_number(value, &number) || number < 2 || number > *limit)
+      d.error(Code::BadFlag, "--fusion-limits " + key + "=" + value + " is not a number from 2 to " + std::to_string(*limit));
+    else *limit = number;
+  }
+  return d.ok();
+}
+
 // Removes the target features that the options disable.
 bool restrict_target(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
-  const bool common = o.kernel_dispatch == KernelDispatch::Common;
-  if (common)
-    for (size_t k = 0; k < kOpCount; ++k)
-      if (has_trait(static_cast<OpKind>(k), kFused)) traits->native.reset(k);
+  if (!choose_dispatch(traits, o, d) || !set_fusion_limits(traits, o, d)) return false;
   if (o.supported_ops.empty()) return true;
   std::bitset<kOpCount> claimed;
   if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;
@@ -142,12 +177,7 @@ bool run_part(Module& m, const PipelinePart& part, PassContext& context, const R
 }
 
 const TargetTraits* find_named_target(const std::string& target, Diagnostics& d) {
-  const TargetTraits* traits = find_target(target);
-  if (traits) return traits;
-  const auto close = closest(target, target_names());
-  d.error(Code::BadFlag, "there is no target \"" + target + "\"", {},
-          close ? "did you mean " + std::string(*close) + "?" : "`rlxc list targets` shows them");
-  return nullptr;
+  return check_targets(std::span(&target, 1), d) ? find_target(target) : nullptr;
 }
 
 // The capabilities of the target; for cpu, of the processor that the options name. Nullopt for a graph target.
@@ -155,7 +185,7 @@ std::optional<codegen::CapabilityRow> capability_for(const TargetInfo& info, con
   auto row = capability(info);
   if (const target::CpuModel* cpu = target::find_cpu(o.cpu); row && cpu && info.language == target::cpu)
     row->mapping = target::cpu_mapping(*cpu);
-  if (row) row->winograd = o.fast_math || o.winograd;
+  if (row) row->winograd = o.winograd == Winograd::Off ? 0 : o.winograd == Winograd::Tile2 ? 2 : 4;
   return row;
 }
 
@@ -203,6 +233,37 @@ void check_gain(const kernel::Mapping& m, PrecisionPolicy p, const std::string& 
             {}, "--cpu zen4 and --cpu sapphirerapids multiply bf16: use one with --precision automixed-bf16");
 }
 
+// Warns if matrix units multiply another 16-bit float than that of the precision.
+void check_half(const TargetInfo& target, PrecisionPolicy p, const std::string& precision, Diagnostics& d) {
+  if (target.half != DType::BF16 || (p != PrecisionPolicy::F16 && p != PrecisionPolicy::AutoMixedConservative)) return;
+  const std::string name(target.name);
+  d.warning(Code::NoGain,
+            "--precision " + precision + " makes the model smaller and not faster: matrix units of " + name +
+                " multiply bf16, and f16 as f32",
+            {}, "--precision automixed is bf16 on " + name);
+}
+
+// --max-arena of a plan with free sizes: planning holds only plans of known sizes against it, so this one is held against it at
+// the sizes that reports evaluate.
+bool check_free_arena(const LirModule& lir, uint64_t allowed, Diagnostics& d) {
+  const Dim arena = lir.plans[0].arena_size;
+  if (allowed == 0 || arena.is_static()) return true;
+  constexpr const char* kHelp = "--range NAME=LOW..HIGH or --bind NAME=SIZE makes a plan that meets the limit";
+  for (const DimBindings& sizes : report::corner_sizes(lir)) {
+    const auto bytes = lir.module->dims.evaluate(arena, sizes);
+    if (bytes && *bytes >= 0 && static_cast<uint64_t>(*bytes) <= allowed) continue;
+    std::string at;
+    for (const auto& [name, size] : sizes) at += (at.empty() ? "" : ", ") + ForeignText(name).line() + "=" + std::to_string(size);
+    d.error(Code::TooLarge,
+            "the arena takes " + (bytes ? std::to_string(*bytes) : std::string("more than 2^63")) + " bytes at " + at +
+                ", --max-arena allows " + std::to_string(allowed),
+            {}, kHelp);
+    return false;
+  }
+  d.warning(Code::UnboundDim, "--max-arena is met at the sizes of the report, and may not be at larger ones", {}, kHelp);
+  return true;
+}
+
 bool is_known_cpu(const CompileOptions& o, Diagnostics& d) {
   if (target::find_cpu(o.cpu)) return true;
   d.error(Code::BadFlag, "--cpu: no processor is named " + ForeignText(o.cpu).quoted(), {}, "known are " + target::cpu_names());
@@ -224,8 +285,9 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
     traits.fast_bytes = !row->mapping.workgroups && row->mapping.dot_instructions == 1;
     out->lowerings = std::make_unique<codegen::LoweringCache>(std::move(*row));
   }
-  PassContext context{traits, pass_opts, d, out->decisions, out->precision};
-  const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
+  const PassOptions own_options = for_target(pass_opts, info);
+  PassContext context{traits, own_options, d, out->decisions, out->precision};
+  const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.force_common.empty() && o.supported_ops.empty();
   if (own_kernels && out->lowerings && out->lowerings->row().mapping.workgroups) context.lowerings = out->lowerings.get();
   const RunnerOptions runner = runner_options(o, sink);
   for (const PipelinePart& part : *parts)
@@ -237,8 +299,10 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
 std::optional<HostForms> lower_interface(Module& m, const std::string& target, const CompileOptions& o, Diagnostics& d) {
   const TargetTraits* traits = find_named_target(target, d);
   if (!traits) return std::nullopt;
-  HostForms forms{map_columns(m), {}, false};
-  for (ValueId v : m.main().outputs()) forms.text.push_back(m.main().dtype(v) == DType::String);
+  const Graph& g = m.main();
+  HostForms forms{map_columns(m), {}, {}};
+  for (NodeId n : g.inputs()) forms.text_inputs.push_back(g.dtype(g.result(n)) == DType::String);
+  for (ValueId v : g.outputs()) forms.text_outputs.push_back(g.dtype(v) == DType::String);
   CompileOptions first = o;
   first.passes.clear();
   first.stop_before = "lower";
@@ -248,8 +312,10 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
     d.add(inner);
     return std::nullopt;
   }
-  for (const PassRecord& p : out.passes.passes) forms.bytes |= p.name == "strings_as_bytes" && p.result.changed;
-  if (!forms.bytes) forms.text.clear();
+  for (size_t i = 0; i < g.inputs().size(); ++i)
+    forms.text_inputs[i] = forms.text_inputs[i] && g.dtype(g.result(g.inputs()[i])) != DType::String;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    forms.text_outputs[i] = forms.text_outputs[i] && g.dtype(g.outputs()[i]) != DType::String;
   return forms;
 }
 
@@ -295,13 +361,18 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   const TargetTraits* traits = find_named_target(target, d);
   const auto asked = pass_options(given, d);
   if (!traits || !asked) return std::nullopt;
+  if (!given.mesh.empty() && given.shards.empty() && given.parallel.empty() && given.shard_rules.empty() &&
+      model.module->devices.empty())
+    d.warning(Code::BadFlag, "--mesh splits nothing by itself: every device runs the whole model", {},
+              "--parallel tensor, data or auto, or --shard NAME=AXIS:DIM");
   const CompileOptions o = model.training ? training_options(given, *model.training) : given;
   const auto pass_opts = pass_options(o, d);
   if (!pass_opts) return std::nullopt;
   if (!o.calibration_file.empty() && !check_calibrated_model(o.calibration_file, model.content_hash, d)) return std::nullopt;
   Compiled out;
   out.target = target;
-  out.options = *asked;
+  const TargetInfo& info = find_backend(target)->info;
+  out.options = for_target(*asked, info);
   out.transforms = std::move(model.transforms);
   out.training = std::move(model.training);
   out.precision = std::move(model.precision);
@@ -310,13 +381,18 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
+  check_half(info, pass_opts->precision, o.precision_name, d);
   if (out.lowerings) check_gain(out.lowerings->row().mapping, pass_opts->precision, o.precision_name, o.cpu, d);
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
   note_stage("plan");
+  std::vector<IndexInput> index_inputs;  // before states are split
+  if (model.gguf) index_inputs = gguf_import::index_inputs(*model.module, *model.gguf);
   auto lir = plan_for(target, std::move(model.module), o, out.lowerings.get(), d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
+  out.lir.index_inputs = std::move(index_inputs);
+  if (!check_free_arena(out.lir, o.max_arena, d)) return std::nullopt;
   if (out.lowerings) note_winograd(out.lir, out.lowerings->row(), &out.precision);
   out.lir.fingerprint = report::fingerprint(out.lir);
   out.after = report::count_module(out.lir);

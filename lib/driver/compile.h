@@ -39,8 +39,7 @@ bool optimise(Module&, const TargetTraits&, const CompileOptions&, const PassOpt
 // How the host's inputs and outputs differ from those of the kernels.
 struct HostForms {
   std::vector<std::optional<MapKeysAttrs>> maps;  // by output: column keys, if a map became rows
-  std::vector<bool> text;                         // by output: whether strings became bytes; empty: none did
-  bool bytes = false;                             // strings are bytes, also in inputs
+  std::vector<bool> text_inputs, text_outputs;    // whether strings became bytes
 };
 // Runs the first part of the pipeline, after which inputs can be converted to the form that kernels read. A compile of the module
 // continues from there.

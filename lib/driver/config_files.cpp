@@ -34,6 +34,24 @@ bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnos
   return d.ok();
 }
 
+void add_kinds(const std::vector<std::string>& names, const std::string& where, std::bitset<kOpCount>* out, Diagnostics& d) {
+  std::vector<std::string_view> known;
+  for (size_t k = 0; k < kOpCount; ++k) known.push_back(kind_name(static_cast<OpKind>(k)));
+  for (const std::string& name : names) {
+    bool found = false;
+    for (size_t k = 0; k < kOpCount; ++k) {
+      const auto op = static_cast<OpKind>(k);
+      if (name != kind_name(op) && name != rlxc::name(op) && name != claim_name(op)) continue;
+      out->set(k);
+      found = true;
+    }
+    if (found) continue;
+    const auto near = closest(name, known);
+    d.error(Code::BadFlag, where + ": there is no operation \"" + name + "\"", {},
+            near ? "did you mean " + std::string(*near) + "?" : "`rlxc list ops` shows them");
+  }
+}
+
 bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics& d) {
   const auto file = open_model_file(path, d);
   if (!file) return false;
@@ -54,21 +72,7 @@ bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Dia
     for (std::string_view line : split(text, '\n'))
       if (const auto name = trim(line.substr(0, line.find('#'))); !name.empty()) names.emplace_back(name);
   }
-  std::vector<std::string_view> known;
-  for (size_t k = 0; k < kOpCount; ++k) known.push_back(kind_name(static_cast<OpKind>(k)));
-  for (const std::string& name : names) {
-    bool found = false;
-    for (size_t k = 0; k < kOpCount; ++k) {
-      const auto op = static_cast<OpKind>(k);
-      if (name != kind_name(op) && name != rlxc::name(op) && name != claim_name(op)) continue;
-      out->set(k);
-      found = true;
-    }
-    if (found) continue;
-    const auto near = closest(name, known);
-    d.error(Code::BadFlag, path + ": there is no operation \"" + name + "\"", {},
-            near ? "did you mean " + std::string(*near) + "?" : "`rlxc list ops` shows them");
-  }
+  add_kinds(names, path, out, d);
   return d.ok();
 }
 

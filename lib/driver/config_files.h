@@ -3,14 +3,17 @@
 #pragma once
 #include <bitset>
 #include <string>
+#include <vector>
 
 #include "passes/pass.h"
 
 namespace rlxc {
 
 bool read_precision_map(const std::string& path, PrecisionClassMap*, Diagnostics&);
-// Reads names of ops ("MatMul", "matmul") or op classes ("Activation", "Binary", "Compare"), one per line ('#' starts a comment)
-// or as a JSON list.
+// Adds the ops of these names: of ops ("MatMul", "matmul") or op classes ("Activation", "Binary", "Compare"). Unknown names are
+// errors about `where`.
+void add_kinds(const std::vector<std::string>& names, const std::string& where, std::bitset<kOpCount>* out, Diagnostics&);
+// Reads such names, one per line ('#' starts a comment) or as a JSON list.
 bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics&);
 // Parses TYPE[:GROUP SIZE], as --weights has it.
 std::optional<CastConfig> weight_cast_from(std::string_view);

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "codegen/package.h"
+#include "driver/check_options.h"
 #include "driver/op_file.h"
 #include "driver/training_stage.h"
 #include "driver/transform_stage.h"
@@ -42,32 +43,32 @@ bool differentiates_parameters(const std::vector<std::string>& words) {
   return by_all;
 }
 
-// Checks that a symbol named by a flag is one of the model's.
-bool knows_symbol(const Module& m, const std::string& symbol, const std::string& flag, Diagnostics& d) {
-  if (m.dims.has_symbol(symbol)) return true;
-  const std::vector<std::string_view> names(m.dims.symbol_names().begin(), m.dims.symbol_names().end());
-  const auto close = closest(symbol, names);
-  d.error(Code::BadBinding, flag + " names \"" + symbol + "\", which the model does not have", {},
-          close ? "did you mean " + std::string(*close) + "?" : "");
-  return false;
-}
-
-// Checks that the inputs of --shape are the model's. Only ONNX declares inputs without sizes.
-void check_stated_shapes(const Module& m, const CompileOptions& o, bool onnx, Diagnostics& d) {
-  std::vector<std::string> names;
-  for (NodeId n : m.main().inputs()) names.push_back(m.main().label(n).bytes());
+// Checks that the inputs of --shape and --value are the model's. Only ONNX declares inputs without sizes, and computes sizes from
+// contents.
+void check_stated_inputs(const Module& m, const CompileOptions& o, bool onnx, Diagnostics& d) {
   for (const auto& [name, shape] : o.shapes) {
-    const auto close = closest(name, std::vector<std::string_view>(names.begin(), names.end()));
     if (!onnx) d.error(Code::BadBinding, "--shape is for ONNX models, whose inputs may lack sizes");
-    else if (std::ranges::find(names, name) == names.end())
-      d.error(Code::BadBinding, "--shape names " + ForeignText(name).quoted() + ", which is no input of the model", {},
-              close ? "did you mean " + ForeignText(*close).quoted() + "?" : "");
+    else knows_input(m, name, "--shape", d);
+  }
+  for (const auto& [name, contents] : o.values) {
+    if (!onnx) d.error(Code::BadBinding, "--value is for ONNX models, whose shapes may depend on the contents of inputs");
+    else if (knows_input(m, name, "--value", d))
+      for (NodeId n : m.main().inputs())
+        if (const Type& t = m.main().type(m.main().result(n)); m.main().label(n).bytes() == name && t.ranked && t.rank() > 1)
+          d.error(Code::BadFlag, "--value does not fit the input, which is " + text(t, m.dims),
+                  "input " + ForeignText(name).quoted(),
+                  "it takes the numbers of a scalar or a vector; --data takes whole tensors");
   }
 }
 
 // Applies --assume to a module read from text or JSON.
 bool assume_equal_sizes(Module& m, const CompileOptions& o, Diagnostics& d) {
   for (const auto& [a, b] : o.assume) {
+    DimTable sides;  // the module gets no new symbols
+    for (const std::string& side : {a, b})
+      if (const auto dim = sides.parse(side))
+        for (const std::string& symbol : sides.symbols_of(*dim)) knows_symbol(m, symbol, "--assume", d);
+    if (!d.ok()) return false;
     const auto x = m.dims.parse(a), y = m.dims.parse(b);
     if (!x || !y || !m.dims.assume_equal(*x, *y)) d.error(Code::BadBinding, "--assume " + a + "=" + b + " contradicts the model");
   }
@@ -171,6 +172,10 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
       {"module", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
       {"", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
       {"", 0, ".pt", {"a PyTorch file", kTorch}},
+      {"\x0a",
+       0,
+       ".pb",
+       {"a graph of TensorFlow", "python -m tf2onnx.convert --graphdef graph.pb --inputs x:0 --outputs y:0 --output model.onnx"}},
       {"", 0, ".pth", {"a PyTorch file", kTorch}},
   };
   for (const Row& r : kRows) {
@@ -181,12 +186,28 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
   return {};
 }
 
+// What a file is called; of one with a name that exporters give every model, its folder: bert of bert/model.onnx, and of
+// bert/onnx/model_quantized.onnx.
+std::string name_of_file(const std::string& path) {
+  constexpr std::string_view kOfExporters[] = {"model", "model_quantized", "model_fp16", "model_optimized", "onnx"};
+  std::error_code error;
+  std::filesystem::path p = std::filesystem::absolute(path, error).lexically_normal();
+  const std::string own = p.stem().string();
+  std::string name = own;
+  while (std::ranges::count(kOfExporters, std::string_view(name)) > 0) {
+    if (error || !p.has_parent_path() || p.parent_path() == p) return own;
+    p = p.parent_path();
+    name = p.filename().string();
+  }
+  return name.empty() ? own : name;
+}
+
 // Sets the requested name, or the file's name if the graph's name is an exporter's default.
 bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
   constexpr std::string_view kOfExporters[] = {"", "main", "main_graph", "torch_jit", "torch-jit-export", "tf2onnx"};
   if (!o.package_name.empty()) m.name = ForeignText(o.package_name);
   else if (std::ranges::count(kOfExporters, std::string_view(m.name.bytes())) > 0)
-    m.name = ForeignText(is_standard_input(o.input) ? "model" : std::filesystem::path(o.input).stem().string());
+    m.name = ForeignText(is_standard_input(o.input) ? "model" : name_of_file(o.input));
   if (o.package_name.empty() || codegen::package_name(m) == o.package_name) return true;
   d.error(Code::BadFlag, "--name takes an identifier of C that no file or function of every package has, got " + m.name.quoted(),
           {}, "for example --name " + codegen::package_name(m));
@@ -200,6 +221,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   for (const auto& [symbol, size] : o.bind)
     if (size == 0) d.error(Code::BadBinding, "--bind " + ForeignText(symbol).line() + "=0: sizes of symbols are 1 or more");
   if (!d.ok()) return std::nullopt;
+  if (const size_t colon = o.input.find("://"); colon != o.input.npos && colon > 0 && colon < 8) {
+    d.error(Code::UnreadableFile, "rlxc reads files, and nothing from a network", {}, "download " + ForeignText(o.input).line());
+    return std::nullopt;
+  }
   auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) {
@@ -245,6 +270,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.max_nodes = o.max_nodes;
     options.max_expansion = o.max_nodes / 10;
     options.max_operations = o.max_operations;
+    options.float_initializers = &out.float_initializers;
     options.trainable = o.train || o.parameters_only || differentiates_parameters(o.transforms);
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
@@ -271,12 +297,13 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   if (o.last_logits && out.format != "gguf") d.error(Code::BadFlag, "--last-logits is for GGUF models");
   if (!d.ok()) return std::nullopt;
   out.content_hash = hash.get();
-  check_stated_shapes(*out.module, o, out.format == "onnx", d);
+  check_stated_inputs(*out.module, o, out.format == "onnx", d);
   if (out.format == "onnx"
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
-  if (!transform_module(*out.module, o, &out.transforms, d) || !training_module(*out.module, o, &out.training, &out.precision, d))
+  if (!transform_module(*out.module, o, &out.transforms, d) ||
+      !training_module(*out.module, o, out.float_initializers, &out.training, &out.precision, d))
     return std::nullopt;
   const DimBindings sizes = determined_sizes(*out.module);
   if (!sizes.empty()) bind_dims(*out.module, sizes);

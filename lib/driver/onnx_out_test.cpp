@@ -2,6 +2,7 @@
 #include "driver/onnx_out.h"
 
 #include <fstream>
+#include <set>
 
 #include "driver/load.h"
 #include "driver/transform_stage.h"
@@ -261,4 +262,44 @@ TEST_CASE("symbolic sizes are computed in the model, names stay, and control flo
   for (size_t i = 0; i < g.outputs().size(); ++i) names.emplace_back(again->bytes(g.output_name(i)));
   CHECK(names == std::vector<std::string>{"a", "b", "c", "d", "e"});
   CHECK(again->text(g.value_name(g.result(g.inputs()[0]))) == "x");
+}
+
+TEST_CASE("names of nodes, values and outputs are unique in the written model, whatever those of the module are") {
+  // Made-up names meet those of later nodes; a body has the names of the graph around it; outputs have names of inputs.
+  const char* text = R"(module "m" mir {
+graph @main {
+  %0 = input "v" : f32[2]
+  %1 = input "n" : i64[]
+  %2 = relu(%0) : f32[2]
+  %3 = exp(%2) "Relu_v_1" : f32[2]
+  %4 = exp(%3) "Relu_v_1" : f32[2]
+  %5 = constant {data = dense [1]} : bool[]
+  %6 = loop(%1, %5, %4, %2) [@body] {carries = 1} "Exp_v_2" : f32[2]
+  return %6 "v", %4 "y", %4 "y", %3 "out"
+}
+graph @body {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "v" : f32[2]
+  %3 = input "w" : f32[2]
+  %4 = relu(%3) "Relu_v_1" : f32[2]
+  %5 = add(%2, %4) : f32[2]
+  return %1, %5
+}
+}
+)";
+  const TempDir dir;
+  Diagnostics d;
+  const auto before = parse_text(text, d);
+  auto m = parse_text(text, d);
+  REQUIRE_MESSAGE(m, d.text());
+  const auto again = through_onnx(*m, dir / "m.onnx", {}, Fused::InPlace, d);
+  REQUIRE_MESSAGE(again, d.text());
+  CHECK(d.text().find("another input or output has the name of output \"v\"") != std::string::npos);
+  check_computes_same(*before, *again, {f32({2}, {1, -2}), i64({}, {3})}, 1e-6, 1e-7);
+  std::set<std::string> names;
+  for (size_t i = 0; i < again->graph_count(); ++i)
+    for (const Graph& g = again->graph(GraphId(i)); NodeId n : g.nodes())
+      if (g.node_name(n).valid()) CHECK(names.emplace(again->bytes(g.node_name(n))).second);
+  CHECK(names.contains("Relu_v_1"));
 }

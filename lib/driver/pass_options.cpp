@@ -59,4 +59,9 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
   return p;
 }
 
+PassOptions for_target(PassOptions p, const TargetInfo& target) {
+  if (p.precision == PrecisionPolicy::AutoMixed && target.half == DType::BF16) p.precision = PrecisionPolicy::AutoMixedBf16;
+  return p;
+}
+
 }  // namespace rlxc

@@ -37,20 +37,20 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   // Divides the model over devices, while contractions, norms and attentions are whole operations.
   if (!options.mesh.empty() || !options.shards.empty() || !options.shard_rules.empty() || !options.parallel.empty())
     add("shard", {"partition", "common_subexpression_elimination", "dead_code_elimination"});
-  // Quantisation and precision run on whole operations, before fusion.
-  std::vector<std::string_view> quantise{"keep_quantized_weights", "lower_quantised_conv_transpose",
-                                         "quantise_contractions",  "sink_transposes",
+  // Quantization and precision run on whole operations, before fusion.
+  std::vector<std::string_view> quantize{"keep_quantized_weights", "lower_quantized_conv_transpose",
+                                         "quantize_contractions",  "sink_transposes",
                                          "lift_quantize",          "split_packed_gates",
-                                         "quantise_slices",        "multiply_f8",
+                                         "quantize_slices",        "multiply_f8",
                                          "constant_folding"};
   const bool calibrated = !options.calibration_file.empty();
-  if (calibrated) quantise.insert(quantise.begin(), {"migrate_scales", "insert_q_dq"});
+  if (calibrated) quantize.insert(quantize.begin(), {"migrate_scales", "insert_q_dq"});
   const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
   if (!options.weights.empty() || scaled || calibrated)
-    quantise.insert(std::ranges::find(quantise, "quantise_contractions"), "quantise_weights");
-  if (options.activations != "model") quantise.emplace_back("round_activations");
-  add("quantise", quantise);
+    quantize.insert(std::ranges::find(quantize, "quantize_contractions"), "quantize_weights");
+  if (options.activations != "model") quantize.emplace_back("round_activations");
+  add("quantize", quantize);
   if (scaled) add("precision", {"scale_operands", "multiply_f8", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision_name != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
@@ -99,7 +99,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
     add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "fuse_integer_matmul",
                  "unfuse_elementwise_regions"});                    // expanded nodes
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have introduced decomposable kinds
-  if (fuses) add("quantise", {"allow_reciprocals"});
+  if (fuses) add("quantize", {"allow_reciprocals"});
   // Small blocks match the final nodes.
   if (fuses) add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
   if (!options.mesh.empty() && fuses) add("shard", {"cut_gathered_rows"});

@@ -42,7 +42,7 @@ void check_same(const std::vector<eval::HostValue>& before, const Module& after,
 }
 
 // Passes that change results on purpose, or need a record that the graphs lack.
-bool is_exact(const PassInfo& pass) { return pass.group != "precision" && pass.group != "quantise"; }
+bool is_exact(const PassInfo& pass) { return pass.group != "precision" && pass.group != "quantize"; }
 
 }  // namespace
 

@@ -223,7 +223,7 @@ TEST_CASE("an integer output keeps every buffer alive") {
   CHECK(lir.plans[0].arena_size.size() == 2 * 64 * 64 * 4);
 }
 
-TEST_CASE("weights are quantised again at every call") {
+TEST_CASE("weights are quantized again at every call") {
   const LirModule lir = plan([](Builder& b) {
     const ValueId w = f32_param(b, "w", {4, 4}), scale = b.scalar(DType::F32, 0.1);
     const ValueId q = b.create(OpKind::Quantize, {w, scale}, QuantAttrs{});

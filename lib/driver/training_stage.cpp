@@ -1,6 +1,7 @@
 #include "driver/training_stage.h"
 
 #include <array>
+#include <set>
 
 #include "driver/pass_options.h"
 #include "driver/transform_stage.h"
@@ -57,10 +58,21 @@ std::string_view option_of_training(const TrainingOptions& o) {
   return {};
 }
 
+// Initializers that became attributes or sizes of nodes are no parameters of the graph.
+void freeze_others(transform::Training* t, std::span<const std::string> initializers) {
+  std::set<std::string_view> known;
+  for (const transform::TrainingState& s : t->states) known.insert(s.name);
+  for (const transform::FrozenParameter& f : t->frozen) known.insert(f.name);
+  std::vector<transform::FrozenParameter> others;
+  for (const std::string& name : initializers)
+    if (known.insert(name).second) others.push_back({name, "no node reads it but for an attribute or a size"});
+  t->frozen.insert(t->frozen.end(), others.begin(), others.end());
+}
+
 }  // namespace
 
-bool training_module(Module& m, const CompileOptions& o, std::optional<transform::Training>* training,
-                     std::vector<PrecisionNote>* notes, Diagnostics& d) {
+bool training_module(Module& m, const CompileOptions& o, std::span<const std::string> initializers,
+                     std::optional<transform::Training>* training, std::vector<PrecisionNote>* notes, Diagnostics& d) {
   if (!o.train) {
     const std::string_view flag = o.parameters_only ? std::string_view() : option_of_training(o);
     if (!flag.empty()) d.error(Code::BadFlag, std::string(flag) + " says how to train, and nothing is trained", {}, "--train");
@@ -72,7 +84,9 @@ bool training_module(Module& m, const CompileOptions& o, std::optional<transform
   if (o.precision_name != "f32" && !lower_precision(m, o, notes, d)) return false;
   const bool scales = o.loss_scale == "dynamic" || (o.loss_scale == "auto" && needs_scale(m));
   *training = transform::make_training(m, o, scales, steps->stopped, expand_by_table, d);
-  return training->has_value() && verify(m, d);
+  if (!training->has_value()) return false;
+  freeze_others(&**training, initializers);
+  return verify(m, d);
 }
 
 CompileOptions training_options(const CompileOptions& o, const transform::Training& t) {

@@ -1,6 +1,8 @@
 // Training of a model as a stage behind its transforms (transform/training.h), and the programs that come of it.
 #pragma once
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "options/options.h"
@@ -11,9 +13,10 @@
 namespace rlxc {
 
 // Makes a step of training of the module, or with evaluate_only the program that evaluates one. With a mixed precision the model
-// computes in it, and the loss, the updates and the states stay in f32. True, and nothing done, without CompileOptions::train.
-bool training_module(Module&, const CompileOptions&, std::optional<transform::Training>*, std::vector<PrecisionNote>*,
-                     Diagnostics&);
+// computes in it, and the loss, the updates and the states stay in f32. `initializers`: of floats, in the file; each is trained
+// or frozen. True, and nothing done, without CompileOptions::train.
+bool training_module(Module&, const CompileOptions&, std::span<const std::string> initializers,
+                     std::optional<transform::Training>*, std::vector<PrecisionNote>*, Diagnostics&);
 
 // The options of a compile of such a module: its states, and the precision that it already has.
 CompileOptions training_options(const CompileOptions&, const transform::Training&);

@@ -268,7 +268,7 @@ TEST_CASE("a batch of every kind is its samples one by one") {
 }
 
 TEST_CASE("derivatives pass straight through rows that a matmul rounds to 8 bits") {
-  for (const Sample& s : quantised_samples()) {
+  for (const Sample& s : quantized_samples()) {
     const auto* a = std::get_if<DequantMatMulAttrs>(&s.attrs);
     if (!a || !a->int8_x) continue;
     Sample exact = s;

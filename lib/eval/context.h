@@ -130,6 +130,7 @@ bool eval_elementwise(Context&);  // every kind with a definition in ops/element
 bool eval_cast(Context&);
 bool eval_where(Context&);
 bool eval_region(Context&);
+bool eval_concat_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
 // Puts the value of the last step and of those of `also`; `cores`: values of the first steps.

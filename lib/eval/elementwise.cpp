@@ -323,7 +323,7 @@ bool run_steps(Context& c, std::span<const RegionStep> steps, size_t wanted, std
                                     : is_core(steps[step])     ? in[c.in.size() + step]
                                                                : Source{&values[step], 0, 1};
                         }
-                        compute_block(steps[s].op, {steps[s].alpha, steps[s].beta, bits(args[0].tensor->dtype)}, args, n,
+                        compute_block(steps[s].op, {steps[s].alpha(), steps[s].beta(), bits(args[0].tensor->dtype)}, args, n,
                                       s == wanted ? d : values[s], s == wanted ? at : 0);
                       }
                     }) &&
@@ -347,7 +347,7 @@ bool run_argument(Context& c, std::span<const RegionStep> steps, uint16_t arg, s
 
 }  // namespace
 
-bool eval_region(Context& c) { return put_steps_after(c, c.a<RegionAttrs>().steps, c.a<RegionAttrs>().also, {}); }
+bool eval_region(Context& c) { return put_steps_after(c, c.a<FusionAttrs>().steps, c.a<FusionAttrs>().also, {}); }
 
 bool put_steps_after(Context& c, std::span<const RegionStep> steps, std::span<const int64_t> also,
                      std::vector<TensorData> cores) {
@@ -361,7 +361,7 @@ bool put_steps_after(Context& c, std::span<const RegionStep> steps, std::span<co
 }
 
 bool put_attention(Context& c, TensorData sums, const std::function<bool(const TensorData&, TensorData*)>& product) {
-  const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
+  const std::span<const RegionStep> steps = c.a<FusionAttrs>().steps;
   const std::vector<int64_t> dims = sums.dims;
   const size_t values = last_matmul_step(steps);
   const auto softmax_step = static_cast<size_t>(std::ranges::find(steps, OpKind::Softmax, &RegionStep::op) - steps.begin());
@@ -381,15 +381,15 @@ bool put_attention(Context& c, TensorData sums, const std::function<bool(const T
 namespace {
 
 // Computes the steps that reduce, of arguments broadcast to `dims`.
-bool run_reductions(Context& c, std::span<const RegionStep> steps, const std::vector<int64_t>& axes,
-                    const std::vector<int64_t>& dims, std::vector<TensorData>* cores) {
+bool run_reductions(Context& c, std::span<const RegionStep> steps, const std::vector<int64_t>& dims,
+                    std::vector<TensorData>* cores) {
   std::vector<int64_t> kept = dims;
-  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
+  for (int64_t axis : reduced_axes(steps)) kept[static_cast<size_t>(axis)] = 1;
   for (size_t i = 0; i < steps.size(); ++i) {
     const RegionStep& s = steps[i];
     TensorData x;
     if (is_core(s) && !(run_argument(c, steps, s.args[0], *cores, dims, &x) && c.make(s.dtype, kept, &(*cores)[i]) &&
-                        reduce_tensor(c, x, {s.reduce, axes, true}, &(*cores)[i])))
+                        reduce_tensor(c, x, s.as<ReduceAttrs>(), &(*cores)[i])))
       return false;
   }
   return true;
@@ -398,7 +398,7 @@ bool run_reductions(Context& c, std::span<const RegionStep> steps, const std::ve
 }  // namespace
 
 bool eval_reduce_region(Context& c) {
-  const auto& a = c.a<ReduceRegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<int64_t> dims;
   for (const HostValue* v : c.in) {
     if (!v) continue;
@@ -408,7 +408,7 @@ bool eval_reduce_region(Context& c) {
       if (int64_t& to = dims[dims.size() - d.size() + k]; to == 1) to = d[k];
   }
   std::vector<TensorData> cores(a.steps.size());
-  if (!run_reductions(c, a.steps, a.axes, dims, &cores)) return false;
+  if (!run_reductions(c, a.steps, dims, &cores)) return false;
   TensorData result;
   return run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1)), cores, c.result_dims(),
                       &result) &&
@@ -434,7 +434,7 @@ bool eval_concat_region(Context& c) {
   };
   const std::vector<int64_t> row = dims_of(operands_of_rows(a.steps, c.in.size()));
   std::vector<TensorData> cores(a.steps.size());
-  if (rows && !run_reductions(c, a.steps, {a.axis}, row, &cores)) return false;
+  if (rows && !run_reductions(c, a.steps, row, &cores)) return false;
   for (size_t r = 0; r < a.parts.size(); r += count) {
     std::vector<TensorData> parts(count);
     std::vector<const TensorData*> all;
@@ -452,34 +452,29 @@ bool eval_concat_region(Context& c) {
 }
 
 bool eval_norm_region(Context& c) {
-  const auto& a = c.a<NormRegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   const std::span<const RegionStep> steps = a.steps;
   const std::vector<int64_t> dims = c.result_dims();
-  TensorData before, result;  // before: operand of the last norm
   std::vector<TensorData> cores(steps.size());
   for (size_t at = 0; at < steps.size(); ++at) {
     const RegionStep& norm = steps[at];
+    TensorData before;
     if (!is_core(norm)) continue;
     if (!run_argument(c, steps, norm.args[0], cores, dims, &before)) return false;
     auto x = load_all<double>(before);
     if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &cores[at])) return false;
     if (norm.op == OpKind::GroupNorm) {
-      const auto groups = static_cast<int64_t>(norm.beta);
+      const auto [groups, eps] = norm.as<GroupNormAttrs>();
       const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
-      normalise(x, grouped, 1, norm.alpha, false, {});
+      normalise(x, grouped, 1, eps, false, {});
     } else if (norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) {
-      softmax(x, dims, a.axis, norm.op == OpKind::LogSoftmax);
+      softmax(x, dims, norm_axis(norm), norm.op == OpKind::LogSoftmax);
     } else {
-      normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
+      normalise(x, dims, norm_axis(norm), norm.as<NormAttrs>().eps, norm.op == OpKind::RmsNorm, {});
     }
     store(cores[at], 0, cores[at].elements(), x.data());
   }
-  const auto put = [&](size_t step) {
-    return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | step), cores, dims, &result) &&
-           c.put(std::move(result));
-  };
-  return put(steps.size() - 1) && (!a.keep || c.put(std::move(before))) &&
-         std::ranges::all_of(a.also, [&](int64_t step) { return put(static_cast<size_t>(step)); });
+  return put_steps_after(c, steps, a.also, std::move(cores));
 }
 
 }  // namespace rlxc::eval

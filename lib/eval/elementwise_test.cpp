@@ -118,10 +118,10 @@ TEST_CASE("cast: the rules of conversion") {
 }
 
 TEST_CASE("elementwise region: every step rounds to its type") {
-  RegionAttrs r;
-  r.steps.push_back({Add, DType::F32, {0, 1, RegionStep::kNone}, 0, 0});
-  r.steps.push_back({Cast, DType::F16, {RegionStep::kStep | 0, RegionStep::kNone, RegionStep::kNone}, 0, 0});
-  r.steps.push_back({Cast, DType::F32, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, 0, 0});
-  r.steps.push_back({Clamp, DType::F32, {RegionStep::kStep | 2, RegionStep::kNone, RegionStep::kNone}, 0, 2050});
+  FusionAttrs r;
+  r.steps.push_back({Add, DType::F32, {0, 1, RegionStep::kNone}});
+  r.steps.push_back({Cast, DType::F16, {RegionStep::kStep | 0, RegionStep::kNone, RegionStep::kNone}});
+  r.steps.push_back({Cast, DType::F32, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}});
+  r.steps.push_back({Clamp, DType::F32, {RegionStep::kStep | 2, RegionStep::kNone, RegionStep::kNone}, ClampAttrs{0, 2050}});
   check_values(run1(ElementwiseRegion, r, {f32({2, 1}, {2048, -5}), f32({1, 2}, {1, 3})}), {2048, 2050, 0, 0});
 }

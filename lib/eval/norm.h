@@ -18,7 +18,7 @@ bool reduce_tensor(Context&, const TensorData& x, const ReduceAttrs&, TensorData
 // The number of an element: one for all, or one for each run of `width` elements in turn.
 double number_of(const std::vector<double>& numbers, size_t element, size_t width);
 // Puts the result. Quantizes it if operand `scale` is there, by the numbers (number_of) of that operand and of the next one, and
-// dequantises the codes by the scale after these, if it is there.
+// dequantizes the codes by the scale after these, if it is there.
 bool put_rounded(Context&, std::vector<double> x, size_t scale, size_t width = 1);
 
 // x += y, with y broadcast to the dims of x.

@@ -1,4 +1,4 @@
-// Quantisation, and integer contractions with zero points.
+// Quantization, and integer contractions with zero points.
 #include <algorithm>
 #include <utility>
 
@@ -237,7 +237,7 @@ bool columns_of(Context& c, const TensorData& x, int64_t first, int64_t count, T
 }
 
 bool eval_fused_q_matmul(Context& c) {
-  const auto& a = c.a<RegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<int64_t> dims = c.result_dims();
   const int64_t n = dims.back();
   const bool two = has_two_sums(a.steps);
@@ -263,15 +263,15 @@ bool eval_q_attention(Context& c) {
 }
 
 bool eval_fused_q_conv(Context& c) {
-  const auto& a = c.a<FusedQConvAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   TensorData d;
-  if (!integer_convolution(c, a.conv, &d)) return false;
+  if (!integer_convolution(c, conv_step(a), &d)) return false;
   std::vector<TensorData> cores(1);
   cores[0] = std::move(d);
   return put_steps_after(c, a.steps, a.also, std::move(cores));
 }
 
-// The dequantised weight of a matmul, in its stored axis order.
+// The dequantized weight of a matmul, in its stored axis order.
 std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   auto w = c.doubles(1);
   const auto &dims = c.dims(1), &of_scale = c.dims(2);

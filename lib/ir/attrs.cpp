@@ -6,6 +6,9 @@
 #include <cmath>
 #include <type_traits>
 
+#include "support/parse_number.h"
+#include "support/text.h"
+
 namespace rlxc {
 namespace {
 
@@ -46,10 +49,9 @@ struct KeyWriter {
   void operator()(const char*, const RegionStep& v) {
     (*this)("", static_cast<int64_t>(v.op));
     (*this)("", v.dtype);
-    (*this)("", v.alpha);
-    (*this)("", v.beta);
-    (*this)("", v.reduce);
     put(v.args.data(), sizeof v.args);
+    key += static_cast<char>(v.attrs.index());
+    std::visit([&](const auto& a) { a.reflect(a, *this); }, v.attrs);
   }
   template <class T>
   void operator()(const char*, const std::vector<T>& v) {
@@ -77,9 +79,32 @@ std::string epilogue_text(const Epilogue& e) {
   return s;
 }
 
+// Numbers of the attributes of a step as "name=number", lists as "name=number number".
+struct StepFieldReader {
+  std::string& out;
+  void add(const char* n, const std::string& v) { out += (out.empty() ? "" : ",") + std::string(n) + "=" + v; }
+  void operator()(const char* n, int64_t v) { add(n, std::to_string(v)); }
+  void operator()(const char* n, double v) { add(n, double_text(v)); }
+  void operator()(const char* n, const std::vector<int64_t>& v) {
+    std::string list;
+    for (int64_t x : v) list += (list.empty() ? "" : " ") + std::to_string(x);
+    if (!v.empty()) add(n, list);
+  }
+  template <class T>
+  void operator()(const char*, const T&) {}  // of Reduce: its name tells the kind, and dims are kept
+};
+
+std::string step_fields_text(const RegionStep& s) {
+  if (has_trait(s.op, kElementwise))
+    return s.alpha() == 0 && s.beta() == 0 ? "" : double_text(s.alpha()) + "," + double_text(s.beta());
+  std::string out;
+  std::visit([&](const auto& a) { a.reflect(a, StepFieldReader{out}); }, s.attrs);
+  return out;
+}
+
 std::string step_text(const RegionStep& step) {
   std::string s(name(step.op));
-  if (step.op == OpKind::Reduce) s += "_" + std::string(enum_text(step.reduce));
+  if (step.op == OpKind::Reduce) s += "_" + std::string(enum_text(step.as<ReduceAttrs>().op));
   s += "(";
   bool first = true;
   for (uint16_t a : step.args) {
@@ -88,7 +113,7 @@ std::string step_text(const RegionStep& step) {
     first = false;
     s += (a & RegionStep::kStep ? 's' : 'i') + std::to_string(a & ~RegionStep::kStep);
   }
-  if (step.alpha != 0 || step.beta != 0) s += ";" + double_text(step.alpha) + "," + double_text(step.beta);
+  if (const std::string fields = step_fields_text(step); !fields.empty()) s += ";" + fields;
   return s + "):" + std::string(name(step.dtype));
 }
 
@@ -114,18 +139,62 @@ bool parse_epilogue(std::string_view s, Epilogue* e) {
   return open == s.npos || (s.ends_with(')') && parse_pair(s.substr(open + 1, s.size() - open - 2), &e->alpha, &e->beta));
 }
 
-// An elementwise op, a norm, or a reduction, written as reduce_sum.
+bool is_softmax(OpKind op) { return op == OpKind::Softmax || op == OpKind::LogSoftmax; }
+
+// An elementwise op, a norm, an integer matmul or convolution, or a reduction, written as reduce_sum.
 bool parse_step_op(std::string_view s, RegionStep* step) {
   constexpr std::string_view kReduces = "reduce_";
   if (const auto op = op_from_name(s)) {
     step->op = *op;
-    return has_trait(*op, kElementwise | kNormTrait);
+    if (!is_softmax(*op)) step->attrs = step_attrs(default_attrs(*op));  // no axis: see QAttention
+    return has_trait(*op, kElementwise | kNormTrait) || *op == OpKind::QMatMul || *op == OpKind::QConv;
   }
-  const auto names = enum_names(step->reduce);
+  const auto names = enum_names(ReduceOp());
   const auto at = s.starts_with(kReduces) ? std::ranges::find(names, s.substr(kReduces.size())) : names.end();
   if (at == names.end()) return false;
   step->op = OpKind::Reduce;
-  step->reduce = static_cast<ReduceOp>(at - names.begin());
+  step->attrs = ReduceAttrs{static_cast<ReduceOp>(at - names.begin()), {}, true};
+  return true;
+}
+
+struct StepFieldSetter {
+  std::string_view wanted, text;
+  bool good = false;
+  void operator()(const char* n, int64_t& v) {
+    if (wanted == n) good = parse_number(text, &v);
+  }
+  void operator()(const char* n, double& v) {
+    if (wanted == n) good = parse_double(text, &v);
+  }
+  void operator()(const char* n, std::vector<int64_t>& v) {
+    if (wanted != n) return;
+    good = true;
+    v.clear();
+    for (std::string_view x : split(text, ' ')) good = good && parse_number(x, &v.emplace_back());
+  }
+  template <class T>
+  void operator()(const char*, T&) {}
+};
+
+// A pair is that of an elementwise op or, before version 3 of the formats, epsilon and groups of a norm.
+bool parse_step_fields(std::string_view s, RegionStep* step) {
+  if (s.find('=') == s.npos) {
+    double a = 0, b = 0;
+    if (!parse_pair(s, &a, &b)) return false;
+    if (auto* norm = std::get_if<NormAttrs>(&step->attrs)) norm->eps = a;
+    else if (auto* groups = std::get_if<GroupNormAttrs>(&step->attrs)) *groups = {b >= 1 && b <= 1 << 20 ? int64_t(b) : 0, a};
+    else if (std::holds_alternative<ClampAttrs>(step->attrs)) step->attrs = ClampAttrs{a, b};
+    else step->attrs = AlphaBetaAttrs{a, b};
+    return true;
+  }
+  if (is_softmax(step->op)) step->attrs = AxisAttrs{};
+  for (std::string_view field : split(s, ',')) {
+    const size_t equals = field.find('=');
+    if (equals == field.npos) return false;
+    StepFieldSetter setter{field.substr(0, equals), field.substr(equals + 1)};
+    std::visit([&](auto& a) { a.reflect(a, setter); }, step->attrs);
+    if (!setter.good) return false;
+  }
   return true;
 }
 
@@ -137,10 +206,10 @@ bool parse_step(std::string_view s, RegionStep* step) {
   if (!dtype || !parse_step_op(s.substr(0, open), step)) return false;
   step->dtype = *dtype;
   s = s.substr(open + 1, close - open - 1);
-  if (const size_t semi = s.find(';'); semi != s.npos) {
-    if (!parse_pair(s.substr(semi + 1), &step->alpha, &step->beta)) return false;
-    s = s.substr(0, semi);
-  }
+  const size_t semi = std::min(s.find(';'), s.size());
+  if (semi < s.size() && !parse_step_fields(s.substr(semi + 1), step)) return false;
+  if (semi == s.size() && step->op == OpKind::Clamp) step->attrs = ClampAttrs{0, 0};
+  s = s.substr(0, semi);
   for (uint16_t& a : step->args) {
     if (s.empty()) break;
     const size_t comma = std::min(s.find(','), s.size());
@@ -320,12 +389,49 @@ struct FieldSetter {
     }
     const auto* v = as<std::vector<std::string>>();
     if (!v) return false;
-    f.resize(v->size());
+    const std::vector<RegionStep> before = std::move(f);
+    f.assign(v->size(), {});
     for (size_t i = 0; i < v->size(); ++i)
       if (!parse_step((*v)[i], &f[i])) return false;
+    if (!before.empty() && !f.empty() && f[0].op == before[0].op) f[0].attrs = before[0].attrs;  // see set_fusion_field
     return true;
   }
 };
+
+// Attributes of fused nodes that stood beside the steps before version 3 of the formats: the axis of norms, the axes of
+// reductions, those of the convolution (before the steps), and whether the operand of the last norm is the second result.
+bool set_fusion_field(FusionAttrs& a, std::string_view name, const AttrValue& value, DimTable& dims) {
+  if (name == "axis" && std::holds_alternative<int64_t>(value)) {
+    for (RegionStep& s : a.steps) {
+      if (auto* norm = std::get_if<NormAttrs>(&s.attrs)) norm->axis = std::get<int64_t>(value);
+      if (is_softmax(s.op)) s.attrs = AxisAttrs{std::get<int64_t>(value)};
+    }
+    return true;
+  }
+  if (name == "axes" && std::holds_alternative<std::vector<int64_t>>(value)) {
+    for (RegionStep& s : a.steps)
+      if (auto* reduce = std::get_if<ReduceAttrs>(&s.attrs)) reduce->axes = std::get<std::vector<int64_t>>(value);
+    return true;
+  }
+  if (name == "keep" && std::holds_alternative<bool>(value)) {
+    const size_t norm = last_norm_step(a.steps);
+    if (!std::get<bool>(value)) return true;
+    if (norm == a.steps.size() || !(a.steps[norm].args[0] & RegionStep::kStep)) return false;
+    a.also.insert(a.also.begin(), a.steps[norm].args[0] & ~RegionStep::kStep);
+    return true;
+  }
+  ConvAttrs conv;
+  if (!a.steps.empty()) {
+    if (!std::holds_alternative<ConvAttrs>(a.steps[0].attrs)) return false;
+    conv = a.steps[0].as<ConvAttrs>();
+  }
+  FieldSetter setter{name, value, dims};
+  conv.reflect(conv, setter);
+  if (!setter.good) return false;
+  if (a.steps.empty()) a.steps.push_back({OpKind::QConv, DType::I32});
+  a.steps[0].attrs = std::move(conv);
+  return true;
+}
 
 // Made when it is asked for: a graph has few kinds of nodes.
 template <class A>
@@ -349,6 +455,26 @@ Attrs& Attrs::operator=(const Attrs&) = default;
 Attrs& Attrs::operator=(Attrs&&) noexcept = default;
 Attrs::~Attrs() = default;
 
+double RegionStep::alpha() const {
+  if (const auto* clamp = std::get_if<ClampAttrs>(&attrs)) return clamp->min;
+  const auto* pair = std::get_if<AlphaBetaAttrs>(&attrs);
+  return pair ? pair->alpha : 0;
+}
+double RegionStep::beta() const {
+  if (const auto* clamp = std::get_if<ClampAttrs>(&attrs)) return clamp->max;
+  const auto* pair = std::get_if<AlphaBetaAttrs>(&attrs);
+  return pair ? pair->beta : 0;
+}
+
+StepAttrs step_attrs(const Attrs& a) {
+  return std::visit(
+      [](const auto& s) -> StepAttrs {
+        if constexpr (is_alternative<std::decay_t<decltype(s)>, StepAttrs>) return s;
+        else return NoAttrs{};
+      },
+      static_cast<const AttrVariant&>(a));
+}
+
 bool is_norm(const RegionStep& s) {
   return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
          s.op == OpKind::LogSoftmax;
@@ -368,7 +494,8 @@ AttrId AttrTable::intern(Attrs a) {
 const Attrs& default_attrs(OpKind op) {
   using Default = const Attrs& (*)();
   static constexpr Default kDefaults[] = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) &default_of<attrs>,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
+  &default_of<attrs>,
 #include "ir/ops.def"
 #undef OP
   };
@@ -387,9 +514,16 @@ AttrFields attr_fields(const Attrs& a, const DimTable& dims, bool with_defaults,
 }
 
 bool set_attr_field(Attrs& a, std::string_view name, const AttrValue& value, DimTable& dims, std::string* message) {
+  auto* const fusion = std::get_if<FusionAttrs>(&a);
+  const std::vector<int64_t> kept = fusion && name == "also" ? fusion->also : std::vector<int64_t>();
   FieldSetter setter{name, value, dims};
   std::visit([&](auto& s) { s.reflect(s, setter); }, a);
+  if (auto* concat = std::get_if<ConcatRegionAttrs>(&a); concat && name == "axis")  // before version 3 of the formats
+    for (RegionStep& step : concat->steps)
+      if (auto* reduce = std::get_if<ReduceAttrs>(&step.attrs); reduce && reduce->axes.empty()) reduce->axes = {concat->axis};
+  if (fusion) fusion->also.insert(fusion->also.begin(), kept.begin(), kept.end());
   if (setter.good) return true;
+  if (fusion && !setter.found && set_fusion_field(*fusion, name, value, dims)) return true;
   *message = (setter.found ? "bad value of attribute \"" : "unknown attribute \"") + std::string(name) + "\"";
   return false;
 }

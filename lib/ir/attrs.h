@@ -71,6 +71,7 @@ RLXC_ENUM(RnnDirection, "forward", "reverse", "bidirectional")
 
 struct NoAttrs {
   RLXC_REFLECT()
+  bool operator==(const NoAttrs&) const = default;
 };
 struct DataAttrs {
   DataId data = {};
@@ -91,6 +92,7 @@ std::vector<int64_t> inverse_permutation(std::span<const int64_t> perm);
 struct AxisAttrs {
   int64_t axis = 0;
   RLXC_REFLECT(f("axis", self.axis);)
+  bool operator==(const AxisAttrs&) const = default;
 };
 struct AxesAttrs {
   std::vector<int64_t> axes;
@@ -103,10 +105,12 @@ struct BatchDimsAttrs {
 struct AlphaBetaAttrs {
   double alpha = 0, beta = 0;
   RLXC_REFLECT(f("alpha", self.alpha); f("beta", self.beta);)
+  bool operator==(const AlphaBetaAttrs&) const = default;
 };
 struct ClampAttrs {
   double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
   RLXC_REFLECT(f("min", self.min); f("max", self.max);)
+  bool operator==(const ClampAttrs&) const = default;
 };
 struct CastAttrs {
   DType to = DType::F32;
@@ -171,6 +175,7 @@ struct ReduceAttrs {
   std::vector<int64_t> axes;
   bool keep_dim = false;
   RLXC_REFLECT(f("op", self.op); f("axes", self.axes); f("keep_dim", self.keep_dim);)
+  bool operator==(const ReduceAttrs&) const = default;
 };
 struct ArgAttrs {
   int64_t axis = 0;
@@ -201,11 +206,13 @@ struct NormAttrs {
   int64_t axis = 0;
   double eps = 1e-5;
   RLXC_REFLECT(f("axis", self.axis); f("eps", self.eps);)
+  bool operator==(const NormAttrs&) const = default;
 };
 struct GroupNormAttrs {
   int64_t groups = 1;
   double eps = 1e-5;
   RLXC_REFLECT(f("groups", self.groups); f("eps", self.eps);)
+  bool operator==(const GroupNormAttrs&) const = default;
 };
 struct LrnAttrs {
   int64_t size = 1;
@@ -246,6 +253,7 @@ struct ConvAttrs {
   int64_t groups = 1;  // the lists have one entry per spatial axis
   RLXC_REFLECT(f("strides", self.strides); f("pads_begin", self.pads_begin); f("pads_end", self.pads_end);
                f("dilations", self.dilations); f("output_padding", self.output_padding); f("groups", self.groups);)
+  bool operator==(const ConvAttrs&) const = default;
 };
 struct PoolAttrs {
   ReduceOp op = ReduceOp::Max;
@@ -454,18 +462,27 @@ struct DecoderAttrs {
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
                f("eps", self.eps); f("mask", self.mask);)
 };
-// One step of a region. An argument is operand i of the node, or the value of an earlier step (kStep | index).
+// Attributes of the op of a step.
+using StepAttrs = std::variant<NoAttrs, AlphaBetaAttrs, ClampAttrs, AxisAttrs, NormAttrs, GroupNormAttrs, ReduceAttrs, ConvAttrs>;
+// An op of a fused node. An argument is operand i of the node, or the value of an earlier step (kStep | index).
 struct RegionStep {
   static constexpr uint16_t kStep = 0x8000, kNone = 0x7FFF;
   OpKind op{};
   DType dtype = DType::F32;  // of the step's value
   std::array<uint16_t, 3> args{kNone, kNone, kNone};
-  double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp; of div: see allow_reciprocals
-  ReduceOp reduce{};           // for op Reduce
+  StepAttrs attrs = {};  // of div, alpha 1: see allow_reciprocals
+
+  // Parameters of an elementwise op: alpha and beta, or min and max of clamp; else 0.
+  double alpha() const;
+  double beta() const;
+  template <class A>
+  const A& as() const {
+    return std::get<A>(attrs);
+  }
   bool operator==(const RegionStep&) const = default;
 };
-// The values of the steps `also`, in an ElementwiseRegion or a FusedQMatMul only, are further results.
-struct RegionAttrs {
+// The value of the last step is the first result; those of the steps `also` are further results.
+struct FusionAttrs {
   std::vector<RegionStep> steps;
   std::vector<int64_t> also = {};
   RLXC_REFLECT(f("steps", self.steps); f("also", self.also);)
@@ -480,44 +497,19 @@ struct ConcatRegionAttrs {
   std::vector<int64_t> parts = {};
   RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("results", self.results); f("parts", self.parts);)
 };
-// The first step is a QConv, the others are elementwise. The values of the steps `also` are further results.
-struct FusedQConvAttrs {
-  ConvAttrs conv;
-  std::vector<RegionStep> steps;
-  std::vector<int64_t> also = {};
-  RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("steps", self.steps); f("also", self.also);)
-};
-// Elementwise steps around one LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm step (alpha: eps,
-// beta: number of groups), or around several LayerNorm and RmsNorm steps over the same axes. With `keep`, the operand of the last
-// norm is a second result. The values of the steps `also`, none before the last norm, are further results.
-struct NormRegionAttrs {
-  std::vector<RegionStep> steps;
-  int64_t axis = 0;
-  bool keep = false;
-  std::vector<int64_t> also;
-  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep); f("also", self.also);)
-};
 bool is_norm(const RegionStep&);
 // Index of the last norm step, or the number of steps if there is none.
 size_t last_norm_step(std::span<const RegionStep>);
-// Elementwise steps and Reduce steps over `axes`, which keep dim 1. Reduced values have the broadcast shape of all operands. The
-// result has this shape, or dim 1 along the axes if it does not vary along them.
-struct ReduceRegionAttrs {
-  std::vector<RegionStep> steps;
-  std::vector<int64_t> axes;
-  RLXC_REFLECT(f("steps", self.steps); f("axes", self.axes);)
-};
 
 using AttrVariant =
     std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs,
                  CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
                  DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
-                 SwiGLUAttrs, IfAttrs, CustomAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs,
+                 SwiGLUAttrs, IfAttrs, CustomAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, FusionAttrs,
                  SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs,
-                 StringIndexAttrs, StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs,
-                 ReduceRegionAttrs, MapKeysAttrs, DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs, CollectiveAttrs,
-                 FakeQuantizeAttrs, ConcatRegionAttrs>;
+                 StringIndexAttrs, StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, MapKeysAttrs,
+                 DequantMatMulAttrs, ImageDecodeAttrs, CollectiveAttrs, FakeQuantizeAttrs, ConcatRegionAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;
@@ -548,11 +540,14 @@ class AttrTable {
   std::unordered_map<std::string, uint32_t> index_;
 };
 
+// The attributes as those of a step; NoAttrs if no step has these.
+StepAttrs step_attrs(const Attrs&);
+
 // The attribute struct of an op, with defaults.
 const Attrs& default_attrs(OpKind);
 
 // Attributes as name/value pairs, for text and JSON. Symbolic dims, enumerations and dtypes are text; a region step is
-// "op(arg,arg) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)". Data is not listed.
+// "op(arg,arg;name=value) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)". Data is not listed.
 using AttrValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 using AttrFields = std::vector<std::pair<std::string, AttrValue>>;

@@ -170,6 +170,21 @@ Dim DimTable::product(std::span<const Dim> dims) {
   return p;
 }
 
+Dim DimTable::sum(std::span<const Dim> dims) {
+  Poly terms;
+  for (Dim d : dims) {
+    Poly p = poly(d);
+    terms.insert(terms.end(), std::make_move_iterator(p.begin()), std::make_move_iterator(p.end()));
+  }
+  std::ranges::sort(terms, {}, &Term::atoms);
+  Poly out;
+  for (Term& t : terms)
+    if (!out.empty() && out.back().atoms == t.atoms) out.back().coefficient = clamp_add(out.back().coefficient, t.coefficient);
+    else out.push_back(std::move(t));
+  std::erase_if(out, [](const Term& t) { return t.coefficient == 0; });
+  return intern(std::move(out));
+}
+
 std::optional<DimTable::Poly> DimTable::exact_div(const Poly& a, const Poly& b) const {
   if (b.size() != 1 || b[0].coefficient == 0) {
     if (a.size() != b.size() || a.empty()) return std::nullopt;  // k*b / b
@@ -192,6 +207,15 @@ std::optional<DimTable::Poly> DimTable::exact_div(const Poly& a, const Poly& b) 
 }
 
 Dim DimTable::function(DimFn fn, Dim a, Dim b) {
+  std::string key;
+  for (const int64_t part : {static_cast<int64_t>(fn), a.raw(), b.raw()}) append_key(key, part);
+  if (const auto known = functions_.find(key); known != functions_.end()) return known->second;
+  const Dim result = simplified(fn, a, b);
+  functions_.emplace(std::move(key), result);
+  return result;
+}
+
+Dim DimTable::simplified(DimFn fn, Dim a, Dim b) {
   const auto x = constant_value(a), y = constant_value(b);
   if (x && y)
     if (auto v = apply(fn, *x, *y)) return constant(*v);
@@ -280,13 +304,14 @@ bool DimTable::known_ne(Dim a, Dim b) {
   return divisor != 0 && constant % divisor != 0;
 }
 
-std::optional<int64_t> DimTable::lower_bound(const Poly& p, int64_t symbols) const {
+std::optional<int64_t> DimTable::lower_bound(Dim d, int64_t symbols) {
+  if (d.is_static()) return d.size();
   int64_t low = 0;
-  for (const Term& t : p) {
+  for (const Term& t : polys_[d.index()]) {
     int64_t product = t.coefficient;
     for (uint32_t a : t.atoms) {
-      const auto factor = lower_bound(a, symbols);
-      if (t.coefficient < 0 || !factor || *factor < 0) return std::nullopt;
+      const auto factor = t.coefficient < 0 ? std::nullopt : lower_bound(a, symbols);
+      if (!factor || *factor < 0) return std::nullopt;
       product = clamp_mul(product, *factor);
     }
     low = clamp_add(low, product);
@@ -294,25 +319,33 @@ std::optional<int64_t> DimTable::lower_bound(const Poly& p, int64_t symbols) con
   return low;
 }
 
-std::optional<int64_t> DimTable::lower_bound(uint32_t index, int64_t symbols) const {
+std::optional<int64_t> DimTable::lower_bound(uint32_t index, int64_t symbols) {
   const Atom& f = atoms_[index];
   if (f.is_symbol) return symbols;
-  const auto a = lower_bound(poly(f.a), symbols), b = lower_bound(poly(f.b), symbols);
+  const bool is_kept = symbols == 0 || symbols == 1;
+  const uint64_t key = 2 * uint64_t{index} + (symbols == 1);
+  if (is_kept)
+    if (const auto known = low_.find(key); known != low_.end()) return known->second;
+  const auto a = lower_bound(f.a, symbols), b = lower_bound(f.b, symbols);
+  std::optional<int64_t> low;
   switch (f.fn) {
-    case DimFn::FloorDiv: {
-      if (!a || *a < 0 || !b || *b < 1) return std::nullopt;
-      const auto divisor = constant_value(f.b);
-      return divisor ? *a / *divisor : 0;
-    }
-    case DimFn::Mod: return b && *b >= 1 ? std::optional<int64_t>(0) : std::nullopt;
-    case DimFn::Min: return a && b ? std::optional(std::min(*a, *b)) : std::nullopt;
-    case DimFn::Max: return a && b ? std::optional(std::max(*a, *b)) : a ? a : b;
+    case DimFn::FloorDiv:
+      if (a && *a >= 0 && b && *b >= 1) low = f.b.is_static() ? *a / f.b.size() : 0;
+      break;
+    case DimFn::Mod:
+      if (b && *b >= 1) low = 0;
+      break;
+    case DimFn::Min:
+      if (a && b) low = std::min(*a, *b);
+      break;
+    case DimFn::Max: low = a && b ? std::optional(std::max(*a, *b)) : a ? a : b; break;
   }
-  return std::nullopt;
+  if (is_kept) low_.emplace(key, low);
+  return low;
 }
 
 bool DimTable::at_least(Dim d, int64_t bound, int64_t symbols) {
-  const auto low = lower_bound(poly(canonical(d)), symbols);
+  const auto low = lower_bound(canonical(d), symbols);
   return low && *low >= bound;
 }
 
@@ -350,7 +383,6 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
 
 Dim DimTable::canonical(Dim d) {
   if (d.is_static() || substitution_.empty()) return d;
-  // Memoised: creating a function canonicalises its arguments, so nested functions would take exponential time.
   if (const auto known = canonical_.find(d.index()); known != canonical_.end()) return known->second;
   const auto replaced = [&](uint32_t a) {
     auto it = substitution_.find(a);
@@ -361,11 +393,37 @@ Dim DimTable::canonical(Dim d) {
   return result;
 }
 
+void DimTable::index_atoms(Dim d, uint32_t reader) {
+  std::vector<Dim> open = {d};
+  std::set<uint32_t> seen;
+  while (!open.empty()) {
+    const Dim next = open.back();
+    open.pop_back();
+    if (next.is_static()) continue;
+    for (const Term& t : polys_[next.index()])
+      for (uint32_t a : t.atoms) {
+        if (!seen.insert(a).second) continue;
+        readers_[a].push_back(reader);
+        if (!atoms_[a].is_symbol) open.insert(open.end(), {atoms_[a].a, atoms_[a].b});
+      }
+  }
+}
+
 // Right-hand sides never contain a replaced symbol or function, so `canonical` needs one rewrite.
-void DimTable::refresh_substitution() {
-  canonical_.clear();
-  for (auto& [from, to] : substitution_) to = canonical(to);
-  canonical_.clear();
+void DimTable::substitute(uint32_t atom, Dim by) {
+  const auto forget = [&] { canonical_.clear(), functions_.clear(), bound_.clear(); };
+  forget();
+  substitution_[atom] = by;
+  index_atoms(by, atom);
+  const std::vector<uint32_t> readers = std::move(readers_[atom]);
+  readers_.erase(atom);
+  for (uint32_t reader : readers) {
+    Dim& to = substitution_.at(reader);
+    const Dim before = to;
+    to = canonical(to);
+    if (to != before) index_atoms(to, reader);
+  }
+  forget();
 }
 
 bool DimTable::assume_equal(Dim a, Dim b) {
@@ -393,29 +451,24 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   // Replaces the later symbol by the earlier expression, so the result does not depend on the order of a and b.
   auto sx = as_symbol(x), sy = as_symbol(y);
   if (sx && sy) {
-    substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy));
-    refresh_substitution();
+    substitute(std::max(*sx, *sy), from_atom(std::min(*sx, *sy)));
     return true;
   }
   if (sx && !mentions(y, *sx)) {
-    substitution_[*sx] = y;
-    refresh_substitution();
+    substitute(*sx, y);
     return true;
   }
   if (sy && !mentions(x, *sy)) {
-    substitution_[*sy] = x;
-    refresh_substitution();
+    substitute(*sy, x);
     return true;
   }
   // min(n,64) == n: replaces the function by its symbol.
   if (const auto f = single_atom(x); sy && f) {
-    substitution_[*f] = y;
-    refresh_substitution();
+    substitute(*f, y);
     return true;
   }
   if (const auto f = single_atom(y); sx && f) {
-    substitution_[*f] = x;
-    refresh_substitution();
+    substitute(*f, x);
     return true;
   }
   return true;
@@ -451,11 +504,24 @@ std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) co
 }
 
 Dim DimTable::bind(Dim d, const DimBindings& bindings) {
+  if (d.is_static() || bindings.empty()) return d;
+  if (bindings != bindings_) {
+    bindings_ = bindings;
+    bound_.clear();
+  }
+  return bind(d);
+}
+
+Dim DimTable::bind(Dim d) {
+  if (d.is_static()) return d;
+  if (const auto known = bound_.find(d.index()); known != bound_.end()) return known->second;
   const auto symbol = [&](uint32_t a) {
-    const auto it = atoms_[a].is_symbol ? bindings.find(names_[atoms_[a].symbol]) : bindings.end();
-    return it == bindings.end() ? std::nullopt : std::optional(constant(it->second));
+    const auto it = atoms_[a].is_symbol ? bindings_.find(names_[atoms_[a].symbol]) : bindings_.end();
+    return it == bindings_.end() ? std::nullopt : std::optional(constant(it->second));
   };
-  return rewrite(d, symbol, [&](Dim inner) { return bind(inner, bindings); });
+  const Dim result = rewrite(d, symbol, [&](Dim inner) { return bind(inner); });
+  bound_.emplace(d.index(), result);
+  return result;
 }
 
 void DimTable::collect(Dim d, std::vector<std::string>& out) const {
@@ -479,40 +545,44 @@ std::vector<std::string> DimTable::symbols_of(Dim d) const {
   return out;
 }
 
-std::string DimTable::text(const Poly& p) const {
-  std::string out;
-  // Symbolic terms first, the constant last: "2*seq+1".
-  auto append = [&](const Term& t) {
-    int64_t c = t.coefficient;
-    if (c < 0) {
-      out += '-';
-      c = -c;
-    } else if (!out.empty()) out += '+';
-    bool first = true;
-    if (c != 1 || t.atoms.empty()) {
-      out += std::to_string(c);
-      first = false;
-    }
-    for (uint32_t a : t.atoms) {
-      if (!first) out += '*';
-      first = false;
-      const Atom& at = atoms_[a];
-      if (!at.is_symbol) {
-        out += std::string(kFnNames[static_cast<size_t>(at.fn)]) + "(" + text(at.a) + "," + text(at.b) + ")";
-      } else if (is_plain_symbol(names_[at.symbol])) {
-        out += names_[at.symbol];
-      } else {
-        out += quote(names_[at.symbol]);
+void DimTable::append_text(Dim d, std::string* out) const {
+  if (d.is_static()) {
+    *out += std::to_string(d.size());
+    return;
+  }
+  bool is_first = true;
+  const auto append = [&](const Term& t) {
+    if (t.coefficient < 0) *out += '-';
+    else if (!is_first) *out += '+';
+    is_first = false;
+    const int64_t factor = std::abs(t.coefficient);
+    const bool has_factor = factor != 1 || t.atoms.empty();
+    if (has_factor) *out += std::to_string(factor);
+    for (size_t i = 0; i < t.atoms.size(); ++i) {
+      if (has_factor || i > 0) *out += '*';
+      const Atom& at = atoms_[t.atoms[i]];
+      if (at.is_symbol) {
+        const std::string& name = names_[at.symbol];
+        *out += is_plain_symbol(name) ? name : quote(name);
+        continue;
       }
+      (*out += kFnNames[static_cast<size_t>(at.fn)]) += '(';
+      append_text(at.a, out);
+      *out += ',';
+      append_text(at.b, out);
+      *out += ')';
     }
   };
-  for (const Term& t : p)
-    if (!t.atoms.empty()) append(t);
-  for (const Term& t : p)
-    if (t.atoms.empty()) append(t);
-  return out;
+  // Symbolic terms first, the constant last: "2*seq+1".
+  for (const bool is_constant : {false, true})
+    for (const Term& t : polys_[d.index()])
+      if (t.atoms.empty() == is_constant) append(t);
 }
 
-std::string DimTable::text(Dim d) const { return d.is_static() ? std::to_string(d.size()) : text(polys_[d.index()]); }
+std::string DimTable::text(Dim d) const {
+  std::string out;
+  append_text(d, &out);
+  return out;
+}
 
 }  // namespace rlxc

@@ -64,6 +64,7 @@ class DimTable {
   Dim min(Dim, Dim);
   Dim max(Dim, Dim);
   Dim product(std::span<const Dim>);
+  Dim sum(std::span<const Dim>);  // O(terms) for all together
 
   std::optional<int64_t> constant_value(Dim) const;        // also for negative constants
   bool divides(Dim a, Dim b);                              // b mod a == 0 is proven
@@ -113,18 +114,21 @@ class DimTable {
   uint32_t atom(Atom);
   std::optional<uint32_t> single_atom(Dim) const;  // the atom, if the expression is one
   Dim function(DimFn, Dim, Dim);
+  Dim simplified(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
   std::optional<Dim> without_mod(Dim a, Dim b);  // a', if a is a' - mod(a', b), which b divides
   Dim canonical(Dim);
-  std::optional<int64_t> lower_bound(const Poly&, int64_t symbols) const;  // for all symbols of at least that size
-  std::optional<int64_t> lower_bound(uint32_t atom, int64_t symbols) const;
-  void refresh_substitution();
+  std::optional<int64_t> lower_bound(Dim, int64_t symbols);  // for all symbols of at least that size
+  std::optional<int64_t> lower_bound(uint32_t atom, int64_t symbols);
+  void substitute(uint32_t atom, Dim by);
+  void index_atoms(Dim, uint32_t reader);  // adds the reader to readers_
+  Dim bind(Dim);                           // with bindings_
   // Replaces symbols and functions for which `leaf` returns a value, and the arguments of other functions by `whole`.
   template <class LeafFn, class WholeFn>
   Dim rewrite(Dim, LeafFn leaf, WholeFn whole);
   static Poly add_poly(const Poly&, const Poly&, int64_t scale);
   static Poly mul_poly(const Poly&, const Poly&);
-  std::string text(const Poly&) const;
+  void append_text(Dim, std::string*) const;
   void collect(Dim, std::vector<std::string>& out) const;
 
   std::vector<std::string> names_;
@@ -137,8 +141,14 @@ class DimTable {
   std::set<std::pair<int64_t, int64_t>> recorded_;  // pairs of equalities_, the smaller first
   std::vector<std::vector<Dim>> parts_;             // open parts
   bool complete_ = false;
-  std::unordered_map<uint32_t, Dim> substitution_;  // symbol, or function equal to its symbol -> replacement
+  std::unordered_map<uint32_t, Dim> substitution_;               // symbol, or function equal to its symbol -> replacement
+  std::unordered_map<uint32_t, std::vector<uint32_t>> readers_;  // atom -> those whose replacements contain it
+  // Results that hold until substitution_ changes: nested functions would take exponential time without them.
   std::unordered_map<uint32_t, Dim> canonical_;     // expression -> canonical form under substitution_
+  std::unordered_map<std::string, Dim> functions_;  // function and arguments -> its simplified form
+  std::unordered_map<uint32_t, Dim> bound_;         // expression -> the result of `bind` with bindings_
+  DimBindings bindings_;
+  std::unordered_map<uint64_t, std::optional<int64_t>> low_;  // atom, and whether symbols are at least 0 or 1 -> lower bound
 };
 
 }  // namespace rlxc

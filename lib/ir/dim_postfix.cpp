@@ -72,7 +72,7 @@ std::vector<std::string> dim_postfix(const DimTable& table, Dim d) {
 }
 
 std::optional<std::string> symbol_name(const DimTable& dims, Dim d) {
-  if (d.is_static()) return std::nullopt;
+  if (d.is_static() || dims.weight(d) != 1) return std::nullopt;
   const auto items = dim_postfix(dims, d);
   return items.size() == 1 && items[0][0] == '$' ? std::optional(items[0].substr(1)) : std::nullopt;
 }

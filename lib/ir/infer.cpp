@@ -8,7 +8,7 @@
 namespace rlxc {
 
 // Type rules named in the op table: infer_x for the name x.
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
   bool infer_##infer(InferContext&);
 #include "ir/ops.def"
 #undef OP
@@ -17,7 +17,7 @@ namespace {
 
 using Rule = bool (*)(InferContext&);
 constexpr std::array<Rule, kOpCount> kRules = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) infer_##infer,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) infer_##infer,
 #include "ir/ops.def"
 #undef OP
 };
@@ -103,6 +103,20 @@ bool require_equal(InferContext& c, Dim a, Dim b, std::string_view what) {
   return c.fail(std::string(what) + " differ: " + c.dims().text(a) + " and " + c.dims().text(b));
 }
 
+bool require_at_most(InferContext& c, Dim a, Dim b, std::string_view what) {
+  DimTable& t = c.dims();
+  const Dim room = t.sub(b, a);
+  const auto known = t.constant_value(room);
+  if (known ? *known >= 0 : t.at_least(room, 0, 0)) return true;
+  if (!known) {
+    const Dim low = t.min(a, b);
+    const bool for_symbols = low == a && t.at_least(room, 0);
+    if (low == a && !for_symbols) return true;
+    if (t.need_equal(for_symbols ? t.mod(a, t.add(b, Dim(1))) : low, a)) return true;
+  }
+  return c.fail(std::string(what) + ": " + t.text(b) + ", must be at least " + t.text(a));
+}
+
 bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dims, const std::function<bool(const Type&)>& fits) {
   if (!c.has(scale)) return c.has(scale + 1) ? c.fail("a zero point needs a scale") : c.result(t, std::move(dims));
   const auto is_number = [&](size_t i, auto has_type) {
@@ -113,7 +127,7 @@ bool rounded_result(InferContext& c, size_t scale, DType t, std::vector<Dim> dim
   if (!is_number(scale + 1, is_int8)) return c.fail("the zero point must be one u8 or i8 number");
   if (c.has(scale + 2)) {
     const bool fits_back = is_number(scale + 2, [](DType d) { return d == DType::F32; });
-    return fits_back ? c.result(t, std::move(dims)) : c.fail("the scale that dequantises must be one f32 number");
+    return fits_back ? c.result(t, std::move(dims)) : c.fail("the scale that dequantizes must be one f32 number");
   }
   return c.result(c.t(scale + 1).dtype, std::move(dims));
 }
@@ -134,10 +148,12 @@ Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_
   const Dim span = t.sub(t.add(in, t.constant(pad_begin + pad_end)), t.constant(dilation * (kernel - 1) + 1));
   if (!ceil_mode) return t.add(t.floor_div(span, Dim(stride)), Dim(1));
   const Dim rounded = t.add(t.ceil_div(span, Dim(stride)), Dim(1));
-  // Drops a window that would start behind the input and its leading padding.
-  const auto n = t.constant_value(rounded), size = t.constant_value(in);
-  if (n && size && (*n - 1) * stride >= *size + pad_begin) return Dim(*n - 1);
-  return rounded;
+  const int64_t window = dilation * (kernel - 1) + 1;
+  if (window >= stride + pad_end) return rounded;
+  // Drops a window that would start behind the input and its leading padding: one, also where more trailing padding follows.
+  const Dim inside = t.add(t.floor_div(t.add(in, t.constant(pad_begin - 1)), Dim(stride)), Dim(1));
+  const Dim kept = t.min(rounded, inside);
+  return pad_end < window ? kept : t.max(kept, t.sub(rounded, Dim(1)));
 }
 
 }  // namespace rlxc

@@ -50,6 +50,9 @@ bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b, st
 bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality if it is undecided
+// a <= b for sizes, which may be 0. Recorded, if undecided, as min(a,b) = a; as mod(a,b+1) = a where DimTable::min would decide
+// it for symbols >= 1.
+bool require_at_most(InferContext&, Dim a, Dim b, std::string_view what);
 // Types of the elementwise steps after an integer matmul or convolution `core` with these dims (kQuantOperands of region.h).
 bool infer_attention_steps(InferContext&, const std::vector<Dim>& scores, const std::vector<Dim>& result);
 bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims,

@@ -1,6 +1,5 @@
 // Type rules of elementwise ops and regions.
 #include <algorithm>
-#include <cmath>
 
 #include "ir/infer.h"
 #include "ir/region.h"
@@ -98,11 +97,13 @@ bool further_results(InferContext& c, std::span<const RegionStep> steps, std::sp
 }  // namespace
 
 bool infer_region(InferContext& c) {
-  const auto& steps = c.a<RegionAttrs>().steps;
+  const auto& steps = c.a<FusionAttrs>().steps;
   std::vector<Dim> dims;
   if (!steps_fit(c, steps) || !broadcast_operands(c, kAll, &dims)) return false;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (is_core(steps[i])) return c.fail("step " + std::to_string(i) + " is not elementwise");
   c.result(steps.back().dtype, dims);
-  return further_results(c, steps, c.a<RegionAttrs>().also, dims);
+  return further_results(c, steps, c.a<FusionAttrs>().also, dims);
 }
 
 namespace {
@@ -155,8 +156,8 @@ bool fits_rounded_operand(InferContext& c) {
 }
 
 bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, const std::vector<Dim>& result) {
-  const std::span<const RegionStep> steps = c.a<RegionAttrs>().steps;
-  if (!c.a<RegionAttrs>().also.empty()) return c.fail("has one result");
+  const std::span<const RegionStep> steps = c.a<FusionAttrs>().steps;
+  if (!c.a<FusionAttrs>().also.empty()) return c.fail("has one result");
   if (!steps_fit(c, steps)) return false;
   const size_t values = last_matmul_step(steps);
   size_t softmax = 0;
@@ -169,8 +170,9 @@ bool infer_attention_steps(InferContext& c, const std::vector<Dim>& scores, cons
       if (s.op != OpKind::QMatMul || s.dtype != DType::I32 || s.args[0] != RegionStep::kNone)
         return fail("must be q_matmul of i32, without arguments");
     } else if (s.op != OpKind::Softmax || softmax > 0 || s.dtype != DType::F32 || !(s.args[0] & RegionStep::kStep) ||
-               s.args[0] == RegionStep::kNone || argument_type(c, steps, s.args[0]) != DType::F32) {
-      return fail("must be elementwise, or the only softmax, of f32");
+               !std::holds_alternative<NoAttrs>(s.attrs) || s.args[0] == RegionStep::kNone ||
+               argument_type(c, steps, s.args[0]) != DType::F32) {
+      return fail("must be elementwise, or the only softmax, of f32 without an axis");
     } else {
       softmax = i;
     }
@@ -201,7 +203,8 @@ bool cores_reduce(InferContext& c, std::span<const RegionStep> steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const RegionStep& s = steps[i];
     if (!is_core(s)) continue;
-    if (s.op != OpKind::Reduce || s.reduce == ReduceOp::LogSumExp || s.args[0] == RegionStep::kNone ||
+    const auto* a = std::get_if<ReduceAttrs>(&s.attrs);
+    if (!a || s.op != OpKind::Reduce || a->op == ReduceOp::LogSumExp || !a->keep_dim || s.args[0] == RegionStep::kNone ||
         s.args[1] != RegionStep::kNone || s.dtype != argument_type(c, steps, s.args[0]) ||
         !(is_float(s.dtype) || is_integer(s.dtype)))
       return c.fail("step " + std::to_string(i) + " neither is elementwise nor reduces one number of its type");
@@ -212,21 +215,24 @@ bool cores_reduce(InferContext& c, std::span<const RegionStep> steps) {
 }  // namespace
 
 bool infer_reduce_region(InferContext& c) {
-  const auto& a = c.a<ReduceRegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<Dim> dims;
-  if (!steps_fit(c, a.steps) || !broadcast_operands(c, kAll, &dims)) return false;
+  if (!steps_fit(c, a.steps) || !broadcast_operands(c, kAll, &dims) || !cores_reduce(c, a.steps)) return false;
+  if (!a.also.empty()) return c.fail("has one result");
+  const auto reductions = std::ranges::count_if(a.steps, is_core);
+  if (reductions == 0) return c.fail("needs a step that reduces");
+  const std::vector<int64_t>& axes = reduced_axes(a.steps);
   std::vector<bool> reduced(dims.size());
-  for (int64_t axis : a.axes) {
+  for (int64_t axis : axes) {
     if (!check_axis(c, axis, static_cast<int>(dims.size()))) return false;
     if (reduced[static_cast<size_t>(axis)]) return c.fail("axis " + std::to_string(axis) + " is listed twice");
     reduced[static_cast<size_t>(axis)] = true;
   }
-  if (!cores_reduce(c, a.steps)) return false;
-  const auto reductions = std::ranges::count_if(a.steps, is_core);
+  for (const RegionStep& s : a.steps)
+    if (is_core(s) && s.as<ReduceAttrs>().axes != axes) return c.fail("the reductions need the same axes");
   std::vector<bool> operands;
-  for (const Type* t : c.in) operands.push_back(t && varies(t->dims, dims.size(), a.axes));
+  for (const Type* t : c.in) operands.push_back(t && varies(t->dims, dims.size(), axes));
   const bool whole = varying_steps(a.steps, operands).back();
-  if (reductions == 0) return c.fail("needs a step that reduces");
   if ((whole || reductions > 1) && !std::ranges::is_sorted(reduced))
     return c.fail("several reductions, or a result that varies along the axes, need the last axes");
   for (size_t i = 0; i < dims.size(); ++i)
@@ -240,6 +246,8 @@ constexpr size_t kMostPartSteps = 1 << 22;
 bool infer_concat_region(InferContext& c) {
   const auto& a = c.a<ConcatRegionAttrs>();
   if (!steps_fit(c, a.steps) || !cores_reduce(c, a.steps)) return false;
+  for (const RegionStep& s : a.steps)
+    if (is_core(s) && s.as<ReduceAttrs>().axes != std::vector{a.axis}) return c.fail("reductions need the axis of the region");
   if (a.results < 1 || a.parts.empty() || static_cast<int64_t>(a.parts.size()) % a.results != 0)
     return c.fail("needs results with as many parts each");
   if (a.parts.size() > kMostPartSteps / a.steps.size()) return c.fail("has too many parts for its number of steps");
@@ -298,7 +306,7 @@ bool infer_concat_region(InferContext& c) {
 }
 
 bool infer_norm_region(InferContext& c) {
-  const auto& a = c.a<NormRegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<Dim> dims;
   if (!steps_fit(c, a.steps) || !broadcast_operands(c, kAll, &dims)) return false;
   const size_t last = last_norm_step(a.steps);
@@ -310,8 +318,8 @@ bool infer_norm_region(InferContext& c) {
     if (!is_norm(s)) return c.fail("step " + std::to_string(i) + " neither is elementwise nor normalises");
     if (s.args[0] == RegionStep::kNone || s.args[1] != RegionStep::kNone || !is_float(s.dtype))
       return c.fail("the core takes one float value");
-    if (i != last && !(goes_along_rows(s) && goes_along_rows(norm) && s.dtype == norm.dtype))
-      return c.fail("several norms need to be layer_norm or rms_norm, of one type");
+    if (i != last && !(goes_along_rows(s) && goes_along_rows(norm) && s.dtype == norm.dtype && norm_axis(s) == norm_axis(norm)))
+      return c.fail("several norms need to be layer_norm or rms_norm, of one type and axis");
     const std::vector<bool> read = operands_before(a.steps, i, c.in.size());
     std::vector<Dim> before;
     if (!broadcast_operands(
@@ -321,22 +329,18 @@ bool infer_norm_region(InferContext& c) {
   }
   const int rank = static_cast<int>(dims.size());
   if (norm.op != OpKind::GroupNorm) {
-    if (!check_axis(c, a.axis, rank)) return false;
-    if ((norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) && a.axis != rank - 1)
+    if (!check_axis(c, norm_axis(norm), rank)) return false;
+    if ((norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) && norm_axis(norm) != rank - 1)
       return c.fail("a softmax among steps goes along the last axis");
-  } else if (rank < 2 || !(norm.beta >= 1 && norm.beta <= 1 << 20) || norm.beta != std::floor(norm.beta) ||
-             !c.dims().divides(Dim(static_cast<int64_t>(norm.beta)), dims[1])) {
+  } else if (const int64_t groups = norm.as<GroupNormAttrs>().groups;
+             rank < 2 || groups < 1 || groups > 1 << 20 || !c.dims().divides(Dim(groups), dims[1])) {
     return c.fail("needs [N,C,...] and groups that divide the channels");
   }
-  const DType kept = argument_type(c, a.steps, norm.args[0]);
+  for (size_t i = keeps_operand(a); i < a.also.size(); ++i)
+    if (a.also[i] < static_cast<int64_t>(last))
+      return c.fail("also names step " + std::to_string(a.also[i]) + ", must be the last norm or a step after it");
   c.result(a.steps.back().dtype, dims);
-  if (a.keep) c.result(kept, dims);
-  for (const int64_t step : a.also) {
-    if (step < static_cast<int64_t>(last) || step >= static_cast<int64_t>(a.steps.size()))
-      return c.fail("also names step " + std::to_string(step) + ", must be the last norm or a step after it");
-    c.result(a.steps[static_cast<size_t>(step)].dtype, dims);
-  }
-  return true;
+  return further_results(c, a.steps, a.also, dims);
 }
 
 }  // namespace rlxc

@@ -90,7 +90,7 @@ bool infer_q_matmul(InferContext& c) {
 }
 
 bool infer_fused_q_matmul(InferContext& c) {
-  const auto& a = c.a<RegionAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<Dim> out;
   if (!fits_rounded_operand(c) || !matmul_dims(c, false, false, &out) || !fits_zero_points(c, out)) return false;
   if (has_two_sums(a.steps)) {
@@ -222,7 +222,7 @@ bool infer_arg_reduce(InferContext& c) {
   const auto& a = c.a<ArgAttrs>();
   if (!check_axis(c, a.axis, c.t(0).rank())) return false;
   std::vector<Dim> out = c.t(0).dims;
-  if (out[static_cast<size_t>(a.axis)] == Dim(0)) return c.fail("no element to choose from an empty axis");
+  if (!require_at_most(c, Dim(1), out[static_cast<size_t>(a.axis)], "size of the axis to choose from")) return false;
   if (a.keep_dim) out[static_cast<size_t>(a.axis)] = Dim(1);
   else out.erase(out.begin() + a.axis);
   return c.result(DType::I64, std::move(out));
@@ -235,9 +235,8 @@ bool infer_topk(InferContext& c) {
   if (!check_axis(c, a.axis, c.t(0).rank())) return false;
   std::vector<Dim> out = c.t(0).dims;
   Dim& d = out[static_cast<size_t>(a.axis)];
-  const auto room = c.dims().constant_value(c.dims().sub(d, a.k)), k = c.dims().constant_value(a.k);
-  if ((room && *room < 0) || (k && *k < 0))
-    return c.fail("k = " + c.dims().text(a.k) + " of an axis of size " + c.dims().text(d));
+  if (const auto k = c.dims().constant_value(a.k); k && *k < 0) return c.fail("k is negative: " + std::to_string(*k));
+  if (!require_at_most(c, a.k, d, "size of the axis for k = " + c.dims().text(a.k))) return false;
   d = a.k;
   return c.result(c.t(0).dtype, out) && c.result(DType::I64, out);
 }

@@ -165,12 +165,10 @@ bool infer_pad(InferContext& c) {
     const Dim d = c.dims().add(c.t(0).dims[i], c.dims().add(a.before[i], a.after[i]));
     if (auto v = c.dims().constant_value(d); v && *v < 0)
       return c.fail("axis " + std::to_string(i) + " would have a negative size");
-    const auto before = c.dims().constant_value(a.before[i]), after = c.dims().constant_value(a.after[i]),
-               size = c.dims().constant_value(c.t(0).dims[i]);
-    if (a.mode != PadMode::Constant && before && after && size && (*before > 0 || *after > 0)) {
-      if (*size == 0) return c.fail("cannot extend an empty axis");
-      if (a.mode == PadMode::Reflect && *size == 1 && (*before > 0 || *after > 0))
-        return c.fail("cannot reflect an axis of size 1");
+    const Dim added = c.dims().add(c.dims().max(a.before[i], Dim(0)), c.dims().max(a.after[i], Dim(0)));
+    if (a.mode != PadMode::Constant && added != Dim(0)) {
+      const Dim one = c.dims().min(added, Dim(1)), least = a.mode == PadMode::Reflect ? c.dims().mul(one, Dim(2)) : one;
+      if (!require_at_most(c, least, c.t(0).dims[i], "size of axis " + std::to_string(i) + " to extend")) return false;
     }
     out.push_back(d);
   }

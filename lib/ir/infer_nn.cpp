@@ -1,4 +1,4 @@
-// Type rules of normalisation, attention, convolution, pooling, recurrent and quantisation ops.
+// Type rules of normalisation, attention, convolution, pooling, recurrent and quantization ops.
 #include "ir/infer.h"
 #include "ir/region.h"
 
@@ -51,6 +51,14 @@ std::optional<int64_t> kernel_size(InferContext& c, size_t axis) {
   return k;
 }
 
+// Whether n windows along an axis of size `in` are at least one, where one window needs `least` elements. Recorded for least > 1
+// only: for less, an empty axis has no window.
+bool has_window(InferContext& c, Dim n, Dim in, int64_t least, size_t axis) {
+  if (const auto count = c.dims().constant_value(n); count && *count < 1)
+    return c.fail("the window is larger than the padded input on axis " + std::to_string(axis));
+  return least < 2 || require_at_most(c, Dim(least), in, "size of axis " + std::to_string(axis) + " under a window");
+}
+
 bool conv_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
   if (!conv_checks(c, a, 0)) return false;
   const auto &x = c.t(0).dims, &w = c.t(1).dims;
@@ -62,8 +70,7 @@ bool conv_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
     const auto k = kernel_size(c, i);
     if (!k) return false;
     const Dim d = conv_output_size(c.dims(), x[i + 2], *k, a.strides[i], a.pads_begin[i], a.pads_end[i], a.dilations[i], false);
-    if (const auto n = c.dims().constant_value(d); n && *n < 1)
-      return c.fail("the kernel is larger than the padded input on axis " + std::to_string(i + 2));
+    if (!has_window(c, d, x[i + 2], a.dilations[i] * (*k - 1) + 1 - a.pads_begin[i] - a.pads_end[i], i + 2)) return false;
     out->push_back(d);
   }
   return optional_vector(c, 2, w[0], "bias");
@@ -85,6 +92,9 @@ bool conv_transpose_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* 
     const Dim d = c.dims().add(c.dims().mul(c.dims().sub(x[i + 2], Dim(1)), Dim(a.strides[i])), c.dims().constant(extra));
     if (const auto n = c.dims().constant_value(d); n && *n < 0)
       return c.fail("axis " + std::to_string(i + 2) + " would have a negative size");
+    const int64_t least =
+        1 + (std::max<int64_t>(-extra, 0) + a.strides[i] - 1) / a.strides[i];  // that padding leaves a result of
+    if (least > 1 && !require_at_most(c, Dim(least), x[i + 2], "size of axis " + std::to_string(i + 2))) return false;
     out->push_back(d);
   }
   return optional_vector(c, 2, (*out)[1], "bias");
@@ -132,7 +142,7 @@ bool rope_fits(InferContext& c, size_t x, size_t table) {
   return true;
 }
 
-// Checks the scale, and the zero point, of a quantised tensor: one, one per coordinate of the axis, or one per block of it.
+// Checks the scale, and the zero point, of a quantized tensor: one, one per coordinate of the axis, or one per block of it.
 bool scales_fit(InferContext& c) {
   const auto& a = c.a<QuantAttrs>();
   const auto &x = c.t(0).dims, &s = c.t(1).dims;
@@ -322,9 +332,11 @@ bool infer_q_conv(InferContext& c) {
 }
 
 bool infer_fused_q_conv(InferContext& c) {
-  const auto& a = c.a<FusedQConvAttrs>();
+  const auto& a = c.a<FusionAttrs>();
   std::vector<Dim> out;
-  return fits_rounded_operand(c) && q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out, a.also);
+  if (a.steps.empty() || !std::holds_alternative<ConvAttrs>(a.steps[0].attrs)) return c.fail("step 0 must be q_conv");
+  return fits_rounded_operand(c) && q_conv_dims(c, conv_step(a), &out) &&
+         infer_steps_after(c, OpKind::QConv, a.steps, out, a.also);
 }
 
 bool infer_conv_transpose(InferContext& c) {
@@ -349,8 +361,8 @@ bool infer_pool(InferContext& c) {
   for (size_t i = 0; i < spatial; ++i) {
     const Dim d = conv_output_size(c.dims(), c.t(0).dims[i + 2], a.kernel[i], a.strides[i], a.pads_begin[i], a.pads_end[i],
                                    a.dilations[i], a.ceil_mode);
-    if (const auto n = c.dims().constant_value(d); n && *n < 1)
-      return c.fail("the window is larger than the padded input on axis " + std::to_string(i + 2));
+    const int64_t least = a.dilations[i] * (a.kernel[i] - 1) + 1 - a.pads_begin[i] - a.pads_end[i];
+    if (!has_window(c, d, c.t(0).dims[i + 2], a.ceil_mode ? least - a.strides[i] + 1 : least, i + 2)) return false;
     out.push_back(d);
   }
   return c.result(c.t(0).dtype, std::move(out));
@@ -409,7 +421,7 @@ bool infer_rnn(InferContext& c) {
 
 bool infer_quantize(InferContext& c) {
   if (!is_integer(c.a<QuantAttrs>().to) && bits(c.a<QuantAttrs>().to) > 8)
-    return c.fail("cannot quantise to " + std::string(name(c.a<QuantAttrs>().to)));
+    return c.fail("cannot quantize to " + std::string(name(c.a<QuantAttrs>().to)));
   return scales_fit(c) && c.result(c.a<QuantAttrs>().to, c.t(0).dims);
 }
 

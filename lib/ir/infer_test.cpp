@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/size_message.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -88,8 +89,8 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        R"(pad(%0, %1) {before = [1], after = [0], mode = "constant"})",
        "the fill must be one element of the same type"},
       {{"f32[2]"}, R"(pad(%0) {before = [-2], after = [-1], mode = "constant"})", "axis 0 would have a negative size"},
-      {{"f32[0]"}, R"(pad(%0) {before = [1], after = [0], mode = "edge"})", "cannot extend an empty axis"},
-      {{"f32[1]"}, R"(pad(%0) {before = [1], after = [0], mode = "reflect"})", "cannot reflect an axis of size 1"},
+      {{"f32[0]"}, R"(pad(%0) {before = [1], after = [0], mode = "edge"})", "size of axis 0 to extend: 0, must be at least 1"},
+      {{"f32[1]"}, R"(pad(%0) {before = [1], after = [0], mode = "reflect"})", "size of axis 0 to extend: 1, must be at least 2"},
       {{"f32[2,3]"}, "tile(%0) {dims = [2], scalar = false}", "needs one repeat per axis"},
       {{"f32[]", "f32[]"}, "range(%0, %1) {dims = [2, 3], scalar = false}", "needs one length"},
       {{"f32[2]", "f32[]"}, "range(%0, %1) {dims = [2], scalar = false}", "start and step must be scalars of one type"},
@@ -98,12 +99,14 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
       {{"f32[2,3]"}, "resize(%0) {sizes = [2]}", "needs one size per axis"},
       {{"f32[2,3]"}, "resize(%0) {sizes = [4, 6], scales = [2]}", "needs one scale per axis"},
       {{"f32[3]", "f32[3,4]"}, "matmul(%0, %1)", "operands need at least two axes: f32[3], f32[3,4]"},
+      {{"f32[2,3]"}, R"(elementwise_region(%0) {steps = ["layer_norm(i0;1e-05,0):f32"]})", "step 0 is not elementwise"},
+      {{"f32[2,3]"}, R"(elementwise_region(%0) {steps = ["abs(i0):f32", "q_matmul():i32"]})", "step 1 is not elementwise"},
       {{"f32[2,3]"},
-       "norm_region(%0) {steps = [\"abs(i0):f32\", \"layer_norm(s0;1e-05,0):f32\", \"neg(s1):f32\"], axis = 1, also = [0]}",
+       "norm_region(%0) {steps = [\"abs(i0):f32\", \"neg(s0):f32\", \"layer_norm(s1;axis=1):f32\"], also = [0]}",
        "also names step 0, must be the last norm or a step after it"},
       {{"f32[2,3]"},
        "norm_region(%0) {steps = [\"layer_norm(i0;1e-05,0):f32\", \"neg(s0):f32\"], axis = 1, also = [2]}",
-       "also names step 2, must be the last norm or a step after it"},
+       "also names step 2 of 2"},
       {{"f32[2,3]"},
        R"(concat_region(%0) {steps = ["abs(i0):f32"], axis = 0, results = 1, parts = [0, 1]})",
        "parts names step 1 of 1"},
@@ -180,8 +183,13 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        R"(reduce(%0) {op = "sum", axes = [0], keep_dim = false})",
        "bools have a maximum, a minimum and a product only"},
       {{"f32[2,3]"}, R"(reduce(%0) {op = "sum", axes = [0, 0], keep_dim = false})", "axis 0 is listed twice"},
-      {{"f32[0,3]"}, "arg_reduce(%0) {axis = 0, largest = true, keep_dim = false}", "no element to choose from an empty axis"},
-      {{"f32[2,3]"}, "topk(%0) {k = 4, axis = 1, largest = true, sorted = true}", "k = 4 of an axis of size 3", 2},
+      {{"f32[0,3]"},
+       "arg_reduce(%0) {axis = 0, largest = true, keep_dim = false}",
+       "size of the axis to choose from: 0, must be at least 1"},
+      {{"f32[2,3]"},
+       "topk(%0) {k = 4, axis = 1, largest = true, sorted = true}",
+       "size of the axis for k = 4: 3, must be at least 4",
+       2},
       {{"f32[2,3,2]"},
        "fft(%0) {axis = 2, inverse = false, onesided = false}",
        "axis 2 must precede the last axis of f32[2,3,2]"},
@@ -257,7 +265,7 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        "groups does not divide the output channels"},
       {{"f32[1,2,5]", "f32[2,2,7]"},
        "conv(%0, %1) {strides = [1], dilations = [1], pads_begin = [0], pads_end = [0], groups = 1}",
-       "the kernel is larger than the padded input on axis 2"},
+       "the window is larger than the padded input on axis 2"},
       {{"f32[1,2,5]", "f32[2,2,n]"},
        "conv(%0, %1) {strides = [1], dilations = [1], pads_begin = [0], pads_end = [0], groups = 1}",
        "kernel sizes must be known and positive: f32[2,2,n]"},
@@ -269,7 +277,7 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        "the residual f32[1,2,4] must have the result's shape"},
       {{"u8[1,2,5]", "u8[2,2,7]"},
        "q_conv(%0, %1) {strides = [1], dilations = [1], pads_begin = [0], pads_end = [0], groups = 1}",
-       "the kernel is larger than the padded input on axis 2"},
+       "the window is larger than the padded input on axis 2"},
       {{"f32[1,3,5]", "f32[3,2,3]"},
        "conv_transpose(%0, %1) {strides = [1], dilations = [1], pads_begin = [0], pads_end = [0], groups = 2}",
        "groups does not divide the input channels"},
@@ -304,7 +312,7 @@ TEST_CASE("a node whose operands or attributes do not fit is refused, with the r
        "gru(%0, %1, %2, %3, %4) {hidden = 4}",
        "sequence_lens must be integers: f32[1]",
        2},
-      {{"f32[2,3]", "f32[]"}, R"(quantize(%0, %1) {to = "f32"})", "cannot quantise to f32"},
+      {{"f32[2,3]", "f32[]"}, R"(quantize(%0, %1) {to = "f32"})", "cannot quantize to f32"},
       {{"f32[2,3]"}, R"(fake_quantize(%0) {bits = 1, axis = -1, mode = "per_batch"})", "bits must be 2..16"},
       {{"f32[2,3]", "f32[]"},
        R"(fake_quantize(%0, %1) {bits = 8, axis = -1, mode = "per_batch"})",
@@ -451,4 +459,50 @@ TEST_CASE("control flow whose bodies do not fit is refused, with the reason") {
   has(reason("  %2 = custom_op(%0) [@b] {name = \"f\", vjp = true} : f32[2,3]\n", body("b", same)),
       "needs a body for its results, and one for each rule that it has");
   has(reason("  %2 = custom_op(%0) [@b] {name = \"f\"} : f32[2,3]\n", body("b", flat)), "f32[6]");
+}
+
+TEST_CASE("what constants do not decide about a size is a requirement") {
+  // The sizes 0, 1, ... of n for which the recorded requirements hold, as one digit each.
+  const auto sizes = [](const std::string& node, const char* dims, const char* result) {
+    Diagnostics d;
+    const auto m = parse_text("module \"m\" mir {\ngraph @main {\n  %0 = input \"x\" : f32[" + std::string(dims) + "]\n  " +
+                                  node + " : " + result + "\n  return %1\n}\n}\n",
+                              d);
+    REQUIRE_MESSAGE((m && verify(*m, d)), d.text());
+    std::string out;
+    for (int64_t n = 0; n < 6; ++n)
+      if (unmet_equality(m->dims, {{"n", n}, {"p", 1}}).empty()) out += std::to_string(n);
+    return out;
+  };
+  CHECK(sizes("%1, %2 = topk(%0) {k = 3, axis = 0, largest = true, sorted = true}", "n", "f32[3], i64[3]") == "345");
+  CHECK(sizes("%1, %2 = topk(%0) {k = 1, axis = 0, largest = true, sorted = true}", "n", "f32[1], i64[1]") == "12345");
+  CHECK(sizes("%1, %2 = topk(%0) {k = 2, axis = 0, largest = true, sorted = true}", "2*n", "f32[2], i64[2]") == "12345");
+  CHECK(sizes("%1, %2 = topk(%0) {k = \"min(n,3)\", axis = 0, largest = true, sorted = true}", "n",
+              "f32[min(n,3)], i64[min(n,3)]") == "012345");
+  CHECK(sizes("%1 = arg_reduce(%0) {axis = 0, largest = true, keep_dim = false}", "n,2", "i64[2]") == "12345");
+  CHECK(sizes("%1 = pad(%0) {before = [1], after = [0], mode = \"reflect\"}", "n", "f32[n+1]") == "2345");
+  CHECK(sizes("%1 = pad(%0) {before = [1], after = [0], mode = \"edge\"}", "n", "f32[n+1]") == "12345");
+  CHECK(sizes("%1 = pad(%0) {before = [1], after = [0], mode = \"constant\"}", "n", "f32[n+1]") == "012345");
+  const auto pool = [](const char* kind) {
+    return "%1 = pool(%0) {" + std::string(kind) + ", strides = [2], pads_begin = [0], pads_end = [0], dilations = [1]}";
+  };
+  CHECK(sizes(pool("kernel = [3], ceil_mode = false"), "1,1,n", "f32[1,1,floordiv(n-1,2)]") == "345");
+  CHECK(sizes(pool("kernel = [3], ceil_mode = true"), "1,1,n", "f32[1,1,floordiv(n,2)]") == "2345");
+}
+
+TEST_CASE("windows in ceil mode are as many for an open size as for that size") {
+  Module m;
+  const Dim n = m.dims.symbol("n");
+  for (int64_t kernel : {1, 2, 3})
+    for (int64_t stride : {1, 2, 3})
+      for (int64_t before : {0, 1})
+        for (int64_t after : {0, 1, 4})
+          for (int64_t size = kernel; size < 9; ++size) {
+            const Dim open = conv_output_size(m.dims, n, kernel, stride, before, after, 1, true);
+            const int64_t span = size + before + after - kernel;
+            int64_t count = (span + stride - 1) / stride + 1;
+            if ((count - 1) * stride >= size + before) --count;
+            CHECK(m.dims.evaluate(open, {{"n", size}}) == count);
+            CHECK(conv_output_size(m.dims, Dim(size), kernel, stride, before, after, 1, true) == Dim(count));
+          }
 }

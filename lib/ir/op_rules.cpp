@@ -19,14 +19,14 @@ constexpr PrecisionRule Fixed{}, Contraction{PrecisionClass::Contraction, ~0u}, 
     Movement{PrecisionClass::Movement, ~0u};
 }  // namespace precision_rules
 
-constexpr std::array<RulesRow, kOpCount> kRows = {{
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+constexpr std::array<RulesRow, kOpCount> kRules = {{
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
   {OperandDomain::domain, CostRule::cost, precision_rules::precision, LayoutRule::layout},
 #include "ir/ops.def"
 #undef OP
 }};
 
-const RulesRow& row(OpKind k) { return kRows[static_cast<size_t>(k)]; }
+const RulesRow& rules_of(OpKind k) { return kRules[static_cast<size_t>(k)]; }
 
 constexpr std::string_view kPrecisionClasses[] = {"fixed", "contraction", "norm", "sensitive", "elementwise", "movement"};
 
@@ -40,9 +40,9 @@ std::optional<PrecisionClass> precision_class_from_name(std::string_view s) {
   return std::nullopt;
 }
 
-OperandDomain operand_domain(OpKind k) { return row(k).domain; }
-CostRule cost_rule(OpKind k) { return row(k).cost; }
-PrecisionRule precision_rule(OpKind k) { return row(k).precision; }
-LayoutRule layout_rule(OpKind k) { return row(k).layout; }
+OperandDomain operand_domain(OpKind k) { return rules_of(k).domain; }
+CostRule cost_rule(OpKind k) { return rules_of(k).cost; }
+PrecisionRule precision_rule(OpKind k) { return rules_of(k).precision; }
+LayoutRule layout_rule(OpKind k) { return rules_of(k).layout; }
 
 }  // namespace rlxc

@@ -42,7 +42,7 @@ enum class LayoutRule : uint8_t {
 
 // Behaviour of an op in low precision.
 enum class PrecisionClass : uint8_t {
-  Fixed,        // types are part of its meaning: casts, quantisation, control flow, positions
+  Fixed,        // types are part of its meaning: casts, quantization, control flow, positions
   Contraction,  // matmuls and convolutions: gain most, accumulate in f32
   Norm,         // statistics over axes, computed in f32
   Sensitive,    // exp, log, powers, sums, running sums: range or cancellation

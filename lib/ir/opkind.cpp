@@ -14,7 +14,7 @@ struct OpRow {
 };
 
 constexpr std::array<OpRow, kOpCount> kRows = {{
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
   {text, #id, doc, min_in, max_in, results},
 #include "ir/ops.def"
 #undef OP

@@ -9,13 +9,13 @@
 namespace rlxc {
 
 enum class OpKind : uint16_t {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) id,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) id,
 #include "ir/ops.def"
 #undef OP
 };
 
 inline constexpr int kOpCount = 0
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) +1
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) +1
 #include "ir/ops.def"
 #undef OP
     ;
@@ -43,7 +43,7 @@ enum Trait : uint32_t {
 };
 
 inline constexpr uint32_t kTraitsOfOps[] = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) traits,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) traits,
 #include "ir/ops.def"
 #undef OP
 };

@@ -31,6 +31,22 @@ std::vector<RegionStep> steps_from(std::span<const RegionStep> steps, size_t fir
   return own;
 }
 
+int64_t norm_axis(const RegionStep& s) {
+  if (const auto* norm = std::get_if<NormAttrs>(&s.attrs)) return norm->axis;
+  const auto* softmax = std::get_if<AxisAttrs>(&s.attrs);
+  return softmax ? softmax->axis : 0;
+}
+
+bool keeps_operand(const FusionAttrs& a) {
+  const size_t norm = last_norm_step(a.steps);
+  return !a.also.empty() && norm < a.steps.size() && a.steps[norm].args[0] == (RegionStep::kStep | a.also[0]) &&
+         a.also[0] < static_cast<int64_t>(norm);
+}
+
+const std::vector<int64_t>& reduced_axes(std::span<const RegionStep> steps) {
+  return std::ranges::find(steps, OpKind::Reduce, &RegionStep::op)->as<ReduceAttrs>().axes;
+}
+
 bool rounds_operand(const Graph& g, NodeId n) {
   return (g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv) && is_float(g.dtype(g.operand(n, 0)));
 }
@@ -175,10 +191,11 @@ std::vector<Dim> row_dims(const Graph& g, NodeId n) {
 }
 
 std::vector<bool> varying_steps(const Graph& g, NodeId n) {
-  const auto& a = g.attrs<ReduceRegionAttrs>(n);
+  const auto& a = g.attrs<FusionAttrs>(n);
   const size_t rank = whole_dims(g, n).size();
   std::vector<bool> operands;
-  for (ValueId v : g.operands(n)) operands.push_back(v.valid() && varies(g.dims(v), rank, a.axes));
+  const std::vector<int64_t>& axes = reduced_axes(a.steps);
+  for (ValueId v : g.operands(n)) operands.push_back(v.valid() && varies(g.dims(v), rank, axes));
   return varying_steps(a.steps, operands);
 }
 

@@ -1,5 +1,5 @@
-// Regions are programs of elementwise steps (RegionAttrs). Some contain other steps, called cores: norms (NormRegionAttrs),
-// reductions (ReduceRegionAttrs), or an integer matmul or convolution as the first step.
+// Fused nodes are programs of elementwise steps (FusionAttrs). Some contain other steps, called cores: norms, reductions, or an
+// integer matmul or convolution as the first step.
 #pragma once
 #include "ir/graph.h"
 
@@ -13,6 +13,16 @@ bool has_two_sums(std::span<const RegionStep>);        // of fused_q_matmul: ste
 inline constexpr size_t kAttentionOperands = 7;        // of q_attention; operands of the steps follow
 size_t last_matmul_step(std::span<const RegionStep>);  // of q_attention
 std::vector<RegionStep> steps_from(std::span<const RegionStep>, size_t first);  // renumbered; they read none before
+// Elementwise steps around one LayerNorm, RmsNorm, Softmax, LogSoftmax or GroupNorm step, or around several LayerNorm and RmsNorm
+// steps over the same axes, axis..last.
+int64_t norm_axis(const RegionStep&);  // of a norm other than GroupNorm; 0 of a softmax without attributes
+// Whether the first further result is the operand of the last norm. The others are no steps before this norm.
+bool keeps_operand(const FusionAttrs&);
+// Elementwise steps and Reduce steps over the same axes, which keep dim 1. Reduced values have the broadcast shape of all
+// operands. The result has this shape, or dim 1 along the axes if it does not vary along them.
+const std::vector<int64_t>& reduced_axes(std::span<const RegionStep>);  // at least one step reduces
+// The convolution of a FusedQConv, step 0.
+inline const ConvAttrs& conv_step(const FusionAttrs& a) { return a.steps[0].as<ConvAttrs>(); }
 // The first operand of a FusedQMatMul or FusedQConv may be f32: it is quantized by the scale of operand kQuantOperands to the
 // type of its zero point.
 bool rounds_operand(const Graph&, NodeId);

@@ -32,7 +32,7 @@ TEST_CASE("a row is walked once for all reductions that are known by then, and a
   CHECK(whole_dims(g, n) == std::vector{Dim(3), Dim(4)});
   const std::vector<bool> varying = varying_steps(g, n);
   CHECK(varying == std::vector{true, false, false, true, true, false, false, true});
-  const auto walks = row_walks(g.attrs<ReduceRegionAttrs>(n).steps, varying);
+  const auto walks = row_walks(g.attrs<FusionAttrs>(n).steps, varying);
   REQUIRE(walks.size() == 3);
   CHECK(walks[0].reductions == std::vector<size_t>{1, 2});
   CHECK(walks[0].steps == std::vector{true, false, false, false, false, false, false, false});
@@ -74,7 +74,7 @@ TEST_CASE("products that are added before they are rounded to integers") {
         d);
     REQUIRE_MESSAGE(m, d.text());
     std::string found;
-    for (const bool p : rounded_products(m->main().attrs<RegionAttrs>(m->main().def(m->main().outputs()[0])).steps))
+    for (const bool p : rounded_products(m->main().attrs<FusionAttrs>(m->main().def(m->main().outputs()[0])).steps))
       found += p ? '1' : '0';
     return found;
   };

@@ -10,8 +10,18 @@ std::string unequal_sizes(const DimTable& dims, Dim a, Dim b, int64_t x, int64_t
   const auto is_limit = [](const std::string& least, const std::string& symbol, int64_t limit) {
     return least == "min(" + symbol + "," + std::to_string(limit) + ")";
   };
+  const auto lacks = [](const std::string& size, const std::string& least) {
+    return "the model needs " + size + " >= " + least + ", the inputs give ";
+  };
   if (is_limit(s, t, x)) return t + " is " + std::to_string(y) + ", the model has room for " + std::to_string(x) + " at most";
   if (is_limit(t, s, y)) return s + " is " + std::to_string(x) + ", the model has room for " + std::to_string(y) + " at most";
+  // What require_at_most records.
+  const std::string needed = t == std::to_string(y) ? t : t + " = " + std::to_string(y);
+  if (s.starts_with("min(" + t + ",")) return lacks(s.substr(5 + t.size(), s.size() - t.size() - 6), needed) + std::to_string(x);
+  if (s.starts_with("min(") && s.ends_with("," + t + ")"))
+    return lacks(s.substr(4, s.size() - t.size() - 6), needed) + std::to_string(x);
+  if (s.starts_with("mod(" + t + ",") && s.ends_with("+1)"))
+    return "the model needs " + s.substr(5 + t.size(), s.size() - t.size() - 8) + " >= " + needed + ", the inputs give less";
   return "the model needs " + s + " = " + t + ", the inputs give " + std::to_string(x) + " and " + std::to_string(y);
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "ir/lir.h"
+#include "ir/text_order.h"
 #include "support/json_writer.h"
 #include "support/number.h"
 #include "support/text.h"
@@ -30,12 +33,26 @@ std::string element(const TensorData& d, int64_t i) {
   return std::to_string(element_as_int(d, i));
 }
 
-// Formats the name for the parser: a word, or quoted text.
-std::string graph_name(const Graph& g) {
+// The names of all graphs as the parser reads them: a word, or quoted text. Graphs are referred to by name, and several bodies
+// may have one name (those of nodes without a name), so that later ones get a number.
+std::vector<std::string> graph_names(const Module& m) {
   const auto in_word = [](unsigned char c) {
     return std::isalnum(c) || std::string_view("_.-+").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  return "@" + (std::ranges::all_of(g.name().bytes(), in_word) ? g.name().bytes() : g.name().quoted());
+  std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, size_t> numbers;
+  for (size_t i = 0; i < m.graph_count(); ++i) taken.insert(m.graph(GraphId(i)).name().bytes());
+  std::unordered_set<std::string> printed;
+  std::vector<std::string> out;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const std::string& own = m.graph(GraphId(i)).name().bytes();
+    std::string name = own;
+    if (!printed.insert(own).second) do
+        name = own + "_" + std::to_string(++numbers[own]);
+      while (!taken.insert(name).second);
+    out.push_back("@" + (std::ranges::all_of(name, in_word) ? name : ForeignText(name).quoted()));
+  }
+  return out;
 }
 
 void print_data(const TensorData& d, const TextOptions& options, std::string* out) {
@@ -103,7 +120,9 @@ void print_layouts(const Graph& g, NodeId n, const GraphLayouts& layouts, std::s
 
 std::string value_text(const AttrValue& value) { return std::visit(ValueText{}, value); }
 
-void print_node(const Graph& g, NodeId n, const TextOptions& options, std::string* out) {
+namespace {
+
+void print_line(const Graph& g, NodeId n, const std::vector<std::string>& graphs, const TextOptions& options, std::string* out) {
   const Module& m = g.module();
   const OpKind op = g.op(n);
   for (size_t r = 0; r < g.result_count(n); ++r) {
@@ -124,7 +143,7 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
   }
   if (!g.bodies(n).empty()) {
     std::vector<std::string> names;
-    for (GraphId b : g.bodies(n)) names.push_back(graph_name(m.graph(b)));
+    for (GraphId b : g.bodies(n)) names.push_back(graphs[b.raw]);
     *out += " [" + join(names, ", ") + "]";
   }
   const Attrs& attrs = m.attrs[g.attr_id(n)];
@@ -158,12 +177,12 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
   }
 }
 
-std::string print(const Graph& g, const TextOptions& options) {
+std::string print_graph(const Graph& g, const std::vector<std::string>& graphs, const TextOptions& options) {
   const Module& m = g.module();
-  std::string out = "graph " + graph_name(g) + " {\n";
-  for (NodeId n : g.nodes()) {
+  std::string out = "graph " + graphs[g.id().raw] + " {\n";
+  for (NodeId n : text_order(g)) {
     out += "  ";
-    print_node(g, n, options, &out);
+    print_line(g, n, graphs, options, &out);
     out += '\n';
   }
   out += "  return";
@@ -175,6 +194,14 @@ std::string print(const Graph& g, const TextOptions& options) {
   return out + "\n}\n";
 }
 
+}  // namespace
+
+void print_node(const Graph& g, NodeId n, const TextOptions& options, std::string* out) {
+  print_line(g, n, graph_names(g.module()), options, out);
+}
+
+std::string print(const Graph& g, const TextOptions& options) { return print_graph(g, graph_names(g.module()), options); }
+
 std::string print(const Module& m, const TextOptions& options) {
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
   std::string out = "module " + m.name.quoted() + " " + std::string(kStages[static_cast<size_t>(m.stage)]) + " {\n";
@@ -185,7 +212,8 @@ std::string print(const Module& m, const TextOptions& options) {
     write_json(m.devices, json);
     json.finish();
   }
-  for (size_t i = 0; i < m.graph_count(); ++i) out += print(m.graph(GraphId(i)), options);
+  const std::vector<std::string> graphs = graph_names(m);
+  for (size_t i = 0; i < m.graph_count(); ++i) out += print_graph(m.graph(GraphId(i)), graphs, options);
   return out + "}\n";
 }
 

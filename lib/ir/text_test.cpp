@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "ir/builder.h"
 #include "ir/verify.h"
 
@@ -161,4 +163,32 @@ TEST_CASE("integers at the ends of their range are read") {
   const std::string text = print(*m);
   for (const char* part : {"[-128, 127]", "[0, 255]", "[-9223372036854775808, 9223372036854775807]", "[18446744073709551615, 0]"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}
+
+TEST_CASE("bodies of one name are printed with a number each, and inputs in their order") {
+  Module m;
+  Builder b(m.main());
+  const ValueId second = b.input("second", tensor_type(DType::F32, {2})), cond = b.input("cond", tensor_type(DType::Bool, {}));
+  m.main().move_before(m.main().def(cond), m.main().def(second));
+  std::vector<ValueId> out;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<GraphId> bodies;
+    for (const char* name : {"body", i ? "body_1" : "body"}) {
+      bodies.push_back(m.make_graph(name));
+      Builder inner(m.graph(bodies.back()));
+      m.graph(bodies.back()).add_output(inner.unary(OpKind::Relu, inner.input("x", tensor_type(DType::F32, {2}))), {});
+    }
+    out.push_back(m.main().result(b.create_node(OpKind::If, std::array{cond, second}, IfAttrs{}, bodies)));
+  }
+  m.main().set_outputs(out);
+  const std::string text = print(m);
+  Diagnostics d;
+  const auto back = parse_text(text, d);
+  REQUIRE_MESSAGE(back, d.text());
+  CHECK(print(*back) == text);
+  CHECK(text.find("[@body, @body_2]") != std::string::npos);
+  CHECK(text.find("[@body_3, @body_1]") != std::string::npos);
+  const Graph& g = back->main();
+  REQUIRE(g.inputs().size() == 2);
+  CHECK(back->text(g.value_name(g.result(g.inputs()[0]))) == "second");
 }

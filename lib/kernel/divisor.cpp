@@ -1,6 +1,7 @@
 #include "kernel/divisor.h"
 
 #include <cmath>
+#include <initializer_list>
 
 namespace rlxc::kernel {
 

@@ -1,17 +1,23 @@
-// Math functions defined in the kernel language, for targets and vector types that lack them. Each is an expression over add,
-// mul, fma, select and bit operations. f32 only. Relative error below 2e-7 for exp, exp2, log, tanh, expm1, log1p, 1e-5 for pow;
-// absolute error below 5e-7 for erf, 2e-7 for sin and cos of arguments up to 8192. Sources: Cephes (Moshier) for log, sin, cos,
-// asin, acos, atan and exp's range reduction; Eigen and XLA for the rational forms of erf and tanh.
+// Math functions defined in the kernel language, for targets and vector types that lack them or whose own are inexact. Each is an
+// expression over add, mul, fma, div, sqrt, select and bit operations. f32 only. Errors are below 4 units in the last place for
+// all arguments, special values and results below 2^-126 included, also where a language rounds fma twice; tan and tanh below 5,
+// erf below 6, pow below 16, and exp2 is 0 below 2^-125.5. docs/functions.md has measured errors. Sources: Cephes (Moshier) for
+// log, sin, cos, asin, acos, atan and the range reduction of exp; Payne and Hanek (1983) for that of large angles.
 #pragma once
 #include "kernel/language.h"
 
 namespace rlxc::kernel {
 
-// Exp, Exp2, Log, Sin, Cos, Tan, Asin, Acos, Atan, Tanh, Erf, Expm1, Log1p, Pow, IsNan, IsInf.
+// Exp, Exp2, Log, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf, Expm1, Log1p, Pow, Atan2, IsNan,
+// IsInf.
 bool has_definition(ExprOp);
 
+// Arguments of Sin, Cos and Tan that a definition serves: up to kNearPeriods, or all, which takes some 80 operations more.
+enum class Periods : uint8_t { Near, All };
+inline constexpr double kNearPeriods = 8192;
+
 // Returns a kernel whose symbols are the operands (f32 with these lanes) and whose last statement stores the result to its only
-// buffer. Simplified. Its operators may need a definition themselves (log1p uses log).
-Kernel define(ExprOp, Type);
+// buffer. Simplified. Its operators may need a definition themselves (pow uses isnan).
+Kernel define(ExprOp, Type, Periods = Periods::All);
 
 }  // namespace rlxc::kernel

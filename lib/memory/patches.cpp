@@ -60,8 +60,8 @@ class PartRows {
     return {all * part / parts, all * (part + 1) / parts};
   }
   RowRange read(size_t i, size_t operand) const {
-    const RowWindow& w = *maps_[i].operands[operand];
-    return rows_read(w, rows_[i], rows_of(g_, g_.operand(nodes_[i], operand), w.axis));
+    const size_t axis = maps_[i].operands[operand]->axis;
+    return rows_read(maps_[i], operand, rows_[i], rows_of(g_, g_.operand(nodes_[i], operand), axis));
   }
 
   // Whether parts can be made at all: what a node reads whole comes from outside, and rows are along one axis.
@@ -88,7 +88,7 @@ class PartRows {
         for (Graph::Use use : g_.uses(g_.result(nodes_[i], k)))
           if (const auto user = position_.find(use.user); user != position_.end() && rows_[user->second].size() > 0)
             add(read(user->second, use.index));
-      rows_[i] = r;
+      rows_[i] = r = rows_computed(maps_[i], r, rows_of(g_, g_.result(nodes_[i]), maps_[i].axis));
       for (size_t o = 0; r.size() > 0 && o < maps_[i].operands.size(); ++o)
         if (maps_[i].operands[o] && read(i, o).size() == 0) return false;
     }
@@ -167,10 +167,9 @@ class Walk {
     const NodeId n = nodes_[i];
     const ValueId v = g_.operand(n, operand);
     if (is_outer(g_, v, maps_[i].operands[operand]->axis)) return true;
-    const OpKind op = g_.op(n);
-    const bool conv = operand == 0 && layout_rule(op) == LayoutRule::Conv;
+    const LayoutRule layout = layout_rule(g_.op(n));
     if (blocked_ && g_.op(g_.def(v)) != OpKind::Input) return false;
-    return conv || has_trait(op, kElementwise) || op == OpKind::ElementwiseRegion || op == OpKind::Concat;
+    return (operand == 0 && layout == LayoutRule::Conv) || layout == LayoutRule::Elementwise || layout == LayoutRule::Concat;
   }
   void part(int64_t part, int64_t parts) {
     std::vector<Buffer> buffers;
@@ -316,18 +315,22 @@ struct PatchSearch::State {
     for (size_t r = 0; r < g.result_count(n); ++r)
       if (!g.type(g.result(n, r)).is_static()) return std::nullopt;
     const auto rank = static_cast<size_t>(g.rank(g.result(n)));
+    // Contractions read the whole right operand: parts of weights would be copies.
+    const auto map = [&](size_t axis) -> std::optional<RowMap> {
+      auto m = map_rows(g, n, axis);
+      const bool cuts_weights = m && has_trait(g.op(n), kBlas) && m->operands[1];
+      return m && !cuts_weights && rows_of(g, g.result(n), axis) > 1 ? m : std::nullopt;
+    };
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
       if (!v.valid() || axis_of[v.raw] < 0) continue;
       for (size_t axis = 0; axis < rank; ++axis)
-        if (auto m = map_rows(g, n, axis); m && m->operands[i] && m->operands[i]->axis == static_cast<size_t>(axis_of[v.raw]) &&
-                                           rows_of(g, g.result(n), axis) > 1)
-          return m;
+        if (auto m = map(axis); m && m->operands[i] && m->operands[i]->axis == static_cast<size_t>(axis_of[v.raw])) return m;
     }
     // Images [N, C, H, ...], tokens [.., length, width] or signals [N, C, length].
     using Axes = std::array<size_t, 2>;
     for (size_t axis : rank >= 4 ? Axes{2, 2} : rank == 3 ? Axes{1, 2} : Axes{0, 0})
-      if (auto m = map_rows(g, n, axis); m && rows_of(g, g.result(n), axis) > 1) return m;
+      if (auto m = map(axis)) return m;
     return std::nullopt;
   }
 

@@ -49,19 +49,22 @@ std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uin
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Sizes of all symbols: what equalities with constants determine, others from `least` on, each larger by `step`. Nullopt if they
-// contradict an equality of the module, which runs check.
+// Sizes of all symbols, from `least` on, each larger by `step`. If these contradict an equality of the module, which runs check,
+// symbols that equalities with constants determine have those sizes. Nullopt if there is a contradiction still.
 std::optional<DimBindings> sample_sizes(const DimTable& dims, int64_t least, int64_t step) {
   std::vector<KnownSize> known;
   for (const auto& [a, b] : dims.equalities())
     for (const auto& [dim, other] : {std::pair(a, b), std::pair(b, a)})
       if (const auto value = dims.constant_value(other)) known.push_back({dim, *value});
-  DimBindings sizes;
-  solve_dims(dims, known, &sizes);
-  for (const std::string& s : dims.symbol_names()) sizes.try_emplace(s, least + step * static_cast<int64_t>(sizes.size()));
-  for (const auto& [a, b] : dims.equalities())
-    if (dims.evaluate(a, sizes) != dims.evaluate(b, sizes)) return std::nullopt;
-  return sizes;
+  for (const bool solve : {false, true}) {
+    DimBindings sizes;
+    if (solve) solve_dims(dims, known, &sizes);
+    for (const std::string& s : dims.symbol_names()) sizes.try_emplace(s, least + step * static_cast<int64_t>(sizes.size()));
+    if (std::ranges::all_of(dims.equalities(),
+                            [&](const auto& e) { return dims.evaluate(e.first, sizes) == dims.evaluate(e.second, sizes); }))
+      return sizes;
+  }
+  return std::nullopt;
 }
 
 // Evaluates the placement at several bindings and validates each like a static plan. Skips bindings whose byte counts overflow or

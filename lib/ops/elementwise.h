@@ -89,6 +89,7 @@ RLXC_UNARY(ThresholdedRelu, kNumbers, select(x > lit(x, p.alpha), x, 0))
 RLXC_UNARY(Shrink, kFloats, select(x < lit(x, -p.alpha), x + lit(x, p.beta), select(x > lit(x, p.alpha), x - lit(x, p.beta), 0)))
 RLXC_UNARY(Swish, kFloats, x / (1.0 + exp(-(p.alpha * x))))
 RLXC_UNARY(Clamp, kNumbers, min(max(x, lit(x, p.alpha)), lit(x, p.beta)))
+RLXC_UNARY(StopGradient, kFields | kBools, x)
 RLXC_UNARY(Not, kBools, !x)
 RLXC_UNARY(BitNot, kIntegers, ~x)
 RLXC_UNARY(IsNan, kFloats, isnan(x))
@@ -100,6 +101,7 @@ RLXC_MEANING(IsInf, 1, (const Params& p, V x), kFloats,
 RLXC_BINARY(Add, kFields, a + b)
 RLXC_BINARY(Sub, kFields, a - b)
 RLXC_BINARY(Mul, kFields, a* b)
+RLXC_BINARY(MulNoNan, kFloats, select(a == 0, 0, select(b == 0, 0, a* b)))
 RLXC_BINARY(Div, kFields, a / b)
 RLXC_BINARY(Max, kNumbers, max(a, b))
 RLXC_BINARY(Min, kNumbers, min(a, b))
@@ -133,9 +135,9 @@ RLXC_MEANING(Fma, 3, (const Params& p, V a, V b, V c), kFloats, return fma(a, b,
 template <class F>
 bool visit(OpKind op, F&& f) {
   switch (op) {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
-  case OpKind::id:                                                                                        \
-    if constexpr (Meaning<OpKind::id>::arity > 0) return f(Meaning<OpKind::id>()), true;                  \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
+  case OpKind::id:                                                                                              \
+    if constexpr (Meaning<OpKind::id>::arity > 0) return f(Meaning<OpKind::id>()), true;                        \
     else return false;
 #include "ir/ops.def"
 #undef OP
@@ -145,8 +147,8 @@ bool visit(OpKind op, F&& f) {
 
 constexpr bool has_meaning(OpKind op) {
   switch (op) {
-#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
-  case OpKind::id:                                                                                        \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, maps, doc) \
+  case OpKind::id:                                                                                              \
     return Meaning<OpKind::id>::arity > 0;
 #include "ir/ops.def"
 #undef OP

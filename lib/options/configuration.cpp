@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "options/option_text.h"
+#include "support/json_form.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 
@@ -74,12 +75,18 @@ bool read_configuration(const std::string& path, CommandLine& line, Diagnostics&
   const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
   JsonReader r(text);
   std::string format, wrong;
+  std::optional<JsonFault> fault = version_fault(text);
   if (r.begin_object())
     for (std::string_view key; wrong.empty() && r.next_key(&key);) {
       if (key == "format") r.string(&format);
       else if (key == "options") wrong = read_options(r, line);
       else r.skip();
     }
+  if (wrong.empty() && !fault) fault = form_fault(text);  // after the options, whose errors say more
+  if (fault) {
+    d.error(Code::BadJson, path + ": " + LineIndex(text).place(fault->at) + ": " + fault->message);
+    return false;
+  }
   if (!wrong.empty()) {
     d.error(Code::BadFlag, path + ": " + wrong);
     return false;

@@ -31,6 +31,7 @@ class OptionField {
   constexpr OptionField(std::vector<std::pair<std::string, std::string>> CommandLine::*p) : type_(Type::Pairs), pairs_(p) {}
   constexpr OptionField(FusionPolicy CommandLine::*p) : type_(Type::Fusion), fusion_(p) {}
   constexpr OptionField(KernelDispatch CommandLine::*p) : type_(Type::Dispatch), dispatch_(p) {}
+  constexpr OptionField(Winograd CommandLine::*p) : type_(Type::Winograd), winograd_(p) {}
   constexpr OptionField(Engine CommandLine::*p) : type_(Type::Engines), engine_(p) {}
 
   // Calls f with the typed member pointer.
@@ -53,6 +54,7 @@ class OptionField {
       case Type::Pairs: return f(pairs_);
       case Type::Fusion: return f(fusion_);
       case Type::Dispatch: return f(dispatch_);
+      case Type::Winograd: return f(winograd_);
       default: return f(engine_);
     }
   }
@@ -75,6 +77,7 @@ class OptionField {
     Pairs,
     Fusion,
     Dispatch,
+    Winograd,
     Engines
   };
   Type type_;
@@ -95,6 +98,7 @@ class OptionField {
     std::vector<std::pair<std::string, std::string>> CommandLine::*pairs_;
     FusionPolicy CommandLine::*fusion_;
     KernelDispatch CommandLine::*dispatch_;
+    rlxc::Winograd CommandLine::*winograd_;
     Engine CommandLine::*engine_;
   };
 };

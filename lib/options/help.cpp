@@ -9,11 +9,12 @@ namespace rlxc {
 namespace {
 
 constexpr std::string_view kAbout =
-    "rlxc compiles machine-learning models: it reads ONNX or a JSON graph, and writes a package of kernels for a target with "
+    "rlxc compiles machine-learning models: it reads ONNX, GGUF or a JSON graph, and writes a package of kernels for a target "
+    "with "
     "reports of what it did.";
 constexpr std::string_view kExitCodes =
     "0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable, 7 resource limit, "
-    "70 internal error";
+    "8 nothing differs but expected outputs are missing, 9 a program that runs the result is not installed, 70 internal error";
 constexpr size_t kHelpColumn = 30;
 
 struct Section {
@@ -27,7 +28,7 @@ constexpr Section kSections[] = {
     {"Compare and report", kReport | kDiff},
     {"Change a model", kTransform | kSimplify | kExtract | kCalibrate | kTrain},
     {"Find a fault", kBisect | kReduce},
-    {"Tools and tables", kPlan | kEval | kList | kExplain | kSchema | kManual | kCompletion},
+    {"Tools and tables", kPlan | kEval | kCache | kList | kExplain | kSchema | kManual | kCompletion},
 };
 
 bool is_positional(const Option& o) { return !o.flag.empty() && !o.flag.starts_with('-') && !o.flag.starts_with('!'); }

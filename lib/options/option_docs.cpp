@@ -67,7 +67,7 @@ std::string options_markdown() {
   const CommandLine defaults;
   std::string out =
       "# Options\n\n"
-      "Made by `rlxc list options --markdown` from the table that the program uses (`lib/options/options.h`).\n\n"
+      "Made by `rlxc list options --markdown` from the table that the program uses (`lib/options/option_table.h`).\n\n"
       "A flag wins over a configuration file (`--config FILE`), and the file wins over the environment. A configuration file is "
       "JSON\n"
       "(`rlxc schema config`); `--save-config FILE` writes one:\n\n"

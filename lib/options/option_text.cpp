@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <map>
 #include <type_traits>
 
 #include "support/number.h"
@@ -32,10 +34,38 @@ int choice_index(const Option& o, std::string_view word) {
   return -1;
 }
 
+// Words of other tools, and what says the same here.
+std::string_view word_elsewhere(const Option& o, std::string_view word) {
+  struct Row {
+    std::string_view key, words, advice;
+  };
+  constexpr Row kRows[] = {
+      {"precision", "int8|int4|i8|i4|uint8|w8a8|q8_0|q4_0", "--weights int8 (or int4), or `rlxc calibrate` and --calibration"},
+      {"precision", "bf16|bfloat16", "automixed-bf16"},
+      {"precision", "fp16|half|float16", "f16, or automixed"},
+      {"precision", "mixed|amp|auto", "automixed"},
+      {"precision", "fp32|float32|float|single", "f32"},
+      {"precision", "fp8|float8", "fp8-e4m3 or fp8-e5m2"}};
+  for (const Row& r : kRows) {
+    const auto words = split(r.words, '|');
+    if (r.key == o.key && std::ranges::find(words, word) != words.end()) return r.advice;
+  }
+  return {};
+}
+
 std::string no_choice(const Option& o, std::string_view word) {
   const auto names = choice_names(o);
+  if (const std::string_view advice = word_elsewhere(o, word); !advice.empty())
+    return got("one of " + join(names, ", "), word) + "; that is " + std::string(advice) + " here";
   const auto close = closest(word, names);
   return got("one of " + join(names, ", "), word) + (close ? "; did you mean " + std::string(*close) + "?" : "");
+}
+
+// A limit without an exponent where it is a whole number of few digits: 1000000.
+std::string plain(double limit) {
+  constexpr double kMost = 1e15;
+  const bool whole = limit == std::floor(limit) && std::abs(limit) < kMost;
+  return whole ? std::to_string(static_cast<int64_t>(limit)) : shortest(limit);
 }
 
 std::string set(bool& field, const Option&, std::string_view word) {
@@ -57,7 +87,7 @@ requires is_number<T> std::string set(T& field, const Option& o, std::string_vie
   }
   if (!o.choices.empty() && choice_index(o, word) < 0) return no_choice(o, word);
   const auto value = static_cast<double>(n);
-  if (!(value >= o.low && value <= o.high)) return got("a number from " + shortest(o.low) + " to " + shortest(o.high), word);
+  if (!(value >= o.low && value <= o.high)) return got("a number from " + plain(o.low) + " to " + plain(o.high), word);
   if constexpr (std::is_unsigned_v<T>)
     if (o.power_of_two && (n & (n - 1))) return got("a power of two", word);
   field = n;
@@ -139,6 +169,15 @@ std::string set(std::vector<std::pair<std::string, std::string>>& field, const O
   const size_t eq = word.find('=');
   if (eq == word.npos || eq == 0 || eq + 1 == word.size()) return got(std::string(o.value), word);
   field.emplace_back(word.substr(0, eq), word.substr(eq + 1));
+  return {};
+}
+
+// A name that gets two values.
+std::string contradiction(const std::vector<std::string_view>& items) {
+  std::map<std::string_view, std::string_view> seen;
+  for (std::string_view item : items)
+    if (const auto [at, is_new] = seen.emplace(item.substr(0, item.rfind('=')), item); !is_new && at->second != item)
+      return "has both " + quote(at->second) + " and " + quote(item);
   return {};
 }
 
@@ -366,6 +405,8 @@ std::string set_option(CommandLine& line, const Option& o, std::string_view word
   return o.field.visit([&]<class T>(T CommandLine::*member) -> std::string {
     if (!o.comma_separated) return set(line.*member, o, word);
     T all = line.*member;
+    if constexpr (std::is_same_v<T, DimBindings> || std::is_same_v<T, SymbolRanges>)
+      if (const std::string error = contradiction(split(word, ',')); !error.empty()) return error;
     for (std::string_view item : split(word, ','))
       if (std::string error = set(all, o, item); !error.empty()) return error;
     line.*member = std::move(all);

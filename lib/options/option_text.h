@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "options/options.h"
+#include "options/option_table.h"
 #include "support/json_reader.h"
 #include "support/json_writer.h"
 

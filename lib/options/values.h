@@ -29,6 +29,10 @@ enum class FusionPolicy : uint8_t { Fusable, Direct };
 // Native: kernels of the target. Common: decompose every op that has a decomposition.
 enum class KernelDispatch : uint8_t { Native, Common };
 
+// Which tiles of Winograd's algorithm f32 convolutions may use: those that the cost model chooses, none, or 2x2 only, whose
+// rounding errors are below those of plain sums.
+enum class Winograd : uint8_t { Auto, Off, Tile2 };
+
 // What executes a model. Interpreter: runs the kernel language.
 enum class Engine : uint8_t { Reference, Interpreter, Kernels };
 

@@ -27,6 +27,7 @@ class LoweringCache;
 struct TargetTraits {
   std::string name = "cpu";
   std::bitset<kOpCount> native;         // op kinds with a kernel; others must be decomposed
+  std::bitset<kOpCount> decomposed;     // native kinds whose nodes are decomposed nevertheless where they have a decomposition
   std::bitset<kOpCount> epilogues;      // activations supported as epilogues of matmuls and convolutions
   std::bitset<kDTypeCount> multiplies;  // 8-bit floats whose products are an instruction of matrix units
   bool strides = true;                  // matmuls can write strided layouts (can_write_layout)
@@ -110,7 +111,7 @@ using PassFn = PassResult (*)(Module&, PassContext&);
 struct PassInfo {
   std::string_view name;  // "fuse_matmul_bias_act"
   std::string_view
-      group;  // "interface", "lower", "shard", "simplify", "recognise", "fuse", "precision", "quantise", "legalise", "lint"
+      group;  // "interface", "lower", "shard", "simplify", "recognise", "fuse", "precision", "quantize", "legalise", "lint"
   PassFn run;
   std::string_view doc;
 };

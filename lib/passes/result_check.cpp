@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "eval/compare.h"
 #include "eval/equivalence.h"
 #include "eval/random_weights.h"
 #include "eval/value.h"
 #include "ir/graphs.h"
+#include "support/number.h"
 
 namespace rlxc {
 namespace {
@@ -84,12 +86,15 @@ std::string ResultCheck::difference(const Module& m, const PassInfo& pass) {
     return {};
   }
   if (results->size() != last_.size()) return "the number of outputs is another";
-  const bool rounds = pass.group == "precision" || pass.group == "quantise", narrow = rounds || computes_narrow(m);
+  const bool rounds = pass.group == "precision" || pass.group == "quantize", narrow = rounds || computes_narrow(m);
   for (size_t i = 0; i < last_.size() && reason.empty(); ++i) {
-    const eval::Comparison c = eval::compare((*results)[i], last_[i], kTolerance, kTolerance * largest(last_[i]));
-    if (c.pass || (narrow && c.first_mismatch >= 0 && c.cosine >= (rounds ? kRoundedCosine : kNarrowCosine))) continue;
-    reason = "output " + std::to_string(i) + " " + m.text(m.main().output_name(i)).quoted() + ": " + c.message;
-    if (c.first_mismatch >= 0) reason += ", by up to " + std::to_string(c.max_abs) + ", cosine " + std::to_string(c.cosine);
+    const eval::HostValue &now = (*results)[i], &before = last_[i];
+    eval::Judgement j = eval::judge(now, before, {.rtol = kTolerance, .atol = kTolerance * largest(before)});
+    if (!j.pass && narrow) j = eval::judge(now, before, eval::similar(rounds ? kRoundedCosine : kNarrowCosine));
+    if (j.pass) continue;
+    reason = "output " + std::to_string(i) + " " + m.text(m.main().output_name(i)).quoted() + ": " + j.message;
+    if (j.first_mismatch >= 0 && j.not_finite == 0)
+      reason += "; max abs " + shortest(j.max_abs) + ", cosine " + shortest(j.cosine) + ", norm error " + shortest(j.norm_error);
   }
   last_ = std::move(*results);
   return reason;

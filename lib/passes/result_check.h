@@ -18,8 +18,8 @@ class ResultCheck {
   const std::string& not_comparable() const { return not_comparable_; }
 
   // The difference since the last call, or empty. Tolerance: 1e-4 of the largest value of the output. Modules that compute in f16
-  // or bf16 or on quantised values need a cosine similarity of 0.999, and of 0.98 after passes of the groups precision and
-  // quantise. Passes of the group interface change input and output types: their results become the new baseline.
+  // or bf16 or on quantized values need a cosine similarity of 0.999, and of 0.98 after passes of the groups precision and
+  // quantize. Passes of the group interface change input and output types: their results become the new baseline.
   std::string difference(const Module&, const PassInfo&);
 
  private:

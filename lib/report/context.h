@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/json_form.h"
 #include "support/json_writer.h"
 
 namespace rlxc::report {
@@ -18,10 +19,10 @@ struct ReportContext {
 
 // Format version of artefacts without one of their own. A minor version adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
-inline constexpr std::string_view kPlanVersion = "3.0";    // 3.0: types are objects; 2.1: at_sizes
-inline constexpr std::string_view kFusionVersion = "3.0";  // 3.0: formed and declined; 2.0: intermediate_values
-inline constexpr std::string_view kLirVersion = "2.0";     // 2.0: results and types are objects; 1.1: layouts of values
-inline constexpr std::string_view kGraphVersion = "2.1";   // 2.1: devices; 2.0: results and types are objects; 1.x is read
+inline constexpr std::string_view kPlanVersion = newest_version("plan");
+inline constexpr std::string_view kFusionVersion = newest_version("fusion");
+inline constexpr std::string_view kLirVersion = newest_version("lir");
+inline constexpr std::string_view kGraphVersion = newest_version("graph");
 
 // Writes the first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input,
 // target.

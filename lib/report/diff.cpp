@@ -4,9 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "report/context.h"
+#include "report/fact_names.h"
 #include "report/table.h"
+#include "support/foreign_text.h"
 #include "support/number.h"
 #include "support/text.h"
 
@@ -46,6 +49,32 @@ std::string section(const std::string& name) {
 
 std::string rounded(double percent) { return shortest(std::round(percent * 10) / 10) + " %"; }
 
+// The numbers that differ, as rows of name, before, after and change.
+std::vector<std::array<std::string, 4>> number_rows(const Diff& d) {
+  std::vector<std::array<std::string, 4>> rows;
+  for (const Change& c : d.changes) {
+    if (c.added || c.removed || !c.before.text.empty() || !c.after.text.empty()) continue;
+    const double p = percent(c.before.number, c.after.number);
+    rows.push_back({c.name, shortest(c.before.number), shortest(c.after.number), std::isfinite(p) ? rounded(p) : "new"});
+  }
+  return rows;
+}
+
+// The sign and the section of a change of an item or a text; empty for numbers.
+std::string kind_of(const Change& c) {
+  const bool is_text = !c.before.text.empty() && !c.after.text.empty();
+  if (!c.added && !c.removed && !is_text) return {};
+  return std::string(c.added ? "+" : c.removed ? "-" : "~") + " " + section(c.name);
+}
+std::map<std::string, std::vector<std::string>> names_by_kind(const Diff& d) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Change& c : d.changes)
+    if (std::string kind = kind_of(c); !kind.empty()) names[std::move(kind)].push_back(c.name);
+  return names;
+}
+
+std::string text_of(const Diff::Check& c) { return shortest(c.before) + " -> " + shortest(c.after); }
+
 }  // namespace
 
 std::optional<Condition> parse_condition(std::string_view text, std::string* message) {
@@ -74,29 +103,24 @@ std::optional<Condition> parse_condition(std::string_view text, std::string* mes
     return c;
   }
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), c.limit);
-  if (error != std::errc{} || end != rest.data() + rest.size()) return bad("has no number");
+  if (error != std::errc{} || end != rest.data() + rest.size() || !std::isfinite(c.limit)) return bad("has no number");
   return c;
+}
+
+bool check_assertion(const Condition& c, std::string* message) {
+  if (c.change) {
+    *message = "\"" + c.text + "\" compares with another compile; `rlxc diff --fail-on` does that";
+    return false;
+  }
+  *message = fact_name_fault(c.name);
+  return message->empty();
 }
 
 bool assert_facts(const Snapshot& facts, const std::vector<Condition>& conditions, std::vector<std::string>* failed,
                   std::string* message) {
-  // Facts that exist only where their count is not 0.
-  constexpr std::string_view kCounts[] = {"fusion.misses.", "fusion.formed.", "fusion.declined.",
-                                          "ops.",           "dispatch.",      "precision.casts."};
   for (const Condition& c : conditions) {
-    if (c.change) {
-      *message = "\"" + c.text + "\" compares with another compile; `rlxc diff --fail-on` does that";
-      return false;
-    }
+    if (!check_assertion(c, message)) return false;
     const auto fact = find_fact(facts, c.name);
-    if (!fact && std::ranges::none_of(kCounts, [&](std::string_view s) { return c.name.starts_with(s); })) {
-      std::vector<std::string_view> known;
-      for (const auto& [name, fact] : facts)
-        if (!fact.item && fact.text.empty()) known.push_back(name);
-      const auto near = closest(c.name, known);
-      *message = "there is no fact \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
-      return false;
-    }
     if (fact && !fact->text.empty()) {
       *message = "\"" + c.name + "\" is no number: " + fact->text;
       return false;
@@ -132,15 +156,7 @@ bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Co
   }
   for (const Condition& c : conditions) {
     const auto x = find_fact(before, c.name), y = find_fact(after, c.name);
-    if (!x && !y) {
-      std::vector<std::string_view> known;
-      for (const Snapshot* s : {&before, &after})
-        for (const auto& [name, fact] : *s)
-          if (!fact.item && fact.text.empty()) known.push_back(name);
-      const auto near = closest(c.name, known);
-      *message = "neither compile has \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
-      return false;
-    }
+    if (!x && !y && !(*message = fact_name_fault(c.name)).empty()) return false;
     for (const auto* fact : {&x, &y})
       if (*fact && !(*fact)->text.empty()) {
         *message = "\"" + c.name + "\" is no number: " + (*fact)->text;
@@ -157,28 +173,52 @@ bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Co
 std::string diff_text(const Diff& d, size_t limit) {
   std::string out;
   Table numbers({"", "before", "after", "change"});
-  size_t rows = 0;
-  for (const Change& c : d.changes) {
-    if (c.added || c.removed || !c.before.text.empty() || !c.after.text.empty()) continue;
-    const double p = percent(c.before.number, c.after.number);
-    numbers.add(
-        {ForeignText(c.name).line(), shortest(c.before.number), shortest(c.after.number), std::isfinite(p) ? rounded(p) : "new"});
-    ++rows;
-  }
-  if (rows) numbers.print(&out);
+  const auto rows = number_rows(d);
+  for (const auto& [name, before, after, change] : rows) numbers.add({ForeignText(name).line(), before, after, change});
+  if (!rows.empty()) numbers.print(&out);
   std::map<std::string, size_t> shown;
   for (const Change& c : d.changes) {
-    const bool text = !c.before.text.empty() && !c.after.text.empty();
-    if (!c.added && !c.removed && !text) continue;
-    const std::string kind = std::string(c.added ? "+" : c.removed ? "-" : "~") + " " + section(c.name);
-    if (++shown[kind] <= limit) out += (c.added ? "+ " : c.removed ? "- " : "~ ") + ForeignText(c.name).line() + "\n";
+    const std::string kind = kind_of(c);
+    if (!kind.empty() && ++shown[kind] <= limit) out += kind.substr(0, 2) + ForeignText(c.name).line() + "\n";
   }
   for (const auto& [kind, count] : shown)
     if (count > limit) out += kind + ": " + std::to_string(count - limit) + " more\n";
   if (d.changes.empty()) out += "no difference\n";
-  for (const Diff::Check& c : d.checks)
-    out += (c.failed ? "FAIL " : "ok   ") + c.condition.text + " (" + shortest(c.before) + " -> " + shortest(c.after) + ")\n";
+  for (const Diff::Check& c : d.checks) out += (c.failed ? "FAIL " : "ok   ") + c.condition.text + " (" + text_of(c) + ")\n";
   return out;
+}
+
+std::string diff_markdown(const Diff& d, size_t limit) {
+  std::string out;
+  if (const auto rows = number_rows(d); !rows.empty()) {
+    out += "| | before | after | change |\n|---|---:|---:|---:|\n";
+    for (const auto& [name, before, after, change] : rows)
+      out += "| " + ForeignText(name).markdown() + " | " + before + " | " + after + " | " + change + " |\n";
+  }
+  if (!d.checks.empty()) out += std::string(out.empty() ? "" : "\n") + "| condition | | before -> after |\n|---|---|---|\n";
+  for (const Diff::Check& c : d.checks)
+    out += "| " + ForeignText(c.condition.text).markdown() + " | " + (c.failed ? "**failed**" : "holds") + " | " + text_of(c) +
+           " |\n";
+  for (const auto& [kind, names] : names_by_kind(d)) {
+    out += "\n<details><summary>" + markup(kind) + ": " + std::to_string(names.size()) + "</summary>\n\n";
+    for (size_t i = 0; i < std::min(names.size(), limit); ++i) out += "- " + ForeignText(names[i]).markdown() + "\n";
+    if (names.size() > limit) out += "- " + std::to_string(names.size() - limit) + " more\n";
+    out += "\n</details>\n";
+  }
+  return d.changes.empty() ? out + "No difference.\n" : out;
+}
+
+std::vector<TestCase> diff_cases(const Diff& d) {
+  std::vector<TestCase> cases;
+  using enum TestCase::Outcome;
+  for (const Diff::Check& c : d.checks) cases.push_back({"condition", c.condition.text, c.failed ? Failed : Passed, text_of(c)});
+  if (!d.checks.empty()) return cases;
+  for (const auto& [name, before, after, change] : number_rows(d))
+    cases.push_back({"change", name, Failed, before + " -> " + after});
+  for (const auto& [kind, names] : names_by_kind(d))
+    for (const std::string& name : names) cases.push_back({"change", name, Failed, kind});
+  if (cases.empty()) cases.push_back({"change", "none", Passed, {}});
+  return cases;
 }
 
 void write_diff(const Diff& d, JsonWriter& w, const std::string& version) {

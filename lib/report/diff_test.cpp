@@ -99,6 +99,28 @@ TEST_CASE("conditions look at values, changes and relative changes") {
     CHECK_FALSE_MESSAGE(parse_condition(bad, &message).has_value(), bad);
 }
 
+TEST_CASE("an assertion on a fact that no compile can have is refused, one on a count of 0 holds") {
+  const auto refused = [](const char* text) {
+    std::string message;
+    return check_assertion(condition(text), &message) ? std::string() : message;
+  };
+  for (const char* good :
+       {"fusion.misses.attention==0", "fusion.misses.attention.multi_consumer==0", "fusion.misses==0", "ops.Conv==0",
+        "dispatch.native.Attention==0", "precision.casts.f32_f16==0", "plan.peak<=8MiB", "plan.weights<=1G"})
+    CHECK_MESSAGE(refused(good).empty(), good << ": " << refused(good));
+  CHECK(refused("fusion.misses.atention==0").find("did you mean fusion.misses.attention?") != std::string::npos);
+  CHECK(refused("fusion.misses.attention.nosuch==0").find("reason") != std::string::npos);
+  CHECK(refused("ops.Convv==0").find("did you mean ops.Conv?") != std::string::npos);
+  for (const char* bad : {"dispatch.native.Atention==0", "precision.casts.f32_f17==0", "plan.peek<=1",
+                          "fusion.formed.attention.cost==1", "plan.arena>+2%"})
+    CHECK_MESSAGE(!refused(bad).empty(), bad);
+  std::string message;
+  for (const char* bad : {"plan.peak<=nan", "plan.peak<=inf"}) CHECK_MESSAGE(!parse_condition(bad, &message), bad);
+  Diff d;
+  CHECK(compare(snapshot(7, 1, "a"), snapshot(7, 1, "a"), {condition("fusion.misses.rope>0")}, &d, &message));
+  CHECK_FALSE(d.finding());
+}
+
 TEST_CASE("a condition on what neither compile has, or on a text, is an error and not silently true") {
   Diff d;
   std::string message;

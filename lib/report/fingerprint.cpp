@@ -1,6 +1,7 @@
 #include "report/fingerprint.h"
 
 #include <bit>
+#include <unordered_map>
 
 namespace rlxc::report {
 namespace {
@@ -32,7 +33,10 @@ class Walk {
 
   void put(Dim d) {
     hash_.update_u64(static_cast<uint64_t>(d.is_static() ? d.size() : -1));
-    if (!d.is_static()) hash_.update_text(module_.dims.text(d));
+    if (d.is_static()) return;
+    std::string& text = texts_[d.raw()];
+    if (text.empty()) text = module_.dims.text(d);
+    hash_.update_text(text);
   }
 
   void data(Hash128& h, const TensorData& d) const {
@@ -142,6 +146,7 @@ class Walk {
   const LirModule& lir_;
   const Module& module_;
   Hash128 hash_;
+  std::unordered_map<int64_t, std::string> texts_;  // of dims
   std::vector<Digest128> attrs_, types_;
 };
 

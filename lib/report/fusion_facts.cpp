@@ -86,7 +86,8 @@ void count_graph(const Graph& g, const GraphLayouts& layouts, const std::vector<
     const Cost cost = node_cost(g, n);
     c->launches += !continues_launch(g, before, n);
     before = n;
-    c->traffic += cost.bytes_read + cost.bytes_written;
+    for (int64_t bytes : {cost.bytes_read, cost.bytes_written})
+      if (__builtin_add_overflow(c->traffic, bytes, &c->traffic)) c->traffic = INT64_MAX;
   }
 }
 

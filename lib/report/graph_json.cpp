@@ -1,5 +1,6 @@
 #include "report/graph_json.h"
 
+#include "ir/text_order.h"
 #include "report/module_terms.h"
 
 namespace rlxc::report {
@@ -13,7 +14,7 @@ void write_one(const Graph& g, ModuleTerms& terms) {
   for (NodeId n : g.inputs()) terms.value(g.result(n));
   out.end_array();
   out.key("nodes").begin_array();
-  for (NodeId n : g.nodes()) {
+  for (NodeId n : text_order(g)) {
     out.begin_object(JsonLayout::Line);
     terms.node(g, n);
     terms.provenance(g, n, false);

@@ -1,5 +1,6 @@
 #include "report/lir_json.h"
 
+#include "ir/text_order.h"
 #include "report/module_terms.h"
 
 namespace rlxc::report {
@@ -83,8 +84,7 @@ class LirWriter {
     out_.key("packed_bytes");
     terms_.size(plan.packed_size);
     out_.key("nodes").begin_array();
-    for (size_t i = 0; i < g.node_capacity(); ++i)
-      if (const NodeId n(i); g.alive(n) && n != g.terminator()) node(g, plan, n);
+    for (NodeId n : text_order(g)) node(g, plan, n);
     out_.end_array();
     out_.key("buffers").begin_array();
     for (size_t i = 0; i < g.node_capacity(); ++i)

@@ -9,7 +9,7 @@ void write_manifest(const Manifest& manifest, JsonWriter& out, const ReportConte
   for (const ManifestFile& f : manifest.files) files.push_back(&f);
   std::sort(files.begin(), files.end(), [](const ManifestFile* a, const ManifestFile* b) { return a->path < b->path; });
   out.begin_object();
-  write_header(out, "manifest", context, "2.0");  // 2.0: options have their JSON types
+  write_header(out, "manifest", context, newest_version("manifest"));
   out.key("fingerprint").string(manifest.fingerprint);
   out.key("options").raw(manifest.options);
   out.key("files").begin_array();

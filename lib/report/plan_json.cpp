@@ -46,22 +46,18 @@ class PlanWriter {
 
  private:
   void regions(const std::vector<RootSlot>& slots, const GraphPlan& plan) {
-    std::array<Dim, kRegionCount> bytes{};
-    std::array<uint64_t, kRegionCount> count{};
-    for (const RootSlot& s : slots) {
-      Dim& sum = bytes[static_cast<size_t>(s.region)];
-      sum = lir_.module->dims.add(sum, s.size);
-      ++count[static_cast<size_t>(s.region)];
-    }
-    Dim& packed = bytes[static_cast<size_t>(Region::Packed)] = Dim(0);
-    for (const GraphPlan& each : lir_.plans) packed = lir_.module->dims.add(packed, each.packed_size);
-    bytes[static_cast<size_t>(Region::Activations)] = plan.arena_size;
+    std::array<std::vector<Dim>, kRegionCount> sizes;
+    for (const RootSlot& s : slots) sizes[static_cast<size_t>(s.region)].push_back(s.size);
+    std::vector<Dim> packed;
+    for (const GraphPlan& each : lir_.plans) packed.push_back(each.packed_size);
+    DimTable& dims = lir_.module->dims;
     out_.key("regions").begin_array();
     for (Region r : kRegions) {
+      const std::vector<Dim>& own = sizes[static_cast<size_t>(r)];
       out_.begin_object(JsonLayout::Line).key("region").string(rlxc::name(r));
       out_.key("bytes");
-      terms_.size(bytes[static_cast<size_t>(r)]);
-      out_.key("slots").unsigned_integer(count[static_cast<size_t>(r)]);
+      terms_.size(r == Region::Activations ? plan.arena_size : dims.sum(r == Region::Packed ? packed : own));
+      out_.key("slots").unsigned_integer(own.size());
       out_.end_object();
     }
     out_.end_array();

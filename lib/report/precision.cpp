@@ -15,16 +15,16 @@ constexpr std::array<std::string_view, 10> kPolicies = {
     "f32",      "f16",        "automixed", "automixed-conservative", "automixed-bf16", "custom", "fp8-e4m3",
     "fp8-e5m2", "mxfp8-e4m3", "mxfp8-e5m2"};
 
-bool is_quantised(const PrecisionNote& n) {
+bool is_quantized(const PrecisionNote& n) {
   const auto t = dtype_from_name(n.to);
   return t && is_integer(*t);
 }
 
 // Counts of each conversion.
-void write_summary(const PrecisionReport& report, bool quantised, JsonWriter& out) {
+void write_summary(const PrecisionReport& report, bool quantized, JsonWriter& out) {
   std::map<std::pair<std::string_view, std::string_view>, int64_t> counts;
   for (const PrecisionNote& n : report.notes)
-    if (is_quantised(n) == quantised) ++counts[{n.from, n.to}];
+    if (is_quantized(n) == quantized) ++counts[{n.from, n.to}];
   out.key("summary").begin_array();
   for (const auto& [types, count] : counts) {
     out.begin_object(JsonLayout::Line).key("from").string(types.first).key("to").string(types.second);
@@ -76,18 +76,18 @@ void write_types(const Module& m, JsonWriter& out) {
   }
 }
 
-constexpr OpKind kQuantised[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,    OpKind::QConv,
+constexpr OpKind kQuantized[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,    OpKind::QConv,
                                  OpKind::FusedQMatMul, OpKind::FusedQConv, OpKind::QAttention, OpKind::DequantMatMul};
 
-// The quantised ops of the result, from the model or created by passes.
+// The quantized ops of the result, from the model or created by passes.
 void write_operations(const Module& m, JsonWriter& out) {
   out.key("operations").begin_array();
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       const OpKind op = g.op(n);
-      const bool coded = op == OpKind::DequantMatMul;  // the weight is quantised
-      if (std::ranges::find(kQuantised, op) == std::end(kQuantised)) continue;
+      const bool coded = op == OpKind::DequantMatMul;  // the weight is quantized
+      if (std::ranges::find(kQuantized, op) == std::end(kQuantized)) continue;
       out.begin_object(JsonLayout::Line).key("node").unsigned_integer(n.raw);
       if (id.raw) out.key("graph").unsigned_integer(id.raw);
       out.key("op").string(kind_name(op)).key("name").string(g.label(n));
@@ -117,7 +117,7 @@ void write_precision(const PrecisionReport& report, JsonWriter& out, const Repor
   write_types(report.result, out);
   out.key("casts").begin_array();
   for (const PrecisionNote& n : report.notes) {
-    if (is_quantised(n)) continue;
+    if (is_quantized(n)) continue;
     out.begin_object(JsonLayout::Line);
     write_note(n, "reason", out);
     out.end_object();
@@ -136,7 +136,7 @@ void write_quant(const PrecisionReport& report, JsonWriter& out, const ReportCon
   write_summary(report, true, out);
   out.key("pairs").begin_array();
   for (const PrecisionNote& n : report.notes) {
-    if (!is_quantised(n)) continue;
+    if (!is_quantized(n)) continue;
     out.begin_object(JsonLayout::Line);
     write_note(n, "source", out);
     if (const auto it = entries.find(n.value); it != entries.end()) {

@@ -1,4 +1,4 @@
-// precision.json: each cast inserted by the precision policy, with its reason. quant.json: each quantised tensor, with the source
+// precision.json: each cast inserted by the precision policy, with its reason. quant.json: each quantized tensor, with the source
 // of its scale.
 #pragma once
 #include <span>

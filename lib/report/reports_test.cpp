@@ -147,7 +147,7 @@ TEST_CASE("the dispatch report") {
   check_golden("report/dispatch.txt", people);
 }
 
-TEST_CASE("the precision and quantisation reports take each their notes") {
+TEST_CASE("the precision and quantization reports take each their notes") {
   Module m;
   Builder b(m.main());
   const ValueId x = b.input("x", tensor_type(DType::F32, {Dim(2), Dim(3)}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/json_form.h"
 #include "support/json_reader.h"
 
 namespace rlxc::report {
@@ -163,6 +164,10 @@ class FactReader {
 
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot* out,
                 std::string* message) {
+  if (const auto fault = version_fault(json)) {
+    *message = fault->message;
+    return false;
+  }
   return FactReader(artefact, json, prefix, out).run(message);
 }
 
@@ -181,6 +186,12 @@ std::optional<Fact> find_fact(const Snapshot& facts, std::string_view name) {
   for (auto each = facts.lower_bound(stored + "."); each != facts.end() && each->first.starts_with(stored + "."); ++each)
     if (is_no_miss(each->first)) f.number -= each->second.number;
   return f;
+}
+
+std::vector<std::string> scalar_names() {
+  std::vector<std::string> names;
+  for (const ScalarRule& r : kScalars) names.emplace_back(r.name);
+  return names;
 }
 
 std::vector<std::string_view> artefacts_with_facts() {

@@ -25,6 +25,9 @@ bool read_facts(std::string_view artefact, std::string_view json, const std::str
 // facts of fusion.declined without fusions that would not pay (reason "cost") or that the target cannot run ("no_kernel").
 std::optional<Fact> find_fact(const Snapshot&, std::string_view name);
 
+// The names of facts that are no counts by a name: "plan.arena".
+std::vector<std::string> scalar_names();
+
 // The artefacts that contain facts.
 std::vector<std::string_view> artefacts_with_facts();
 

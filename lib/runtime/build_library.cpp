@@ -2,21 +2,31 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 
 #include "support/foreign_text.h"
 #include "support/parallel.h"
+#include "support/text.h"
 
 namespace rlxc {
 
 namespace {
 
-constexpr size_t kMostText = 8000;
-
 // Whether the command succeeds and prints nothing. Otherwise *output is what it printed.
 bool is_silent(const std::vector<std::string>& command, const std::string& log, std::string* output) {
   return target::run_command(command, log, output) && output->empty();
+}
+
+// The compiler "cc" is the one that CC names, with its first arguments: "ccache gcc".
+std::vector<std::string> compiler_words(const std::string& compiler) {
+  const char* named = compiler == "cc" ? std::getenv("CC") : nullptr;
+  const std::string text = named ? named : compiler;
+  std::vector<std::string> words;
+  for (std::string_view word : split(text, ' '))
+    if (!word.empty()) words.emplace_back(word);
+  return words.empty() ? std::vector{compiler} : words;
 }
 
 // Whether a compiler may have failed for want of space. It often cannot say so: its log is in the same folder.
@@ -42,13 +52,14 @@ void write_sources(const std::vector<TextFile>& package, const target::WorkFolde
 
 std::string build_library(const std::string& compiler, const std::vector<std::string>& flags, const std::vector<Unit>& units,
                           const std::string& folder, const std::string& name, Diagnostics& d) {
+  const std::vector<std::string> driver = compiler_words(compiler);
   std::vector<std::string> objects(units.size()), outputs(units.size());
   std::atomic<bool> failed = false;
   run_in_parallel(units.size(), [&](size_t i) {
     if (failed) return;
     objects[i] = folder + "/unit_" + std::to_string(i) + ".o";
-    std::vector<std::string> command = {compiler, "-std=gnu11", "-fwrapv",   "-fno-strict-aliasing",
-                                        "-fPIC",  "-pthread",   "-Wno-psabi"};
+    std::vector<std::string> command = driver;
+    command.insert(command.end(), {"-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-pthread", "-Wno-psabi"});
     command.insert(command.end(), flags.begin(), flags.end());
     for (const std::string& file : std::span(units[i]).first(units[i].size() - 1))
       command.insert(command.end(), {"-include", file});
@@ -56,7 +67,8 @@ std::string build_library(const std::string& compiler, const std::vector<std::st
     if (!is_silent(command, objects[i] + ".log", &outputs[i])) failed = true;
   });
   const std::string library = folder + "/package.so";
-  std::vector<std::string> link = {compiler, "-shared", "-pthread"};
+  std::vector<std::string> link = driver;
+  link.insert(link.end(), {"-shared", "-pthread"});
   link.insert(link.end(), flags.begin(), flags.end());
   link.insert(link.end(), objects.begin(), objects.end());
   link.insert(link.end(), {"-lm", "-o", library});
@@ -67,8 +79,7 @@ std::string build_library(const std::string& compiler, const std::vector<std::st
     return {};
   }
   const auto first_output = std::ranges::find_if(outputs, [](const std::string& s) { return !s.empty(); });
-  d.error(Code::ToolFailed, compiler + ": " + (first_output == outputs.end() ? "it failed" : first_output->substr(0, kMostText)),
-          "package " + name);
+  target::add_tool_error(join(driver, " "), first_output == outputs.end() ? "it failed" : *first_output, "package " + name, d);
   return {};
 }
 

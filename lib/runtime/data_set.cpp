@@ -118,8 +118,16 @@ bool read_one(const Module& m, const std::string& where, Find find, DataSet* out
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const std::string name(m.bytes(g.output_name(i)));
     const auto source = find(names_of("output", i, name));
-    if (!source) break;
-    if (!read_value(*source, m, g.type(g.outputs()[i]), "", &out->expected, d)) return false;
+    if (!source) {
+      out->missing.push_back(i);
+      out->expected.emplace_back();
+    } else if (!read_value(*source, m, g.type(g.outputs()[i]), "", &out->expected, d)) {
+      return false;
+    }
+  }
+  if (out->missing.size() == g.outputs().size()) {
+    out->missing.clear();
+    out->expected.clear();
   }
   return true;
 }
@@ -252,9 +260,10 @@ std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::s
   return sets;
 }
 
-bool strings_to_bytes(DataSet& set, Diagnostics& d) {
-  for (eval::HostValue& v : set.inputs) {
-    if (v.kind != TypeKind::Tensor || v.tensor.dtype != DType::String) continue;
+bool strings_to_bytes(DataSet& set, const std::vector<bool>& which, Diagnostics& d) {
+  for (size_t i = 0; i < set.inputs.size(); ++i) {
+    if (i >= which.size() || !which[i]) continue;
+    eval::HostValue& v = set.inputs[i];
     auto bytes = eval::bytes_of_text(v);
     if (!bytes) {
       d.error(Code::UnsupportedOnTarget, "an input string ends with a zero byte, which the bytes of kernels cannot show",

@@ -15,7 +15,8 @@ namespace rlxc {
 struct DataSet {
   std::string name;                       // name of the folder or file
   std::vector<eval::HostValue> inputs;    // one per graph input
-  std::vector<eval::HostValue> expected;  // one per graph output; may be shorter
+  std::vector<eval::HostValue> expected;  // one per graph output; none where the set has none
+  std::vector<size_t> missing = {};       // outputs that have no file although others do; their place in `expected` is empty
 };
 
 // Errors: inputs that are missing or whose types do not fit the model. `stacked`: an array of a .npy file of the only input may
@@ -24,7 +25,7 @@ std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::str
 
 // Converts input strings to the bytes that kernels read (eval/text_bytes.h). Returns false with an error if a string cannot be
 // converted.
-bool strings_to_bytes(DataSet&, Diagnostics&);
+bool strings_to_bytes(DataSet&, const std::vector<bool>& which, Diagnostics&);
 
 // Returns the i-th input (`input_i`) of a path with one data set; nullopt if there are several sets.
 std::optional<TensorData> input_contents(const std::string& path, size_t i, TypeKind);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "eval/value.h"
 #include "ir/builder.h"
 #include "runtime/npy.h"
 #include "support/temp_dir.h"

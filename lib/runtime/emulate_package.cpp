@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 class EmulatedRunner : public KernelRunner {
  public:
   EmulatedRunner(const Backend& backend, const EmulationOptions& o) : backend_(backend), options_(o) {
+    packing_.tpu_precision = options_.tpu_precision;
     packing_.guard = how() == HostRun::How::Native && options_.sanitize;
     if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
   }
@@ -70,9 +71,7 @@ class EmulatedRunner : public KernelRunner {
     const bool ran = target::run_command(command, (at_ / "log").string(), &log);
     if (!ran || !read_shapes(log, &*call)) {
       // A script says what is wrong; other programs are named.
-      while (!log.empty() && log.back() == '\n') log.pop_back();
-      if (how() == HostRun::How::Script && !log.empty()) d.error(Code::ToolFailed, log.substr(0, 8000), place());
-      else failed(runner()[0], log, d);
+      failed(how() == HostRun::How::Script && !log.empty() ? "" : runner()[0], log, d);
       return std::nullopt;
     }
     for (size_t i = 0; i < call->results.size(); ++i) {
@@ -162,7 +161,7 @@ class EmulatedRunner : public KernelRunner {
     return (target::run_command(in_folder(command), (at_ / "log").string(), &log) && log.empty()) || failed(command[0], log, d);
   }
   bool failed(const std::string& command, const std::string& log, Diagnostics& d) {
-    d.error(Code::ToolFailed, command + ": " + log.substr(0, 8000), place());
+    target::add_tool_error(command, log, place(), d);
     return false;
   }
 

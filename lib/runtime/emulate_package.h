@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "backend/package_options.h"
 #include "runtime/run_kernels.h"
 
 namespace rlxc {
@@ -17,6 +18,7 @@ struct EmulationOptions {
   std::vector<std::string> flags = {"-O1"};
   bool sanitize = true;  // cpu: AddressSanitizer
   bool on_device = false;
+  std::string tpu_precision = CpuPackageOptions().tpu_precision;
   std::string model_folder;  // cpu: reads large weights from the model's files in it; empty: copies all to the package
 };
 

@@ -198,7 +198,8 @@ std::optional<NamedArrays> read_npz(const std::string& path, Diagnostics& d) {
   const std::span<const std::byte> bytes = file->bytes();
   const auto entries = zip_entries(bytes);
   if (!entries)
-    return bad("it is not an archive of NumPy, is damaged, or has arrays of 4 GiB or more", "save large arrays with numpy.save");
+    return bad("it is not an archive of NumPy, is damaged, has entries that overlap, or arrays of 4 GiB or more",
+               "save large arrays with numpy.save");
   size_t left = most_unpacked(bytes.size());
   NamedArrays out;
   for (const ZipEntry& e : *entries) {

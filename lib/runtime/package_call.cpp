@@ -25,14 +25,40 @@ void Call::set_shape(size_t result, std::vector<int64_t> dims) {
   d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
 }
 
-void bind_input_sizes(Module& m, std::span<const eval::HostValue> inputs) {
+DimBindings input_sizes(const Module& m, std::span<const eval::HostValue> inputs) {
   const Graph& g = m.main();
   std::vector<KnownSize> sizes;
   for (size_t i = 0; i < std::min(g.inputs().size(), inputs.size()); ++i)
     add_sizes(g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
   DimBindings bindings;
   solve_dims(m.dims, sizes, &bindings);
-  bind_dims(m, bindings);
+  return bindings;
+}
+
+void bind_input_sizes(Module& m, std::span<const eval::HostValue> inputs) { bind_dims(m, input_sizes(m, inputs)); }
+
+bool check_index_inputs(const Module& m, std::span<const IndexInput> indices, std::span<const eval::HostValue> inputs,
+                        Diagnostics& diagnostics) {
+  if (indices.empty()) return true;
+  const DimBindings sizes = input_sizes(m, inputs);
+  for (const IndexInput& x : indices) {
+    const auto largest = m.dims.evaluate(x.largest, sizes);
+    if (x.input >= inputs.size() || !largest) continue;  // errors of the call
+    const TensorData& d = inputs[x.input].tensor;
+    const int64_t count = d.dtype != DType::I64 ? 0 : d.splat ? std::min<int64_t>(d.elements(), 1) : d.elements();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t index = element_as_int(d, i);
+      if (index >= 0 && index <= *largest) continue;
+      const Graph& g = m.main();
+      diagnostics.error(Code::BadTensor,
+                        std::to_string(index) + " is out of range: " + x.description +
+                            (*largest < 0 ? ", so no value is valid in this run"
+                                          : ", so that 0 to " + std::to_string(*largest) + " are valid in this run"),
+                        "input " + m.text(g.value_name(g.result(g.inputs()[x.input]))).quoted());
+      return false;
+    }
+  }
+  return true;
 }
 
 std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,

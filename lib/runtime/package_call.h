@@ -19,8 +19,13 @@ struct Call {
   void set_shape(size_t result, std::vector<int64_t> dims);  // call after the run
 };
 
-// Replaces symbols by the sizes of these inputs, given in the order of the main graph.
+// The symbols that follow from the sizes of these inputs, given in the order of the main graph.
+DimBindings input_sizes(const Module&, std::span<const eval::HostValue> inputs);
+// Replaces them by these sizes.
 void bind_input_sizes(Module&, std::span<const eval::HostValue> inputs);
+
+// Refuses an index that is out of range. Error: Code::BadTensor.
+bool check_index_inputs(const Module&, std::span<const IndexInput>, std::span<const eval::HostValue> inputs, Diagnostics&);
 
 // `inputs` are in the order of the graph and must outlive the call. Errors: Code::BadShape or BadType if they do not fit,
 // UnboundDim.

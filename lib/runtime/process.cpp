@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,26 @@ extern char** environ;
 
 namespace rlxc::target {
 namespace {
+
+constexpr size_t kMostOutput = 8000;
+constexpr std::string_view kCannotRun = "can't run ";
+
+// Texts in the output of a command that mean a missing tool, and what to install. Hosts of packages print the latter themselves.
+struct MissingTool {
+  std::string_view sign, help;
+};
+constexpr MissingTool kMissing[] = {
+    {"can't run node", "install Node.js 18 or later"},
+    {"can't run python3", "install Python 3"},
+    {"can't run mpi", "install Open MPI or MPICH with its compilers"},
+    {"can't run make", "install make"},
+    {kCannotRun, "install gcc or clang, name another compiler by CC, or --engine interpreter, which needs none"},
+    {"No module named 'numpy'", "pip install numpy"},
+    {"No module named 'onnxruntime'", "pip install onnxruntime numpy"},
+    {"'mpirun': No such file", "install Open MPI or MPICH"},
+    {" is missing: pip install", ""},
+    {" is missing: npm install", ""},
+};
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -41,6 +62,15 @@ void WorkFolder::write(const std::string& file, std::string_view content) const 
 }
 
 std::string WorkFolder::read(const std::string& file) const { return read_file(path_ + "/" + file); }
+
+void add_tool_error(const std::string& command, std::string_view output, const std::string& place, Diagnostics& d) {
+  while (output.ends_with('\n')) output.remove_suffix(1);
+  const auto missing =
+      std::ranges::find_if(kMissing, [&](const MissingTool& m) { return output.find(m.sign) != std::string_view::npos; });
+  const std::string text = (command.empty() ? "" : command + ": ") + std::string(output.substr(0, kMostOutput));
+  if (missing != std::end(kMissing)) d.error(Code::MissingTool, text, place, std::string(missing->help));
+  else d.error(Code::ToolFailed, text, place);
+}
 
 bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output) {
   std::vector<char*> argv;
@@ -70,7 +100,7 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed) {
-    *output = "can't run " + command[0];
+    *output = std::string(kCannotRun) + command[0];
     return false;
   }
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}

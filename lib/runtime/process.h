@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/diagnostics.h"
 #include "support/temporary_folder.h"
 
 namespace rlxc::target {
@@ -24,6 +25,10 @@ class WorkFolder {
   std::optional<TemporaryFolder> temporary_;
   std::string path_;
 };
+
+// Reports that a command failed with this output: as a missing tool, with what to install, where the output tells that the
+// program or a module of Python or JavaScript is not there.
+void add_tool_error(const std::string& command, std::string_view output, const std::string& place, Diagnostics&);
 
 // Runs a command (found on PATH) in a process group that ends with this process. Its output and errors go to the file `log` and
 // to *output, its temporary files into the folder of `log`. Returns whether it exits with status 0.

@@ -2,16 +2,15 @@
 
 #include "backend/backend.h"
 #include "backend/registry.h"
-#include "runtime/run_package.h"
 
 namespace rlxc {
 namespace {
 
 class PackageRunner : public KernelRunner {
  public:
-  bool build(const LirModule& lir, uint64_t max_operations, codegen::LoweringCache* lowerings, Diagnostics& d) {
+  bool build(const LirModule& lir, const RunOptions& o, codegen::LoweringCache* lowerings, Diagnostics& d) {
     package_ = cpu_backend().program(lir, d, lowerings);
-    if (package_) loaded_ = LoadedPackage::build(*package_, {.max_operations = max_operations}, d);
+    if (package_) loaded_ = LoadedPackage::build(*package_, o, d);
     return loaded_ != nullptr;
   }
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
@@ -25,10 +24,10 @@ class PackageRunner : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d, uint64_t max_operations,
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d, const RunOptions& o,
                                                  codegen::LoweringCache* lowerings) {
   auto runner = std::make_unique<PackageRunner>();
-  return runner->build(lir, max_operations, lowerings, d) ? std::move(runner) : nullptr;
+  return runner->build(lir, o, lowerings, d) ? std::move(runner) : nullptr;
 }
 
 }  // namespace rlxc

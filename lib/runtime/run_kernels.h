@@ -6,6 +6,7 @@
 
 #include "eval/eval.h"
 #include "ir/lir.h"
+#include "runtime/run_package.h"
 
 namespace rlxc {
 
@@ -20,9 +21,9 @@ class KernelRunner {
 };
 
 // Returns null with Code::UnsupportedOnTarget (for every node without a kernel) or Code::ToolFailed. A run fails with
-// Code::TooLarge if its loops take more than max_operations; 0: no limit. `lowerings`: of the module, if it was planned for
+// Code::TooLarge if its loops take more than RunOptions::max_operations. `lowerings`: of the module, if it was planned for
 // another processor than the target's default.
-std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule&, Diagnostics&, uint64_t max_operations = 0,
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule&, Diagnostics&, const RunOptions& = {},
                                                  codegen::LoweringCache* lowerings = nullptr);
 
 }  // namespace rlxc

@@ -97,6 +97,8 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
     call->set_shape(i, std::move(dims));
   }
   if (!error) return std::move(call->results);
+  const LirModule& lir = *package_.lir;
+  if (!check_index_inputs(*lir.module, lir.index_inputs, inputs, diagnostics)) return std::nullopt;  // names the input
   if (error == kLimitError && limited_)
     diagnostics.error(Code::TooLarge, "loops take more than " + std::to_string(max_operations_) + " operations on elements",
                       "node " + ForeignText(*limited_).quoted(), "--max-operations N allows more");

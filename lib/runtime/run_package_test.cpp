@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "memory/plan_lir.h"
+#include "runtime/interpret_package.h"
 #include "runtime/process.h"
 #include "support/eval.h"
 #include "support/golden.h"
@@ -490,7 +491,7 @@ void check_products(std::optional<uint64_t> max_packed) {
 TEST_CASE("kernels of products and convolutions compute what the evaluator does") { check_products({}); }
 TEST_CASE("kernels of products and convolutions do so with less memory for packed weights") { check_products(100'000); }
 
-TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and recurrence compute what the evaluator does") {
+TEST_CASE("kernels of attention, rotary embedding, quantization, resizing and recurrence compute what the evaluator does") {
   Cases c;
   auto attention = [](MaskKind mask, AttentionLayout layout = AttentionLayout::BHSD, bool finite = false) {
     AttentionAttrs a;
@@ -746,4 +747,38 @@ TEST_CASE("sizes that no input determines are refused by the evaluator and by ke
   REQUIRE_MESSAGE(loaded, ran.text());
   CHECK_FALSE(loaded->run(inputs, ran));
   CHECK(ran.text() == evaluated.text());
+}
+
+TEST_CASE("packages refuse indices of an input that are out of range, and name the input") {
+  Diagnostics d;
+  auto m = parse_text(
+      "module \"m\" mir {\ngraph @main {\n  %0 = input \"table\" : f32[rows,2]\n  %1 = input \"at\" : i64[n]\n  %2 = gather(%0, "
+      "%1) {axis = 0} : f32[n,2]\n  return %2\n}\n}\n",
+      d);
+  REQUIRE_MESSAGE(m, d.text());
+  auto lir = plan_lir(std::move(m), {}, d);
+  REQUIRE(lir);
+  DimTable& dims = lir->module->dims;
+  lir->index_inputs = {{1, dims.sub(dims.symbol("rows"), dims.symbol("n")), "the first of n rows"}};
+  const auto p = codegen::make_package(*lir, "m", {}, d);
+  REQUIRE_MESSAGE(p, d.text());
+  const auto loaded = LoadedPackage::build(*p, {}, d);
+  const auto device = make_interpreting_runner(*lir, "cuda", d);
+  REQUIRE_MESSAGE((loaded && device), d.text());
+  const auto refused = [&](std::vector<double> at, const std::string& reason, const std::string& on_device) {
+    const std::vector inputs{test::f32({4, 2}, std::vector<double>(8)), test::i64({static_cast<int64_t>(at.size())}, at)};
+    Diagnostics in_c, in_program;
+    CHECK(loaded->run(inputs, in_c).has_value() == reason.empty());
+    CHECK(device->run(inputs, in_program).has_value() == reason.empty());
+    CHECK_MESSAGE(in_c.text().find(reason) != std::string::npos, in_c.text());
+    CHECK_MESSAGE(in_program.text().find(on_device) != std::string::npos, in_program.text());
+  };
+  refused({0, 2}, "", "");
+  refused({3}, "", "");
+  refused({}, "", "");
+  refused({0, 3}, "input \"at\": 3 is out of range: the first of n rows, so that 0 to 2 are valid",
+          "\"at\" holds 3, which is not within 0..2");
+  refused({-1}, "-1 is out of range", "holds -1, which is not within 0..3");
+  refused({-1e18}, "-1000000000000000000 is out of range", "holds -1000000000000000000");
+  refused({0, 0, 0, 0, 0}, "no value is valid", "is not within 0..-1");
 }

@@ -139,7 +139,14 @@ bool LoadedTrainer::save(const std::string& path, Diagnostics& d) {
   if (!reason.empty()) d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
   return reason.empty();
 }
-bool LoadedTrainer::load(const std::string& path, Diagnostics& d) { return good(api_->load(trainer_, path.c_str()), path, d); }
+bool LoadedTrainer::load(const std::string& path, Diagnostics& d) {
+  const int error = api_->load(trainer_, path.c_str());
+  if (error == 0) return true;
+  const bool readable = std::ifstream(path).good();
+  d.error(readable ? Code::BadTensor : Code::UnreadableFile, path + ": " + (readable ? api_->strerror(error) : "cannot open"), {},
+          "--resume takes a file that `rlxc train --checkpoint` wrote for this model and these options");
+  return false;
+}
 
 std::span<const std::byte> LoadedTrainer::state(size_t i) const {
   const int index = static_cast<int>(i);

@@ -165,9 +165,9 @@ SequenceEdges SequenceEdges::apply(Module& m, std::vector<DataSet>* sets) {
   if (sets->empty() || (std::ranges::none_of(in, is_holder) && std::ranges::none_of(out, is_holder))) return edges;
   const DataSet& first = sets->front();
   for (const DataSet& s : *sets)
-    if (s.inputs.size() != in.size() || s.expected.size() != out.size() || !same_forms(s.inputs, first.inputs, in) ||
-        !same_forms(s.expected, first.expected, out) || !std::ranges::all_of(s.inputs, is_plain) ||
-        !std::ranges::all_of(s.expected, is_plain))
+    if (s.inputs.size() != in.size() || s.expected.size() != out.size() || !s.missing.empty() ||
+        !same_forms(s.inputs, first.inputs, in) || !same_forms(s.expected, first.expected, out) ||
+        !std::ranges::all_of(s.inputs, is_plain) || !std::ranges::all_of(s.expected, is_plain))
       return edges;
   edges.outputs_ = first.expected;
   Rewriter rewriter(g);

@@ -1,4 +1,4 @@
-// Block-quantised weight formats: fixed numbers of elements in fixed numbers of bytes, including scales. GGUF: the layouts of
+// Block-quantized weight formats: fixed numbers of elements in fixed numbers of bytes, including scales. GGUF: the layouts of
 // ggml (ggml-common.h, ggml-quants.c). mxfp4: OCP Microscaling Formats 1.0.
 #pragma once
 #include <cstdint>

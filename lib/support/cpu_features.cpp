@@ -1,7 +1,7 @@
 #include "support/cpu_features.h"
 
 #if defined(__x86_64__)
-#if __has_include(<sys/platform/x86.h>)
+#if __has_include(<sys/platform/x86.h>) && !defined(__clang__)  // the header uses _Bool, which clang has in C only
 #include <sys/platform/x86.h>
 
 namespace rlxc {

@@ -17,6 +17,8 @@ enum class ExitCode : int {
   Unsupported = 5,
   Unwritable = 6,
   Limit = 7,
+  NotCompared = 8,
+  MissingTool = 9,
   Internal = 70
 };
 

@@ -1,4 +1,4 @@
-// The deflate format (RFC 1951), and the gzip and zip files that hold it.
+// The deflate format (RFC 1951) by zlib, and the gzip and zip files that hold it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct ZipEntry {
   std::span<const std::byte> packed;
 };
 bool is_zip(std::span<const std::byte>);
-std::optional<std::vector<ZipEntry>> zip_entries(std::span<const std::byte>);  // nullopt if damaged
+std::optional<std::vector<ZipEntry>> zip_entries(std::span<const std::byte>);  // nullopt if damaged, or if entries overlap
 std::optional<std::string> unzip(const ZipEntry&, size_t limit);
 uint32_t crc32(std::string_view bytes);  // the sum that gzip and zip files have
 

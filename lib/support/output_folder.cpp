@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <set>
 
 #include "support/json_reader.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -27,21 +29,27 @@ struct ManifestEntry {
   uint64_t bytes = 0;
 };
 
-// Returns false if there is no readable manifest.
-bool read_manifest(const fs::path& folder, std::vector<ManifestEntry>* entries) {
+struct Manifest {
+  std::string target;
+  std::vector<ManifestEntry> files;
+};
+
+// Nullopt if there is no readable manifest.
+std::optional<Manifest> read_manifest(const fs::path& folder) {
   std::ifstream in(folder / kManifest, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   JsonReader r(text);
   bool found = false;
-  if (!r.begin_object()) return false;
+  Manifest manifest;
+  if (!r.begin_object()) return std::nullopt;
   for (std::string_view key; r.next_key(&key);) {
     if (key != "files") {
-      r.skip();
+      key == "target" ? r.string(&manifest.target) : r.skip();
       continue;
     }
     found = r.begin_array();
     while (r.next_item()) {
-      ManifestEntry& e = entries->emplace_back();
+      ManifestEntry& e = manifest.files.emplace_back();
       r.begin_object();
       for (std::string_view field; r.next_key(&field);) {
         if (field == "path") r.string(&e.path);
@@ -50,7 +58,7 @@ bool read_manifest(const fs::path& folder, std::vector<ManifestEntry>* entries) 
       }
     }
   }
-  return r.ok() && found;
+  return r.ok() && found ? std::optional(std::move(manifest)) : std::nullopt;
 }
 
 bool fail(Diagnostics& d, const std::string& path, const std::string& reason) {
@@ -107,15 +115,6 @@ bool exchange(const fs::path& a, const fs::path& b) {
 #endif
 }
 
-// Paths of a manifest must be relative and inside of the folder; others, from an edited manifest, are ignored.
-bool is_inside(const std::string& name) {
-  const fs::path p(name);
-  if (name.empty() || p.is_absolute()) return false;
-  for (const fs::path& part : p)
-    if (part == "..") return false;
-  return true;
-}
-
 bool move_files(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced, std::string* reason) {
   std::error_code error;
   std::vector<fs::path> files;
@@ -138,6 +137,51 @@ bool move_files(const fs::path& from, const fs::path& to, const std::set<std::st
     if (name != kManifest && !written.contains(fs::path(name))) ::unlink((to / name).c_str());
   remove_empty_folders(to, replaced);
   return true;
+}
+
+// A folder with a manifest: the whole, or a folder in it.
+struct Unit {
+  std::string name;                // "" or "cpu/"
+  std::set<std::string> replaced;  // artefacts of the old manifest, and the manifest
+  bool had_manifest = false;
+};
+
+// The folders that `from` has a manifest for, or else `from` as a whole.
+std::vector<Unit> units_of(const fs::path& from) {
+  std::vector<Unit> units;
+  std::error_code error;
+  if (fs::exists(from / kManifest, error)) units.emplace_back();
+  for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error))
+    if (std::error_code none; fs::exists(it->path() / kManifest, none))
+      units.push_back({it->path().filename().string() + "/", {}, false});
+  if (units.empty()) units.emplace_back();
+  std::ranges::sort(units, {}, &Unit::name);
+  return units;
+}
+
+// The folder of a package for another target, as "kernels/cpu"; else empty.
+std::string other_package(const std::string& path, const std::string& target) {
+  constexpr std::string_view kPackages = "kernels/";
+  const size_t end = path.find('/', kPackages.size());
+  if (target.empty() || !path.starts_with(kPackages) || end == path.npos) return {};
+  return path.compare(kPackages.size(), end - kPackages.size(), target) == 0 ? std::string() : path.substr(0, end);
+}
+
+// Moves a folder into place.
+bool place(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced, bool had_manifest,
+           std::string* reason) {
+  std::error_code error;
+  if (!fs::exists(to, error)) {
+    if (::rename(from.c_str(), to.c_str()) == 0) return true;
+    *reason = system_error_text(errno);
+    return false;
+  }
+  const bool as_unit = (had_manifest || fs::is_empty(to, error)) && !contains_working_directory(to);
+  if (as_unit && carry_over(to, from, replaced)) {
+    remove_empty_folders(from, replaced);
+    if (exchange(from, to)) return true;  // the staging folder, removed later, has the old artefacts now
+  }
+  return move_files(from, to, replaced, reason);
 }
 
 // The umask of the process, which can only be read by setting it.
@@ -171,7 +215,7 @@ std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagno
   const fs::path parent = full.has_relative_path() ? full.parent_path() : full;
   out.staging_ = std::make_unique<TemporaryFolder>(parent.string(), "." + full.filename().string() + ".rlxc-");
   if (out.staging().empty()) {
-    fail(d, path, std::generic_category().message(errno));
+    fail(d, path, system_error_text(errno));
     return std::nullopt;
   }
   struct stat info;
@@ -180,41 +224,52 @@ std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagno
   return out;
 }
 
+bool is_inside(const std::string& name) {
+  const fs::path p(name);
+  if (name.empty() || p.is_absolute()) return false;
+  for (const fs::path& part : p)
+    if (part == "..") return false;
+  return true;
+}
+
 bool OutputFolder::commit(Diagnostics& d) {
   const fs::path from = staging(), to = path_;
-  std::vector<ManifestEntry> written, older;
-  if (fs::exists(from / kManifest)) {
-    if (!read_manifest(from, &written)) return fail(d, path_, "the manifest cannot be read back");
-    for (const ManifestEntry& e : written) {
-      std::error_code error;
-      if (fs::file_size(from / e.path, error) != e.bytes || error)
-        return fail(d, path_ + "/" + e.path, "the file is not as it was written");
-    }
-  }
+  std::vector<Unit> units = units_of(from);
   // Serialises commits by a lock on the parent folder, which ends with the process.
   const int lock = ::open(to.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock >= 0) ::flock(lock, LOCK_EX);
   const SignalDelay delay;
-  std::error_code error;
-  const bool had_manifest = read_manifest(to, &older);
-  std::set<std::string> replaced = {kManifest};
-  for (const ManifestEntry& e : older)
-    if (is_inside(e.path)) replaced.insert(e.path);
-  bool done = false;
   std::string reason;
-  if (!fs::exists(to, error)) {
-    done = ::rename(from.c_str(), to.c_str()) == 0;
-    if (done) staging_->release();
-    else reason = std::generic_category().message(errno);
-  } else {
-    const bool as_unit = (had_manifest || fs::is_empty(to, error)) && !contains_working_directory(to);
-    done = as_unit && carry_over(to, from, replaced);
-    if (done) {
-      remove_empty_folders(from, replaced);
-      done = exchange(from, to);  // the staging folder, removed later, has the old artefacts now
+  bool had_manifest = false, done = true;
+  std::set<std::string> replaced;
+  for (Unit& u : units) {
+    const auto written = read_manifest(from / u.name);
+    if (!written && fs::exists(from / u.name / kManifest)) reason = "the manifest cannot be read back";
+    for (const ManifestEntry& e : written ? written->files : std::vector<ManifestEntry>()) {
+      std::error_code error;
+      if (fs::file_size(from / u.name / e.path, error) != e.bytes || error) reason = e.path + " is not as it was written";
     }
-    if (!done) done = move_files(from, to, replaced, &reason);
+    const auto older = read_manifest(to / u.name);
+    had_manifest |= u.had_manifest = older.has_value();
+    u.replaced.insert(kManifest);
+    for (const ManifestEntry& e : older ? older->files : std::vector<ManifestEntry>()) {
+      const std::string other = other_package(e.path, written ? written->target : "");
+      if (!other.empty()) kept_.insert(u.name + other);
+      else if (is_inside(e.path)) u.replaced.insert(e.path);
+    }
+    for (const std::string& path : u.replaced) replaced.insert(u.name + path);
   }
+  done = reason.empty();
+  std::error_code error;
+  const bool whole = units[0].name.empty() || !fs::exists(to, error) || had_manifest || fs::is_empty(to, error);
+  if (done && whole) {
+    done = place(from, to, replaced, had_manifest, &reason);
+    if (!fs::exists(from, error)) staging_->release();
+  }
+  for (const Unit& u : units)  // the folder has files of others: its folders are replaced one by one
+    if (done && !whole)
+      done =
+          place(from / fs::path(u.name).parent_path(), to / fs::path(u.name).parent_path(), u.replaced, u.had_manifest, &reason);
   if (lock >= 0) ::close(lock);
   return done || fail(d, path_, reason);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "support/temp_dir.h"
@@ -145,6 +146,57 @@ TEST_CASE("a file in the place of the folder is an error") {
   Diagnostics d;
   CHECK_FALSE(OutputFolder::create(dir.path() + "/out", d));
   CHECK(d.errors() == 1);
+}
+
+// As put_all, for a target.
+void put_package(const fs::path& folder, const std::string& target, const std::string& text) {
+  const std::string file = "kernels/" + target + "/m.c";
+  put(folder / file, text);
+  put(folder / "manifest.json",
+      R"({"target": ")" + target + R"(", "files": [{"path": ")" + file + R"(", "bytes": )" + std::to_string(text.size()) + "}]}");
+}
+
+TEST_CASE("a package of another target stays, and one of the same target goes") {
+  const test::TempDir dir;
+  const fs::path out = fs::path(dir.path()) / "out";
+  const auto write_package = [&](const std::string& target) {
+    Diagnostics d;
+    auto folder = OutputFolder::create(out.string(), d);
+    REQUIRE(folder);
+    put_package(folder->staging(), target, target);
+    REQUIRE_MESSAGE(folder->commit(d), d.text());
+    return folder->kept();
+  };
+  CHECK(write_package("cpu").empty());
+  put(out / "kernels/cpu/old.c", "mine");
+  CHECK(write_package("wgpu") == std::set<std::string>{"kernels/cpu"});
+  CHECK(get(out / "kernels/cpu/m.c") == "cpu");
+  CHECK(get(out / "kernels/wgpu/m.c") == "wgpu");
+  CHECK(write_package("wgpu").empty());
+  CHECK(fs::exists(out / "kernels/cpu/m.c"));
+}
+
+TEST_CASE("folders with manifests in a folder are replaced together") {
+  const test::TempDir dir;
+  const fs::path out = fs::path(dir.path()) / "out";
+  const auto write_targets = [&](const std::string& text, bool good) {
+    Diagnostics d;
+    auto folder = OutputFolder::create(out.string(), d);
+    REQUIRE(folder);
+    for (const char* target : {"cpu", "cuda"}) put_all(fs::path(folder->staging()) / target, {"lir.json", text + ".txt"}, text);
+    if (!good) put(fs::path(folder->staging()) / "cuda/lir.json", "cut short");
+    return folder->commit(d);
+  };
+  REQUIRE(write_targets("1", true));
+  put(out / "notes.txt", "mine");
+  REQUIRE(write_targets("2", true));
+  CHECK(get(out / "cpu/lir.json") == "2");
+  CHECK(get(out / "cuda/lir.json") == "2");
+  CHECK_FALSE(fs::exists(out / "cpu/1.txt"));
+  CHECK(get(out / "notes.txt") == "mine");
+  CHECK_FALSE(write_targets("3", false));
+  CHECK(get(out / "cpu/lir.json") == "2");
+  CHECK(names(fs::path(dir.path())).front() == "out");
 }
 
 }  // namespace

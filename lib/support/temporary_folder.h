@@ -1,5 +1,5 @@
-// Folders, files and child processes that end with this process: at the end of their scope and on SIGINT, SIGTERM and SIGHUP.
-// After SIGKILL, the next process that creates a folder with the same prefix removes the rest.
+// Folders, files and child processes that end with this process: at the end of their scope and on SIGINT, SIGTERM, SIGHUP,
+// SIGQUIT and SIGPIPE. After SIGKILL, the next process that creates a folder with the same prefix removes the rest.
 #pragma once
 #include <sys/types.h>
 
@@ -23,7 +23,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
-  int lock_ = -1;  // held during the owner's lifetime
+  int lock_ = -1;  // held during the owner's lifetime: a folder that is not locked has no owner
 };
 
 // A file that is about to be created. It is removed with this process unless it is renamed before. Keep it in scope until then.
@@ -52,7 +52,8 @@ class ChildProcess {
   pid_t group_;
 };
 
-// Call once at the start. Ignored signals stay ignored. The process then ends by the signal itself.
+// Call once at the start. Ignored signals stay ignored. The process then ends by the signal itself; on SIGPIPE, quietly with the
+// code of output that cannot be written. SIGXFSZ is ignored: a write that exceeds the limit on file sizes fails.
 void clean_up_on_signals();
 
 // Cleans up the same way and exits with this code. For signal handlers; does not return.
@@ -60,6 +61,9 @@ void clean_up_on_signals();
 
 // The same, from a thread.
 [[noreturn]] void end_process(int exit_code);
+
+// Removes a file, or a folder with all that is in it. Needs one file descriptor, whatever the depth.
+void remove_path(const std::string& path);
 
 // Blocks signals during its lifetime, for steps that must not be interrupted.
 class SignalDelay {

@@ -40,6 +40,7 @@ std::string_view coverage(OpKind op, Table table, bool has_expansion) {
   if (has_trait(op, kHir)) return "lowered";
   const bool batch = table == Table::Batch;
   if (!batch && gives_no_float(op)) return "not a float";
+  if (!batch && op == OpKind::StopGradient) return "a constant";
   const bool own = table == Table::Gradient ? has_slope(op) || find_rule(op)
                    : table == Table::Tangent
                        ? has_slope(op) || find_dual(op)

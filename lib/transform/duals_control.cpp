@@ -129,6 +129,9 @@ bool scan_dual(Dual& d) {
 
 bool loop_dual(Dual& d) {
   const LoopAttrs l = d.attrs<LoopAttrs>();
+  // Both loops would define the size, at different times.
+  d.inside = changing_size(d.graph, d.node);
+  if (!d.inside.empty()) return false;
   return TangentWalk{d, 2, static_cast<size_t>(l.carries), 0, 1}.run(l);
 }
 

@@ -1,5 +1,6 @@
 // Tangents of elementwise operations of several operands. Those of one operand follow from their slopes (rules.h).
 #include "transform/duals.h"
+#include "transform/rules.h"
 
 namespace rlxc::transform {
 namespace {
@@ -19,12 +20,13 @@ Term chosen(Term first, Term a, Term b) {
 DUAL(add, plus(dx, dy))
 DUAL(sub, minus(dx, dy))
 DUAL(mul, plus(dx* y, x* dy))
-DUAL(div, minus(dx / y, z* dy / y))
+DUAL(mul_no_nan_, plus(product(dx, y), product(dy, x)))
+DUAL(div, minus(quotient(dx, y), product(dy, z / y)))
 DUAL(max_, chosen(equal(x, z), dx, dy))
-DUAL(pow_, plus(dx.valid() ? dx* y* pow(x, y - 1) : dx, dy.valid() ? dy* select(x > 0, z* log(select(x > 0, x, 1.0)), 0.0) : dy))
+DUAL(pow_, plus(dx.valid() ? product(dx, pow_slope(x, y)) : dx, dy.valid() ? product(dy, exponent_slope(x, z)) : dy))
 DUAL(mod, minus(dx, dy.valid() ? dy* floor(x / y) : dy))
 DUAL(fmod, minus(dx, dy.valid() ? dy* sign(x / y) * floor(abs(x / y)) : dy))
-DUAL(atan2, minus(dx* y, x* dy) / (square(x) + square(y)))
+DUAL(atan2, minus(dx.valid() ? product(dx, angle_slope(x, y, y)) : dx, dy.valid() ? product(dy, angle_slope(x, y, x)) : dy))
 DUAL(prelu, plus(dx.valid() ? select(x < 0, dx* y, dx) : dx, dy.valid() ? select(x < 0, x* dy, 0.0) : dy))
 DUAL(fma, plus(plus(dx* y, x* dy), dw))
 DUAL(where, chosen(x, dy, dw))
@@ -37,7 +39,7 @@ std::span<const DualEntry> elementwise_duals() {
   static constexpr DualEntry kTable[] = {
       {OpKind::Add, add},     {OpKind::Sub, sub},  {OpKind::Mul, mul},     {OpKind::Div, div},   {OpKind::Max, max_},
       {OpKind::Min, max_},    {OpKind::Pow, pow_}, {OpKind::Mod, mod},     {OpKind::Fmod, fmod}, {OpKind::Atan2, atan2},
-      {OpKind::PRelu, prelu}, {OpKind::Fma, fma},  {OpKind::Where, where}, {OpKind::Cast, cast},
+      {OpKind::PRelu, prelu}, {OpKind::Fma, fma},  {OpKind::Where, where}, {OpKind::Cast, cast}, {OpKind::MulNoNan, mul_no_nan_},
   };
   return kTable;
 }

@@ -1,7 +1,7 @@
 // Tangents of products, convolutions, pooling, rotations and quantized values: linear in each operand.
 #include "transform/duals.h"
 #include "transform/nn_gradients.h"
-#include "transform/quantised.h"
+#include "transform/quantized.h"
 
 namespace rlxc::transform {
 namespace {
@@ -67,9 +67,11 @@ bool quantize_dual(Dual& d) {
   return true;
 }
 bool fake_quantize_dual(Dual& d) {
-  if (d.moves(1)) return false;
-  const Term slope = fake_quantize_slope(d.in(0), d.has(1) ? d.in(1) : d.in(0).with({}), d.attrs<FakeQuantizeAttrs>());
-  d.give(slope.valid() ? d.t(0) * slope : d.t(0));
+  const FakeQuantizeAttrs q = d.attrs<FakeQuantizeAttrs>();
+  const Term x = d.in(0), slope = fake_quantize_slope(x, d.has(1) ? d.in(1) : x.with({}), q);
+  Term t = slope.valid() && d.moves(0) ? d.t(0) * slope : d.t(0);
+  if (d.moves(1)) t = plus(t, fake_quantize_scale_slope(x, d.in(1), q) * beside_fake_scales(x, d.t(1), q));
+  d.give(t);
   return true;
 }
 bool dequantize_dual(Dual& d) {

@@ -1,6 +1,7 @@
 // Tangents of reductions and norms. Jacobians of norms and of softmax are symmetric: their formulas serve both directions.
 #include "transform/duals.h"
 #include "transform/nn_gradients.h"
+#include "transform/rules.h"
 
 namespace rlxc::transform {
 namespace {
@@ -12,7 +13,7 @@ bool reduce_dual(Dual& d) {
     return true;
   }
   const Term x = d.in(0), slope = reduction_slope(r, x, kept(d.out(), x, r.axes));
-  d.give(sum(slope * d.t(0), r.axes, r.keep_dim));
+  d.give(sum(product(d.t(0), slope), r.axes, r.keep_dim));
   return true;
 }
 

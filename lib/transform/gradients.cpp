@@ -12,7 +12,7 @@ Rule find_rule(OpKind op) {
   static const auto table = [] {
     std::vector<Rule> rules(kOpCount);
     for (std::span<const RuleEntry> entries : {movement_rules(), reduction_rules(), linear_rules(), attention_rules(),
-                                               control_rules(), recurrent_rules(), quantised_rules(), selection_rules()})
+                                               control_rules(), recurrent_rules(), quantized_rules(), selection_rules()})
       for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = e.rule;
     return rules;
   }();
@@ -51,7 +51,7 @@ ValueId total(Builder& b, std::vector<ValueId> parts) {  // in pairs, so that th
 bool elementwise_back(Adjoint& a) {
   double alpha = 0, beta = 0;
   slope_parameters(a.b.module().attrs[a.graph.attr_id(a.node)], &alpha, &beta);
-  a.give(0, a.g() * slope(a.graph.op(a.node), alpha, beta, a.in(0), a.out()));
+  a.give(0, product(a.g(), slope(a.graph.op(a.node), alpha, beta, a.in(0), a.out())));
   return true;
 }
 
@@ -93,6 +93,10 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, std::span<const ValueI
   const auto no_gradient = [&](ValueId v) {
     diagnostics.error(Code::BadType, "a value of type " + text(g.type(v), b.dims()) + " has no gradient");
   };
+  if (!are_values(g, {ys, wrt, fixed})) {
+    diagnostics.error(Code::Internal, "a value of a gradient could not be built");
+    return std::nullopt;
+  }
   const Between way = between(g, ys, wrt, fixed, Follow::Derivatives);
   const std::vector<bool>& active = way.reached;
   std::vector<std::vector<ValueId>> parts(active.size());

@@ -12,6 +12,7 @@ bool passes_integers(OpKind op) {
 }
 
 bool carries(const Graph& g, NodeId n, ValueId v, const std::vector<bool>& reached) {
+  if (g.op(n) == OpKind::StopGradient) return false;
   if (is_float_tensor(g, v)) return true;
   if (g.type(v).kind != TypeKind::Tensor || !is_integer(g.dtype(v)) || !passes_integers(g.op(n))) return false;
   if (g.op(n) == OpKind::Quantize) return true;
@@ -25,6 +26,12 @@ bool carries(const Graph& g, NodeId n, ValueId v, const std::vector<bool>& reach
 
 bool is_float_tensor(const Graph& g, ValueId v) { return g.type(v).kind == TypeKind::Tensor && is_float(g.dtype(v)); }
 DType derivative_dtype(const Graph& g, ValueId v) { return is_float(g.dtype(v)) ? g.dtype(v) : DType::F32; }
+
+bool are_values(const Graph& g, std::initializer_list<std::span<const ValueId>> lists) {
+  return std::ranges::all_of(lists, [&](std::span<const ValueId> list) {
+    return std::ranges::all_of(list, [&](ValueId v) { return v.valid() && v.raw < g.value_capacity(); });
+  });
+}
 
 Between between(const Graph& g, std::span<const ValueId> targets, std::span<const ValueId> sources,
                 std::span<const ValueId> fixed, Follow follow) {
@@ -89,6 +96,37 @@ std::vector<Cut> cuts(const Graph& g, const Between& all, std::span<const ValueI
     out.push_back({n, converts});
   }
   return out;
+}
+
+void warn_of_steps(Diagnostics& d, const Graph& g, const Between& all, std::span<const ValueId> fixed) {
+  constexpr size_t kMost = 8;  // that are named
+  std::vector<std::string> flat, rounding;
+  const auto note = [&](std::vector<std::string>* list, NodeId n) {
+    list->push_back(g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ")");
+  };
+  for (NodeId n : all.nodes) {
+    const OpKind op = g.op(n);
+    if (op == OpKind::Floor || op == OpKind::Ceil || op == OpKind::Sign) note(&flat, n);
+    if (op == OpKind::Round) note(&rounding, n);
+  }
+  // Truth values that go on as floats. Those that choose among values are as they should be.
+  for (const Cut& c : cuts(g, all, fixed)) {
+    const ValueId v = g.result(c.node);
+    if (c.converts || g.type(v).kind != TypeKind::Tensor || g.dtype(v) != DType::Bool) continue;
+    const auto uses = g.uses(v);
+    if (std::any_of(uses.begin(), uses.end(), [&](Graph::Use u) {
+          return g.op(u.user) == OpKind::Cast && is_float_tensor(g, g.result(u.user)) && all.needed[g.result(u.user).raw];
+        }))
+      note(&flat, c.node);
+  }
+  const auto warn = [&](const std::vector<std::string>& list, const std::string& what) {
+    std::string names;
+    for (size_t i = 0; i < std::min(list.size(), kMost); ++i) names += (i ? ", " : "") + list[i];
+    if (list.size() > kMost) names += " and " + std::to_string(list.size() - kMost) + " others";
+    if (!list.empty()) d.warning(Code::UnsupportedOp, what + names);
+  };
+  warn(flat, "constant between steps, so that derivatives through them are 0: ");
+  warn(rounding, "derivatives pass straight through rounding, as if it were the identity: ");
 }
 
 void add_conversion(Diagnostics& d, const Graph& g, NodeId n) {

@@ -1,5 +1,6 @@
 // What lies between values and a value that depends on them, and which of it derivatives pass.
 #pragma once
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ bool is_float_tensor(const Graph&, ValueId);
 DType derivative_dtype(const Graph&, ValueId);
 
 enum class Follow : uint8_t { Derivatives, Everything };
+
+// Are these values of the graph? A rule that fails leaves an invalid one.
+bool are_values(const Graph&, std::initializer_list<std::span<const ValueId>>);
 
 struct Between {
   std::vector<NodeId> nodes;  // that depend on a source and on which a target depends, in order
@@ -38,6 +42,8 @@ struct Cut {
 };
 std::vector<Cut> cuts(const Graph&, const Between&, std::span<const ValueId> fixed);
 
+// Warns of piecewise constant functions on the way, by name: derivatives through them are 0, and Round passes them on.
+void warn_of_steps(Diagnostics&, const Graph&, const Between&, std::span<const ValueId> fixed);
 // The error for a cut that converts.
 void add_conversion(Diagnostics&, const Graph&, NodeId);
 // The error for a node without a rule. `inside`: why its rule or decomposition failed, or empty.

@@ -60,7 +60,7 @@ std::span<const RuleEntry> linear_rules();
 std::span<const RuleEntry> attention_rules();
 std::span<const RuleEntry> control_rules();
 std::span<const RuleEntry> recurrent_rules();
-std::span<const RuleEntry> quantised_rules();
+std::span<const RuleEntry> quantized_rules();
 std::span<const RuleEntry> selection_rules();  // of several operands, element by element
 
 // The derivative of an elementwise operation of one operand at x, where it is y; invalid if it has none. What is constant in
@@ -68,5 +68,12 @@ std::span<const RuleEntry> selection_rules();  // of several operands, element b
 Term slope(OpKind, double alpha, double beta, Term x, Term y);
 bool has_slope(OpKind);
 void slope_parameters(const Attrs&, double* alpha, double* beta);
+
+// The gradient times a factor, or over a divisor, which may be infinite or NaN where the gradient is 0: the product is 0 there.
+Term product(Term g, Term factor);
+Term quotient(Term g, Term by);
+Term pow_slope(Term x, Term y);               // of pow(x, y) by x; 0 where it is infinite and the power is not
+Term exponent_slope(Term x, Term z);          // of z = pow(x, y) by y
+Term angle_slope(Term x, Term y, Term side);  // side / (x^2 + y^2), and 0 at the origin
 
 }  // namespace rlxc::transform

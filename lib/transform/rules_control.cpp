@@ -166,6 +166,9 @@ bool scan_back(Adjoint& a) {
 
 bool loop_back(Adjoint& a) {
   const auto carried = static_cast<size_t>(a.attrs<LoopAttrs>().carries);
+  // Iterations of one size are stacked.
+  a.inside = changing_size(a.graph, a.node);
+  if (!a.inside.empty()) return false;
   std::vector<Term> saved = stacked_inputs(a, 1 + carried, 2 + carried, 1);
   if (saved.size() != 1 + carried) return false;
   const std::vector<Term> count(saved.begin(), saved.begin() + 1);

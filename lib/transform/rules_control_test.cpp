@@ -6,6 +6,7 @@
 #include "support/eval.h"
 #include "support/random.h"
 #include "transform/gradients.h"
+#include "transform/tangents.h"
 
 using namespace rlxc;
 using namespace rlxc::test;
@@ -189,4 +190,51 @@ TEST_CASE("what has no rule in a body is named") {
   const ValueId y = m.main().result(scan);
   CHECK_FALSE(transform::gradients(b, y, {}, std::array{all}, {}, d));
   CHECK_MESSAGE(d.text().find("\"deep\" (lrn) is not known") != std::string::npos, d.text());
+}
+
+namespace {
+
+// A row is appended in each of three iterations, and all rows are scaled.
+NodeId growing_loop(Builder& b, ValueId x) {
+  Module& m = b.module();
+  const Dim rows = m.dims.symbol("rows");
+  Graph& body = m.graph(m.make_graph("grow"));
+  Builder in(body);
+  in.input("i", tensor_type(DType::I64, {}));
+  const ValueId go = in.input("go", tensor_type(DType::Bool, {}));
+  const Term v{&in, in.input("v", tensor_type(kReal, {rows, Dim(2)}))};
+  const Term all = transform::concat({sin(v), narrow(v, 0, Dim(0), Dim(1)) * 2}, 0);
+  body.set_outputs(std::array{go, all.v});
+  b.set_node_name(m.symbol("growing"));
+  return b.create_node(OpKind::Loop, std::array{b.scalar(DType::I64, 3), ValueId(), x}, LoopAttrs{1}, std::array{body.id()});
+}
+
+}  // namespace
+
+TEST_CASE("derivatives of a loop whose carried value grows are refused by name") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.input("x", real_type({1, 2})), dx = b.input("dx", real_type({1, 2}));
+  const NodeId loop = growing_loop(b, x);
+  REQUIRE_MESSAGE(loop.valid(), d.text());
+  const ValueId y = m.main().result(loop);
+  CHECK_FALSE(transform::tangents(b, std::array{y}, std::array{x}, std::array{dx}, {}, d));
+  CHECK_FALSE(transform::gradients(b, y, {}, std::array{x}, {}, d));
+  for (const char* what : {"tangent", "gradient"}) {
+    const std::string message =
+        std::string("the ") + what + " of \"growing\" (loop) is not known: its carried value 0 changes its size";
+    CHECK_MESSAGE(d.text().find(message) != std::string::npos, d.text());
+  }
+}
+
+TEST_CASE("an invalid value is an error of the compiler, and no access") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.input("x", real_type({2}));
+  CHECK_FALSE(transform::gradients(b, ValueId(), {}, std::array{x}, {}, d));
+  CHECK_FALSE(transform::gradients(b, x, {}, std::array{ValueId(1000)}, {}, d));
+  CHECK_FALSE(transform::tangents(b, std::array{x}, std::array{x}, std::array{ValueId()}, {}, d));
+  CHECK(d.errors() == 3);
 }

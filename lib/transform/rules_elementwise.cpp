@@ -1,7 +1,10 @@
 // Derivatives of elementwise operations, a formula each. Where an operation has no derivative (the corners of relu, abs, clamp)
-// it is that of one side; equal operands of max and min leave the gradient to the first.
+// it is that of one side; equal operands of max and min leave the gradient to the first. Where it is infinite though the
+// operation is finite (sqrt at 0, asin at 1), it is 0. A factor that may be infinite or NaN meets the gradient in MulNoNan: what
+// a Where, Max or Clamp does not take has the gradient 0, and contributes 0 whatever its slope is.
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "transform/rules.h"
 
@@ -16,7 +19,7 @@ Term step(Term condition, Term x, double value = 1) { return select(condition, x
 
 Term gelu_tanh(Term x) {
   const Term x2 = square(x), t = tanh(x * (x2 * 0.044715 + 1) * kSqrt2OverPi);
-  return (t + 1) * 0.5 + x * 0.5 * (1 - square(t)) * (x2 * (3 * 0.044715) + 1) * kSqrt2OverPi;
+  return (t + 1) * 0.5 + mul_no_nan(x * 0.5 * (1 - square(t)), (x2 * (3 * 0.044715) + 1) * kSqrt2OverPi);
 }
 Term swish(double alpha, Term x) {
   const Term s = sigmoid(x * alpha);
@@ -25,6 +28,15 @@ Term swish(double alpha, Term x) {
 Term mish(Term x) {
   const Term t = tanh(softplus(x));
   return t + x * (1 - square(t)) * sigmoid(x);
+}
+
+// The number that all elements of a constant are.
+std::optional<double> number_of(const Graph& g, ValueId v) {
+  const NodeId n = g.def(v);
+  if (g.op(n) != OpKind::Constant) return std::nullopt;
+  const TensorData& d = g.module().data[g.attrs<DataAttrs>(n).data];
+  if (d.bytes.empty() || !(d.splat || d.elements() == 1) || !is_float(d.dtype)) return std::nullopt;
+  return element_as_double(d, 0);
 }
 
 struct SlopeRow {
@@ -58,13 +70,13 @@ constexpr SlopeRow kSlopes[] = {
     SLOPE(Sin, cos(x))
     SLOPE(Cos, -sin(x))
     SLOPE(Tan, square(y) + 1)
-    SLOPE(Asin, rsqrt(1 - square(x)))
-    SLOPE(Acos, -rsqrt(1 - square(x)))
+    SLOPE(Asin, select(equal(abs(x), 1.0), 0.0, rsqrt(1 - square(x))))
+    SLOPE(Acos, select(equal(abs(x), 1.0), 0.0, -rsqrt(1 - square(x))))
     SLOPE(Atan, recip(square(x) + 1))
     SLOPE(Sinh, cosh(x))
     SLOPE(Cosh, sinh(x))
     SLOPE(Asinh, rsqrt(square(x) + 1))
-    SLOPE(Acosh, rsqrt(square(x) - 1))
+    SLOPE(Acosh, select(equal(x, 1.0), 0.0, rsqrt(square(x) - 1)))
     SLOPE(Atanh, recip(1 - square(x)))
     SLOPE(Round, one(x))
     SLOPE(Floor, one(x, 0))
@@ -100,22 +112,52 @@ const SlopeRow* find_slope(OpKind op) {
   }
 RULE(add, a.give(0, g); a.give(1, g);)
 RULE(sub, a.give(0, g); a.give(1, -g);)
-RULE(mul, a.give(0, g* y); a.give(1, g* x);)
-RULE(div, a.give(0, g / y); a.give(1, -(g* a.out() / y));)
+RULE(mul, a.give(0, product(g, y)); a.give(1, product(g, x));)
+RULE(div, a.give(0, quotient(g, y)); a.give(1, -product(g, a.out() / y));)
 RULE(max_, a.give(0, select(equal(x, a.out()), g, 0.0)); a.give(1, select(equal(x, a.out()), 0.0, g));)
-// The second derivative's logarithm counts where the base is positive only.
-RULE(pow_, if (a.wants(0)) a.give(0, g* y* pow(x, y - 1));
-     if (a.wants(1)) a.give(1, g* select(x > 0, a.out() * log(select(x > 0, x, 1.0)), 0.0));)
-RULE(mod, a.give(0, g); a.give(1, -(g* floor(x / y)));)
-RULE(fmod, if (a.wants(1)) a.give(1, -(g* sign(x / y) * floor(abs(x / y)))); a.give(0, g);)
-RULE(atan2, const Term r = square(x) + square(y); a.give(0, g* y / r); a.give(1, -(g* x / r));)
-RULE(prelu, a.give(0, select(x < 0, g* y, g)); a.give(1, select(x < 0, g* x, 0.0));)
-RULE(fma, a.give(0, g* y); a.give(1, g* x); a.give(2, g);)
+RULE(pow_, if (a.wants(0)) a.give(0, product(g, pow_slope(x, y)));
+     if (a.wants(1)) a.give(1, product(g, exponent_slope(x, a.out())));)
+RULE(mod, a.give(0, g); a.give(1, -product(g, floor(x / y)));)
+RULE(fmod, if (a.wants(1)) a.give(1, -product(g, sign(x / y) * floor(abs(x / y)))); a.give(0, g);)
+RULE(atan2, a.give(0, product(g, angle_slope(x, y, y))); a.give(1, -product(g, angle_slope(x, y, x)));)
+RULE(prelu, a.give(0, select(x < 0, product(g, y), g)); a.give(1, select(x < 0, product(g, x), 0.0));)
+RULE(fma, a.give(0, product(g, y)); a.give(1, product(g, x)); a.give(2, g);)
+// Both factors and their product: the gradient of a product is one of its kind, so that higher derivatives keep the zeros.
+RULE(mul_no_nan_, a.give(0, product(g, y)); a.give(1, product(g, x));)
 RULE(where, a.give(1, select(x, g, 0.0)); a.give(2, select(x, 0.0, g));)
 RULE(cast, a.give(0, {g.b, g.b->cast(g.v, x.dtype())});)
 #undef RULE
 
 }  // namespace
+
+Term product(Term g, Term factor) {
+  if (!g.valid() || !factor.valid()) return factor.with({});
+  const Graph& graph = g.b->graph();
+  NodeId n = graph.def(factor.v);
+  if (graph.op(n) == OpKind::Where && number_of(graph, graph.operand(n, 1)) == 1.0 &&
+      number_of(graph, graph.operand(n, 2)) == 0.0)
+    return select(g.with(graph.operand(n, 0)), g, 0.0);
+  while (graph.op(n) == OpKind::Expand || graph.op(n) == OpKind::Reshape || graph.op(n) == OpKind::Neg)
+    n = graph.def(graph.operand(n, 0));
+  const auto number = number_of(graph, graph.result(n));
+  return number && std::isfinite(*number) ? g * factor : mul_no_nan(g, factor);
+}
+
+Term quotient(Term g, Term by) {
+  if (!g.valid() || !by.valid()) return by.with({});
+  if (const auto number = number_of(g.b->graph(), by.v); number && *number != 0 && !std::isnan(*number)) return g / by;
+  // Reciprocals of small f16 overflow.
+  const DType t = by.dtype() == DType::F64 ? DType::F64 : DType::F32;
+  return mul_no_nan(g.as(t), recip(by.as(t))).as(g.dtype());
+}
+
+Term pow_slope(Term x, Term y) { return y * select(both(equal(x, 0.0), y < 1.0), 0.0, pow(x, y - 1)); }
+// The logarithm counts where the base is positive only.
+Term exponent_slope(Term x, Term z) { return mul_no_nan(z, select(x > 0, log(select(x > 0, x, 1.0)), 0.0)); }
+Term angle_slope(Term x, Term y, Term side) {
+  const Term r = square(x) + square(y);
+  return side / select(equal(r, 0.0), 1.0, r);
+}
 
 void slope_parameters(const Attrs& attrs, double* alpha, double* beta) {
   if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) {
@@ -137,7 +179,7 @@ std::span<const RuleEntry> selection_rules() {
   static constexpr RuleEntry kTable[] = {
       {OpKind::Add, add},     {OpKind::Sub, sub},  {OpKind::Mul, mul},     {OpKind::Div, div},   {OpKind::Max, max_},
       {OpKind::Min, max_},    {OpKind::Pow, pow_}, {OpKind::Mod, mod},     {OpKind::Fmod, fmod}, {OpKind::Atan2, atan2},
-      {OpKind::PRelu, prelu}, {OpKind::Fma, fma},  {OpKind::Where, where}, {OpKind::Cast, cast},
+      {OpKind::PRelu, prelu}, {OpKind::Fma, fma},  {OpKind::Where, where}, {OpKind::Cast, cast}, {OpKind::MulNoNan, mul_no_nan_},
   };
   return kTable;
 }

@@ -75,7 +75,7 @@ bool reduce_back(Adjoint& a) {
     a.give(0, expand(g, x.dims()));
     return true;
   }
-  a.give(0, expand(g * reduction_slope(r, x, kept(a.out(), x, r.axes)), x.dims()));
+  a.give(0, expand(product(g, reduction_slope(r, x, kept(a.out(), x, r.axes))), x.dims()));
   return true;
 }
 

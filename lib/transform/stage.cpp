@@ -4,6 +4,7 @@
 
 #include "ir/graphs.h"
 #include "ir/term.h"
+#include "support/parse_number.h"
 #include "support/text.h"
 #include "transform/batch.h"
 #include "transform/gradients.h"
@@ -123,6 +124,7 @@ class Stage {
       row_.cuts.push_back({g_.label(c.node).bytes(), std::string(name(g_.op(c.node)))});
       if (c.converts) add_conversion(d_, g_, c.node);
     }
+    warn_of_steps(d_, g_, way, fixed_);
     Wanted kept;
     for (size_t i = 0; i < w->values.size(); ++i) {
       const ValueId v = w->values[i];
@@ -154,9 +156,14 @@ class Stage {
         return "every path goes through a value of --stop-gradient";
       }
     const Between way = between(g_, targets, std::array{v}, fixed_, Follow::Derivatives);
-    for (const Cut& c : cuts(g_, way, fixed_))
+    for (const Cut& c : cuts(g_, way, fixed_)) {
+      if (g_.op(c.node) == OpKind::StopGradient) {
+        *stopped = true;
+        return "every path goes through a StopGradient, the first is " + g_.label(c.node).quoted();
+      }
       return "every path ends at an operation that gives no float, the first at " + g_.label(c.node).quoted() + " (" +
              std::string(name(g_.op(c.node))) + ")";
+    }
     *stopped = !fixed_.empty();
     return "every path goes through a value of --stop-gradient";
   }
@@ -240,7 +247,8 @@ class Stage {
 
   bool vmap(const Step& s) {
     Dim size = m_.dims.parse(s.size).value_or(Dim(0));
-    if (size == Dim(0) || size == Dim(Dim::kMax)) {
+    int64_t number = 1;
+    if (size == Dim(0) || size == Dim(Dim::kMax) || (parse_number(s.size, &number) && number < 1)) {
       d_.error(Code::BadFlag, "--size takes a number from 1 to 2^56 - 1 or a name, got " + quote(s.size));
       return false;
     }

@@ -42,7 +42,7 @@ namespace {
 bool elementwise_dual(Dual& d) {
   double alpha = 0, beta = 0;
   slope_parameters(d.b.module().attrs[d.graph.attr_id(d.node)], &alpha, &beta);
-  d.give(d.t(0) * slope(d.graph.op(d.node), alpha, beta, d.in(0), d.out()));
+  d.give(product(d.t(0), slope(d.graph.op(d.node), alpha, beta, d.in(0), d.out())));
   return true;
 }
 
@@ -85,6 +85,10 @@ std::optional<std::vector<ValueId>> tangents(Builder& b, std::span<const ValueId
                                              Diagnostics& diagnostics, Expand expand) {
   const Graph& g = b.graph();
   const size_t errors = diagnostics.errors();
+  if (!are_values(g, {ys, xs, dxs, fixed}) || xs.size() != dxs.size()) {
+    diagnostics.error(Code::Internal, "a value of a tangent could not be built");
+    return std::nullopt;
+  }
   const Between way = between(g, ys, xs, fixed, Follow::Derivatives);
   std::vector<ValueId> moved(way.reached.size());
   for (size_t i = 0; i < xs.size(); ++i) moved[xs[i].raw] = dxs[i];

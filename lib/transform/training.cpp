@@ -171,6 +171,7 @@ class Beginning {
       if (!is_trainable(g_, n)) why = "its type is " + text(g_.type(v), m_.dims);
       else if (std::ranges::find(options_.frozen, name) != options_.frozen.end()) why = "--freeze";
       else if (is_statistic(v)) why = "a statistic of a batch normalization";
+      else if (is_exponent(v)) why = "an exponent: a small change makes powers of negative numbers NaN";
       else if (!(paths[v.raw] > 0)) why = "the loss does not depend on it through floats";
       if (why.empty()) trained.push_back(n);
       else t_.frozen.push_back({name, std::move(why)});
@@ -187,6 +188,13 @@ class Beginning {
                        [&](Graph::Use u) { return g_.op(u.user) == OpKind::BatchNormInference && u.index >= 3; });
   }
 
+  // One number, which powers take.
+  bool is_exponent(ValueId v) const {
+    const auto uses = g_.uses(v);
+    return num_elements(g_.type(v)) == 1 && uses.begin() != uses.end() &&
+           std::all_of(uses.begin(), uses.end(), [&](Graph::Use u) { return g_.op(u.user) == OpKind::Pow && u.index == 1; });
+  }
+
   bool add_target() {
     if (t_.loss.empty()) return true;
     std::vector<Dim> dims(g_.dims(judged_).begin(), g_.dims(judged_).end());
@@ -200,6 +208,7 @@ class Beginning {
                                     ", which has no axis " + std::to_string(t_.axis) + " of classes");
         return false;
       }
+      t_.classes = m_.dims.constant_value(dims[static_cast<size_t>(t_.axis)]).value_or(0);
       dims.erase(dims.begin() + t_.axis);
       type = DType::I64;
     }
@@ -259,7 +268,7 @@ class Beginning {
 // The mean over samples, and over whatever other axes there are.
 Term mean_square(Term y, Term target) { return reduce(ReduceOp::Mean, square(y - target), all_axes(y), false); }
 
-// Of classes by logits. Labels below 0 are left out.
+// Of classes by logits. Labels below 0 are left out; without any other the loss is 0.
 Term cross_entropy(Term logits, Term label, int64_t axis) {
   const std::vector<Dim> dims = logits.dims();
   std::vector<Dim> column = dims, row(dims.size(), Dim(1));
@@ -269,7 +278,7 @@ Term cross_entropy(Term logits, Term label, int64_t axis) {
   const Term classes = reshape(count_up(*logits.b, dims[static_cast<size_t>(axis)]), row);
   const Term chosen = select(equal(classes, reshape(label, column)), log_share, 0.0);
   const Term counted = cast(label >= 0.0, logits.dtype());
-  return -(sum(chosen, all_axes(chosen), false) / sum(counted, all_axes(counted), false));
+  return -(sum(chosen, all_axes(chosen), false) / max(sum(counted, all_axes(counted), false), 1.0));
 }
 
 // The loss, and for a step its gradient, the updates and the other states.
@@ -336,6 +345,7 @@ class Finishing {
     const Between way = between(g_, std::array{loss}, parameters, fixed, Follow::Derivatives);
     for (const Cut& c : cuts(g_, way, fixed))
       if (c.converts) add_conversion(d_, g_, c.node);
+    warn_of_steps(d_, g_, way, fixed);
     return d_.ok();
   }
 

@@ -15,6 +15,8 @@
 
 namespace rlxc::transform {
 
+inline constexpr int64_t kIgnoredLabel = -100;  // as ignore_index of PyTorch: the sample is left out of the loss
+
 struct TrainingState {
   std::string name;       // of its input; of a parameter that of the parameter
   std::string kind;       // parameter, moment, gradient, counter or scale
@@ -27,9 +29,10 @@ struct FrozenParameter {
 };
 
 struct Training {
-  std::string loss;    // mse, cross-entropy, or empty: a value of the model
-  std::string judged;  // the output that it compares with `target`, or the value
-  int64_t axis = 1;    // of classes
+  std::string loss;     // mse, cross-entropy, or empty: a value of the model
+  std::string judged;   // the output that it compares with `target`, or the value
+  int64_t axis = 1;     // of classes
+  int64_t classes = 0;  // 0 if the model does not say
   const Optimizer* optimizer = nullptr;
   Hyper hyper;
   bool scales = false;  // the loss, dynamically

@@ -80,13 +80,13 @@ printf '\x08\x04CoreML' > "$TMPDIR/net.mlmodel"
 compile 4 'Core ML model' "$TMPDIR/net.mlmodel"
 "$RLXC" calibrate examples/bert.onnx --data examples/bert_data -q -o "$TMPDIR/record.json"
 sed -i 's/"format_version": "1/"format_version": "9/' "$TMPDIR/record.json"
-compile 4 'version "9.0" of the format is newer than this rlxc' examples/bert.onnx --calibration "$TMPDIR/record.json"
-sed 's/"format_version": "1.0"/"format_version": "3.0"/' examples/mlp.json > "$TMPDIR/newer.json"
+compile 4 'version "9.0" of rlxc-calibration is newer than this rlxc' examples/bert.onnx --calibration "$TMPDIR/record.json"
+sed 's/"format_version": "1.0"/"format_version": "4.0"/' examples/mlp.json > "$TMPDIR/newer.json"
 compile 4 'newer than this rlxc' "$TMPDIR/newer.json"
 # Runtimes that are missing are named with the way to get them. (A file in place of the module: one that is installed is not found.)
 mkdir "$TMPDIR/none"
 for module in mlx jax; do echo 'raise ImportError' > "$TMPDIR/none/$module.py"; done
-expect 1 'module mlx is missing: pip install mlx' env PYTHONPATH="$TMPDIR/none" "$RLXC" run examples/bert.onnx --random --target mlx
-expect 1 'module jax is missing: pip install jax' env PYTHONPATH="$TMPDIR/none" RLXC_STABLEHLO= "$RLXC" run examples/bert.onnx --random --target tpu
+expect 9 'module mlx is missing: pip install mlx' env PYTHONPATH="$TMPDIR/none" "$RLXC" run examples/bert.onnx --random --target mlx
+expect 9 'module jax is missing: pip install jax' env PYTHONPATH="$TMPDIR/none" RLXC_STABLEHLO= "$RLXC" run examples/bert.onnx --random --target tpu
 expect 5 'help: --bind batch=N' "$RLXC" compile examples/mlp.json --target tpu --emit kernels -o "$TMPDIR/tpu"
 exit $fails

@@ -48,6 +48,8 @@ END
 try 0 "$RLXC" run $mlp --data "$TMPDIR/in" --save-outputs "$TMPDIR/rows"
 said 'not compared'
 said '^nothing was compared'
+try 8 "$RLXC" run $mlp --data "$TMPDIR/in"
+said '^nothing was compared'
 try 0 "$RLXC" run $mlp --data "$TMPDIR/columns" --save-outputs "$TMPDIR/cols"
 cmp "$TMPDIR/rows/output_0.npy" "$TMPDIR/cols/output_0.npy" || fail "column-major input"
 try 0 "$RLXC" run $mlp --data "$TMPDIR/in" --save-outputs "$TMPDIR/pb" --save-as pb
@@ -69,6 +71,32 @@ said 'passed (rtol 0.01, atol 0.01)'
 try 1 "$RLXC" run $bert --data examples/bert_data --precision f16 --rtol 1e-7 --atol 1e-9
 said 'first value that differs: .* element \[[0-9,]*\]: got [-0-9.e]*, expected'
 
+for limit in 2 nan -1.5; do try 2 "$RLXC" run $mlp --random --min-cosine $limit; done
+
+# Results that are wrong whatever the cosine fail in run, and in the checks of bisect and reduce.
+python3 - "$TMPDIR" <<'END'
+import shutil, struct, sys
+where = sys.argv[1]
+body = open(where + "/rows/output_0.npy", "rb").read()
+head, values = body[:-32], struct.unpack("<8f", body[-32:])
+mutants = {"not_finite": [float("nan")] * 8, "infinite": [float("inf")] * 8, "scaled": [3 * v for v in values],
+           "negated": [-v for v in values], "permuted": values[::-1], "one": [*values[:7], values[7] + 5], "zero": [0] * 8}
+for name, mutant in mutants.items():
+    shutil.copytree(where + "/in", f"{where}/wrong_{name}")
+    open(f"{where}/wrong_{name}/output_0.npy", "wb").write(head + struct.pack("<8f", *mutant))
+END
+for data in "$TMPDIR"/wrong_*; do
+  check="'$RLXC' run {} --engine reference --weights int8 --data '$data'"
+  try 1 "$RLXC" run $mlp --engine reference --data "$data"
+  said 'FAIL'
+  try 1 "$RLXC" run $mlp --engine reference --weights int8 --data "$data"
+  said 'norm error at most 0.2'
+  try 1 "$RLXC" bisect $mlp --check "${check/\{\}/$mlp}"
+  said 'the check fails without any rewrite'
+  try 1 "$RLXC" reduce $mlp --check "$check" -o "$TMPDIR/small.onnx"
+  said 'nodes -> '
+done
+
 # bench
 try 0 "$RLXC" bench $mlp --bind batch=2 --repeat 5 --warm-up 1 --against $mlp
 said 'median'
@@ -76,7 +104,7 @@ said 'times as long as the second'
 "$RLXC" bench $mlp --bind batch=2 --repeat 5 --json | python3 -c 'import json, sys
 j = json.load(sys.stdin); c = j["candidates"][0]
 assert j["runs"] == 5 and c["least_ms"] <= c["median_ms"] <= c["most_ms"], j' || fail "bench --json"
-python3 -c 'import onnxruntime' 2>/dev/null || { try 1 "$RLXC" bench $bert --repeat 1 --against onnxruntime; said 'pip install onnxruntime'; }
+python3 -c 'import onnxruntime' 2>/dev/null || { try 9 "$RLXC" bench $bert --repeat 1 --against onnxruntime; said 'pip install onnxruntime'; }
 
 # extract and reduce
 try 0 "$RLXC" extract $bert --inputs embedding --outputs layer_norm -o "$TMPDIR/part.onnx"

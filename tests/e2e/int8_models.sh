@@ -1,6 +1,6 @@
 #!/bin/bash
 # Models of RLXC_TEST_MODELS/tiny, calibrated on random samples, run on integers and stay close to f32 on data they have not seen;
-# one that carries its own quantisation runs as it is written. Queries, keys and values of a layer are one product.
+# one that carries its own quantization runs as it is written. Queries, keys and values of a layer are one product.
 set -uo pipefail
 [ -d "${RLXC_TEST_MODELS:-}/tiny" ] || { echo "RLXC_TEST_MODELS is not set"; exit 77; }
 fails=0

@@ -10,24 +10,24 @@ mkdir "$TMPDIR/tmp" "$TMPDIR/place"
 state() { (cd "$1" && find . -type f ! -name notes.txt | sort | xargs -d '\n' sha256sum | sha256sum); }
 compile() { "$RLXC" compile examples/bert.onnx --target "$1" -q -o "$TMPDIR/place/out" 2>/dev/null; }
 
-compile cuda && cuda=$(state "$TMPDIR/place/out") || fail "compile for cuda"
+compile cuda && compile cpu && cpu=$(state "$TMPDIR/place/out") || fail "compile for cpu"
 echo mine >"$TMPDIR/place/out/notes.txt"
-compile cpu && cpu=$(state "$TMPDIR/place/out") || fail "compile for cpu"
+compile cuda && cuda=$(state "$TMPDIR/place/out") || fail "compile for cuda"  # the package for cpu stays
 [ "$cuda" != "$cpu" ] || fail "the two states are alike"
 start=$(date +%s%N)
 compile cuda
 took=$((($(date +%s%N) - start) / 1000))  # microseconds
-signals=(TERM INT HUP KILL)
+signals=(TERM INT HUP KILL QUIT)
 for ((i = 0; i < kills; ++i)); do
   target=cpu
   [ $((i % 2)) -eq 0 ] || target=cuda
   # An interactive shell's background job: SIGINT is not ignored.
-  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=HUP,INT "$RLXC" compile examples/bert.onnx --target $target -q \
+  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=HUP,INT,QUIT "$RLXC" compile examples/bert.onnx --target $target -q \
     -o "$TMPDIR/place/out" >/dev/null 2>&1 &
   pid=$!
   pause=$((RANDOM * took / 32768))
   sleep "$(printf '%d.%06d' $((pause / 1000000)) $((pause % 1000000)))"
-  signal=${signals[$((i % 4))]}
+  signal=${signals[$((i % 5))]}
   kill -"$signal" "$pid" 2>/dev/null
   wait "$pid" 2>/dev/null
   now=$(state "$TMPDIR/place/out")

@@ -32,10 +32,16 @@ check() { # MODEL LOSS WRT [PRECISION]
   done
   equal "$TMPDIR/keeps.npz" "$TMPDIR/shrinks.npz" || fail "$1: a smaller arena changes the results"
 }
-# A net of tests/support/python/conv_nets.py meets a limit in bytes, or in per cent of its arena.
+# A net of tests/support/python/conv_nets.py meets a limit in bytes, or in per cent of its arena; q/NET: as a Q/DQ model, whose
+# integers the kernels may round otherwise than the reference.
 parts() { # NET SIZE LIMIT [FLAG...]
-  local model="$TMPDIR/$1.onnx" out="$TMPDIR/out" net="$1" limit="$3"
-  python3 tests/support/python/conv_nets.py "$1" "$model" "$2"
+  local net="${1#q/}" limit="$3" out="$TMPDIR/out" tolerance=1e-4
+  local model="$TMPDIR/$net.onnx"
+  python3 tests/support/python/conv_nets.py "$net" "$model" "$2"
+  if [ "$1" != "$net" ]; then
+    python3 tests/support/python/quantized_model.py "$model" "$TMPDIR/quantized.onnx"
+    model="$TMPDIR/quantized.onnx" tolerance=0.1
+  fi
   shift 3
   local flags=("$@")
   if [ "${limit%\%}" != "$limit" ]; then
@@ -48,7 +54,7 @@ parts() { # NET SIZE LIMIT [FLAG...]
   grep -q 'parts of their rows' "$out/plan.txt" || fail "$net $*: plan.txt does not say what runs in parts"
   for way in whole parts; do
     [ $way = whole ] && more=() || more=(--max-arena $limit)
-    "$RLXC" run "$model" --random --rtol 1e-4 --atol 1e-4 --max-operations 1000000000000 --save-outputs "$TMPDIR/$way.npz" \
+    "$RLXC" run "$model" --random --rtol $tolerance --atol $tolerance --max-operations 1000000000000 --save-outputs "$TMPDIR/$way.npz" \
       "${flags[@]}" "${more[@]}" > "$TMPDIR/run" || fail "$net $* ${more[*]}: $(tail -3 "$TMPDIR/run")"
   done
   equal "$TMPDIR/whole.npz" "$TMPDIR/parts.npz" || fail "$net $*: parts of rows change the results"
@@ -60,6 +66,9 @@ parts resnet 64 75%
 parts resnet 64 75% --target cuda
 for net in densenet inception dilated shuffle segments; do parts $net 48 70%; done
 parts unet 64 80%
+parts upscale 16 50%
+for net in mlp ratio parts reader; do parts $net 128 50%; parts q/$net 128 50%; done
+parts q/unet 32 65%
 "$RLXC" compile "$TMPDIR/resnet.onnx" --emit plan -q -o "$TMPDIR/out" --max-arena 4K 2> "$TMPDIR/error" && fail "an arena of 4 KiB"
 grep -q 'the least arena that was found takes [0-9]* bytes' "$TMPDIR/error" || fail "$(cat "$TMPDIR/error")"
 check examples/bert.onnx layer_norm_4 params

@@ -46,6 +46,15 @@ if [ -n "${RLXC_WEBGPU:-}" ]; then
   grep -q 'the input "x" is a Float32Array' node.txt || { cp node.txt log; fail "the error of the Node program"; }
 fi
 
+# Two packages of one name: neither runs in place of the other, so the program does not link.
+"$RLXC" compile "$root/examples/mlp.json" --emit kernels --target cpu --precision f16 --name mlp -q -o half || exit 1
+make -s -C half/kernels/cpu > log 2>&1 || fail "make of the second package"
+printf '#include "mlp.h"\nint main(void) { return mlp_input(0) == 0; }\n' > first.c
+printf '#include "mlp.h"\nconst mlp_tensor* second(void) { return mlp_input(0); }\n' > second.c
+cc -c -I"$mlp" first.c && cc -c -Ihalf/kernels/cpu second.c || fail "headers of two packages"
+cc first.o "$mlp/libmlp.a" -pthread -lm -o one > log 2>&1 || fail "one package"
+if cc first.o second.o "$mlp/libmlp.a" half/kernels/cpu/libmlp.a -pthread -lm -o both 2> log; then fail "two packages of one name link"; fi
+
 # The README's calls.
 block() { awk -v open="\`\`\`$1" '$0 == open { on = 1; next } /^```/ { on = 0 } on' "$2"; }
 cd "$mlp" || exit 1

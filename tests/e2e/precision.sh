@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every precision stays close to what PyTorch computed in f32, a custom map too, and a record of scales quantises.
+# Every precision stays close to what PyTorch computed in f32, a custom map too, and a record of scales quantizes.
 set -euo pipefail
 same() { "$RLXC" run examples/bert.onnx --data examples/bert_data --engine=reference --verify --min-cosine "$@"; }
 for precision in f32 f16 automixed automixed-conservative automixed-bf16; do

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Under the address and undefined-behaviour sanitizers. RLXC_TEST_SANITIZE=readers: the rooms that read files, their unit tests, the
 # hostile files through commands that read, and a moment of each form of scripts/fuzz; some seven minutes of a processor to build.
+# One more room is compiled file by file as scripts/sanitize does it, by clang; each commit takes the next room.
 # RLXC_TEST_SANITIZE=1: everything, all unit tests, and a moment of each fuzzer; the build takes longer than all other tests.
 set -uo pipefail
 [ -n "${RLXC_TEST_SANITIZE:-}" ] || { echo "RLXC_TEST_SANITIZE is not set"; exit 77; }
@@ -30,5 +31,8 @@ for file in tests/hostile/*.onnx tests/hostile/*.json tests/hostile/*.gguf; do
     fails=1
   done
 done
+mapfile -t rooms < <(sed -n 's/^rlxc_room(\([a-z]*\).*/\1/p' CMakeLists.txt)
+room=${rooms[$(($(git rev-list --count HEAD) % ${#rooms[@]}))]}
+RLXC_UNITY=OFF scripts/sanitize room "$room" >"$TMPDIR/log" 2>&1 || { echo "$room does not build with clang"; grep -m 5 error "$TMPDIR/log"; fails=1; }
 READERS=1 COUNT=50000 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-20}" || fails=1
 exit $fails

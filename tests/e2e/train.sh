@@ -36,6 +36,28 @@ mkfifo pipe
 "$RLXC" train digits/mlp.json --data digits/x.npy --labels digits/y.npy --loss cross-entropy --epochs 1 --batch 100 -q --checkpoint pipe -o no.onnx > log 2>&1
 [ $? -eq 6 ] && [ -p pipe ] && grep -q 'RLX0106.*pipe' log || fail "a checkpoint to a pipe"
 
+# Samples that cannot be right are errors that name the first one.
+python3 - <<'PY'
+import numpy as np
+x, y = np.load("digits/x.npy"), np.load("digits/y.npy")
+np.save("from1.npy", y + 1)
+below = y.copy()
+below[7] = -2
+np.save("below.npy", below)
+np.save("ignored.npy", np.full_like(y, -100))
+odd = x.astype(np.float32)
+odd.reshape(len(x), -1)[5, 3] = np.nan
+np.save("nan.npy", odd)
+PY
+refused() { # data, labels, message
+  "$RLXC" train digits/mlp.json --data "$1" --labels "$2" --loss cross-entropy --epochs 1 --batch 500 -o no.onnx > log 2>&1
+  [ $? -eq 4 ] && grep -q "$3" log || fail "samples that cannot be right: $3"
+}
+refused digits/x.npy from1.npy 'the label of sample [0-9]* is 10: classes are 0 to 9.*\|the labels count from 1'
+refused digits/x.npy below.npy 'the label of sample 7 is -2'
+refused digits/x.npy ignored.npy 'every label is -100'
+refused nan.npy digits/y.npy 'sample 5, element .* is -*nan'
+
 # The same seed gives the same weights.
 for i in 1 2; do
   "$RLXC" train digits/mlp.json --data digits/x.npy --labels digits/y.npy --loss cross-entropy --epochs 1 --batch 100 --threads 1 -q -o same$i.onnx > log 2>&1 ||

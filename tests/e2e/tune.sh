@@ -41,7 +41,7 @@ refused() {
 refused '{"gemm_rows": 0}' '"gemm_rows" outside 16\.\.512'
 refused '{"gemm_rows": 1e3}' '"gemm_rows" outside 16\.\.512'
 refused '{"gemm_rows": "many"}' '"gemm_rows" outside'
-refused '{"rows": 32}' 'unknown size "rows"'
+refused '{"rows": 32}' '"rows" is not known here'
 refused '32' 'must be an object of sizes'
 echo '{"format": "rlxc-tuning"}' > tuning.json
 compile bad && fail "a file without nodes"

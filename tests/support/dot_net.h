@@ -80,7 +80,7 @@ struct Net {
     bool found = false;
     for (NodeId n : g.nodes()) found = found || g.op(n) == expected_op;
     CHECK_MESSAGE(found, name(expected_op));
-    compare(make_kernel_runner(compiled->lir, d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
+    compare(make_kernel_runner(compiled->lir, d, {}, compiled->lowerings.get()), *expected, d, rtol, atol);
     compare(make_interpreting_runner(compiled->lir, "cpu", d, 0, compiled->lowerings.get()), *expected, d, rtol, atol);
   }
 

@@ -151,7 +151,7 @@ void run_wgsl(std::vector<Built> built, std::vector<std::string>* problems) {
   std::vector<std::vector<size_t>> offsets(built.size());
   for (size_t i = 0; i < built.size(); ++i) {
     Built& b = built[i];
-    wgpu.packaging.prepare(b.kernel);
+    wgpu.packaging.prepare(b.kernel, {});
     std::string refused = wgpu.packaging.refuses(b.kernel), module = "k" + std::to_string(i) + ".wgsl";
     if (!refused.empty()) problems->push_back(b.where + ", as WGSL: " + refused);
     folder.write(module, render(b.kernel, wgpu.info.language()));

@@ -13,14 +13,14 @@ inline void set_field(Attrs& a, std::string_view name, AttrValue value) {
 }
 
 inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep, std::vector<int64_t> also = {}) {
-  Attrs a = NormRegionAttrs{};
+  Attrs a = FusionAttrs{};
   set_field(a, "steps", std::move(steps)), set_field(a, "axis", axis), set_field(a, "keep", keep);
   set_field(a, "also", std::move(also));
   return a;
 }
 
 inline Attrs reduce_region(std::vector<std::string> steps, std::vector<int64_t> axes) {
-  Attrs a = ReduceRegionAttrs{};
+  Attrs a = FusionAttrs{};
   set_field(a, "steps", std::move(steps)), set_field(a, "axes", std::move(axes));
   return a;
 }

@@ -6,6 +6,7 @@
 
 #include "eval/value.h"
 #include "ir/text.h"
+#include "support/conv_steps.h"
 #include "support/rule_samples.h"
 
 namespace rlxc::test {
@@ -25,9 +26,10 @@ inline std::set<OpKind> kinds_of(const Module& m) {
   return kinds;
 }
 
-// Do derivatives pass through, by decision, what is constant in steps?
+// Do derivatives, by decision, pass through what is constant in steps, or end?
 inline bool is_rounded(OpKind op) {
   switch (op) {
+    case OpKind::StopGradient:
     case OpKind::Round:
     case OpKind::Quantize:
     case OpKind::Dequantize:
@@ -132,7 +134,7 @@ inline std::vector<Sample> integer_samples() {
   return all;
 }
 
-inline std::vector<Sample> quantised_samples() {
+inline std::vector<Sample> quantized_samples() {
   const HostValue m = reals({2, 3, 4}, 1), row = reals({4}, 2);
   const HostValue codes = tensor_of(DType::I8, {6, 4}, [] {
     std::vector<double> v;
@@ -144,20 +146,16 @@ inline std::vector<Sample> quantised_samples() {
   const HostValue zero = tensor_of(DType::I8, {}, std::vector<double>{2});
   constexpr uint16_t kStep = RegionStep::kStep, kNone = RegionStep::kNone;
   const auto scaled = [](OpKind op) {
-    return std::vector<RegionStep>{{op, DType::I32, {kNone, kNone, kNone}, 0, 0, {}},
-                                   {OpKind::Cast, DType::F64, {kStep, kNone, kNone}, 0, 0, {}},
-                                   {OpKind::Mul, DType::F64, {kStep | 1, 4, kNone}, 0, 0, {}}};
+    return std::vector<RegionStep>{{op, DType::I32, {kNone, kNone, kNone}},
+                                   {OpKind::Cast, DType::F64, {kStep, kNone, kNone}},
+                                   {OpKind::Mul, DType::F64, {kStep | 1, 4, kNone}}};
   };
-  const std::vector<RegionStep> attended{{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Cast, DType::F32, {kStep, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Mul, DType::F32, {kStep | 1, 7, kNone}, 0, 0, {}},
-                                         {OpKind::Softmax, DType::F32, {kStep | 2, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Div, DType::F32, {kStep | 3, 7, kNone}, 0, 0, {}},
-                                         {OpKind::Round, DType::F32, {kStep | 4, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Cast, DType::U8, {kStep | 5, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Cast, DType::F64, {kStep | 7, kNone, kNone}, 0, 0, {}},
-                                         {OpKind::Mul, DType::F64, {kStep | 8, 8, kNone}, 0, 0, {}}};
+  const std::vector<RegionStep> attended{
+      {OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},  {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+      {OpKind::Mul, DType::F32, {kStep | 1, 7, kNone}},      {OpKind::Softmax, DType::F32, {kStep | 2, kNone, kNone}},
+      {OpKind::Div, DType::F32, {kStep | 3, 7, kNone}},      {OpKind::Round, DType::F32, {kStep | 4, kNone, kNone}},
+      {OpKind::Cast, DType::U8, {kStep | 5, kNone, kNone}},  {OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
+      {OpKind::Cast, DType::F64, {kStep | 7, kNone, kNone}}, {OpKind::Mul, DType::F64, {kStep | 8, 8, kNone}}};
   std::vector<Sample> all{
       {OpKind::Round, NoAttrs{}, {m}},
       {OpKind::DequantMatMul,
@@ -172,12 +170,12 @@ inline std::vector<Sample> quantised_samples() {
       {OpKind::DequantMatMul,
        DequantMatMulAttrs{.trans_b = false, .block = 0, .act = {}, .gated = true, .gate_first = true},
        {reals({3, 6}, 73), codes, reals({1, 4}, 2)}},
-      {OpKind::FusedQMatMul, RegionAttrs{scaled(OpKind::QMatMul)}, {a, w, zero, zero, reals({2}, 74)}},
+      {OpKind::FusedQMatMul, FusionAttrs{scaled(OpKind::QMatMul)}, {a, w, zero, zero, reals({2}, 74)}},
       {OpKind::QAttention,
-       RegionAttrs{attended},
+       FusionAttrs{attended},
        {a, w, a, zero, zero, tensor_of(DType::U8, {}, {0}), zero, tensor_of(DType::F32, {}, {0.01}), reals({3}, 76)}},
       {OpKind::FusedQConv,
-       FusedQConvAttrs{ConvAttrs{{1, 2}, {1, 0}, {0, 1}, {1, 1}, {0, 0}, 1}, scaled(OpKind::QConv)},
+       conv_steps({{1, 2}, {1, 0}, {0, 1}, {1, 1}, {0, 0}, 1}, scaled(OpKind::QConv)),
        {tensor_of(DType::I8, {1, 2, 2, 3}, {1, 2, 3, -4, 5, 6, 7, -8, 9, 10, 11, 12}),
         tensor_of(DType::I8, {2, 2, 1, 2}, {1, -1, 2, 3, 4, -5, 6, 7}), zero, zero, reals({2, 1, 1}, 75)}},
   };
@@ -333,7 +331,7 @@ graph @batch {
   return all;
 }
 
-inline std::vector<RuleCase> quantised_cases() {
+inline std::vector<RuleCase> quantized_cases() {
   std::vector<RuleCase> all;
   all.push_back(case_of(R"(module "m" mir {
 graph @main {
@@ -454,9 +452,9 @@ graph @body {
 
 inline std::vector<RuleCase> rule_cases() {
   std::vector<RuleCase> all;
-  for (auto samples : {all_samples(), integer_samples(), quantised_samples(), hir_samples()})
+  for (auto samples : {all_samples(), integer_samples(), quantized_samples(), hir_samples()})
     for (Sample& s : samples) all.push_back(case_of(std::move(s)));
-  for (auto cases : {control_cases(), quantised_cases(), sequence_cases()})
+  for (auto cases : {control_cases(), quantized_cases(), sequence_cases()})
     for (RuleCase& c : cases) all.push_back(std::move(c));
   return all;
 }

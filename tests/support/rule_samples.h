@@ -73,6 +73,7 @@ inline std::vector<Sample> samples() {
       {OpKind::Add, NoAttrs{}, {m, row}},
       {OpKind::Sub, NoAttrs{}, {row, m}},
       {OpKind::Mul, NoAttrs{}, {m, reals({3, 1}, 5)}},
+      {OpKind::MulNoNan, NoAttrs{}, {m, reals({3, 1}, 5)}},
       {OpKind::Div, NoAttrs{}, {reals({3, 1}, 5), positive}},
       {OpKind::Max, NoAttrs{}, {m, row}},
       {OpKind::Min, NoAttrs{}, {m, row}},
@@ -195,23 +196,21 @@ inline std::vector<Sample> composite_samples() {
   rnn.direction = RnnDirection::Reverse, rnn.activations = {"Sigmoid"};
   AttentionAttrs attention;
   attention.num_heads = 4, attention.num_kv_heads = 2, attention.mask = MaskKind::Causal, attention.softcap = 0.7;
-  RegionAttrs region;
+  FusionAttrs region;
   constexpr uint16_t kStep = RegionStep::kStep, kNone = RegionStep::kNone;
-  region.steps = {{OpKind::Mul, DType::F64, {0, 1, kNone}, 0, 0, {}},
-                  {OpKind::Tanh, DType::F64, {kStep, kNone, kNone}, 0, 0, {}}};
+  region.steps = {{OpKind::Mul, DType::F64, {0, 1, kNone}}, {OpKind::Tanh, DType::F64, {kStep, kNone, kNone}}};
   ConcatRegionAttrs joined;
   joined.steps = region.steps;
   joined.axis = 1, joined.parts = {1, 0};
-  ReduceRegionAttrs reduced;
-  reduced.axes = {2};
+  FusionAttrs reduced;
   reduced.steps = region.steps;
-  reduced.steps.push_back({OpKind::Reduce, DType::F64, {kStep | 1, kNone, kNone}, 0, 0, ReduceOp::Sum});
-  NormRegionAttrs normed;
-  normed.axis = 2;
+  reduced.steps.push_back({OpKind::Reduce, DType::F64, {kStep | 1, kNone, kNone}, ReduceAttrs{ReduceOp::Sum, {2}, true}});
+  FusionAttrs normed;
   normed.steps = region.steps;
-  normed.steps.push_back({OpKind::LayerNorm, DType::F64, {kStep | 1, kNone, kNone}, 1e-3, 0, {}});
+  normed.steps.push_back({OpKind::LayerNorm, DType::F64, {kStep | 1, kNone, kNone}, NormAttrs{2, 1e-3}});
   const HostValue row = reals({4}, 2);
   return {
+      {OpKind::StopGradient, NoAttrs{}, {m}},
       {OpKind::Cumprod, CumAttrs{1, false, false}, {m}},
       {OpKind::Cumprod, CumAttrs{2, true, true}, {m}},
       {OpKind::Lrn, LrnAttrs{3, 0.3, 0.75, 1.2}, {image}},

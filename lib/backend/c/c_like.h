@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel/language.h"
+#include "kernel/math.h"
 
 namespace rlxc::target {
 
@@ -129,6 +130,6 @@ class CLike {
 };
 
 // Adds a function with the body of kernel/math.h and returns its name. `head` is "$R $F($P) {" with the language's qualifiers.
-std::string defined_function(const CLike&, ExprOp, Type, std::string_view head, Helpers&);
+std::string defined_function(const CLike&, ExprOp, Type, std::string_view head, Helpers&, kernel::Periods = kernel::Periods::All);
 
 }  // namespace rlxc::target

@@ -277,7 +277,7 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
 std::string periodic_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   const std::string name = "rlxc_any_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
-  const std::string near = defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  const std::string near = defined_function(target, op, t, "static inline $R $F($P) {\n", h, kernel::Periods::Near);
   h.add(
       expand("static inline $V $F($V a) {\n  int near = 1;\n  for (int i = 0; i < $N; ++i) near &= a[i] >= -8192.0f && a[i] <= "
              "8192.0f;\n"

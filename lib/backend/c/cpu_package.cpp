@@ -51,7 +51,8 @@ uint64_t sample_of(std::span<const std::byte> bytes) {
 std::string header(const Package& p, const WeightFiles& located, const Values& common) {
   std::string ports;
   for (size_t i = 0; i < p.inputs.size(); ++i)
-    ports += "// input " + std::to_string(i) + ": " + p.inputs[i].name.quoted() + " " + port_type(p, p.inputs[i]) + "\n";
+    ports += "// input " + std::to_string(i) + ": " + p.inputs[i].name.quoted() + " " + port_type(p, p.inputs[i]) +
+             index_range(p, i) + "\n";
   for (size_t i = 0; i < p.outputs.size(); ++i)
     ports += "// output " + std::to_string(i) + ": " + p.outputs[i].name.quoted() + " " + port_type(p, p.outputs[i]) + "\n";
   for (size_t i = 0; i < p.symbols.size(); ++i) {
@@ -62,8 +63,9 @@ std::string header(const Package& p, const WeightFiles& located, const Values& c
   }
   std::string states;
   for (const State& s : p.lir->states)
-    states += "// Input " + std::to_string(s.input) + " and output " + std::to_string(s.output) +
-              " are one state: give the same buffer, or NULL as the input, and it is updated there; another input is copied "
+    states += "// Input " + std::to_string(s.input) + ", " + p.inputs[s.input].name.quoted() + ", and output " +
+              std::to_string(s.output) + ", " + p.outputs[s.output].name.quoted() +
+              ", are one state: give the same buffer, or NULL as the input, and it is updated there; another input is copied "
               "first.\n";
   const bool dynamic = !p.lir->extents.empty();
   Values v = common;
@@ -194,6 +196,26 @@ static UNUSED int rlxc_spend(int64_t operations, const char* node) {
 
 )";
 
+constexpr std::string_view kAreIndices = R"(static int are_indices(const void* input, int64_t count, int64_t largest) {
+  const int64_t* x = input;
+  for (int64_t i = 0; i < count; ++i)
+    if (x[i] < 0 || x[i] > largest) return 0;
+  return 1;
+}
+
+)";
+
+// Returns statements that return an error if an index of the inputs is out of range.
+std::string index_checks(const Package& p, CSizes& sizes) {
+  std::string s;
+  for (const IndexInput& x : p.lir->index_inputs) {
+    const auto dims = p.lir->module->main().dims(p.inputs[x.input].value);
+    s += "  if (!are_indices(inputs[" + std::to_string(x.input) + "], " + sizes(p.lir->module->dims.product(dims)) + ", " +
+         sizes(x.largest) + ")) return " + upper(p.name) + "_BAD_INDEX;\n";
+  }
+  return s.empty() ? s : "  const int64_t* n = c->n;\n  (void)n;\n" + s;
+}
+
 std::string extents_member(const Package& p) {
   if (codegen::extent_cells(p) == 0) return {};
   std::string names;
@@ -209,6 +231,13 @@ std::string packed_header(const std::string& weights, std::span<const TextFile> 
   for (const TextFile& f : kernels) hash.update_text(f.content);
   hash.update_text(functions);
   return "rlxc packed weights 1 " + hash.hex();
+}
+
+// Hashes the generated sources. The launcher contains the header of the weights file, a hash of the weights.
+std::string model_id(std::span<const TextFile> sources) {
+  Hash128 hash;
+  for (const TextFile& f : sources) hash.update_text(f.content);
+  return hash.hex().substr(0, 16);
 }
 
 std::string launcher(const Package& p, const WeightFiles& located, const CpuPackageOptions& o, const Values& common,
@@ -247,7 +276,8 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"GUARD", o.guard ? target::expand(kGuard, {{"N", p.name}}) : ""},
        {"LAPS", o.laps ? target::expand(kLaps, {{"N", p.name}, {"STEPS", std::to_string(p.run_steps() + 1)}}) : ""},
        {"LIMIT", o.max_operations ? target::expand(kLimit, {{"N", p.name}}) : ""},
-       {"FUNCTIONS", functions},
+       {"FUNCTIONS", functions + std::string(p.lir->index_inputs.empty() ? "" : kAreIndices)},
+       {"CHECK_INDICES", index_checks(p, sizes)},
        {"ARENA", sizes(p.arena_bytes)},
        {"HELD", sizes(p.held_bytes)},
        {"SCRATCH", sizes(p.scratch_bytes)},
@@ -281,7 +311,7 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   for (auto& [key, value] : training_values(p.name, o.training)) v.emplace(key, std::move(value));
   for (auto& [key, value] : link_values(p)) v.emplace(std::move(key), std::move(value));
   const std::string declared = prototypes(p);
-  std::vector<TextFile> files = {{p.name + ".h", header(p, located, v)},
+  std::vector<TextFile> files = {{p.name + ".h", ""},
                                  {p.name + ".c", ""},
                                  {"kernels.h", kernels_header(p, declared)},
                                  {"levels.h", portable_header(p)},
@@ -306,6 +336,8 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
     parts.push_back("weights");
     files.push_back({"weights.c", host_file("package_weights.c.in", v)});
   }
+  v["MODEL_ID"] = model_id(files);
+  files[0].content = header(p, located, v);
   std::string objects, sources;
   for (const std::string& part : parts) {
     objects += (objects.empty() ? "" : " ") + part + ".o";

@@ -50,13 +50,14 @@ std::string numpy_type(DType t) {
 struct Example {
   const Package& p;
   std::vector<int64_t> sizes;
+  DimBindings bindings = bindings_of(p, sizes);
 
   // Returns a comment line for each of the first tensors.
   std::string comments(const std::vector<codegen::Port>& ports, const std::string& array) const {
     std::string s;
     for (size_t i = 0; i < std::min(ports.size(), kListed); ++i)
-      s +=
-          "  // " + array + "[" + std::to_string(i) + "]: " + ports[i].name.quoted() + " " + port_type(p, ports[i], sizes) + "\n";
+      s += "  // " + array + "[" + std::to_string(i) + "]: " + ports[i].name.quoted() + " " + port_type(p, ports[i], bindings) +
+           "\n";
     if (ports.size() > kListed) s += "  // and " + std::to_string(ports.size() - kListed) + " others\n";
     return s;
   }
@@ -85,7 +86,7 @@ int main(void) {
 $SIZES  void *inputs[$U_INPUTS + 1], *outputs[$U_OUTPUTS + 1];
 $INPUTS  for (int i = 0; i < $U_INPUTS; ++i) inputs[i] = calloc(1, $N_input_bytes(c, i) + 1);
 $OUTPUTS  for (int i = 0; i < $U_OUTPUTS; ++i) outputs[i] = calloc(1, $N_output_bytes(c, i) + 1);
-  if (!error) error = $N_run(c, (const void* const*)inputs, $U_INPUTS, outputs, $U_OUTPUTS);
+$STATES  if (!error) error = $N_run(c, (const void* const*)inputs, $U_INPUTS, outputs, $U_OUTPUTS);
   if (error) fprintf(stderr, "%s\n", $N_strerror(error));
 $FIRST  $N_destroy(c);
   for (int i = 0; i < $U_INPUTS; ++i) free(inputs[i]);
@@ -99,7 +100,13 @@ $FIRST  $N_destroy(c);
 
 std::string c_example(const Example& e, const WeightFiles& located, const CpuPackageOptions& o) {
   const Package& p = e.p;
-  std::string sizes, first;
+  std::string sizes, first, states;
+  for (const State& s : p.lir->states) states += (states.empty() ? "" : ", ") + std::to_string(s.input);
+  if (!states.empty())
+    states =
+        "  const int states[] = {" + states +
+        "};  // inputs that are in the buffers of their outputs\n  for (size_t i = 0; i < sizeof states / sizeof *states; ++i) "
+        "free(inputs[states[i]]), inputs[states[i]] = NULL;\n";
   if (!e.sizes.empty())
     sizes = "  const int64_t sizes[] = {" + e.numbers() + "};  // " + e.names() + "\n  if (!error) error = " + p.name +
             "_set_sizes(c, sizes, " + upper(p.name) + "_SIZES);\n";
@@ -111,6 +118,7 @@ std::string c_example(const Example& e, const WeightFiles& located, const CpuPac
                              {"SIZES", sizes},
                              {"INPUTS", e.comments(p.inputs, "inputs")},
                              {"OUTPUTS", e.comments(p.outputs, "outputs")},
+                             {"STATES", states},
                              {"FIRST", first},
                              {"N", p.name},
                              {"U", upper(p.name)}});
@@ -135,7 +143,7 @@ std::string python_example(const Example& e) {
     const Type& t = p.lir->module->graph(p.inputs[i].graph).type(p.inputs[i].value);
     for (Dim d : t.dims)
       if (const auto symbol = symbol_name(dims, d)) determined.insert(*symbol);
-    std::string shape = port_type(p, p.inputs[i], e.sizes);
+    std::string shape = port_type(p, p.inputs[i], e.bindings);
     shape = shape.substr(shape.find('[') + 1);
     shape.pop_back();
     if (t.rank() == 1) shape += ",";
@@ -173,7 +181,7 @@ sizes that the model or its memory plan does not allow, the fingerprint of the w
 time. Data-dependent dims and the trip counts of loops are checked against the memory there is. `$N_strerror` names each error;
 after one the context can be used again.
 
-$INDICES The lengths of buffers are the caller's: the library reads `$N_input_bytes` and writes `$N_output_bytes`.
+$RANGES$INDICES The lengths of buffers are the caller's: the library reads `$N_input_bytes` and writes `$N_output_bytes`.
 )";
 
 }  // namespace
@@ -197,10 +205,13 @@ std::string cpu_readme(const Package& p, const CpuPackageOptions& o) {
   s += training_readme(p.name, o.training);
   s += target::expand(
       kChecks,
-      {{"INDICES",
-        p.lir->check_indices
-            ? "Indices that the inputs give (of Gather, Scatter) are checked; those of Slice are clamped as ONNX says."
-            : "Indices that the inputs give (of Gather, Scatter) are clamped into their range; `--hardened` makes them errors."},
+      {{"RANGES", checked_ranges(p, "the call answers `" + upper(p.name) + "_BAD_INDEX`")},
+       {"INDICES",
+        (p.lir->index_inputs.empty() ? "Indices" : "Other indices") +
+            std::string(p.lir->check_indices
+                            ? " that the inputs give (of Gather, Scatter) are checked; those of Slice are clamped as ONNX says."
+                            : " that the inputs give (of Gather, Scatter) are clamped into their range; `--hardened` makes them "
+                              "errors.")},
        {"N", p.name}});
   s += "\nEvery public symbol begins with `" + p.name +
        "_`, so packages of several models link into one program. `rlxc compile --name NAME` chooses another name. Contexts are "

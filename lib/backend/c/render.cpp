@@ -499,10 +499,10 @@ class Printer {
 
 }  // namespace
 
-std::string defined_function(const CLike& target, ExprOp op, Type t, std::string_view head, Helpers& helpers) {
-  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+std::string defined_function(const CLike& target, ExprOp op, Type t, std::string_view head, Helpers& helpers, Periods periods) {
+  std::string name = (periods == Periods::Near ? "rlxc_near_" : "rlxc_") + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!helpers.needs(name)) return name;
-  Kernel k = define(op, t);
+  Kernel k = define(op, t, periods);
   std::string body = Printer(target, helpers).function_body(k), parameters;
   for (VarId v : k.symbols) parameters += (parameters.empty() ? "" : ", ") + target.parameter(k.var(v).name, t, helpers);
   std::string result = target.type(k.buffers[0].type, helpers);

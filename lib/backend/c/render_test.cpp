@@ -40,7 +40,9 @@ void reduction(kernel::Builder& b, const Mapping& m) {
   spec.reduced = {false, true};
   spec.inputs = {dense(k, "x", DType::F32, spec.shape)};
   spec.output = dense(k, "y", DType::F32, {n});
-  spec.finish = [](Expr sum, Expr count, const LoadInput&) { return sum / cast_to(count, DType::F32); };
+  spec.epilogue.body = [](std::span<const Expr> sum, const LoadInput&) -> std::vector<Expr> {
+    return {sum[0] / cast_to(sum[1], DType::F32)};
+  };
   build_reduce(b, spec, m);
 }
 
@@ -53,7 +55,9 @@ void gemm(kernel::Builder& b, const Mapping& m) {
   spec.a = dense(k, "a", DType::F32, {n, 24});
   spec.b = dense(k, "b", DType::F32, {24, 10});
   spec.c = dense(k, "c", DType::F32, {n, 10});
-  spec.epilogue = [](Expr sum, const std::vector<Expr>&) { return max(sum, lit(sum, 0)); };
+  spec.epilogue.body = [](std::span<const Expr> sum, const LoadInput&) -> std::vector<Expr> {
+    return {max(sum[0], lit(sum[0], 0))};
+  };
   build_gemm(b, spec, m);
 }
 
@@ -76,7 +80,7 @@ TEST_CASE("golden kernels of every target with kernels") {
       s.build(b, t.mapping);
       Kernel k = b.finish();
       simplify(k);
-      if (gpu && gpu->packaging.prepare) gpu->packaging.prepare(k);
+      if (gpu && gpu->packaging.prepare) gpu->packaging.prepare(k, {});
       else if (gpu) narrow_indices(k);
       for (const std::string& problem : verify(k, {t.mapping.shared_bytes, t.mapping.max_workgroup_size})) FAIL_CHECK(problem);
       test::check_golden("kernels/" + std::string(s.name) + "." + std::string(t.name) + "." + std::string(t.extension),

@@ -1,10 +1,13 @@
 #include "backend/gpu/bind_memory.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "analysis/data_dependent_dims.h"
+#include "ir/dim_postfix.h"
 #include "support/checked.h"
 
 namespace rlxc {
@@ -19,8 +22,29 @@ constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every
 constexpr size_t kMostBindings = 255;
 constexpr uint64_t kMostBuffers = 4096;  // of memory, each as large as a binding
 
+constexpr int64_t kWord = 4;  // bytes
+
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
+
+// Returns a divisor of all values of the dim, at most `most`, a power of two.
+int64_t divisor(const DimTable& dims, Dim d, int64_t most) {
+  std::vector<int64_t> stack;
+  for (const std::string& item : dim_postfix(dims, d)) {
+    const bool is_number = item[0] == '-' ? item.size() > 1 : item[0] >= '0' && item[0] <= '9';
+    if (is_number || item[0] == '$') {
+      int64_t n = 1;
+      if (is_number) std::from_chars(item.data(), item.data() + item.size(), n);
+      stack.push_back(std::gcd(most, n));
+      continue;
+    }
+    const int64_t b = stack.back();
+    stack.pop_back();
+    int64_t& a = stack.back();
+    a = item == "*" ? std::gcd(most, a * b) : item == "floordiv" ? 1 : std::gcd(a, b);
+  }
+  return stack.back();
+}
 
 bool is_weight(const BufferSlice& p) { return p.memory == BufferSlice::Memory::Weights; }
 
@@ -113,6 +137,9 @@ class Memory {
   bool is_known() const { return is_known_; }
   uint64_t total() const { return total_; }
 
+  // Whether the arena of a graph begins at a multiple of 4 bytes.
+  bool begins_word(GraphId graph) const { return !unaligned_.contains(graph.raw); }
+
   // Splits the range between parts. A part larger than the limit starts a buffer and is split at multiples of the limit.
   std::vector<uint64_t> cuts(uint64_t limit) const {
     std::vector<uint64_t> cuts;
@@ -154,6 +181,7 @@ class Memory {
         if (!s.is_control()) continue;
         for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
           arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
+          if (!begins_word(g) || divisor(p_.lir->module->dims, s.body_arena, kWord) != kWord) unaligned_.insert(body.raw);
           graphs.push_back(body);
         }
       }
@@ -165,6 +193,7 @@ class Memory {
   uint64_t total_ = 0, scratch_ = 0, cells_ = 0;
   std::vector<uint64_t> inputs_, outputs_, arena_;  // arenas by graph
   std::vector<std::pair<uint64_t, uint64_t>> parts_;
+  std::set<uint32_t> unaligned_;  // graphs
 };
 
 // The bindings of an argument: its memory, and its first buffer and their number.
@@ -186,6 +215,8 @@ class KernelSplitter {
     p_.kernels = std::move(kernels_);
   }
 
+  std::vector<std::vector<bool>> begins_words;  // of the kernels, by argument
+
  private:
   Pieces pieces(const BufferSlice& p, GraphId graph) const {
     if (p.memory == BufferSlice::Memory::Weights) {
@@ -204,6 +235,13 @@ class KernelSplitter {
     return count > 1 && !p.offset.is_static() ? all : Pieces{false, first, count};
   }
 
+  // Whether the argument begins at a multiple of 4 bytes. Inputs and outputs of bodies may begin anywhere.
+  bool begins_word(const BufferSlice& p, GraphId graph) const {
+    const bool is_moved = p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output;
+    const DimTable& dims = p_.lir->module->dims;
+    return (graph.raw == 0 || !is_moved) && divisor(dims, p.offset, kWord) == kWord && memory_.begins_word(graph);
+  }
+
   // Bindings of memory buffers are numbered in order, which makes those of an argument consecutive. Weights follow.
   uint32_t variant(const Command& s) {
     std::vector<Pieces> arguments;
@@ -218,22 +256,27 @@ class KernelSplitter {
     if (count > kMostBindings) too_many(s, count);
     std::vector<uint8_t> key;
     size_t next = memories.size();
-    for (const Pieces& a : arguments) {
+    std::vector<bool> words;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Pieces& a = arguments[i];
+      const bool is_packed = rlxc::bits(p_.kernels[s.kernel].buffers[i].type.dtype) < 32;
+      words.push_back(!is_packed || begins_word(s.places[i], s.graph));
       const size_t binding = a.separate ? next : static_cast<size_t>(std::distance(memories.begin(), memories.find(a.first)));
       if (a.separate) next += a.count;
-      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count)});
+      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count), words.back()});
     }
     const auto [it, is_new] = variants_.try_emplace({s.kernel, key}, static_cast<uint32_t>(kernels_.size()));
     if (!is_new) return it->second;
     kernel::Kernel k = p_.kernels[s.kernel];
     for (size_t b = 0; b < arguments.size(); ++b) {
-      k.buffers[b].separate = key[3 * b];
-      k.buffers[b].binding = key[3 * b + 1];
-      k.buffers[b].bindings = key[3 * b + 2];
+      k.buffers[b].separate = key[4 * b];
+      k.buffers[b].binding = key[4 * b + 1];
+      k.buffers[b].bindings = key[4 * b + 2];
     }
     if (const uint32_t n = counts_[s.kernel]++) k.name += "_" + std::to_string(n);
     if (count > kSureBindings && count <= kMostBindings) too_many(s, count);
     kernels_.push_back(std::move(k));
+    begins_words.push_back(std::move(words));
     return it->second;
   }
 
@@ -259,7 +302,7 @@ class KernelSplitter {
 
 }  // namespace
 
-void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
+std::vector<std::vector<bool>> bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
   WeightCopies copies(p);
   copies.of_control();
   copies.of_launches();
@@ -270,9 +313,11 @@ void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
   if (p->scratch_bytes.is_static() && bytes(p->load_scratch_bytes) > bytes(p->scratch_bytes))
     p->scratch_bytes = p->load_scratch_bytes;
   const Memory memory(*p);
-  if (limit > 0 && memory.is_known() && memory.total() / limit >= kMostBuffers)
-    return d.error(Code::TooLarge, "kernels write " + std::to_string(memory.total()) + " bytes, more than " +
-                                       std::to_string(kMostBuffers) + " buffers of " + std::to_string(limit) + " bytes");
+  if (limit > 0 && memory.is_known() && memory.total() / limit >= kMostBuffers) {
+    d.error(Code::TooLarge, "kernels write " + std::to_string(memory.total()) + " bytes, more than " +
+                                std::to_string(kMostBuffers) + " buffers of " + std::to_string(limit) + " bytes");
+    return {};
+  }
   if (limit > 0 && memory.is_known()) {
     p->cuts = memory.cuts(limit);
   } else if (limit > 0 && memory.total() > limit) {
@@ -282,7 +327,9 @@ void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
               "size " + p->symbols[0].quoted(),
               "give the sizes' ranges, as --range " + p->symbols[0].shell_word() + "=1..1024: then it is bound in pieces");
   }
-  KernelSplitter(p, limit, memory, d).run();
+  KernelSplitter splitter(p, limit, memory, d);
+  splitter.run();
+  return std::move(splitter.begins_words);
 }
 
 }  // namespace rlxc

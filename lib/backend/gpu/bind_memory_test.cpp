@@ -176,7 +176,7 @@ TEST_CASE("small weights beyond the bindings of every device are copied when the
       const auto last = static_cast<uint16_t>(i ? RegionStep::kStep | (i - 1) : 0);
       steps.push_back({OpKind::Add, DType::F32, {last, static_cast<uint16_t>(i + 1), RegionStep::kNone}});
     }
-    m->main().add_output(b.create(OpKind::ElementwiseRegion, operands, RegionAttrs{steps}), {});
+    m->main().add_output(b.create(OpKind::ElementwiseRegion, operands, FusionAttrs{steps}), {});
     Diagnostics d;
     const auto lir = plan_lir(std::move(m), {}, d);
     REQUIRE(lir.has_value());

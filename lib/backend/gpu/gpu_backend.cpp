@@ -55,14 +55,19 @@ std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& option
   return s +
          "\n## What is checked\n\nThe sizes against the model and its memory plan, the lengths of inputs, the fingerprint of the "
          "weights, "
-         "data-dependent dims and loops against the memory there is. Indices that the inputs give are " +
+         "data-dependent dims and loops against the memory there is. " +
+         checked_ranges(p, "the run fails") + (p.lir->index_inputs.empty() ? "Indices" : "Other indices") +
+         " that the inputs give are " +
          (p.lir->check_indices ? "checked" : "clamped into their range; `--hardened` makes them errors") + ".\n";
 }
 
 std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {
-  if (info.max_binding > 0) bind_memory(&p, p.lir->max_binding, d);
-  for (kernel::Kernel& k : p.kernels) {
-    if (packaging.prepare) packaging.prepare(k);
+  std::vector<std::vector<bool>> begins_words;
+  if (info.max_binding > 0) begins_words = bind_memory(&p, p.lir->max_binding, d);
+  begins_words.resize(p.kernels.size());
+  for (size_t i = 0; i < p.kernels.size(); ++i) {
+    kernel::Kernel& k = p.kernels[i];
+    if (packaging.prepare) packaging.prepare(k, begins_words[i]);
     else kernel::narrow_indices(k);
     const std::string reason = packaging.refuses ? packaging.refuses(k) : "";
     if (reason.empty()) continue;
@@ -91,7 +96,7 @@ std::vector<KernelFile> GpuBackend::kernel_files(const Package& p) const {
 
 std::optional<std::vector<TextFile>> GpuBackend::write(const Package& p, const CpuPackageOptions& options, Diagnostics&) const {
   std::vector<TextFile> files;
-  std::vector<std::string> file_of(p.kernels.size());
+  std::vector<std::string> file_of(p.kernels.size()), f16_file_of(p.kernels.size());
   std::string built;
   for (const KernelFile& file : kernel_files(p)) {
     std::vector<const kernel::Kernel*> kernels;
@@ -100,12 +105,17 @@ std::optional<std::vector<TextFile>> GpuBackend::write(const Package& p, const C
       file_of[i] = file.name;
     }
     files.push_back({file.name, target::render(kernels, info.language())});
+    if (packaging.with_f16 && std::ranges::any_of(kernels, [&](const kernel::Kernel* k) { return packaging.uses_f16(*k); })) {
+      files.push_back({file.name.substr(0, file.name.find('.')) + ".f16." + std::string(info.extension),
+                       target::render(kernels, packaging.with_f16())});
+      for (uint32_t i : file.kernels) f16_file_of[i] = files.back().name;
+    }
     built += (built.empty() ? "" : " ") + file.name.substr(0, file.name.find('.')) + std::string(packaging.object_extension);
   }
   files.push_back({"launch.json", ""});
   {
     JsonWriter j(files.back().content);
-    write_launch_json(p, info.name, file_of, options, j);
+    write_launch_json(p, info.name, file_of, options, j, f16_file_of);
   }
   for (const HostPart& part : packaging.host)
     for (const HostFile& h : host_files())

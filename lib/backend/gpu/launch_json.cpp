@@ -48,9 +48,9 @@ class Writer {
   Writer(const Package& p, const CpuPackageOptions& options, JsonWriter& j)
       : p_(p), options_(options), m_(*p.lir->module), dims_(m_.dims), j_(j) {}
 
-  void run(std::string_view target, std::span<const std::string> files) {
+  void run(std::string_view target, std::span<const std::string> files, std::span<const std::string> f16_files) {
     j_.begin_object();
-    j_.key("$schema").string("launch.schema.json").key("format").string("rlxc-launch").key("format_version").string("2.1");
+    j_.key("$schema").string("launch.schema.json").key("format").string("rlxc-launch").key("format_version").string("2.2");
     j_.key("generator").string("rlxc " + std::string(version()));
     j_.key("target").string(target).key("name").string(p_.name);
     j_.key("symbols").begin_array(JsonLayout::Line);
@@ -78,15 +78,15 @@ class Writer {
     j_.key("bad_indices");
     p_.lir->check_indices ? (void)j_.unsigned_integer(8 * p_.lir->extents.size()) : (void)j_.null();
     extents();
-    ports("inputs", p_.inputs);
-    ports("outputs", p_.outputs);
+    ports("inputs", p_.inputs, p_.lir->index_inputs);
+    ports("outputs", p_.outputs, {});
     j_.key("states").begin_array(JsonLayout::Line);
     for (const State& s : p_.lir->states)
       j_.begin_array(JsonLayout::Line).unsigned_integer(s.input).unsigned_integer(s.output).end_array();
     j_.end_array();
     mesh();
     weights();
-    kernels(files);
+    kernels(files, f16_files);
     j_.key("load").begin_array();
     for (const codegen::GraphProgram& g : p_.graphs)
       for (const Command& s : g.load) step(s);
@@ -174,15 +174,18 @@ class Writer {
     j_.end_array();
   }
 
-  void ports(std::string_view key, const std::vector<codegen::Port>& list) {
+  void ports(std::string_view key, const std::vector<codegen::Port>& list, std::span<const IndexInput> indices) {
     j_.key(key).begin_array();
-    for (const codegen::Port& port : list) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const codegen::Port& port = list[i];
       const Graph& g = m_.graph(port.graph);
       j_.begin_object(JsonLayout::Line).key("name").string(port.name).key("dtype").string(name(g.dtype(port.value)));
       const auto dims = g.dims(port.value);
       sizes("shape", {dims.begin(), dims.end()});
       size("bytes", bytes(g, port.value));
       size("room", most(room(g, port.value)));
+      for (const IndexInput& x : indices)
+        if (x.input == i) size("largest", x.largest);
       j_.end_object();
     }
     j_.end_array();
@@ -215,12 +218,13 @@ class Writer {
     j_.end_array();
   }
 
-  void kernels(std::span<const std::string> files) {
+  void kernels(std::span<const std::string> files, std::span<const std::string> f16_files) {
     j_.key("kernels").begin_array();
     for (size_t i = 0; i < p_.kernels.size(); ++i) {
       const kernel::Kernel& k = p_.kernels[i];
       const kernel::Launch launch = kernel::launch_of(k);
       j_.begin_object(JsonLayout::Line).key("name").string(k.name).key("file").string(files[i]);
+      if (!f16_files.empty() && !f16_files[i].empty()) j_.key("f16_file").string(f16_files[i]);
       j_.key("grid").begin_array(JsonLayout::Line);
       for (kernel::ExprId e : launch.grid) {
         std::vector<std::string> items;
@@ -419,8 +423,8 @@ class Writer {
 }  // namespace
 
 void write_launch_json(const Package& p, std::string_view target, std::span<const std::string> kernel_files,
-                       const CpuPackageOptions& options, JsonWriter& j) {
-  Writer(p, options, j).run(target, kernel_files);
+                       const CpuPackageOptions& options, JsonWriter& j, std::span<const std::string> f16_files) {
+  Writer(p, options, j).run(target, kernel_files, f16_files);
 }
 
 }  // namespace rlxc

@@ -34,8 +34,8 @@ namespace rlxc {
 
 class JsonWriter;
 
-// `kernel_files`: the source file of each kernel.
+// `kernel_files`: the source file of each kernel. `f16_files`: that for devices with f16, or empty; none if no kernel has one.
 void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files,
-                       const CpuPackageOptions&, JsonWriter&);
+                       const CpuPackageOptions&, JsonWriter&, std::span<const std::string> f16_files = {});
 
 }  // namespace rlxc

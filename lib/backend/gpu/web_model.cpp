@@ -72,6 +72,7 @@ std::vector<TextFile> web_model(const Package& p) {
 
 std::string web_example(const Package& p) {
   const std::vector<int64_t> sizes = example_sizes(p);
+  const DimBindings bindings = bindings_of(p, sizes);
   std::string s =
       "```js\nimport { Model } from './" + p.name +
       "_model.js';\n\nconst model = await Model.load();  // in Node: load({ gpu: create([]) }) of the package webgpu\n";
@@ -82,7 +83,7 @@ std::string web_example(const Package& p) {
   }
   s += "const outputs = await model.run({\n";
   for (const Port& port : p.inputs) {
-    std::string shape = port_type(p, port, sizes), count;
+    std::string shape = port_type(p, port, bindings), count;
     shape = shape.substr(shape.find('[') + 1);
     shape.pop_back();
     for (char c : shape) count += c == ',' ? std::string(" * ") : std::string(1, c);

@@ -2,14 +2,15 @@
 // a buffer twice if one is written, and unaligned offsets. Binding 1 is a uniform with the first element of each argument (i32)
 // and the symbols (i32). Bindings 2, 3, ... are further buffers of the memory, if a binding cannot cover it, then the `separate`
 // arguments, each in one or more buffers. See kernel::Buffer::binding. WGSL has 32-bit types only. 8- and 16-bit elements are
-// packed in words (f16 and bf16 load as f32); their stores are atomic, because threads share words. 64-bit integers take 8 bytes
-// in memory and are computed in 32 bits. f64 is rejected.
+// packed in words (f16 and bf16 load as f32), which one thread stores whole where it can (whole_words.h); other stores are
+// atomic, because threads share words. 64-bit integers take 8 bytes in memory and are computed in 32 bits. f64 is rejected.
 #include <algorithm>
 #include <set>
 
 #include "backend/c/scalar_helpers.h"
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/web_model.h"
+#include "backend/gpu/whole_words.h"
 #include "kernel/math.h"
 #include "kernel/simplify.h"
 
@@ -38,6 +39,10 @@ std::string scalar(DType t) {
 
 class Wgpu : public CLike {
  public:
+  // has_f16: for devices with the feature shader-f16, kernels whose memory has f16 elements only (uses_f16): an array of them.
+  explicit Wgpu(bool has_f16) : has_f16_(has_f16) {}
+  std::string_view prelude() const override { return has_f16_ ? "enable f16;\n" : ""; }
+
   std::string type(Type t, Helpers&) const override {
     return t.lanes == 1 ? scalar(t.dtype) : "vec" + std::to_string(t.lanes) + "<" + scalar(t.dtype) + ">";
   }
@@ -70,7 +75,8 @@ class Wgpu : public CLike {
   std::string function(ExprOp op, Type t, Helpers& h) const override {
     std::string name = library(op, t.dtype);
     if (!name.empty()) return name;
-    if (kernel::has_definition(op)) return defined_function(*this, op, t, "fn $F($P) -> $R {\n", h);
+    if (is_float(t.dtype) && (op == ExprOp::Sin || op == ExprOp::Cos || op == ExprOp::Tan)) return periodic(op, t, h);
+    if (kernel::has_definition(op)) return defined_function(*this, op, t, kDefinition, h);
     return helper(op, t, h);
   }
 
@@ -130,7 +136,7 @@ class Wgpu : public CLike {
   bool dots_words() const override { return true; }
 
   std::string load_word(const Buffer& b, const std::string& index, Helpers& h) const override {
-    if (!packed(b)) return {};
+    if (!packed(b) || is_half(b)) return {};
     const std::string at = element_at(b, index), per_word = std::to_string(32 / rlxc::bits(b.type.dtype));
     return "bitcast<i32>(" + word_at(b, "(" + at + ") / " + per_word, h) + ")";
   }
@@ -144,6 +150,10 @@ class Wgpu : public CLike {
       return type(t, h) + "(" + elements + ")";
     }
     std::string name = "rlxc_load_" + b.name + std::to_string(t.lanes) + (gather ? "_at" : ""), all;
+    if (!gather && !is_half(b) && has_whole_words(b, t.lanes)) {
+      if (h.needs(name)) h.add(load_words(name, t, b, h));
+      return name + "(" + index + ")";
+    }
     if (h.needs(name)) {
       for (int i = 0; i < t.lanes; ++i)
         all += (i ? ", " : "") + load_scalar(t.scalar(), b,
@@ -167,8 +177,10 @@ class Wgpu : public CLike {
     }
     std::string name = "rlxc_store_" + b.name + std::to_string(t.lanes), all;
     if (h.needs(name)) {
-      for (int i = 0; i < t.lanes; ++i)
-        all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
+      if (!is_half(b) && has_whole_words(b, t.lanes)) all = store_words(t, b, h);
+      else
+        for (int i = 0; i < t.lanes; ++i)
+          all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
       h.add("fn " + name + "(i: i32, v: " + type(t, h) + ") {\n" + all + "}\n");
     }
     return name + "(" + index + ", " + value + ");";
@@ -212,9 +224,8 @@ class Wgpu : public CLike {
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
     std::string bindings, arguments, names;
-    bool atomic = false;
-    for (size_t i = 0; i < k.argument_count(); ++i)
-      atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
+    bool atomic = !has_f16_ && stores_parts(k);
+    for (size_t i = 0; i < k.argument_count(); ++i) atomic |= k.buffers[i].atomic;
     if (atomic) h.needs(kAtomicMemory);
     auto binding = [&](int slot) { return "@group(0) @binding(" + std::to_string(slot) + ") "; };
     std::set<std::string> declared;
@@ -223,7 +234,11 @@ class Wgpu : public CLike {
       for (int m = b.binding; m < b.binding + b.bindings; ++m)
         if (declared.insert(memory(b, m)).second)
           bindings += binding(m == 0 ? 0 : m + 1) + "var<storage, " + (b.separate ? "read> " : "read_write> ") + memory(b, m) +
-                      ": array<" + (atomic && !b.separate ? "atomic<u32>" : "u32") + ">;\n";
+                      ": array<" +
+                      (is_half(b)              ? "f16"
+                       : atomic && !b.separate ? "atomic<u32>"
+                                               : "u32") +
+                      ">;\n";
       arguments += (arguments.empty() ? "" : ", ") + b.name + "_at: i32";
     }
     for (kernel::VarId v : k.symbols) {
@@ -248,6 +263,9 @@ class Wgpu : public CLike {
   }
 
  private:
+  const bool has_f16_;
+  bool is_half(const Buffer& b) const { return has_f16_ && global(b) && b.type.dtype == DType::F16; }
+
   // Returns the element type of the array for a Shared buffer.
   static std::string word(const Buffer& b) { return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype); }
 
@@ -278,7 +296,7 @@ class Wgpu : public CLike {
   };
 
   // Emits a helper function if several bindings hold the buffer, or if the access takes more than a line.
-  static std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) {
+  std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) const {
     const TouchText& row = kTouches[static_cast<size_t>(what)];
     const bool loads = what == Touch::Load;
     const auto text = [&](int binding, std::string_view at, std::string_view v) {
@@ -297,34 +315,38 @@ class Wgpu : public CLike {
                 ";\n";
       }
       body += "  " + (loads ? "return " + text(last, "at", "v") + ";" : text(last, "at", "v")) + "\n";
-      h.add("fn " + name + "(word: i32" + (loads ? ") -> u32" : ", v: u32)") + " {\n" + body + "}\n");
+      const std::string t = is_half(b) ? "f16" : "u32";
+      h.add("fn " + name + "(word: i32" + (loads ? ") -> " + t : ", v: " + t + ")") + " {\n" + body + "}\n");
     }
     return name + "(" + word + (loads ? ")" : ", " + value + ");");
   }
-  static std::string word_at(const Buffer& b, const std::string& word, Helpers& h) { return touch(b, word, Touch::Load, "", h); }
+  std::string word_at(const Buffer& b, const std::string& word, Helpers& h) const { return touch(b, word, Touch::Load, "", h); }
 
+  static constexpr std::string_view kDefinition = "fn $F($P) -> $R {\n";
+
+  // Computes the periods of large angles only where there are any.
+  std::string periodic(ExprOp op, Type t, Helpers& h) const {
+    const std::string near = defined_function(*this, op, t, kDefinition, h, kernel::Periods::Near);
+    const std::string all = defined_function(*this, op, t, kDefinition, h), name = "rlxc_any_" + all.substr(5), v = type(t, h);
+    if (h.needs(name))
+      h.add("fn " + name + "(x: " + v + ") -> " + v + " {\n  if (all(abs(x) <= " + v + "(" +
+            std::to_string(static_cast<int>(kernel::kNearPeriods)) + "))) { return " + near + "(x); }\n  return " + all +
+            "(x);\n}\n");
+    return name;
+  }
+
+  // The language's own exponentials, logarithms, trigonometric and hyperbolic functions may be inexact (WGSL, 15.7.4).
   static std::string library(ExprOp op, DType t) {
     if (op == ExprOp::Not) return "!";
     if (op == ExprOp::Abs && rlxc::bits(t) >= 32) return "abs";
     if (op == ExprOp::BitNot) return t == DType::Bool ? "!" : rlxc::bits(t) == 32 ? "~" : "";
     if (!is_float(t)) return rlxc::bits(t) >= 32 && (op == ExprOp::Min || op == ExprOp::Max) ? std::string(kernel::name(op)) : "";
     switch (op) {
-      case ExprOp::Exp:
-      case ExprOp::Exp2:
-      case ExprOp::Log:
+      case ExprOp::Exp2:  // of softmax and attention
       case ExprOp::Sqrt:
-      case ExprOp::Asin:
-      case ExprOp::Acos:
-      case ExprOp::Atan:
-      case ExprOp::Sinh:
-      case ExprOp::Cosh:
-      case ExprOp::Asinh:
-      case ExprOp::Acosh:
-      case ExprOp::Atanh:
       case ExprOp::Floor:
       case ExprOp::Ceil:
       case ExprOp::Trunc:
-      case ExprOp::Atan2:
       case ExprOp::Fma: return std::string(kernel::name(op));
       case ExprOp::Rsqrt: return "inverseSqrt";
       case ExprOp::RoundEven: return "round";
@@ -344,7 +366,9 @@ class Wgpu : public CLike {
       case ExprOp::Min:
       case ExprOp::Max: {
         std::string symbol = op == ExprOp::Min ? "<" : ">";
-        body = is_float(t.dtype) ? "select(b, a, (a " + symbol + " b) | (a != a))" : std::string(kernel::name(op)) + "(a, b)";
+        // Compilers may take a != a for false.
+        body = is_float(t.dtype) ? "select(b, a, (a " + symbol + " b) | " + function(ExprOp::IsNan, t, h) + "(a))"
+                                 : std::string(kernel::name(op)) + "(a, b)";
         break;
       }
       case ExprOp::Div:
@@ -472,11 +496,52 @@ class Wgpu : public CLike {
     return name;
   }
 
+  // Vectors that fill words. align_words() makes them begin at one.
+  static int in_word(const Buffer& b) { return 32 / static_cast<int>(rlxc::bits(b.type.dtype)); }
+  static bool has_whole_words(const Buffer& b, int lanes) { return packed(b) && lanes >= in_word(b); }
+  static std::string word_index(const Buffer& b, const std::string& index) {
+    return "(" + element_at(b, index) + ") / " + std::to_string(in_word(b));
+  }
+
+  std::string load_words(const std::string& name, Type t, const Buffer& b, Helpers& h) const {
+    const int each = in_word(b), bits = 32 / each;
+    const std::string v = type(t, h), u = type({DType::U32, t.lanes}, h), rest = u + "(" + std::to_string(32 - bits) + "u)";
+    std::string loads, parts, halves, value;
+    for (int n = 0; n < t.lanes / each; ++n) {
+      const std::string word = "w" + std::to_string(n);
+      loads += "  let " + word + " = " + word_at(b, n ? "at + " + std::to_string(n) : "at", h) + ";\n";
+      halves += (n ? ", unpack2x16float(" : "unpack2x16float(") + word + ")";
+      for (int i = 0; i < each; ++i) parts += (n + i ? ", " : "") + word + (i ? " >> " + std::to_string(i * bits) + "u" : "");
+    }
+    const std::string all = u + "(" + parts + ")", masked = "(" + all + " & " + u + "(" + mask_of(t.dtype) + "))";
+    if (t.dtype == DType::F16) value = t.lanes == 2 ? halves : v + "(" + halves + ")";
+    else if (t.dtype == DType::BF16) value = "bitcast<" + v + ">(" + all + " << " + rest + ")";
+    else if (t.dtype == DType::Bool) value = masked + " != " + u + "()";
+    else if (is_signed(t.dtype)) value = "bitcast<" + v + ">(" + all + " << " + rest + ") >> " + rest;
+    else value = masked;
+    return "fn " + name + "(i: i32) -> " + v + " {\n  let at = " + word_index(b, "i") + ";\n" + loads + "  return " + value +
+           ";\n}\n";
+  }
+
+  std::string store_words(Type t, const Buffer& b, Helpers& h) const {
+    const int each = in_word(b), bits = 32 / each;
+    std::string all = "  let at = " + word_index(b, "i") + ";\n";
+    for (int n = 0; n < t.lanes / each; ++n) {
+      const auto part = [&](int i) { return "v[" + std::to_string(n * each + i) + "]"; };
+      std::string word = t.dtype == DType::F16 ? "pack2x16float(vec2<f32>(" + part(0) + ", " + part(1) + "))" : "";
+      for (int i = 0; i < each && t.dtype != DType::F16; ++i)
+        word += i ? " | (" + bits_of(t.dtype, part(i)) + " << " + std::to_string(i * bits) + "u)" : bits_of(t.dtype, part(i));
+      all += "  " + touch(b, n ? "at + " + std::to_string(n) : "at", Touch::Store, word, h) + "\n";
+    }
+    return all;
+  }
+
   std::string load_scalar(Type t, const Buffer& b, const std::string& index, Helpers& h) const {
     if (!global(b)) {
       std::string at = b.name + "[" + index + "]";
       return t.dtype == DType::Bool && b.space == Space::Shared ? "(" + at + " != 0u)" : at;
     }
+    if (is_half(b)) return "f32(" + word_at(b, element_at(b, index), h) + ")";
     if (!packed(b)) {
       std::string value = word_at(b, wide(b) ? "2 * (" + element_at(b, index) + ")" : element_at(b, index), h);
       return scalar(t.dtype) == "u32" ? value : "bitcast<" + scalar(t.dtype) + ">(" + value + ")";
@@ -504,6 +569,7 @@ class Wgpu : public CLike {
               touch(b, "at", Touch::Store, "bitcast<u32>(v)", h) + "\n  " + touch(b, "at + 1", Touch::Store, high, h) + "\n}\n");
       return name + "(" + index + ", " + value + ");";
     }
+    if (is_half(b)) return touch(b, element_at(b, index), Touch::Store, "f16(" + value + ")", h);
     if (!packed(b)) return touch(b, element_at(b, index), Touch::Store, "bitcast<u32>(" + value + ")", h);
     std::string name = "rlxc_write_" + b.name;
     int bits = rlxc::bits(t), per_word = 32 / bits;
@@ -520,12 +586,30 @@ class Wgpu : public CLike {
 }  // namespace
 
 static const CLike& wgpu() {
-  static const Wgpu target;
+  static const Wgpu target(false);
+  return target;
+}
+static const CLike& wgpu_with_f16() {
+  static const Wgpu target(true);
   return target;
 }
 
+// Kernels that store whole words gain nothing: they read two elements at a time.
+static bool wgpu_uses_f16(const Kernel& k) {
+  if (!stores_parts(k)) return false;
+  bool any = false;
+  for (const Buffer& b : k.buffers) {
+    if (!global(b)) continue;
+    if (!b.separate && b.type.dtype != DType::F16) return false;
+    any = any || b.type.dtype == DType::F16;
+  }
+  return any;
+}
+
 // Narrows 64-bit integers to 32 bits, except in argument types. Constants saturate.
-static void wgpu_prepare(Kernel& k) {
+static void wgpu_prepare(Kernel& k, const std::vector<bool>& begins_word) {
+  align_words(k, begins_word);
+  merge_stores(k, begins_word);
   kernel::narrow_indices(k, true);
   auto narrow = [](Type& t) {
     if (t.dtype == DType::I64) t.dtype = DType::I32;
@@ -565,7 +649,7 @@ constexpr std::string_view kWebRun =
     "In Node, with the npm package `webgpu`: `node run.mjs WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and "
     "writes output_<i>.bin. In a browser with "
     "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; "
-    "f16 and bf16 with f32.";
+    "f16 and bf16 with f32. Files `*.f16.wgsl` are for adapters with the feature `shader-f16`.";
 
 constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs", "carries out `launch.json` on WebGPU"},
                                   {"rlxc.d.mts", "rlxc.d.mts", "its types for TypeScript"},
@@ -602,6 +686,8 @@ static constexpr GpuPackaging kWgpuPackaging = {.kernels_in_file = 0,
                                                 .model_files = web_model,
                                                 .example = web_example,
                                                 .prepare = target::wgpu_prepare,
+                                                .with_f16 = target::wgpu_with_f16,
+                                                .uses_f16 = target::wgpu_uses_f16,
                                                 .refuses = target::wgpu_refuses};
 
 const Backend& wgpu_backend() {

@@ -1,5 +1,6 @@
 #include "backend/stablehlo/builder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -49,6 +50,25 @@ std::string float_literal(DType t, double v) {
   return s;
 }
 
+double bytes(const Hlo& v) {
+  double n = bits(v.dtype) / 8.0;
+  for (int64_t d : v.dims) n *= static_cast<double>(d);
+  return n;
+}
+
+// "stablehlo.<op>"(operands)
+std::string call(std::string_view op, const std::vector<Hlo>& operands) {
+  std::string names;
+  for (const Hlo& v : operands) names += (names.empty() ? "" : ", ") + v.name;
+  return "\"stablehlo." + std::string(op) + "\"(" + names + ")";
+}
+
+std::string types(const std::vector<Hlo>& operands) {
+  std::string in;
+  for (const Hlo& v : operands) in += (in.empty() ? "" : ", ") + HloBuilder::type(v);
+  return " : (" + in + ") -> ";
+}
+
 }  // namespace
 
 std::string HloBuilder::type(DType t, const std::vector<int64_t>& dims) {
@@ -68,23 +88,55 @@ std::string HloBuilder::pairs(const std::vector<int64_t>& low, const std::vector
 
 std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
                                  const std::string& attributes, const std::string& regions) {
+  if (results.size() == 1 && regions.empty() && is_preparation(op, operands, results[0]))
+    return {prepare(op, operands, results[0], attributes)};
   std::vector<Hlo> out = results;
   const std::string base = "%" + std::to_string(next_++);
-  std::string names, in, to;
+  std::string to;
   for (size_t r = 0; r < out.size(); ++r) {
     out[r].name = out.size() == 1 ? base : base + "#" + std::to_string(r);
     to += (r ? ", " : "") + type(out[r]);
   }
-  for (const Hlo& v : operands) {
-    names += (names.empty() ? "" : ", ") + v.name;
-    in += (in.empty() ? "" : ", ") + type(v);
-  }
-  text_ += indent_ + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) +
-           "\"(" + names + ")";
-  if (!regions.empty()) text_ += " ({" + regions + "})";
-  if (!attributes.empty()) text_ += " {" + attributes + "}";
-  text_ += " : (" + in + ") -> " + (out.size() > 1 ? "(" + to + ")" : to) + "\n";
+  for (const Hlo& v : operands) use(v);
+  std::string line = base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = " + call(op, operands);
+  if (!regions.empty()) line += " ({" + regions + "})";
+  if (!attributes.empty()) line += " {" + attributes + "}";
+  line += types(operands) + (out.size() > 1 ? "(" + to + ")" : to) + "\n";
+  if (prepares_ && op == "constant") constants_.emplace(base, line);
+  text_ += indent_ + line;
   return out;
+}
+
+// Whether the operation belongs to the preparation of weights. Conversions to a wider type do not, so that weights stay as small
+// as they are stored; those of a few scales and biases do.
+bool HloBuilder::is_preparation(std::string_view op, const std::vector<Hlo>& operands, const Hlo& result) const {
+  constexpr std::string_view kOps[] = {"convert",     "transpose", "reshape",  "slice",    "reverse",
+                                       "concatenate", "add",       "subtract", "multiply", "divide",
+                                       "negate",      "maximum",   "minimum",  "sqrt",     "rsqrt"};
+  constexpr double kFew = 1 << 16;  // bytes
+  if (!prepares_ || std::ranges::find(kOps, op) == std::end(kOps)) return false;
+  double from = 0;
+  for (const Hlo& v : operands) {
+    const bool stored = stored_.contains(v.name);
+    if (!stored && !constants_.contains(v.name)) return false;
+    if (stored) from += bytes(v);
+  }
+  return from > 0 && bytes(result) <= (op == "convert" ? std::max(from, kFew) : from);
+}
+
+Hlo HloBuilder::prepare(std::string_view op, const std::vector<Hlo>& operands, const Hlo& result, const std::string& attributes) {
+  Hlo out = result;
+  const std::string body = call(op, operands) + (attributes.empty() ? "" : " {" + attributes + "}") + types(operands) + type(out);
+  if (const auto same = known_.find(body); same != known_.end()) return same->second;
+  for (const Hlo& v : operands) {
+    if (!stored_.contains(v.name) && read_.insert(v.name).second) prepared_text_ += "    " + constants_.at(v.name);
+    read_.insert(v.name);
+  }
+  out.name = "%" + std::to_string(next_++);
+  prepared_text_ += "    " + out.name + " = " + body + "\n";
+  stored_.insert(out.name);
+  prepared_.push_back(out);
+  return known_[body] = out;
 }
 
 Hlo HloBuilder::op(std::string_view o, const std::vector<Hlo>& operands, DType t, std::vector<int64_t> dims,
@@ -103,6 +155,28 @@ Hlo HloBuilder::constant(DType t, double v, std::vector<int64_t> dims) {
 Hlo HloBuilder::constant_int(DType t, int64_t v, std::vector<int64_t> dims) {
   if (is_float(t)) return constant(t, static_cast<double>(v), std::move(dims));
   return dense(t, std::move(dims), t == DType::Bool ? (v ? "true" : "false") : std::to_string(v));
+}
+Hlo HloBuilder::literal(const TensorData& d) {
+  const auto one = [&](int64_t i) {
+    if (is_float(d.dtype)) return float_literal(d.dtype, element_as_double(d, i));
+    const int64_t v = element_as_int(d, i);
+    if (d.dtype == DType::Bool) return std::string(v ? "true" : "false");
+    return d.dtype == DType::U64 ? std::to_string(static_cast<uint64_t>(v)) : std::to_string(v);
+  };
+  if (d.splat || d.dims.empty()) return dense(d.dtype, d.dims, one(0));
+  // Nested as MLIR writes it: each axis opens and closes a list.
+  std::string s;
+  for (int64_t i = 0, n = d.elements(); i < n; ++i) {
+    std::string open, close;
+    int64_t run = 1;
+    for (size_t axis = d.dims.size(); axis-- > 0;) {
+      run *= d.dims[axis];
+      if (i % run == 0) open += "[";
+      if ((i + 1) % run == 0) close += "]";
+    }
+    s += (i ? ", " : "") + open + one(i) + close;
+  }
+  return dense(d.dtype, d.dims, s);
 }
 Hlo HloBuilder::dense_ints(const std::vector<int64_t>& values) {
   return dense(DType::I64, {static_cast<int64_t>(values.size())}, list(values));
@@ -163,12 +237,8 @@ std::string HloBuilder::open_region(std::vector<Hlo>& arguments) {
 }
 
 std::string HloBuilder::close_region(std::string outside, const std::vector<Hlo>& results) {
-  std::string names, types;
-  for (const Hlo& v : results) {
-    names += (names.empty() ? "" : ", ") + v.name;
-    types += (types.empty() ? "" : ", ") + type(v);
-  }
-  text_ += indent_ + "\"stablehlo.return\"(" + names + ") : (" + types + ") -> ()\n";
+  for (const Hlo& v : results) use(v);
+  text_ += indent_ + call("return", results) + types(results) + "()\n";
   indent_.resize(indent_.size() - 2);
   return std::exchange(text_, std::move(outside)) + indent_;
 }
@@ -190,22 +260,31 @@ Hlo HloBuilder::window(std::string_view combine, const Hlo& v, const Hlo& start,
   return op("reduce_window", {v, start}, v.dtype, std::move(dims), attributes, combiner(combine, v.dtype));
 }
 Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
-                    const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims) {
-  // Half floats are multiplied as they are and accumulated in f32.
-  const bool narrow = a.dtype == DType::F16 || a.dtype == DType::BF16;
-  const Hlo y = op("dot_general", {a, b}, narrow ? DType::F32 : a.dtype, std::move(dims),
+                    const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims,
+                    DType result) {
+  // Matrix units round sums of bf16 once, at the end. Other devices add f16 in f16 unless the result is f32.
+  DType sums = a.dtype;
+  if (a.dtype == DType::F16 || (a.dtype == DType::BF16 && result != a.dtype)) sums = DType::F32;
+  if (is_integer(a.dtype) && is_integer(result)) sums = result;
+  const Hlo y = op("dot_general", {a, b}, sums, std::move(dims),
                    "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + list(batch_a) +
                        ", rhs_batching_dimensions = " + list(batch_b) + ", lhs_contracting_dimensions = " + list(contract_a) +
-                       ", rhs_contracting_dimensions = " + list(contract_b) +
-                       ">, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]");
-  return convert(y, a.dtype);
+                       ", rhs_contracting_dimensions = " + list(contract_b) + ">" + precision_config(a.dtype));
+  return convert(y, result);
+}
+
+std::string HloBuilder::precision_config(DType t) const {
+  const bool passes = t == DType::F32 || t == DType::F64 || t == DType::F16 || t == DType::C64 || t == DType::C128;
+  if (!passes || precision_ == "DEFAULT") return {};
+  const std::string one = "#stablehlo<precision " + precision_ + ">";
+  return ", precision_config = [" + one + ", " + one + "]";
 }
 
 void HloBuilder::comment(const ForeignText& name, std::string_view kind) {
   text_ += indent_ + "// " + name.line() + " (" + std::string(kind) + ")\n";
 }
 
-// Composes functions that StableHLO lacks.
+// Composes functions that StableHLO lacks, or takes their definitions of kernel/math.h.
 Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
   constexpr std::pair<ExprOp, std::string_view> kNames[] = {{ExprOp::Add, "add"},
                                                             {ExprOp::Sub, "subtract"},
@@ -255,25 +334,6 @@ Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
     case ExprOp::Trunc: return op("select", {compare("LT", a, number(0)), one("ceil", a), one("floor", a)}, a.dtype, a.dims);
     case ExprOp::Tan: return do_("divide", one("sine", a), one("cosine", a));
     case ExprOp::Atan: return do_("atan2", a, number(1));
-    case ExprOp::Asin:
-      return do_("atan2", a, one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))));
-    case ExprOp::Acos:
-      return do_("atan2", one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))), a);
-    case ExprOp::Sinh: {
-      const Hlo e = one("exponential_minus_one", a);  // sinh x = (e + e / (e + 1)) / 2, exact near 0
-      return do_("multiply", number(0.5), do_("add", e, do_("divide", e, do_("add", e, number(1)))));
-    }
-    case ExprOp::Cosh:
-      return do_("multiply", number(0.5), do_("add", one("exponential", a), one("exponential", one("negate", a))));
-    case ExprOp::Asinh: {
-      const Hlo s = one("abs", a), square = do_("multiply", s, s), root = one("sqrt", do_("add", square, number(1)));
-      return do_("multiply", one("sign", a),
-                 one("log_plus_one", do_("add", s, do_("divide", square, do_("add", number(1), root)))));
-    }
-    case ExprOp::Acosh:
-      return one("log", do_("add", a, one("sqrt", do_("multiply", do_("subtract", a, number(1)), do_("add", a, number(1))))));
-    case ExprOp::Atanh:
-      return do_("multiply", number(0.5), do_("subtract", one("log_plus_one", a), one("log_plus_one", one("negate", a))));
     default: break;
   }
   const kernel::Kernel k = kernel::define(op_, kernel::Type(a.dtype));

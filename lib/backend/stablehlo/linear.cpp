@@ -1,54 +1,111 @@
 // Matmuls, convolutions and pooling.
+#include <algorithm>
+
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
 namespace {
 
+// An operand of a matmul.
+struct Side {
+  explicit Side(const Hlo& v) : x(v) {}
+  const Hlo& x;
+  Ints dims, batch;
+
+  // The size of leading axis i of a result with `leading` of them; 1 where the operand has none.
+  int64_t size(size_t leading, size_t i) const {
+    const size_t own = x.dims.size() - 2, missing = leading - own;
+    return i < missing ? 1 : x.dims[i - missing];
+  }
+  // Drops the other leading axes, which have one element.
+  void keep(size_t leading, const Ints& both, const Ints& free) {
+    for (size_t i = 0; i < leading; ++i) {
+      const bool shared = std::ranges::count(both, static_cast<int64_t>(i)) > 0;
+      if (shared) batch.push_back(static_cast<int64_t>(dims.size()));
+      if (shared || std::ranges::count(free, static_cast<int64_t>(i))) dims.push_back(size(leading, i));
+    }
+    dims.insert(dims.end(), x.dims.end() - 2, x.dims.end());
+  }
+};
+
 class Linear : public NodeTranslator {
  public:
   using NodeTranslator::NodeTranslator;
 
+  // A leading axis that one operand repeats is a free axis of the other one, so that no operand is broadcast.
   bool matmul() {
     const auto& a = attrs<MatMulAttrs>();
     const Ints y = result_dims();
-    const auto batched = [&](const Hlo& v) {
-      Ints dims(y.begin(), y.end() - 2);
-      dims.insert(dims.end(), v.dims.end() - 2, v.dims.end());
-      return b_.broadcast(v, dims);
-    };
-    const Hlo left = batched(in(0)), right = batched(in(1));
-    const auto rank = static_cast<int64_t>(y.size());
-    return set(b_.convert(b_.dot(left, right, range(0, rank - 2), range(0, rank - 2), {rank - (a.trans_a ? 2 : 1)},
-                                 {rank - (a.trans_b ? 1 : 2)}, y),
-                          result_dtype()));
+    const size_t leading = y.size() - 2;
+    Side left(in(0)), right(in(1));
+    Ints both, only_left, only_right;  // axes of the result
+    for (size_t i = 0; i < leading; ++i) {
+      const int64_t l = left.size(leading, i), r = right.size(leading, i);
+      const auto axis = static_cast<int64_t>(i);
+      if (l == r && l != 1) both.push_back(axis);
+      else (r == 1 ? only_left : only_right).push_back(axis);
+    }
+    const auto row = static_cast<int64_t>(leading), column = row + 1;
+    left.keep(leading, both, only_left);
+    right.keep(leading, both, only_right);
+    const Hlo l = b_.reshape(left.x, left.dims), r = b_.reshape(right.x, right.dims);
+    const auto rank_l = static_cast<int64_t>(l.dims.size()), rank_r = static_cast<int64_t>(r.dims.size());
+    // The order in which dot_general has the axes of the result.
+    Ints order = both;
+    order.insert(order.end(), only_left.begin(), only_left.end());
+    order.push_back(row);
+    order.insert(order.end(), only_right.begin(), only_right.end());
+    order.push_back(column);
+    Ints dims, perm(order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      dims.push_back(y[static_cast<size_t>(order[i])]);
+      perm[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    }
+    const Ints whole = perm;
+    const Hlo product = b_.dot(l, r, left.batch, right.batch, {rank_l - (a.trans_a ? 2 : 1)}, {rank_r - (a.trans_b ? 1 : 2)},
+                               dims, exact_dtype());
+    std::erase_if(perm, [&](int64_t i) { return dims[static_cast<size_t>(i)] == 1; });  // these move nothing
+    if (std::ranges::is_sorted(perm)) return set(b_.reshape(product, y));
+    return set(b_.transpose(product, whole));
   }
   bool dot_general() {
     const auto& a = attrs<DotGeneralAttrs>();
-    return set(b_.dot(in(0), in(1), a.lhs_batch, a.rhs_batch, a.lhs_contracting, a.rhs_contracting, result_dims()));
+    return set(
+        b_.dot(in(0), in(1), a.lhs_batch, a.rhs_batch, a.lhs_contracting, a.rhs_contracting, result_dims(), exact_dtype()));
+  }
+  // Weights have their spatial axes first where they can be prepared so: the order in which XLA multiplies.
+  Hlo spatial_first(const Hlo& w, size_t rank) {
+    if (!b_.is_stored(w)) return w;
+    Ints perm = range(2, static_cast<int64_t>(2 + rank));
+    perm.insert(perm.end(), {1, 0});
+    return b_.transpose(w, perm);
   }
   std::string convolution(const ConvAttrs& a, size_t rank, const Ints& low, const Ints& high, const Ints& lhs_dilation,
-                          const Ints& strides) {
+                          const Ints& strides, bool weight_stored) {
     std::string spatial, reversal;
     for (size_t i = 0; i < rank; ++i) {
       spatial += ", " + std::to_string(i);
       reversal += i ? ", false" : "false";
     }
-    return "dimension_numbers = #stablehlo.conv<[b, f" + spatial + "]x[o, i" + spatial + "]->[b, f" + spatial +
+    const std::string weight = weight_stored ? spatial.substr(2) + ", i, o" : "o, i" + spatial;
+    return "dimension_numbers = #stablehlo.conv<[b, f" + spatial + "]x[" + weight + "]->[b, f" + spatial +
            "]>, feature_group_count = " + std::to_string(a.groups) +
            " : i64, batch_group_count = 1 : i64, window_strides = " + HloBuilder::ints(strides) +
            ", padding = " + HloBuilder::pairs(low, high) + ", lhs_dilation = " + HloBuilder::ints(lhs_dilation) +
-           ", rhs_dilation = " + HloBuilder::ints(a.dilations) + ", window_reversal = array<i1: " + reversal + ">";
+           ", rhs_dilation = " + HloBuilder::ints(a.dilations) + ", window_reversal = array<i1: " + reversal + ">" +
+           b_.precision_config(in(0).dtype);
   }
+  // The type of the sums: that of the result where matrix units round once, at the end.
+  DType sums() const { return in(0).dtype == DType::BF16 && !has(2) ? exact_dtype() : wide(in(0).dtype); }
   bool with_bias(const Hlo& y) {
-    if (!has(2)) return set(b_.convert(y, result_dtype()));
-    return set(b_.convert(bin("add", y, b_.broadcast(b_.convert(in(2), y.dtype), y.dims, {1})), result_dtype()));
+    if (!has(2)) return set(b_.convert(y, exact_dtype()));
+    return set(b_.convert(bin("add", y, b_.broadcast(b_.convert(in(2), y.dtype), y.dims, {1})), exact_dtype()));
   }
   bool conv() {
     const auto& a = attrs<ConvAttrs>();
     const size_t rank = a.strides.size();
-    const DType t = wide(in(0).dtype);
-    return with_bias(b_.op("convolution", {in(0), in(1)}, t, result_dims(),
-                           convolution(a, rank, a.pads_begin, a.pads_end, Ints(rank, 1), a.strides)));
+    return with_bias(b_.op("convolution", {in(0), spatial_first(in(1), rank)}, sums(), result_dims(),
+                           convolution(a, rank, a.pads_begin, a.pads_end, Ints(rank, 1), a.strides, b_.is_stored(in(1)))));
   }
   bool conv_transpose() {
     const auto& a = attrs<ConvAttrs>();
@@ -71,8 +128,8 @@ class Linear : public NodeTranslator {
       low.push_back(reach - a.pads_begin[i]);
       high.push_back(reach - a.pads_end[i] + extra);
     }
-    return with_bias(b_.op("convolution", {in(0), w}, wide(in(0).dtype), result_dims(),
-                           convolution(a, rank, low, high, a.strides, Ints(rank, 1))));
+    return with_bias(b_.op("convolution", {in(0), spatial_first(w, rank)}, sums(), result_dims(),
+                           convolution(a, rank, low, high, a.strides, Ints(rank, 1), b_.is_stored(w))));
   }
   bool pool() {
     const auto& a = attrs<PoolAttrs>();
@@ -95,7 +152,7 @@ class Linear : public NodeTranslator {
     if (a.op != ReduceOp::Mean && a.op != ReduceOp::Sum) return fail("only max, mean and sum pooling");
     const Hlo x = b_.convert(in(0), wide(in(0).dtype)), zero = b_.constant(x.dtype, 0),
               total = b_.window("add", x, zero, attributes, y);
-    if (a.op == ReduceOp::Sum) return set(b_.convert(total, result_dtype()));
+    if (a.op == ReduceOp::Sum) return set(b_.convert(total, exact_dtype()));
     Hlo inside = b_.constant(x.dtype, 1, x.dims);
     if (a.count_include_pad) {  // padding counts, elements beyond it do not
       Ints before = {0, 0}, after = {0, 0};
@@ -107,9 +164,9 @@ class Linear : public NodeTranslator {
       const size_t padding = attributes.find("padding = ");
       const Hlo count = b_.window("add", inside, zero,
                                   attributes.substr(0, padding) + "padding = " + HloBuilder::pairs(Ints(low.size(), 0), rest), y);
-      return set(b_.convert(bin("divide", total, count), result_dtype()));
+      return set(b_.convert(bin("divide", total, count), exact_dtype()));
     }
-    return set(b_.convert(bin("divide", total, b_.window("add", inside, zero, attributes, y)), result_dtype()));
+    return set(b_.convert(bin("divide", total, b_.window("add", inside, zero, attributes, y)), exact_dtype()));
   }
 };
 

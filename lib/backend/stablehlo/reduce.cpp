@@ -15,15 +15,15 @@ class Reducing : public NodeTranslator {
     int64_t count = 1;
     for (int64_t axis : a.axes) count *= x.dims[static_cast<size_t>(axis)];
     if (a.op == ReduceOp::Max)
-      return set(b_.convert(b_.reduce("maximum", x, lowest(x.dtype), a.axes, a.keep_dim), result_dtype()));
+      return set(b_.convert(b_.reduce("maximum", x, lowest(x.dtype), a.axes, a.keep_dim), exact_dtype()));
     if (a.op == ReduceOp::Min)
-      return set(b_.convert(b_.reduce("minimum", x, highest(x.dtype), a.axes, a.keep_dim), result_dtype()));
+      return set(b_.convert(b_.reduce("minimum", x, highest(x.dtype), a.axes, a.keep_dim), exact_dtype()));
     if (a.op == ReduceOp::Prod)
-      return set(b_.convert(b_.reduce("multiply", x, b_.constant(x.dtype, 1), a.axes, a.keep_dim), result_dtype()));
+      return set(b_.convert(b_.reduce("multiply", x, b_.constant(x.dtype, 1), a.axes, a.keep_dim), exact_dtype()));
     if (a.op == ReduceOp::LogSumExp) {
       const Hlo top = b_.reduce("maximum", x, lowest(x.dtype), a.axes, true);
       const Hlo e = one("exponential", bin("subtract", x, top));
-      return set(b_.convert(b_.reshape(bin("add", one("log", sum(e, a.axes)), top), result_dims()), result_dtype()));
+      return set(b_.convert(b_.reshape(bin("add", one("log", sum(e, a.axes)), top), result_dims()), exact_dtype()));
     }
     if (a.op == ReduceOp::L1) x = one("abs", x);
     if (a.op == ReduceOp::L2 || a.op == ReduceOp::SumSquare) x = bin("multiply", x, x);
@@ -31,7 +31,7 @@ class Reducing : public NodeTranslator {
     if (a.op == ReduceOp::Mean) y = bin("divide", y, static_cast<double>(count));
     if (a.op == ReduceOp::L2) y = one("sqrt", y);
     if (a.op == ReduceOp::LogSum) y = one("log", y);
-    return set(b_.convert(y, result_dtype()));
+    return set(b_.convert(y, exact_dtype()));
   }
   bool softmax() {
     const Ints axes = {attrs<AxisAttrs>().axis};
@@ -39,7 +39,7 @@ class Reducing : public NodeTranslator {
     const Hlo shifted = bin("subtract", x, b_.reduce("maximum", x, lowest(x.dtype), axes, true)), e = one("exponential", shifted),
               total = sum(e, axes);
     return set(b_.convert(g_.op(n_) == OpKind::Softmax ? bin("divide", e, total) : bin("subtract", shifted, one("log", total)),
-                          result_dtype()));
+                          exact_dtype()));
   }
   Hlo normalised(const Hlo& x, const Ints& axes, double eps, bool centre) {
     int64_t count = 1;
@@ -54,7 +54,7 @@ class Reducing : public NodeTranslator {
     Hlo y = normalised(x, range(a.axis, static_cast<int64_t>(x.dims.size())), a.eps, g_.op(n_) == OpKind::LayerNorm);
     if (has(1)) y = bin("multiply", y, b_.convert(in(1), y.dtype));
     if (has(2)) y = bin("add", y, b_.convert(in(2), y.dtype));
-    return set(b_.convert(y, result_dtype()));
+    return set(b_.convert(y, exact_dtype()));
   }
   bool group_norm() {
     const auto& a = attrs<GroupNormAttrs>();
@@ -63,7 +63,7 @@ class Reducing : public NodeTranslator {
     y = b_.reshape(normalised(y, {2}, a.eps, true), x.dims);
     if (has(1)) y = bin("multiply", y, b_.broadcast(b_.convert(in(1), y.dtype), x.dims, {1}));
     if (has(2)) y = bin("add", y, b_.broadcast(b_.convert(in(2), y.dtype), x.dims, {1}));
-    return set(b_.convert(y, result_dtype()));
+    return set(b_.convert(y, exact_dtype()));
   }
   bool batch_norm() {
     const auto& a = attrs<NormAttrs>();
@@ -71,7 +71,7 @@ class Reducing : public NodeTranslator {
     const auto channel = [&](const Hlo& v) { return b_.broadcast(v, x.dims, {a.axis}); };
     const Hlo scale = bin("multiply", b_.convert(in(1), x.dtype), one("rsqrt", bin("add", b_.convert(in(4), x.dtype), a.eps)));
     const Hlo y = bin("multiply", bin("subtract", x, channel(b_.convert(in(3), x.dtype))), channel(scale));
-    return set(b_.convert(bin("add", y, channel(b_.convert(in(2), x.dtype))), result_dtype()));
+    return set(b_.convert(bin("add", y, channel(b_.convert(in(2), x.dtype))), exact_dtype()));
   }
   // Cumulative sum by doubling: log n shifted additions.
   bool cumsum() {
@@ -87,7 +87,7 @@ class Reducing : public NodeTranslator {
     };
     for (int64_t by = 1; by < n; by *= 2) x = bin("add", x, shifted(x, by));
     if (a.exclusive && n > 0) x = shifted(x, 1);
-    return set(b_.convert(x, result_dtype()));
+    return set(b_.convert(x, exact_dtype()));
   }
   bool arg_reduce() {
     const auto& a = attrs<ArgAttrs>();
@@ -165,7 +165,7 @@ class Reducing : public NodeTranslator {
       dims.push_back(1);
       out.push_back(b_.reshape(v, dims));
     }
-    return set(b_.convert(out.size() == 1 ? out[0] : concatenated(out, static_cast<int64_t>(parts)), result_dtype()));
+    return set(b_.convert(out.size() == 1 ? out[0] : concatenated(out, static_cast<int64_t>(parts)), exact_dtype()));
   }
 };
 

@@ -29,18 +29,27 @@ TranslateFn find(OpKind op) {
 
 constexpr size_t kNoWeight = ~size_t{0};
 
+// Constants that are written into the program, where XLA folds them.
+bool is_literal(const TensorData& d) {
+  constexpr int64_t kFew = 16;
+  if (d.bytes.empty() || (!d.splat && d.elements() > kFew)) return false;
+  return d.dtype == DType::F32 || d.dtype == DType::F64 || is_low_float(d.dtype) || d.dtype == DType::Bool ||
+         (is_integer(d.dtype) && bits(d.dtype) >= 8);
+}
+
 }  // namespace
 
 bool has_translation(OpKind op) { return find(op) != nullptr; }
 
-ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtypes, Diagnostics& d)
-    : m_(m), dtypes_(dtypes), d_(d), weight_of_(m.graph_count()) {
+ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtypes, HloBuilder builder, Diagnostics& d)
+    : m_(m), dtypes_(dtypes), d_(d), b_(std::move(builder)), weight_of_(m.graph_count()) {
   for (size_t i = 0; i < m.graph_count(); ++i) weight_of_[i].resize(m.graph(GraphId(i)).node_capacity(), kNoWeight);
   for (const auto& [g, n] : weight_nodes(m)) {
     weight_of_[g->id().raw][n.raw] = weights_.size();
     Ints dims;
     for (Dim dim : g->dims(g->result(n))) dims.push_back(dim.size());
     weights_.push_back({"%w" + std::to_string(weights_.size()), g->dtype(g->result(n)), std::move(dims)});
+    b_.add_weight(weights_.back());
   }
 }
 
@@ -80,7 +89,10 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
   for (size_t i = 0; i < inputs.size(); ++i) value_[g.result(g.inputs()[i]).raw] = inputs[i];
   for (NodeId n : g.nodes()) {
     const size_t weight = weight_of_[g.id().raw][n.raw];
-    if (weight != kNoWeight) value_[g.result(n).raw] = weights_[weight];
+    if (weight != kNoWeight) {
+      const TensorData* data = g.op(n) == OpKind::Constant ? &m_.data[g.attrs<DataAttrs>(n).data] : nullptr;
+      value_[g.result(n).raw] = data && b_.prepares() && is_literal(*data) ? b_.literal(*data) : weights_[weight];
+    }
     if (weight != kNoWeight || has_trait(g.op(n), kLeaf | kTerminator)) continue;
     std::string reason;
     bool known = true;  // false: an earlier error is already reported
@@ -101,41 +113,109 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
   return outputs;
 }
 
-std::string translate(const Module& m, std::string_view name, std::span<const DType> dtypes, Diagnostics& d,
-                      const Annotations* annotations) {
-  ModuleTranslator t(m, dtypes, d);
+namespace {
+
+std::string upper(std::string s) {
+  for (char& c : s) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return s;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string s;
+  for (const std::string& p : parts) s += (s.empty() ? "" : ", ") + p;
+  return s;
+}
+
+std::string module_text(const std::string& name, const std::string& head, const std::vector<std::string>& parameters,
+                        const std::vector<std::string>& results, const std::string& body, const std::vector<Hlo>& returned) {
+  std::string names, types;
+  for (const Hlo& v : returned) {
+    names += (names.empty() ? "" : ", ") + v.name;
+    types += (types.empty() ? "" : ", ") + HloBuilder::type(v);
+  }
+  return "module @" + name + " {\n" + head + "  func.func public @main(" + joined(parameters) + ") -> (" + joined(results) +
+         ") {\n" + body + "    \"func.return\"(" + names + ") : (" + types + ") -> ()\n  }\n}\n";
+}
+
+}  // namespace
+
+Program translate(const LirModule& lir, std::string_view name, std::span<const DType> dtypes, const CpuPackageOptions& options,
+                  Diagnostics& d, const Annotations* annotations) {
+  const Module& m = *lir.module;
+  const auto mesh = mesh_of(m);
+  const bool prepares = options.prepare_weights && !annotations && !mesh;
+  ModuleTranslator t(m, dtypes, HloBuilder(upper(options.tpu_precision), prepares), d);
+  HloBuilder& b = t.builder();
   const Graph& g = m.main();
-  std::string parameters, results, names;
   const auto annotation = [&](bool output, Symbol of) {
     if (!annotations || !of.valid()) return std::string();
     const auto& known = output ? annotations->outputs : annotations->inputs;
     const auto it = known.find(m.bytes(of));
-    return it == known.end() ? std::string() : " {sdy.sharding = " + it->second + "}";
+    return it == known.end() ? std::string() : "sdy.sharding = " + it->second;
   };
-  const auto parameter = [&](const Hlo& v, Symbol of) {
-    parameters += (parameters.empty() ? "" : ", ") + v.name + ": " + HloBuilder::type(v) + annotation(false, of);
+  std::vector<std::string> parameters;
+  const auto parameter = [&](const Hlo& v, const std::string& attributes = "") {
+    parameters.push_back(v.name + ": " + HloBuilder::type(v) + (attributes.empty() ? "" : " {" + attributes + "}"));
   };
   std::vector<Hlo> inputs;
   for (NodeId n : g.inputs()) {
     Ints dims;
     for (Dim dim : g.dims(g.result(n))) dims.push_back(dim.is_static() ? dim.size() : 0);
     inputs.push_back({"%i" + std::to_string(inputs.size()), g.dtype(g.result(n)), std::move(dims)});
-    parameter(inputs.back(), g.value_name(g.result(n)));
   }
+  const std::vector<Hlo> outputs = t.run(g, inputs);
+  for (const Hlo& v : outputs) b.use(v);
+  std::vector<std::string> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string of = annotation(true, g.output_name(i));
+    results.push_back(HloBuilder::type(outputs[i]) + (of.empty() ? "" : " {" + of + "}"));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::string attributes = annotation(false, g.value_name(g.result(g.inputs()[i])));
+    for (const State& s : lir.states)
+      if (s.input == i && HloBuilder::type(inputs[i]) == HloBuilder::type(outputs[s.output]))
+        attributes +=
+            (attributes.empty() ? "" : ", ") + std::string("tf.aliasing_output = ") + std::to_string(s.output) + " : i32";
+    parameter(inputs[i], attributes);
+  }
+  Program out;
   const auto weights = weight_nodes(m);
-  for (size_t i = 0; i < weights.size(); ++i)
-    parameter(t.weights()[i], weights[i].first->value_name(weights[i].first->result(weights[i].second)));
-  for (size_t i = 0; const Hlo& v : t.run(g, inputs)) {
-    results += (results.empty() ? "" : ", ") + HloBuilder::type(v) + annotation(true, g.output_name(i++));
-    names += (names.empty() ? "" : ", ") + v.name;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Hlo& v = t.weights()[i];
+    if (b.prepares_from(v)) out.prepared.push_back(i);
+    if (prepares && !b.is_used(v)) continue;
+    out.parameters.push_back(i);
+    parameter(v, annotation(false, weights[i].first->value_name(weights[i].first->result(weights[i].second))));
   }
-  const auto mesh = mesh_of(m);
+  std::vector<Hlo> made;
+  for (const Hlo& v : b.prepared()) {
+    if (!b.is_used(v)) continue;
+    out.parameters.push_back(weights.size() + made.size());
+    parameter(v);
+    made.push_back(v);
+  }
   const std::string partitions =
       mesh ? " attributes {mhlo.num_partitions = " + std::to_string(mesh->devices()) + " : i32, mhlo.num_replicas = 1 : i32}"
            : "";
   const std::string annotated = annotations ? "  sdy.mesh @mesh = " + annotations->mesh + "\n" : "";
-  return "module @" + std::string(name) + partitions + " {\n" + annotated + "  func.func public @main(" + parameters + ") -> (" +
-         results + ") {\n" + t.take() + "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
+  out.module = module_text(std::string(name) + partitions, annotated, parameters, results, b.take(), outputs);
+  if (made.empty()) return out;
+  parameters.clear();
+  results.clear();
+  for (size_t i : out.prepared) parameter(t.weights()[i]);
+  for (const Hlo& v : made) results.push_back(HloBuilder::type(v));
+  out.preparation = module_text(std::string(name) + "_weights", "", parameters, results, b.take_preparation(), made);
+  return out;
+}
+
+// 16-bit sums of matrix units are f32 before they are rounded, which costs nothing where that is what is read.
+DType NodeTranslator::exact_dtype(size_t r) const {
+  const DType t = result_dtype(r);
+  const ValueId v = g_.result(n_, r);
+  if (!is_low_float(t) || g_.is_output(v)) return t;
+  for (Graph::Use use : g_.uses(v))
+    if (g_.op(use.user) != OpKind::Cast || g_.attrs<CastAttrs>(use.user).to != DType::F32) return t;
+  return DType::F32;
 }
 
 Hlo NodeTranslator::taken(const Hlo& x, const Hlo& index, size_t axis) {

@@ -4,8 +4,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "ir/graph.h"
+#include "backend/package_options.h"
+#include "ir/lir.h"
 #include "support/diagnostics.h"
 
 namespace rlxc::stablehlo {
@@ -19,9 +21,18 @@ struct Annotations {
 
 bool has_translation(OpKind);  // whether the op has a translation in some form
 
-// Returns "module @name { func.func public @main(...) }". The parameters are the inputs, then the weights (Param and Constant
-// nodes of all graphs, in order). Reports every unsupported node as Code::UnsupportedOnTarget. O(nodes).
-std::string translate(const Module&, std::string_view name, std::span<const DType> dtypes, Diagnostics&,
-                      const Annotations* = nullptr);
+// "module @name { func.func public @main(...) }". The parameters are the inputs, then weights and what `preparation` makes of
+// weights. An input that is a state shares its buffer with an output.
+struct Program {
+  std::string module;
+  std::string preparation;         // a module that a runner calls once; empty: all weights are used as they are stored
+  std::vector<size_t> parameters;  // after the inputs: numbers of weight_nodes, then, counted on, of results of the preparation
+  std::vector<size_t> prepared;    // numbers of the weights that the preparation takes
+};
+
+// Reports every unsupported node as Code::UnsupportedOnTarget. With annotations, or without options.prepare_weights, the
+// parameters are all weights. O(nodes).
+Program translate(const LirModule&, std::string_view name, std::span<const DType> dtypes, const CpuPackageOptions&, Diagnostics&,
+                  const Annotations* = nullptr);
 
 }  // namespace rlxc::stablehlo

@@ -16,12 +16,12 @@ using Ints = std::vector<int64_t>;
 // Translates a module. Bodies of control flow capture nothing: each graph has its own values.
 class ModuleTranslator {
  public:
-  ModuleTranslator(const Module&, std::span<const DType> dtypes, Diagnostics&);
+  ModuleTranslator(const Module&, std::span<const DType> dtypes, HloBuilder, Diagnostics&);
 
   const std::vector<Hlo>& weights() const { return weights_; }  // weight_nodes of all graphs, in order
+  HloBuilder& builder() { return b_; }
   // Emits the nodes of a graph on these inputs. Returns its outputs, without names after an error.
   std::vector<Hlo> run(const Graph&, const std::vector<Hlo>& inputs);
-  std::string take() { return b_.take(); }
 
  private:
   friend class NodeTranslator;
@@ -47,6 +47,8 @@ class NodeTranslator {
   size_t operand_count() const { return g_.operands(n_).size(); }
   Ints result_dims(size_t r = 0) const { return sizes(g_.dims(g_.result(n_, r))); }
   DType result_dtype(size_t r = 0) const { return g_.dtype(g_.result(n_, r)); }
+  // The type in which to compute a result: f32 if it is a 16-bit float that is only read as f32, else its own.
+  DType exact_dtype(size_t r = 0) const;
   template <class A>
   const A& attrs() const {
     return g_.attrs<A>(n_);

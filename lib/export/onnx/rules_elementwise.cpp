@@ -143,6 +143,12 @@ bool mod(const Site& s) {
 bool fmod(const Site& s) { return s.be("Mod", s.all(), Attributes().integer("fmod", 1)); }
 bool ne(const Site& s) { return s.be("Not", {s.w.node("Equal", s.all())}); }
 bool fma(const Site& s) { return s.be("Add", {s.w.node("Mul", {s.in(0), s.in(1)}), s.in(2)}); }
+bool mul_no_nan(const Site& s) {
+  const std::string zero = s.w.scalar(s.dtype(0), 0), product = s.w.node("Mul", s.all());
+  const std::string first = s.w.node("Equal", {s.in(0), zero}), second = s.w.node("Equal", {s.in(1), zero});
+  return s.be("Where", {s.w.node("Or", {first, second}), zero, product});
+}
+bool stop_gradient(const Site& s) { return s.be("StopGradient", s.all(), {}, kOwnDomain); }
 template <bool kLeft>
 bool shift(const Site& s) {
   return s.be("BitShift", s.all(), Attributes().string("direction", kLeft ? "LEFT" : "RIGHT"));
@@ -187,6 +193,8 @@ std::span<const RuleEntry> elementwise_rules() {
                                                                {OpKind::Mod, mod},
                                                                {OpKind::Fmod, fmod},
                                                                {OpKind::Ne, ne},
+                                                               {OpKind::MulNoNan, mul_no_nan, nullptr, 11},
+                                                               {OpKind::StopGradient, stop_gradient},
                                                                {OpKind::Fma, fma},
                                                                {OpKind::Shl, shift<true>, is_unsigned},
                                                                {OpKind::Shr, shift<false>, is_unsigned},

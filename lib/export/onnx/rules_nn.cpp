@@ -1,4 +1,4 @@
-// Products, convolutions, norms, recurrences and quantisation as operators of ONNX.
+// Products, convolutions, norms, recurrences and quantization as operators of ONNX.
 #include <algorithm>
 #include <cmath>
 

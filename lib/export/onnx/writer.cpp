@@ -165,27 +165,36 @@ bool has_dtype(DType t, int64_t opset) {
   return code <= 16 || (code <= 20 && opset >= 19) || (code <= 22 && opset >= 21);
 }
 
-std::string Writer::fresh(std::string_view stem) {
+std::string NameSet::fresh(std::string_view stem) {
   const std::string name(stem.empty() ? "v" : stem);
-  const auto take = [&](const std::string& s) { return !reserved_.contains(s) && used_.insert(s).second; };
-  if (take(name)) return name;
+  const auto is_free = [&](const std::string& s) { return !reserved_.contains(s) && take(s); };
+  if (is_free(name)) return name;
   size_t& count = counters_[name];
   for (;;)
-    if (std::string numbered = name + "_" + std::to_string(++count); take(numbered)) return numbered;
+    if (std::string numbered = name + "_" + std::to_string(++count); is_free(numbered)) return numbered;
 }
-std::string Writer::claim(std::string_view name) {
-  std::string own(name);
-  return used_.insert(own).second ? own : fresh(name);
-}
+std::string NameSet::claim(std::string_view name) { return !name.empty() && take(name) ? std::string(name) : fresh(name); }
 
-// Names that were given before are kept, and numbered ones go around them: a model that is written again stays the same.
+namespace {
+
+// May be one of the nodes that an importer makes of a size.
+bool computes_size(OpKind op) { return op == OpKind::DimValue || op == OpKind::Cast; }
+
+}  // namespace
+
+// Reserves the names of nodes, weights and constants. An importer names the nodes that compute sizes after the operator that
+// needs them; that operator has the name.
 void Writer::reserve_names() {
   for (GraphId id : graphs_in_use(module_))
     for (const Graph& g = module_.graph(id); NodeId n : g.nodes()) {
+      if (g.node_name(n).valid()) {
+        nodes_.reserve(module_.bytes(g.node_name(n)));
+        if (!computes_size(g.op(n))) operator_names_.insert(module_.bytes(g.node_name(n)));
+      }
       if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
       const Symbol name = g.value_name(g.result(n));
       if (!name.valid()) continue;
-      reserved_.emplace(module_.bytes(name));
+      values_.reserve(module_.bytes(name));
       const DataId data = g.attrs<DataAttrs>(n).data;
       if (g.op(n) != OpKind::Constant || !data.valid()) continue;
       if (const std::string key = content_key(module_.data[data]); !key.empty()) own_names_.try_emplace(key, module_.bytes(name));
@@ -200,7 +209,7 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
   const OpKind op = g.op(g.def(v));
   std::string name;
   if (op == OpKind::Param || op == OpKind::Constant) name = leaf(g, v);
-  else if (has_trait(op, kLeaf) && g.value_name(v).valid()) name = claim(module_.bytes(g.value_name(v)));
+  else if (has_trait(op, kLeaf) && g.value_name(v).valid()) name = values_.claim(module_.bytes(g.value_name(v)));
   else name = fresh({});
   return names[v.raw] = std::move(name);
 }
@@ -217,11 +226,19 @@ std::string Writer::leaf(const Graph& g, ValueId v) {
   if (in_function_ || (g.op(n) == OpKind::Constant && !content_key(contents).empty())) return constant(contents, "c");
   std::string& written = weights_[data.raw];
   if (!written.empty()) return written;
-  written = g.value_name(v).valid() ? claim(module_.bytes(g.value_name(v))) : fresh("c");
+  written = g.value_name(v).valid() ? values_.claim(module_.bytes(g.value_name(v))) : fresh("c");
   scopes_.front().initializers.push_back(tensor(contents, written));
   return written;
 }
 void Writer::set_name(const Graph&, ValueId v, std::string name) { top().names[v.raw] = std::move(name); }
+
+// For programs that do not know the operator: the identity.
+Message Writer::stop_gradient_function() const {
+  Message out;  // name 1, input 4, output 5, node 7, opset_import 9, domain 10
+  out.bytes(1, "StopGradient").bytes(4, "x").bytes(5, "y");
+  out.message(7, Message().bytes(1, "x").bytes(2, "y").bytes(4, "Identity"));
+  return out.message(9, Message().bytes(1, "").integer(2, opset())).bytes(10, kOwnDomain);
+}
 
 void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, const Names& results, std::string_view domain) {
   Message n;  // input 1, output 2, name 3, op_type 4, attribute 5, domain 7
@@ -229,18 +246,15 @@ void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, 
   while (count > 0 && in[count - 1].empty()) --count;
   for (size_t i = 0; i < count; ++i) n.bytes(1, in[i]);
   for (const std::string& s : results) n.bytes(2, s);
-  std::string name(node_name_);
-  if (name.empty() || !node_names_.insert(name).second) {  // unique, as ONNX Runtime wants
-    name = std::string(op) + "_" + results[0];
-    node_names_.insert(name);
-  }
-  n.bytes(3, name);
+  const bool own = !node_name_.empty() && nodes_.take(node_name_);
+  n.bytes(3, own ? std::string(node_name_) : nodes_.fresh(std::string(op) + "_" + results[0]));  // unique, as ONNX Runtime wants
   n.bytes(4, op);
   for (const Message& each : a.all()) n.message(5, each);
   for (const NodeDevices& d : devices_) n.message(10, node_devices(d, in, results));
   if (!domain.empty()) {
     n.bytes(7, domain);
-    domains_.try_emplace(std::string(domain), domain == kMachineLearning ? kMachineLearningVersion : 1);
+    const bool first = domains_.try_emplace(std::string(domain), domain == kMachineLearning ? kMachineLearningVersion : 1).second;
+    if (first && domain == kOwnDomain) functions_.push_back(stop_gradient_function());
   }
   top().nodes.push_back(std::move(n));
 }
@@ -273,7 +287,7 @@ std::string Writer::constant(const TensorData& d, std::string_view stem) {
   const std::string key = content_key(d);
   if (const auto at = constants_.find(key); at != constants_.end()) return at->second;
   const auto own = own_names_.find(key);
-  const std::string made = own != own_names_.end() ? claim(own->second) : fresh(stem);
+  const std::string made = own != own_names_.end() ? values_.claim(own->second) : fresh(stem);
   if (in_function_) scopes_.front().nodes.push_back(constant_node(d, made));
   else scopes_.front().initializers.push_back(tensor(d, made));
   if (!key.empty()) constants_[key] = made;
@@ -420,8 +434,9 @@ void Writer::graph_nodes(const Graph& g) {
   for (NodeId n : g.nodes()) {
     const OpKind op = g.op(n);
     if (has_trait(op, kLeaf)) continue;
-    node_name_ = g.node_name(n).valid() ? module_.bytes(g.node_name(n)) : std::string_view();
-    devices_ = node_name_.empty() ? owner : devices_of(g, n);
+    const std::string_view named = g.node_name(n).valid() ? module_.bytes(g.node_name(n)) : std::string_view();
+    node_name_ = computes_size(op) && operator_names_.contains(named) ? std::string_view() : named;
+    devices_ = named.empty() ? owner : devices_of(g, n, named);
     const auto body = options_.bodies.find({g.id(), n});
     const RuleEntry* rule = body == options_.bodies.end() ? find_rule(g, n, options_.operators) : nullptr;
     if (body != options_.bodies.end()) {
@@ -440,8 +455,8 @@ void Writer::graph_nodes(const Graph& g) {
 
 // The device configurations of the node, with the names of its values in the model that is written. Values that the node no
 // longer reads or gives are left out.
-std::vector<NodeDevices> Writer::devices_of(const Graph& g, NodeId n) {
-  const auto at = module_.devices.nodes.find(node_name_);
+std::vector<NodeDevices> Writer::devices_of(const Graph& g, NodeId n, std::string_view named) {
+  const auto at = module_.devices.nodes.find(named);
   if (in_function_ || at == module_.devices.nodes.end()) return {};
   std::map<std::string_view, std::string> names;
   const auto add = [&](ValueId v) {
@@ -553,6 +568,26 @@ Message Writer::function(const Body& b) {
   return out;
 }
 
+// Values that are an output of the main graph have its name. Names that an input or an output before it has get a number.
+void Writer::name_outputs(const Graph& g) {
+  std::unordered_set<std::string> taken;
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const ValueId v = g.outputs()[i];
+    std::string& name = output_names_.emplace_back(module_.bytes(g.output_name(i)));
+    if (name.empty()) continue;
+    const auto named = top().names.find(v.raw);  // an input, or an output twice
+    if (named != top().names.end() && named->second == name && taken.insert(name).second) continue;
+    if (!values_.take(name)) {
+      const std::string numbered = values_.fresh(name);
+      diagnostics_.warning(Code::DuplicateName, "another input or output has the name of output " + ForeignText(name).quoted(),
+                           {}, "the model that is written names it " + ForeignText(numbered).quoted());
+      name = numbered;
+    }
+    taken.insert(name);
+    if (named == top().names.end() && !has_trait(g.op(g.def(v)), kLeaf)) set_name(g, v, name);
+  }
+}
+
 // Each output has a name of its own, which no other value has.
 void Writer::outputs(const Graph& g, Message* to) {
   std::unordered_set<std::string> taken;
@@ -561,18 +596,15 @@ void Writer::outputs(const Graph& g, Message* to) {
     const bool is_main = scopes_.size() == 1;
     if (g.op(g.def(v)) == OpKind::Constant && !is_main) {  // within a body: the condition of a loop stays a known one
       const Symbol own = g.value_name(v);
-      const std::string name = own.valid() ? claim(module_.bytes(own)) : fresh("out");
+      const std::string name = own.valid() ? values_.claim(module_.bytes(own)) : fresh("out");
       top().nodes.push_back(constant_node(module_.data[g.attrs<DataAttrs>(g.def(v)).data], name));
       to->message(12, value_info(g, v, name));
       continue;
     }
     std::string name = name_of(g, v);
-    const std::string_view own = g.output_name(i).valid() ? module_.bytes(g.output_name(i)) : std::string_view();
+    const std::string own = is_main ? output_names_[i] : std::string();
     const bool made_here = !is_main && !has_trait(g.op(g.def(v)), kLeaf) && taken.insert(name).second;
-    if (!made_here && (!is_main || name != own)) {
-      const std::string result = is_main && !own.empty() ? std::string(own) : fresh("out");
-      name = node("Identity", {name}, {}, result);
-    }
+    if (!made_here && (!is_main || name != own)) name = node("Identity", {name}, {}, own.empty() ? fresh("out") : own);
     to->message(12, value_info(g, v, name));
   }
 }
@@ -613,15 +645,7 @@ std::optional<std::string> Writer::model() {
     graph.message(11, value_info(g, g.result(n), name_of(g, g.result(n))));
     note_sizes(g, g.result(n));
   }
-  for (size_t i = 0; i < g.outputs().size(); ++i) {  // values that are an output have its name
-    const ValueId v = g.outputs()[i];
-    const Symbol own = g.output_name(i);
-    if (!own.valid() || has_trait(g.op(g.def(v)), kLeaf) || top().names.contains(v.raw)) {
-      if (own.valid()) used_.insert(std::string(module_.bytes(own)));
-    } else if (used_.insert(std::string(module_.bytes(own))).second) {
-      set_name(g, v, std::string(module_.bytes(own)));
-    }
-  }
+  name_outputs(g);
   graph_nodes(g);
   outputs(g, &graph);
   if (diagnostics_.errors() != errors) return std::nullopt;

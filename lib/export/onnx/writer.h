@@ -18,6 +18,21 @@ using Names = std::vector<std::string>;
 
 inline constexpr std::string_view kMachineLearning = "ai.onnx.ml";  // a domain
 inline constexpr int64_t kMachineLearningVersion = 3;
+inline constexpr std::string_view kOwnDomain = "ai.rlxc";
+
+// Names of one kind in a model, each given once. Reserved names are only given to those that ask for them by `claim`: numbers and
+// made-up names go around them, so that a model that is written again stays the same.
+class NameSet {
+ public:
+  void reserve(std::string_view name) { reserved_.emplace(name); }
+  bool take(std::string_view name) { return used_.emplace(name).second; }  // false: something has it
+  std::string fresh(std::string_view stem);                                // the stem, or the stem and a number
+  std::string claim(std::string_view name);                                // this name if nothing has it, else a fresh one
+
+ private:
+  std::unordered_set<std::string> used_, reserved_;
+  std::unordered_map<std::string, size_t> counters_;
+};
 
 class Writer {
  public:
@@ -32,7 +47,7 @@ class Writer {
   // one, with the given results.
   std::string node(std::string_view op, const Names& in, const Attributes& = {}, std::string result = {});
   void node_of(std::string_view op, const Names& in, const Attributes&, const Names& results, std::string_view domain = {});
-  std::string fresh(std::string_view stem);  // a name that nothing has, and no weight
+  std::string fresh(std::string_view stem) { return values_.fresh(stem); }  // a name that no value has
 
   std::string constant(const TensorData&, std::string_view stem);
   std::string ints(const std::vector<int64_t>&);  // an i64 vector
@@ -66,10 +81,11 @@ class Writer {
   void graph_nodes(const Graph&);
   void node_by_body(const Graph&, NodeId, const Body&);
   Message function(const Body&);
+  Message stop_gradient_function() const;
   void reserve_names();
-  std::string claim(std::string_view name);          // this name if nothing has it yet, else a fresh one
   std::string leaf(const Graph&, ValueId);           // writes a weight or constant, where it is first read
   std::string content_key(const TensorData&) const;  // of a small constant; empty for others
+  void name_outputs(const Graph& main);
   Names graph_outputs(const Graph&);  // a name for each output of the graph, which is that of no other output and no input
   Message tensor(const TensorData&, const std::string& name);
   Message constant_node(const TensorData&, const std::string& result);
@@ -80,7 +96,7 @@ class Writer {
   std::string node_once(std::string_view op, const Names& in,
                         const Attributes& a = {});  // a node for sizes, shared by all readers
   Scope& top() { return scopes_.back(); }
-  std::vector<NodeDevices> devices_of(const Graph&, NodeId);
+  std::vector<NodeDevices> devices_of(const Graph&, NodeId, std::string_view named);
   void warn_of_lost_devices();
 
   const Module& module_;
@@ -95,11 +111,11 @@ class Writer {
   std::map<std::string, int64_t, std::less<>> domains_;  // besides that of the standard, with their versions
   std::vector<Scope> scopes_;
   std::string_view node_name_;                                // of the node that is being written
+  std::unordered_set<std::string_view> operator_names_;       // of nodes that compute no sizes
   std::vector<NodeDevices> devices_;                          // its device configurations
   std::set<std::pair<std::string, std::string>> configured_;  // nodes, and their values, whose configurations are written
-  std::unordered_set<std::string> node_names_;
-  std::unordered_set<std::string> used_, reserved_;  // reserved: names of weights and constants, which keep them
-  std::unordered_map<std::string, size_t> counters_;
+  NameSet values_, nodes_;                                    // of the whole model, subgraphs and functions included
+  Names output_names_;                                        // of the main graph; empty: none is asked for
   struct Place {
     std::string value;
     int64_t axis;

@@ -7,6 +7,7 @@
 #include "import/gguf/config.h"
 #include "import/gguf/import.h"
 #include "import/gguf/metadata.h"
+#include "ir/builder.h"
 #include "support/mapped_file.h"
 #include "support/text.h"
 
@@ -217,4 +218,27 @@ TEST_CASE("tensors must be those of the architecture") {
   f = read(p.bytes(), d);
   CHECK_FALSE(import_gguf(*f, "m.gguf", {}, d));
   CHECK_MESSAGE(d.text().find("has the shape [2,32], the model needs [?,64]") != std::string::npos, d.text());
+}
+
+TEST_CASE("token numbers and the number of tokens in a cache are indices") {
+  Diagnostics d;
+  Parts p;
+  p.tensors = {{"token_embd.weight", {8, 5}, 0, 0}};
+  p.data = std::string(160, '\0');
+  const auto f = read(p.bytes(), d);
+  REQUIRE_MESSAGE(f, d.text());
+  Module m;
+  Builder b(m.main(), &d);
+  const Dim batch = m.dims.symbol("batch"), length = m.dims.symbol("sequence");
+  b.input("input_ids", tensor_type(DType::I64, {batch, length}));
+  CHECK(index_inputs(m, *f).size() == 1);
+  b.input("past_length", tensor_type(DType::I64, {}));
+  b.input("past_key_values.0.key", tensor_type(DType::F32, {batch, Dim(2), Dim(40), Dim(8)}));
+  const std::vector<IndexInput> found = index_inputs(m, *f);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].input == 0);
+  CHECK(found[0].largest == Dim(4));
+  CHECK(found[1].input == 1);
+  CHECK(m.dims.evaluate(found[1].largest, {{"sequence", 3}}) == 37);
+  CHECK(found[1].description.find("room for 40") != std::string::npos);
 }

@@ -234,4 +234,30 @@ std::vector<std::pair<std::string, std::string>> cache_states(const Module& m) {
   return states;
 }
 
+std::vector<IndexInput> index_inputs(Module& m, const File& f) {
+  const Graph& g = m.main();
+  const auto find = [&](std::string_view name) -> std::optional<uint32_t> {
+    for (uint32_t i = 0; i < g.inputs().size(); ++i)
+      if (m.bytes(g.value_name(g.result(g.inputs()[i]))) == name) return i;
+    return std::nullopt;
+  };
+  // Axes are counted from the last.
+  const auto size = [&](uint32_t input, size_t axis) -> std::optional<Dim> {
+    const auto dims = g.dims(g.result(g.inputs()[input]));
+    return axis < dims.size() ? std::optional(dims[dims.size() - 1 - axis]) : std::nullopt;
+  };
+  std::vector<IndexInput> found;
+  const auto tokens = find("input_ids"), past = find("past_length"), keys = find("past_key_values.0.key");
+  const auto embedding = f.tensors().find("token_embd.weight");
+  if (tokens && embedding != f.tensors().end() && embedding->second.dims.size() == 2) {
+    const int64_t vocabulary = embedding->second.dims[0];
+    found.push_back({*tokens, m.dims.constant(vocabulary - 1), "tokens of a vocabulary of " + std::to_string(vocabulary)});
+  }
+  if (const auto length = tokens ? size(*tokens, 0) : std::nullopt, room = keys ? size(*keys, 1) : std::nullopt;
+      past && length && room)
+    found.push_back(
+        {*past, m.dims.sub(*room, *length), "the number of tokens in the cache, which has room for " + m.dims.text(*room)});
+  return found;
+}
+
 }  // namespace rlxc::gguf_import

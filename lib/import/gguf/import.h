@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "import/gguf/file.h"
-#include "ir/graph.h"
+#include "ir/lir.h"
 
 namespace rlxc::gguf_import {
 
@@ -26,5 +26,9 @@ std::unique_ptr<Module> import_gguf(const File&, const std::string& file_name, c
 
 // The inputs and outputs of a cache of fixed room, which may share memory.
 std::vector<std::pair<std::string, std::string>> cache_states(const Module&);
+
+// The token numbers, and the number of tokens in a cache of fixed room. Shapes are those of the module, which passes may have
+// changed.
+std::vector<IndexInput> index_inputs(Module&, const File&);
 
 }  // namespace rlxc::gguf_import

@@ -3,6 +3,7 @@
 
 #include "import/json/document.h"
 #include "ir/infer.h"
+#include "support/json_form.h"
 #include "support/text.h"
 
 namespace rlxc::import_json {
@@ -61,7 +62,6 @@ class GraphReader {
   // Reads a member of the document after its key.
   bool member(std::string_view key) {
     if (key == "format") return format();
-    if (key == "format_version") return format_version();
     if (key == "module" || key == "name") return r_.string(&module_.name);
     if (key == "stage") return stage();
     if (key == "symbols") return symbols();
@@ -125,14 +125,6 @@ class GraphReader {
     if (!r_.string(&s)) return false;
     has_format_ = s == "rlxc-graph" || s == "rlxc-lir";
     return has_format_ || doc_.error(Code::BadJson, "the format is \"" + std::string(s) + "\", not \"rlxc-graph\"", at);
-  }
-  bool format_version() {
-    const size_t at = r_.at();
-    std::string_view s;
-    if (!r_.string(&s)) return false;
-    return s.starts_with("1.") || s.starts_with("2.") ||
-           doc_.error(Code::BadJson, "format version \"" + std::string(s) + "\" is newer than this rlxc, which reads 1.x and 2.x",
-                      at);
   }
   bool stage() {
     const size_t at = r_.at();
@@ -566,6 +558,7 @@ std::unique_ptr<Module> parse_json(std::string_view text, const std::string& fol
   const size_t errors = d.errors();
   auto module = std::make_unique<Module>();
   Document doc(text, folder, options, d, *module);
+  if (const auto fault = form_fault(text)) return doc.error(Code::BadJson, fault->message, fault->at), nullptr;
   GraphReader reader(doc);
   JsonReader& r = doc.reader;
   bool reference = false;

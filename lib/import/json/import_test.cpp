@@ -189,7 +189,7 @@ TEST_CASE("types may be left out where a rule infers them") {
 TEST_CASE("types of every kind are read, as objects and as texts") {
   const std::pair<const char*, const char*> types[] = {
       {R"({"dtype": "i64", "dims": []})", "i64[]"},
-      {R"({"dtype": "f32", "dims": ["batch", "2*batch+1", 4], "later": 1})", "f32[batch,2*batch+1,4]"},
+      {R"({"dtype": "f32", "dims": ["batch", "2*batch+1", 4]})", "f32[batch,2*batch+1,4]"},
       {R"({"kind": "sequence", "dtype": "f16", "dims": [2]})", "seq<f16[2]>"},
       {R"({"kind": "sequence", "dtype": "f16"})", "seq<f16[*]>"},
       {R"({"kind": "optional", "dtype": "bool", "dims": [3]})", "optional<bool[3]>"},
@@ -214,8 +214,9 @@ TEST_CASE("faults of JSON graphs") {
   CHECK(has(errors("[]"), "line 1 column 1"));
   CHECK(has(errors("{\"format\": \"rlxc-graph\",\n\"graphs\": [}"), "line 2 column 12"));
   CHECK(has(errors(R"({"format": "rlxc-plan"})"), "not \"rlxc-graph\""));
-  CHECK(has(errors(R"({"format": "rlxc-graph", "format_version": "3.0", "graphs": []})"), "newer than this rlxc"));
+  CHECK(has(errors(R"({"format": "rlxc-graph", "format_version": "4.0", "graphs": []})"), "newer than this rlxc"));
   CHECK(has(errors(R"({"format": "rlxc-graph", "graphs": []})"), "has no graph"));
+  CHECK(has(errors(R"({"format": "rlxc-graph", "graph": []})"), "did you mean \"graphs\"?"));
   // Reports all unknown ops at once, without errors for users of their results.
   const std::string unknown =
       errors(graph(kInput + R"(, {"op": "Foo", "operands": [0], "results": [1]}, {"op": "Bar", "operands": [1], "results": [2]},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/json_form.h"
 #include "support/json_reader.h"
 
 namespace rlxc {
@@ -71,10 +72,8 @@ std::optional<JsonFile> read_json_object(const std::string& path, std::string_vi
     d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\"");
     return std::nullopt;
   }
-  const auto version = j.find("format_version");
-  if (version != j.end() && (!version->is_string() || !version->get_ref<const std::string&>().starts_with("1."))) {
-    d.error(Code::BadJson, path + ": version " + ForeignText(version->dump()).line() +
-                               " of the format is newer than this rlxc, which reads 1.x");
+  if (const auto fault = form_fault(text)) {
+    d.error(Code::BadJson, path + ": " + LineIndex(text).place(fault->at) + ": " + fault->message);
     return std::nullopt;
   }
   return JsonFile{std::move(*file), std::move(j)};

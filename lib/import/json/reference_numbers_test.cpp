@@ -126,7 +126,7 @@ TEST_CASE("weights of 4 and 8 bits with scales") {
         1e-3);
 }
 
-TEST_CASE("experts, integer products, fake quantisation") {
+TEST_CASE("experts, integer products, fake quantization") {
   const In x = random_in({3, 4}, 7), w = random_in({2, 4, 5}, 8);
   Reals y;
   for (size_t m = 0; m < 3; ++m)

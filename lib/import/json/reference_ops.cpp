@@ -241,7 +241,7 @@ ValueId decoder(Node& n) {
 
 // Scales are attributes here and operands in the IR.
 template <OpKind kOp>
-ValueId quantise(Node& n) {
+ValueId quantize(Node& n) {
   const std::vector<double> scales = n.numbers("scales");
   std::vector<int64_t> zeros = n.integers("zero_points");
   zeros.resize(scales.size());
@@ -318,8 +318,8 @@ constexpr ReferenceRow kRows[] = {
     {"FusedResidualLN", residual_norm<OpKind::FusedResidualLN>},
     {"FusedResidualRmsNorm", residual_norm<OpKind::FusedResidualRmsNorm>},
     {"FusedSwiGLU", fused_swiglu},
-    {"Quantize", quantise<OpKind::Quantize>},
-    {"Dequantize", quantise<OpKind::Dequantize>},
+    {"Quantize", quantize<OpKind::Quantize>},
+    {"Dequantize", quantize<OpKind::Dequantize>},
     {"Linear", linear<OpKind::Linear>, true},
     {"LinearFused", linear<OpKind::LinearFused>, true},
     {"SharedLinearPair", shared_linear_pair, true},

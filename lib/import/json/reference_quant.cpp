@@ -1,11 +1,11 @@
-// Quantisation in the reference vocabulary: packed weights, integer matmuls, fake quantisation.
+// Quantization in the reference vocabulary: packed weights, integer matmuls, fake quantization.
 #include <algorithm>
 #include <array>
 #include <cctype>
 
 #include "import/compose/packed.h"
 #include "import/json/reference_rows.h"
-#include "transform/quantised.h"
+#include "transform/quantized.h"
 
 namespace rlxc::import_json {
 namespace {
@@ -165,7 +165,7 @@ ValueId round_away(Builder& b, ValueId v) {  // halves away from 0
 ValueId zero_point(Node& n, std::string_view field) { return n.b.scalar(DType::I8, static_cast<double>(n.integer(field, 0))); }
 
 // Returns i8 of (accumulator + bias) * mult + out_zp.
-ValueId requantised(Node& n, ValueId accumulator, ValueId bias) {
+ValueId requantized(Node& n, ValueId accumulator, ValueId bias) {
   Builder& b = n.b;
   const ValueId scaled = b.mul(b.cast(b.add(accumulator, bias), kReal), b.scalar(kReal, n.number("mult", 1)));
   const ValueId moved = b.add(round_away(b, scaled), b.scalar(kReal, static_cast<double>(n.integer("out_zp", 0))));
@@ -174,7 +174,7 @@ ValueId requantised(Node& n, ValueId accumulator, ValueId bias) {
 
 ValueId q_matmul(Node& n) {
   if (!n.count(3, 3)) return {};
-  return requantised(n, n.b.create(OpKind::QMatMul, {n.in[0], n.in[1], zero_point(n, "x_zp"), zero_point(n, "w_zp")}), n.in[2]);
+  return requantized(n, n.b.create(OpKind::QMatMul, {n.in[0], n.in[1], zero_point(n, "x_zp"), zero_point(n, "w_zp")}), n.in[2]);
 }
 
 ValueId q_conv2d(Node& n) {
@@ -182,10 +182,10 @@ ValueId q_conv2d(Node& n) {
   ConvAttrs a = reference_conv_attrs(n);
   if (!n.good) return {};
   const ValueId sum = n.b.create(OpKind::QConv, {n.in[0], n.in[1], zero_point(n, "x_zp"), zero_point(n, "w_zp")}, std::move(a));
-  return requantised(n, sum, n.b.reshape(n.in[2], {n.b.dims().product(sizes(n, n.in[2])), Dim(1), Dim(1)}));
+  return requantized(n, sum, n.b.reshape(n.in[2], {n.b.dims().product(sizes(n, n.in[2])), Dim(1), Dim(1)}));
 }
 
-// Fake quantisation: values -qm..qm with a scale per channel, or one scale.
+// Fake quantization: values -qm..qm with a scale per channel, or one scale.
 
 struct Channels {
   std::vector<int64_t> axes;  // reduced axes
@@ -211,11 +211,6 @@ std::optional<double> largest_code(Node& n) {
     case 2: return 1;
     default: n.fail(Code::BadAttribute, "bits must be 8, 4 or 2"); return std::nullopt;
   }
-}
-
-ValueId quantised_with(Node& n, ValueId x, ValueId scale, double qm) {
-  const ValueId q = n.b.create(OpKind::Clamp, {round_away(n.b, n.b.div(x, scale))}, ClampAttrs{-qm, qm});
-  return n.b.mul(q, scale);
 }
 
 // Attributes of FakeQuantize and of its gradient; nullopt after an error.
@@ -252,9 +247,11 @@ ValueId fake_quantize(Node& n) {
 }
 
 ValueId fake_quantize_lsq(Node& n) {
-  const auto qm = largest_code(n);
-  const auto c = qm && n.count(2, 2) ? channels_of(n, n.in[0]) : std::nullopt;
-  return c ? quantised_with(n, n.in[0], n.b.reshape(n.in[1], c->shape), *qm) : ValueId();
+  auto a = n.count(2, 2) ? fake_quantize_attrs(n) : std::nullopt;
+  if (!a) return {};
+  a->mode = FakeQuantizeMode::Fixed;
+  a->ste = StraightThroughKind::ClippedIdentity;
+  return n.b.create(OpKind::FakeQuantize, {n.in[0], n.in[1]}, *a);
 }
 
 // The gradient through the rounding.

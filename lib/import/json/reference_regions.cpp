@@ -52,6 +52,7 @@ struct StepReader {
     if (!has_trait(op, kElementwise) || (tag == "Cast" && !to))
       return n.fail(Code::UnsupportedOp, "the step \"" + word + "\" is unknown");
     s.op = op;
+    s.attrs = step_attrs(default_attrs(op));
     s.dtype = to ? *to : has_trait(op, kCompare) ? DType::Bool : op == OpKind::Where ? second : first;
     types.push_back(s.dtype);
     steps.push_back(s);
@@ -74,7 +75,7 @@ ValueId program(Node& n, std::vector<ValueId> operands) {
     n.fail(Code::BadAttribute, "\"chain\" is missing");
     return ValueId();
   }
-  RegionAttrs a;
+  FusionAttrs a;
   JsonReader r(f->value);
   StepReader steps{n, operands, a.steps, {}};
   for (r.begin_array(); n.good && r.next_item();)

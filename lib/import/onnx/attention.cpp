@@ -152,6 +152,7 @@ void attention(Op& op) {
   const ValueId q = heads_first(op, op.in(0), q_heads);
   ValueId k = heads_first(op, op.in(1), kv_heads), v = heads_first(op, op.in(2), kv_heads);
   const double scale = scale_of(op, q), softcap = op.f("softcap", 0);
+  const int64_t mode = op.i("qk_matmul_output_mode", 0);  // of output 3
   if (op.failed() || !k.valid() || !v.valid()) return;
   const DType t = op.graph().dtype(q);
   ValueId offset;
@@ -204,7 +205,6 @@ void attention(Op& op) {
   if (op.wants(2)) op.set(2, v);
   if (!op.wants(3)) return;
   // The modes in order of computation: matmul, softcap, masks, softmax.
-  const int64_t mode = op.i("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) return (void)op.fail(Code::BadAttribute, "qk_matmul_output_mode must be 0 to 3");
   ValueId s = scores(op, q, k, scale);
   if (mode > 0) s = capped(op, s, softcap);

@@ -12,8 +12,6 @@
 namespace rlxc::onnx_import {
 namespace {
 
-ValueId number(Op& op, int64_t v) { return op.b.scalar(DType::I64, static_cast<double>(v)); }
-
 ValueId size_value(Op& op, Dim d) {
   if (const auto v = op.dims().constant_value(d)) return number(op, *v);
   return op.b.create(OpKind::DimValue, {}, DimsAttrs{{d}, true});
@@ -29,6 +27,8 @@ ValueId at_least(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::
 ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Min, {v, bound}); }
 
 }  // namespace
+
+ValueId number(Op& op, int64_t v) { return op.b.scalar(DType::I64, static_cast<double>(v)); }
 
 std::optional<Dim> known_element(Op& op, ValueId vector, int64_t i) {
   const Graph& g = op.graph();

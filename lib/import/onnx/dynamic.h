@@ -18,7 +18,16 @@ ValueId tile_by_data(Op&, ValueId x, ValueId repeats);  // one number per axis
 ValueId pad_by_data(Op&, ValueId x, ValueId pads, const std::vector<int64_t>& axes, PadMode, ValueId fill);
 // A TopK with data-dependent k, the element of operand 1; at most all slices.
 void top_k_by_data(Op&, TopKAttrs);
+ValueId number(Op&, int64_t);                                 // an i64 scalar
 ValueId first_part(Op&, ValueId x, int64_t axis, ValueId n);  // the first n slices along an axis, at most all
 void split_by_data(Op&, int64_t axis);                        // operand 1 has the sizes of the parts
+
+// These import an operator whose axes (operand 1; Slice: 3, DFT: 2) are known at run time only.
+void reduce_by_data(Op&, ReduceOp, bool keep);
+void cumulate_by_data(Op&, CumAttrs);
+void squeeze_by_data(Op&);
+void unsqueeze_by_data(Op&);
+void slice_along_data(Op&);
+void transform_by_data(Op&, FftAttrs);
 
 }  // namespace rlxc::onnx_import

@@ -92,8 +92,10 @@ TEST_CASE("inputs without a shape, and contents of inputs, that options state") 
   const auto load = [](onnx_import::ImportOptions options, Diagnostics& d) {
     OnnxModel m;
     m.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, int64_t{1})))));  // floats, without a shape
-    m.raw_graph(field(11, value_info("axes", DType::I64, {1})));
-    m.add(node("ReduceSum", {"x", "axes"}, {"y"}));
+    m.raw_graph(field(11, value_info("steps", DType::I64, {1})));
+    for (const auto& [name, v] : {std::pair{"first", 0}, {"end", -9}, {"axis", 2}})
+      m.add(node("Constant", {}, {name}, {attribute("value_ints", std::vector<int64_t>{v})}));
+    m.add(node("Slice", {"x", "first", "end", "axis", "steps"}, {"y"}));
     m.output("y");
     return m.load(d, options);
   };
@@ -106,7 +108,7 @@ TEST_CASE("inputs without a shape, and contents of inputs, that options state") 
   refused("--shape x=2x3");
   options.shapes = {{"x", "2xrowsx3"}};
   refused("--value");
-  options.values = {{"axes", "-1"}};
+  options.values = {{"steps", "-1"}};
   Diagnostics d;
   const auto m = load(options, d);
   REQUIRE_MESSAGE(m, d.text());
@@ -114,9 +116,9 @@ TEST_CASE("inputs without a shape, and contents of inputs, that options state") 
   REQUIRE(got.size() == 3);
   CHECK(got[1] == m->dims.symbol("rows"));
   CHECK(got[2] == 1);
-  options.values = {{"axes", "1,2"}};
+  options.values = {{"steps", "1,2"}};
   refused("does not fit");
-  options.values = {{"axes", "last"}};
+  options.values = {{"steps", "last"}};
   refused("does not fit");
   options.shapes = {{"x", "2x-3"}};
   refused("without a shape");

@@ -81,7 +81,8 @@ void Importer::declare_initializer(Bytes b, bool sparse) {
   if (view.name.empty()) return diagnostics_.error(Code::BadTensor, "an initializer has no name");
   bool missing = false;
   auto data = sparse ? source_.load_sparse(sparse_view, place, diagnostics_) : source_.load(view, place, diagnostics_, &missing);
-  const bool trainable = options_.trainable && data && is_float(data->dtype) && !data->dims.empty();
+  const bool trainable = options_.trainable && data && is_float(data->dtype);
+  if (trainable && options_.float_initializers) options_.float_initializers->emplace_back(view.name);
   const ValId v = data ? constant(std::move(*data), missing, trainable) : bad_value();
   if (!bind(symbol(view.name), v)) diagnostics_.error(Code::DuplicateName, "two initializers have this name", place);
 }
@@ -363,13 +364,41 @@ void Importer::main_outputs(const GraphInfo& info) {
   for (size_t i = 0; i < names.size(); ++i) module_.main().set_output_name(i, names[i]);
 }
 
-// Reconciles a declared type with the inferred one. A declaration gives data-dependent dims their meaning. An output of another
-// type is an error; another shape, which old exporters leave behind, is a warning, and the computed one is used.
+namespace {
+
+// Whether the size counts elements that only data tell: NonZero and its like define a symbol of it.
+bool is_count(const Graph& g, DimTable& t, ValueId v, Dim size) {
+  constexpr int kMostSteps = 1000;
+  for (const std::string& symbol : t.symbols_of(size)) {
+    const auto has = [&](ValueId o) {
+      if (!o.valid() || g.type(o).kind != TypeKind::Tensor) return false;
+      return std::ranges::any_of(g.type(o).dims,
+                                 [&](Dim d) { return !d.is_static() && std::ranges::binary_search(t.symbols_of(d), symbol); });
+    };
+    ValueId from = v;
+    for (int steps = 0; steps < kMostSteps; ++steps) {
+      const auto operands = g.operands(g.def(from));
+      const auto next = std::ranges::find_if(operands, has);
+      if (next == operands.end()) break;
+      from = *next;
+    }
+    const OpKind definer = g.op(g.def(from));
+    if (definer == OpKind::NonZero || definer == OpKind::Unique || definer == OpKind::NonMaxSuppression) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Reconciles a declared type with the inferred one. A declaration gives data-dependent dims their meaning, unless it fixes a
+// count. An output of another type is an error; another shape, which old exporters leave behind, is a warning, and the computed
+// one is used.
 void Importer::reconcile(ValueId v, const Type& declared, std::string_view name, bool output) {
   const Type& have = frame().graph->type(v);
-  const auto contradiction = [&] {
+  const auto contradiction = [&](std::string_view why = "") {
     if (!output) return;
-    const std::string message = "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()),
+    const std::string message = "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()) +
+                                std::string(why),
                       place = "output " + quote(name);
     if (have.dtype != declared.dtype || have.kind != declared.kind) diagnostics_.error(Code::BadType, message, place);
     else diagnostics_.warning(Code::BadShape, message, place, "what is computed holds");
@@ -382,6 +411,10 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
     // A symbol is at least 1, but data-dependent results may be empty.
     if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_of_inputs(a))) continue;
     if (dims().known_ne(a, b)) return contradiction();
+    if (b.is_static() && !is_of_inputs(a) && is_count(*frame().graph, dims(), v, a)) {
+      contradiction(": the data tell the size");
+      continue;
+    }
     const bool useful = is_of_inputs(b) && (!is_of_inputs(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();
   }

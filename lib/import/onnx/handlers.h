@@ -94,7 +94,7 @@ HANDLER(group_query_attention) HANDLER(decoder_masked_multi_head_attention) HAND
 HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
 
 // microsoft_quant.cpp
-HANDLER(mixture_of_experts) HANDLER(quantised_mixture) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
+HANDLER(mixture_of_experts) HANDLER(quantized_mixture) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
 HANDLER(q_gemm) HANDLER(mul_integer) HANDLER(qlinear_elementwise) HANDLER(qlinear_where) HANDLER(qlinear_concat)
 HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax) HANDLER(reduce_sum_integer)
 HANDLER(q_embed_layer_norm) HANDLER(quantize_with_order) HANDLER(dequantize_with_order) HANDLER(q_ordered_gelu)

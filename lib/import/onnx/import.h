@@ -37,7 +37,10 @@ struct ImportOptions {
   int max_depth = 64;                                            // of nested subgraphs and function calls
   size_t max_expansion = 1'000'000;                              // ONNX nodes of expanded functions, counted per call
   MissingWeights missing_weights = MissingWeights::Refuse;
-  bool trainable = false;  // float initializers with axes are parameters, however small; otherwise small ones are constants
+  // Float initializers are parameters, however small, and what is computed from them is not folded; otherwise small ones are
+  // constants.
+  bool trainable = false;
+  std::vector<std::string>* float_initializers = nullptr;  // receives the names of those, if trainable
   // Returns the contents of the i-th input, if a shape depends on them. The module is then valid for these contents only, with a
   // warning. Unset: models of that kind are unsupported.
   std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};

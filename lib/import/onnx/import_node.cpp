@@ -1,5 +1,7 @@
 // Imports a node by the row of its operator: checks its operands and attributes, and calls the handler.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "import/onnx/op.h"
 #include "ir/custom_op.h"
@@ -39,11 +41,42 @@ constexpr IdleAttribute kIdle[] = {{"", "broadcast"},
                                    {"LinearAttention", "chunk_size"},
                                    {"LinearClassifier", "multi_class"},
                                    {"OneHotEncoder", "zeros"},
+                                   {"QMoE", "accuracy_level"},
                                    {"QuantizeLinear", "precision"},
                                    {"QuantizeLinear", "saturate"},
                                    {"Resize", "keep_aspect_ratio_policy"},
                                    {"SVMClassifier", "kernel_params"},
                                    {"SVMClassifier", "kernel_type"}};
+
+// Attributes that change results and have one supported value: the default, which exporters write out. Those without a default
+// must be absent.
+struct FixedAttribute {
+  std::string_view op, name;
+  std::optional<double> only = {};
+};
+constexpr FixedAttribute kFixed[] = {{"CausalConvWithState", "channels_last", 0},
+                                     {"CausalConvWithState", "dilation", 1},
+                                     {"CausalConvWithState", "input_channel_offset", 0},
+                                     {"CausalConvWithState", "input_channels", 0},
+                                     {"CausalConvWithState", "state_channels_last", -1},
+                                     {"CausalConvWithState", "state_length", 0},
+                                     {"CausalConvWithState", "state_update_capacity", 0},
+                                     {"CausalConvWithState", "state_window", 0},
+                                     {"GroupQueryAttention", "causal", 1},
+                                     {"GroupQueryAttention", "k_norm_epsilon"},
+                                     {"GroupQueryAttention", "q_norm_epsilon"},
+                                     {"LinearAttention", "state_window", 0},
+                                     {"MoE", "swiglu_limit_after_activation", 0},
+                                     {"QMoE", "fc1_expert_weight_bits"},
+                                     {"QMoE", "fc2_expert_weight_bits"},
+                                     {"QMoE", "fc3_expert_weight_bits"},
+                                     {"QMoE", "swiglu_limit_after_activation", 0}};
+
+bool has_value(const AttributeView& given, std::optional<double> only) {
+  return only && (given.type == AttrType::Int     ? static_cast<double>(given.i) == *only
+                  : given.type == AttrType::Float ? static_cast<double>(given.f) == *only
+                                                  : false);
+}
 
 // A list without entries is as good as absent.
 bool is_idle(std::string_view op, const AttributeView& given) {
@@ -107,10 +140,22 @@ void Importer::dispatch(NodeWork& work) {
         op.unsupported("strings are not supported here");
     }
   }
+  const bool trains = std::ranges::any_of(work.inputs, [&](ValId v) { return v.valid() && vals_[v.raw].trainable; });
   const bool folded = !op.failed() && row->fold && row->fold(op);
-  if (!op.failed() && !folded) {
+  // What is trained reaches its users through nodes. The contents serve as sizes.
+  const std::vector<ValId> contents(op.results().begin(), op.results().end());
+  if (!op.failed() && (!folded || trains)) {
     op.b.set_node_name(node_name(node));
     row->handler(op);
+  }
+  for (size_t i = 0; trains && !op.failed() && i < op.results().size(); ++i) {
+    const ValId v = op.results()[i];
+    if (!v.valid() || !is_float(type(v).dtype) || type(v).kind != TypeKind::Tensor) continue;
+    vals_[v.raw].trainable = true;
+    if (folded && contents[i].valid() && contents[i] != v) {
+      vals_[v.raw].known = vals_[contents[i].raw].known;
+      vals_[v.raw].known_checked = true;
+    }
   }
   if (!local_.ok()) {
     const std::string place = where(node);
@@ -129,8 +174,12 @@ void Importer::dispatch(NodeWork& work) {
     }
   for (const AttributeView& a : node.attributes) {
     if (a.asked || folded || is_idle(node.op_type, a)) continue;
-    if (!a.name.starts_with('_')) {  // an underscore marks a note of the exporter
-      diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node));
+    const auto fixed =
+        std::ranges::find_if(kFixed, [&](const FixedAttribute& f) { return f.op == node.op_type && f.name == a.name; });
+    if (fixed != std::end(kFixed)) {
+      if (has_value(a, fixed->only)) continue;
+      diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node),
+                         fixed->only ? "only its default is, " + std::to_string(std::llround(*fixed->only)) : "");
       return finish_node(work, {});
     }
     if (ignored_.emplace(node.op_type, a.name).second)

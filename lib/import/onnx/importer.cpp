@@ -87,8 +87,9 @@ bool Importer::run() {
         return false;
       }
       if (o.version > kNewestOpset)
-        diagnostics_.warning(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; to " +
-                                                      std::to_string(kNewestOpset) + " are known, and later ones taken for that");
+        diagnostics_.warning(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) +
+                                                      " of ai.onnx, which is read as " + std::to_string(kNewestOpset) +
+                                                      ", the newest that is known");
     }
   for (const FunctionView& f : model_.functions)
     if (!functions_.emplace(function_key(f.domain, f.name, f.overload), &f).second)

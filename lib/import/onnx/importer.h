@@ -34,7 +34,8 @@ struct Val {
   Symbol name;
   uint16_t frame = 0;
   bool known_checked = false;
-  bool bad = false;  // its node failed; its users report no errors
+  bool trainable = false;  // a float of a parameter that is trained, or computed from one
+  bool bad = false;        // its node failed; its users report no errors
 };
 
 // A graph under construction: the main graph or the body of a control flow node.

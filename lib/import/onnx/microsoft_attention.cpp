@@ -5,7 +5,7 @@
 #include "import/onnx/dynamic.h"
 #include "import/onnx/expressions.h"
 #include "import/onnx/handlers.h"
-#include "import/onnx/quantised.h"
+#include "import/onnx/quantized.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {

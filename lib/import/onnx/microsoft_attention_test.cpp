@@ -66,7 +66,7 @@ TEST_CASE("a query that sees padding alone weighs the padding") {
   p.agree({{"y", "y2"}, {"z", "z2"}});
 }
 
-TEST_CASE("attention of a quantised projection") {
+TEST_CASE("attention of a quantized projection") {
   OnnxPair p(24);
   p.integers("x", DType::U8, {2, 3, 5}, 0, 255).integers("w", DType::I8, {5, 24}, -128, 127).real("b", {24});
   p.constant("xs", DType::F32, {0.01})

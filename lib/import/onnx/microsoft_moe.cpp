@@ -154,7 +154,7 @@ class Mixture {
 void mixture_of_experts(Op& op) { Mixture(op, false).run(); }
 
 // Operands: tokens, router, then weight, scales and bias of the layers; their zero points; the weights of the experts.
-void quantised_mixture(Op& op) {
+void quantized_mixture(Op& op) {
   op.i("block_size", 0);  // the scales say it
   if (const auto type = op.s("quant_type", "int"); type != "int") return (void)op.unsupported("quant_type " + quote(type));
   if (op.i("weights_prepacked", 0) > 0) return (void)op.unsupported("weights packed for one GPU");

@@ -1,16 +1,16 @@
-// Quantised operators of com.microsoft: dequantize, compute, quantize; or exact integer matmuls with scales.
+// Quantized operators of com.microsoft: dequantize, compute, quantize; or exact integer matmuls with scales.
 #include <array>
 
 #include "import/compose/packed.h"
 #include "import/onnx/attention.h"
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
-#include "import/onnx/quantised.h"
+#include "import/onnx/quantized.h"
 
 namespace rlxc::onnx_import {
 namespace {
 
-ValueId dequantised(Op& op, size_t x, size_t scale, size_t zero) {
+ValueId dequantized(Op& op, size_t x, size_t scale, size_t zero) {
   std::vector<ValueId> operands{op.in(x), op.b.reshape(op.in(scale), {})};
   if (op.has(zero)) operands.push_back(op.b.reshape(op.in(zero), {}));
   QuantAttrs a;
@@ -18,7 +18,7 @@ ValueId dequantised(Op& op, size_t x, size_t scale, size_t zero) {
   return op.b.create(OpKind::Dequantize, operands, a);
 }
 
-ValueId quantised(Op& op, ValueId x, size_t scale, size_t zero) {
+ValueId quantized(Op& op, ValueId x, size_t scale, size_t zero) {
   std::vector<ValueId> operands{x, op.b.reshape(op.in(scale), {})};
   if (op.has(zero)) operands.push_back(op.b.reshape(op.in(zero), {}));
   QuantAttrs a;
@@ -77,10 +77,10 @@ void matmul_integer_to_float(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 3)), 6));
 }
 
-// Operands: a, which is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias.
+// Operands: a, which is quantized as by DynamicQuantizeLinear; b, its scale, its zero point, bias.
 void dynamic_quantize_matmul(Op& op) {
   if (!matrices(op, 0, 1)) return;
-  const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
+  const auto [q, scale, point] = dynamically_quantized(op, op.in(0));
   const ValueId sums = op.b.create(OpKind::QMatMul, {q, op.in(1), point, scalar_or_vector(op, 3)});
   const ValueId scaled = op.b.mul(op.b.cast(sums, op.dtype(2)), scale);
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
@@ -96,7 +96,7 @@ void q_gemm(Op& op) {
   const ValueId scale = op.b.mul(scalar_or_vector(op, 1), scalar_or_vector(op, 4));
   const ValueId unit = op.b.mul(scale, op.b.scalar(op.dtype(1), op.f("alpha", 1)));
   const ValueId y = op.b.mul(op.b.cast(sums, op.dtype(1)), unit);
-  op.set(0, op.has(7) ? quantised(op, y, 7, 8) : y);
+  op.set(0, op.has(7) ? quantized(op, y, 7, 8) : y);
 }
 
 // Operands: a, zero point, b, zero point. The result is i32.
@@ -111,16 +111,16 @@ void mul_integer(Op& op) {
 // One or two operands with their scales and zero points, then those of the result.
 void qlinear_elementwise(Op& op) {
   const bool binary = has_trait(op.row.kind, kBinary);
-  const ValueId a = dequantised(op, 0, 1, 2);
-  if (binary) return op.set(0, quantised(op, op.b.create(op.row.kind, {a, dequantised(op, 3, 4, 5)}), 6, 7));
+  const ValueId a = dequantized(op, 0, 1, 2);
+  if (binary) return op.set(0, quantized(op, op.b.create(op.row.kind, {a, dequantized(op, 3, 4, 5)}), 6, 7));
   if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(op.row.kind)))
-    return op.set(0, quantised(op, op.b.create(op.row.kind, {a}, AlphaBetaAttrs{op.f("alpha", op.row.alpha), 0}), 3, 4));
-  op.set(0, quantised(op, op.b.unary(op.row.kind, a), 3, 4));
+    return op.set(0, quantized(op, op.b.create(op.row.kind, {a}, AlphaBetaAttrs{op.f("alpha", op.row.alpha), 0}), 3, 4));
+  op.set(0, quantized(op, op.b.unary(op.row.kind, a), 3, 4));
 }
 
 void qlinear_where(Op& op) {
-  const ValueId a = dequantised(op, 1, 2, 3), b = dequantised(op, 4, 5, 6);
-  op.set(0, quantised(op, op.b.create(OpKind::Where, {op.in(0), a, b}), 7, 8));
+  const ValueId a = dequantized(op, 1, 2, 3), b = dequantized(op, 4, 5, 6);
+  op.set(0, quantized(op, op.b.create(OpKind::Where, {op.in(0), a, b}), 7, 8));
 }
 
 // Scale and zero point of the result, then each operand with its scale and zero point.
@@ -131,8 +131,8 @@ void qlinear_concat(Op& op) {
   const auto axis = op.axis(op.i("axis", 0), op.rank(2));
   if (!axis) return;
   std::vector<ValueId> parts;
-  for (size_t i = 2; i < op.inputs(); i += 3) parts.push_back(dequantised(op, i, i + 1, i + 2));
-  op.set(0, quantised(op, op.b.concat(parts, *axis), 0, 1));
+  for (size_t i = 2; i < op.inputs(); i += 3) parts.push_back(dequantized(op, i, i + 1, i + 2));
+  op.set(0, quantized(op, op.b.concat(parts, *axis), 0, 1));
 }
 
 void qlinear_global_pool(Op& op) {
@@ -140,7 +140,7 @@ void qlinear_global_pool(Op& op) {
   if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs spatial axes: " + op.show(0));
   std::vector<int64_t> axes;
   for (int64_t i = last ? 1 : 2; i < op.rank(0) - last; ++i) axes.push_back(i);
-  op.set(0, quantised(op, op.b.reduce(ReduceOp::Mean, dequantised(op, 0, 1, 2), axes, true), 3, 4));
+  op.set(0, quantized(op, op.b.reduce(ReduceOp::Mean, dequantized(op, 0, 1, 2), axes, true), 3, 4));
 }
 
 void qlinear_pool(Op& op) {
@@ -148,10 +148,10 @@ void qlinear_pool(Op& op) {
   if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs spatial axes: " + op.show(0));
   const ptrdiff_t first = last ? 1 : 2;
   const auto a = pool_attrs(op, {op.sizes(0).begin() + first, op.sizes(0).end() - last}, ReduceOp::Mean);
-  const ValueId x = dequantised(op, 0, 1, 2);
+  const ValueId x = dequantized(op, 0, 1, 2);
   if (!a || !x.valid()) return;
   const ValueId y = op.b.create(OpKind::Pool, {last ? channels_first(op, x) : x}, *a);
-  if (y.valid()) op.set(0, quantised(op, last ? channels_last(op, y) : y, 3, 4));
+  if (y.valid()) op.set(0, quantized(op, last ? channels_last(op, y) : y, 3, 4));
 }
 
 void qlinear_reduce_mean(Op& op) {
@@ -159,7 +159,7 @@ void qlinear_reduce_mean(Op& op) {
   if (list.empty())
     for (int64_t i = 0; i < op.rank(0); ++i) list.push_back(i);
   if (const auto axes = op.axes(list, op.rank(0)))
-    op.set(0, quantised(op, op.b.reduce(ReduceOp::Mean, dequantised(op, 0, 1, 2), *axes, op.i("keepdims", 1) != 0), 3, 4));
+    op.set(0, quantized(op, op.b.reduce(ReduceOp::Mean, dequantized(op, 0, 1, 2), *axes, op.i("keepdims", 1) != 0), 3, 4));
 }
 
 // Sums of 8-bit integers.
@@ -175,7 +175,7 @@ void reduce_sum_integer(Op& op) {
 // As EmbedLayerNormalization, with 8-bit tables: after the mask come five scales, then five zero points.
 void q_embed_layer_norm(Op& op) {
   if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
-  const auto table = [&](size_t i) { return dequantised(op, i, i + 6, i + 11); };
+  const auto table = [&](size_t i) { return dequantized(op, i, i + 6, i + 11); };
   const auto look = [&](size_t i, ValueId at) { return op.b.create(OpKind::Gather, {table(i), at}, AxisAttrs{0}); };
   ValueId x = op.b.add(look(2, op.in(0)), look(3, positions(op, op.sizes(0)[1])));
   if (op.has(1) && op.has(4)) x = op.b.add(x, look(4, op.in(1)));
@@ -208,12 +208,12 @@ void quantize_with_order(Op& op) {
 void dequantize_with_order(Op& op) {
   const auto to = dtype_from_onnx(static_cast<int>(op.i("to", 1)));
   if (!to || !is_float(*to)) return (void)op.fail(Code::BadAttribute, "attribute \"to\" must be a float type");
-  if (plain_orders(op, {"order_input", "order_output"})) op.set(0, op.b.cast(dequantised(op, 0, 1, SIZE_MAX), *to));
+  if (plain_orders(op, {"order_input", "order_output"})) op.set(0, op.b.cast(dequantized(op, 0, 1, SIZE_MAX), *to));
 }
 
 void q_ordered_gelu(Op& op) {
   if (plain_orders(op, {"order_X", "order_Y"}))
-    op.set(0, rounded_to_bytes(op, op.b.unary(OpKind::Gelu, dequantised(op, 0, 1, SIZE_MAX)), 2));
+    op.set(0, rounded_to_bytes(op, op.b.unary(OpKind::Gelu, dequantized(op, 0, 1, SIZE_MAX)), 2));
 }
 
 // Operands: x, its scale, gamma, beta, the scale of the result.
@@ -221,7 +221,7 @@ void q_ordered_layer_norm(Op& op) {
   const auto axis = op.axis(op.i("axis", -1), op.rank(0));
   if (!axis || !plain_orders(op, {"order_X", "order_Y"})) return;
   const ValueId gamma = op.b.cast(op.in(2), DType::F32), beta = op.has(3) ? op.b.cast(op.in(3), DType::F32) : ValueId();
-  const std::array operands{dequantised(op, 0, 1, SIZE_MAX), gamma, beta};
+  const std::array operands{dequantized(op, 0, 1, SIZE_MAX), gamma, beta};
   op.set(0, rounded_to_bytes(op, op.b.create(OpKind::LayerNorm, operands, NormAttrs{*axis, op.f("epsilon", 1e-5)}), 4));
 }
 
@@ -236,7 +236,7 @@ void q_ordered_matmul(Op& op) {
   const ValueId sums = op.b.cast(op.b.create(OpKind::QMatMul, {op.in(0), b}), DType::F32);
   ValueId y = op.b.mul(sums, op.b.mul(scalar_or_vector(op, 1), scalar_or_vector(op, 3)));
   y = plus(op, y, 5);
-  if (op.has(6)) y = op.b.add(y, dequantised(op, 6, 7, SIZE_MAX));
+  if (op.has(6)) y = op.b.add(y, dequantized(op, 6, 7, SIZE_MAX));
   op.set(0, rounded_to_bytes(op, y, 4));
 }
 
@@ -244,7 +244,7 @@ void qlinear_softmax(Op& op) {
   const auto axis = op.axis(op.i("axis", -1), op.rank(0));
   if (!axis) return;
   if (op.i("opset", 13) < 13 && *axis != op.rank(0) - 1) return (void)op.unsupported("softmax of opset < 13 over several axes");
-  op.set(0, quantised(op, op.b.create(OpKind::Softmax, {dequantised(op, 0, 1, 2)}, AxisAttrs{*axis}), 3, 4));
+  op.set(0, quantized(op, op.b.create(OpKind::Softmax, {dequantized(op, 0, 1, 2)}, AxisAttrs{*axis}), 3, 4));
 }
 
 }  // namespace rlxc::onnx_import

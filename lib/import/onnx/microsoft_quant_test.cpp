@@ -7,8 +7,8 @@ using namespace rlxc::test;
 
 namespace {
 
-// Adds the inputs of a quantised tensor: numbers, scale, zero point (named x, xs, xz).
-void quantised(OnnxPair& p, const std::string& name, DType t, std::vector<int64_t> dims, double scale, double zero) {
+// Adds the inputs of a quantized tensor: numbers, scale, zero point (named x, xs, xz).
+void quantized(OnnxPair& p, const std::string& name, DType t, std::vector<int64_t> dims, double scale, double zero) {
   p.integers(name, t, std::move(dims), t == DType::U8 ? 0 : -128, t == DType::U8 ? 255 : 127);
   p.constant(name + "s", DType::F32, {scale}).constant(name + "z", t, {zero});
 }
@@ -82,7 +82,7 @@ TEST_CASE("weights of 2, 4 and 8 bits in blocks") {
     }
 }
 
-TEST_CASE("rows of a quantised table") {
+TEST_CASE("rows of a quantized table") {
   OnnxPair p;
   const auto scales = some(5 * 2, 3);
   std::vector<double> bytes;
@@ -104,8 +104,8 @@ TEST_CASE("rows of a quantised table") {
 
 TEST_CASE("integer products with scales") {
   OnnxPair p;
-  quantised(p, "a", DType::U8, {3, 4}, 0.02, 120);
-  quantised(p, "b", DType::I8, {4, 5}, 0.03, 3);
+  quantized(p, "a", DType::U8, {3, 4}, 0.02, 120);
+  quantized(p, "b", DType::I8, {4, 5}, 0.03, 3);
   result_scale(p, DType::U8, 0.2, 100);
   p.integers("c", DType::I32, {5}, -900, 900).real("x", {3, 4}).real("bias", {5});
   p.ms("MatMulIntegerToFloat", {"a", "b", "as", "bs", "az", "bz", "bias"}, {"y"});
@@ -128,7 +128,7 @@ TEST_CASE("integer products with scales") {
   p.agree({{"y", "y2"}, {"z", "z2"}, {"g", "g2"}, {"h", "h2"}, {"m", "m2"}}, 1e-4);
 }
 
-TEST_CASE("a recurrent layer of quantised weights") {
+TEST_CASE("a recurrent layer of quantized weights") {
   for (const int64_t columns : {1, 8}) {  // columns with separate scales
     OnnxPair p;
     p.real("x", {3, 2, 5}).integers("w", DType::I8, {1, 5, 8}, -128, 127).integers("r", DType::U8, {1, 2, 8}, 0, 255);
@@ -152,11 +152,11 @@ TEST_CASE("a recurrent layer of quantised weights") {
   }
 }
 
-TEST_CASE("quantised elementwise operators") {
+TEST_CASE("quantized elementwise operators") {
   OnnxPair p;
-  quantised(p, "a", DType::U8, {2, 6}, 0.02, 120);
-  quantised(p, "b", DType::U8, {6}, 0.05, 60);
-  quantised(p, "c", DType::U8, {2, 6}, 0.01, 90);
+  quantized(p, "a", DType::U8, {2, 6}, 0.02, 120);
+  quantized(p, "b", DType::U8, {6}, 0.05, 60);
+  quantized(p, "c", DType::U8, {2, 6}, 0.01, 90);
   result_scale(p, DType::U8, 0.04, 100);
   p.integers("keep", DType::Bool, {2, 6}, 0, 1);
   decoded(decoded(decoded(p, "a"), "b"), "c");
@@ -182,9 +182,9 @@ TEST_CASE("quantised elementwise operators") {
   p.agree(pairs, 0);
 }
 
-TEST_CASE("quantised pooling") {
+TEST_CASE("quantized pooling") {
   OnnxPair p;
-  quantised(p, "a", DType::I8, {1, 3, 5, 4}, 0.02, -10);
+  quantized(p, "a", DType::I8, {1, 3, 5, 4}, 0.02, -10);
   result_scale(p, DType::I8, 0.015, 4);
   const auto kernel = attribute("kernel_shape", std::vector<int64_t>{2, 3}),
              pads = attribute("pads", std::vector<int64_t>{0, 1, 1, 1});

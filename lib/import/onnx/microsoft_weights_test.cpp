@@ -206,7 +206,7 @@ TEST_CASE("integer products and sums, images with channels last") {
   p.agree({{"y", "y2"}, {"s", "s2"}, {"cl", "c2"}}, 0);
 }
 
-TEST_CASE("transposed convolutions of integers are those of floats, requantised") {
+TEST_CASE("transposed convolutions of integers are those of floats, requantized") {
   OnnxPair p;
   p.integers("x", DType::U8, {1, 4, 5, 4}, 0, 255)
       .integers("w", DType::U8, {4, 3, 3, 2}, 0, 255)

@@ -131,6 +131,7 @@ void slice(Op& op) {
   bool by_data = false;  // starts and ends are known at run time only
   const int rank = op.rank(0);
   if (op.opset >= 10 || op.row.name == "DynamicSlice") {
+    if (op.is_of_run(3)) return slice_along_data(op);
     starts = op.find_dims(1);
     ends = op.find_dims(2);
     by_data = !starts || !ends;
@@ -304,8 +305,10 @@ void space_to_depth(Op& op) {
   if (n < 1 || n > 1 << 16) return (void)op.fail(Code::BadAttribute, "blocksize is " + std::to_string(n) + ", must be >= 1");
   const std::vector<Dim> d = op.sizes(0);
   const Dim block(n), h = op.dims().floor_div(d[2], block), w = op.dims().floor_div(d[3], block);
+  const std::string_view mode = op.s("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return (void)op.fail(Code::BadAttribute, "mode is " + quote(mode) + ", must be DCR or CRD");
   ValueId v = op.b.reshape(op.in(0), {d[0], d[1], h, block, w, block});
-  v = op.b.transpose(v, {0, 3, 5, 1, 2, 4});
+  v = op.b.transpose(v, mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4} : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
   op.set(0, op.b.reshape(v, {d[0], op.dims().mul(d[1], Dim(n * n)), h, w}));
 }
 

@@ -105,7 +105,8 @@ void group_norm(Op& op) {
 
 void instance_norm(Op& op) {
   if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs [N,C,...] of rank >= 3: " + op.show(0));
-  const auto channels = op.dims().constant_value(op.sizes(0)[1]);
+  auto channels = op.dims().constant_value(op.sizes(0)[1]);
+  if (!channels && op.rank(1) == 1) channels = op.dims().constant_value(op.sizes(1)[0]);  // has one entry per channel
   if (!channels || *channels < 1) return (void)op.unsupported("the number of channels must be known");
   op.set(0, op.b.create(OpKind::GroupNorm, {op.in(0), op.in(1), op.in(2)}, GroupNormAttrs{*channels, op.f("epsilon", 1e-5)}));
 }

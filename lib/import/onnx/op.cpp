@@ -24,9 +24,6 @@ std::optional<std::vector<int64_t>> integers_of(const TensorData* t) {
   return out;
 }
 
-constexpr const char* kValueHelp =
-    "--value INPUT=NUMBERS compiles for these contents of an input; rlxc run --data does it by itself";
-
 }  // namespace
 
 bool Op::fail(Code c, std::string message, std::string help) {
@@ -48,7 +45,7 @@ int64_t Op::i(std::string_view name, int64_t fallback) {
 
 double Op::f(std::string_view name, double fallback) {
   const AttributeView* a = attribute(name, AttrType::Float);
-  return a ? static_cast<double>(a->f) : fallback;
+  return static_cast<double>(a ? a->f : static_cast<float>(fallback));  // as if the default were written out
 }
 
 std::string_view Op::s(std::string_view name, std::string_view fallback) {
@@ -187,9 +184,13 @@ std::optional<int64_t> Op::length(size_t i, std::optional<int64_t> wanted) {
   return std::nullopt;
 }
 
+std::optional<std::vector<int64_t>> Op::find_ints(size_t i) {
+  auto d = known_ints(i);
+  return d ? d : integers_of(given(i));
+}
+
 std::optional<std::vector<int64_t>> Op::need_ints(size_t i, std::string_view what) {
-  if (auto d = known_ints(i)) return d;
-  if (auto d = integers_of(given(i))) return d;
+  if (auto d = find_ints(i)) return d;
   fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant", kValueHelp);
   return std::nullopt;
 }
@@ -202,8 +203,10 @@ std::optional<Known> Op::find_known(size_t i) {
 
 std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
   if (auto d = known_reals(i)) return d;
-  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) &&
-                                      t->dims.size() <= 1 && t->elements() <= 4096) {
+  const TensorData* found = tensor(i);
+  if (const TensorData* t = found ? found : given(i); t &&
+                                                      (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) &&
+                                                      t->dims.size() <= 1 && t->elements() <= 4096) {
     std::vector<double> out;
     for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
     return out;

@@ -11,6 +11,8 @@
 namespace rlxc::onnx_import {
 
 class Op;
+inline constexpr const char* kValueHelp =
+    "--value INPUT=NUMBERS compiles for these contents of an input; rlxc run --data does it by itself";
 using Handler = void (*)(Op&);
 using Fold = bool (*)(Op&);  // sets known results if the operands' contents allow it; returns whether it did
 
@@ -81,6 +83,7 @@ class Op {
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
   std::optional<std::vector<Dim>> find_dims(size_t i);
+  std::optional<std::vector<int64_t>> find_ints(size_t i);
   // Returns the length of a vector of integers, which must be constant. If only the run tells it, it has to be `wanted`.
   std::optional<int64_t> length(size_t i, std::optional<int64_t> wanted = {});
   std::optional<int64_t> declared_rank(size_t out) {
@@ -114,6 +117,8 @@ class Op {
   std::optional<std::vector<int64_t>> axes(std::vector<int64_t> values, int rank_of);
   // A list that moved from an attribute to operand `i`. Returns nullopt if neither is present. An unknown operand is an error.
   std::optional<std::vector<int64_t>> ints_or_input(std::string_view name, size_t i);
+  // Whether there is an operand of integers whose contents are known at run time only.
+  bool is_of_run(size_t i) { return has(i) && is_integer(dtype(i)) && rank(i) <= 1 && !find_ints(i); }
 
   ValueId string_vector(std::vector<std::string>);  // a constant
 

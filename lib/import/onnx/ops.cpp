@@ -47,6 +47,9 @@ constexpr OpRow kRows[] = {
 #define ONNX_DOMAIN "ai.onnx.preview.training"
 #include "import/onnx/ops_training.def"
 #undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.rlxc"
+        ONNX_OP_ANY_KIND("StopGradient", 1, 1, unary, nullptr, StopGradient)
+#undef ONNX_DOMAIN
 #undef ONNX_OP
 #undef ONNX_OP_ANY
 #undef ONNX_OP_MOVES

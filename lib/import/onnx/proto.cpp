@@ -154,27 +154,32 @@ bool read_attribute(Bytes b, AttributeView* out) {
   *out = {};
   out->body = b;
   AttrType guess = AttrType::Undefined;  // IR version 1 has no type field
+  Bytes tensor, graph, type, sparse;
   WireReader r(b);
   while (r.next()) switch (r.tag()) {
       case bytes_field(1): out->name = r.text(); break;
       case fixed32_field(2): out->f = r.float_value(), guess = AttrType::Float; break;
       case varint_field(3): out->i = r.value(), guess = AttrType::Int; break;
       case bytes_field(4): out->s = r.text(), guess = AttrType::String; break;
-      case bytes_field(5): out->message = r.bytes(), guess = AttrType::Tensor; break;
-      case bytes_field(6): out->message = r.bytes(), guess = AttrType::Graph; break;
+      case bytes_field(5): tensor = r.bytes(), guess = AttrType::Tensor; break;
+      case bytes_field(6): graph = r.bytes(), guess = AttrType::Graph; break;
       case fixed32_field(7):
       case bytes_field(7): guess = AttrType::Floats; break;
       case varint_field(8):
       case bytes_field(8): guess = AttrType::Ints; break;
       case bytes_field(9): guess = AttrType::Strings; break;
-      case bytes_field(14): out->message = r.bytes(), guess = AttrType::TypeProto; break;
+      case bytes_field(14): type = r.bytes(), guess = AttrType::TypeProto; break;
       case varint_field(20):
         out->type = r.unsigned_value() <= 14 ? static_cast<AttrType>(r.unsigned_value()) : AttrType::Undefined;
         break;
       case bytes_field(21): out->reference = r.text(); break;
-      case bytes_field(22): out->message = r.bytes(), guess = AttrType::SparseTensor; break;
+      case bytes_field(22): sparse = r.bytes(), guess = AttrType::SparseTensor; break;
     }
   if (out->type == AttrType::Undefined) out->type = guess;
+  if (out->type == AttrType::Tensor) out->message = tensor;
+  if (out->type == AttrType::Graph) out->message = graph;
+  if (out->type == AttrType::TypeProto) out->message = type;
+  if (out->type == AttrType::SparseTensor) out->message = sparse;
   return r.ok();
 }
 

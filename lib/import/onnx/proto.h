@@ -34,7 +34,7 @@ struct AttributeView {
   AttrType type = AttrType::Undefined;
   float f = 0;
   int64_t i = 0;
-  Bytes message;               // the tensor, graph, sparse tensor or type
+  Bytes message;               // the tensor, graph, sparse tensor or type that `type` says; empty if there is none
   Bytes body;                  // the whole attribute, from which lists are read
   mutable bool asked = false;  // whether it was looked up
 

@@ -1,11 +1,11 @@
-// Quantisation. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add scales.
+// Quantization. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add scales.
 #include <algorithm>
 #include <array>
 
 #include "import/onnx/attention.h"
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
-#include "import/onnx/quantised.h"
+#include "import/onnx/quantized.h"
 
 namespace rlxc::onnx_import {
 
@@ -35,14 +35,14 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
 }
 
 // Scales are floats, or i32 if the values are i32. Zero points have the quantized type.
-bool check_parameters(Op& op, DType quantised) {
-  const bool ints = quantised != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
+bool check_parameters(Op& op, DType quantized) {
+  const bool ints = quantized != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
   if (!is_float(op.dtype(1)) && !ints) {
     op.fail(Code::BadType, "the scale is " + op.show(1) + ", and must be a float");
     return false;
   }
-  if (!op.has(2) || op.dtype(2) == quantised) return true;
-  op.fail(Code::BadType, "the zero point is " + op.show(2) + ", and must be " + std::string(name(quantised)));
+  if (!op.has(2) || op.dtype(2) == quantized) return true;
+  op.fail(Code::BadType, "the zero point is " + op.show(2) + ", and must be " + std::string(name(quantized)));
   return false;
 }
 
@@ -52,7 +52,7 @@ std::vector<ValueId> quant_operands(Op& op) {
   return v;
 }
 
-ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale, size_t out_zero, bool by_row = false) {
+ValueId requantize(Op& op, ValueId accumulator, ValueId scale, size_t out_scale, size_t out_zero, bool by_row = false) {
   const DType wide = op.dtype(out_scale);
   const ValueId real = op.b.mul(op.b.cast(accumulator, wide), scale);
   if (!real.valid()) return real;
@@ -146,7 +146,7 @@ void dequantize(Op& op) {
   op.set(0, op.b.create(OpKind::Dequantize, quant_operands(op), *a));
 }
 
-std::array<ValueId, 3> dynamically_quantised(Op& op, ValueId x) {
+std::array<ValueId, 3> dynamically_quantized(Op& op, ValueId x) {
   if (!x.valid()) return {};
   const ValueId operands[] = {x};
   const NodeId n = op.b.create_node(OpKind::DynamicQuantize, operands, NoAttrs{});
@@ -155,7 +155,7 @@ std::array<ValueId, 3> dynamically_quantised(Op& op, ValueId x) {
 }
 
 void dynamic_quantize(Op& op) {
-  const auto results = dynamically_quantised(op, op.in(0));
+  const auto results = dynamically_quantized(op, op.in(0));
   for (size_t i = 0; i < 3; ++i) op.set(i, results[i]);
 }
 
@@ -170,7 +170,7 @@ void conv_integer(Op& op) {
 void qlinear_matmul(Op& op) {
   const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1, 0), per_column(op, 4, 3));
-  op.set(0, requantise(op, sums, scale, 6, 7, true));
+  op.set(0, requantize(op, sums, scale, 6, 7, true));
 }
 
 ValueId channels_first(Op& op, ValueId x) {
@@ -202,7 +202,7 @@ void qlinear_conv(Op& op) {
   if (op.has(8)) sum = op.b.add(sum, op.b.reshape(op.in(8), per_channel));
   ValueId w_scale = scalar_or_vector(op, 4);
   if (w_scale.valid() && op.graph().rank(w_scale) == 1) w_scale = op.b.reshape(w_scale, per_channel);
-  const ValueId y = requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7);
+  const ValueId y = requantize(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7);
   if (y.valid()) op.set(0, last ? channels_last(op, y) : y);
 }
 
@@ -235,7 +235,7 @@ void qlinear_conv_transpose(Op& op) {
     per_channel[0] = channels;
     w_scale = op.b.reshape(w_scale, std::move(per_channel));
   }
-  op.set(0, requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7));
+  op.set(0, requantize(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7));
 }
 
 }  // namespace rlxc::onnx_import

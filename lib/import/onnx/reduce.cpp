@@ -10,10 +10,13 @@ namespace rlxc::onnx_import {
 // Axes: an attribute up to opset 17 (ReduceSum: 12), then an operand. No axes: all, unless noop_with_empty_axes.
 void reduce(Op& op) {
   const auto how = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
+  const bool keep = op.i("keepdims", 1) != 0;
+  // An empty list, which reduces all, is told by the length.
+  if (op.is_of_run(1) && (op.rank(1) == 0 || op.dims().constant_value(op.sizes(1)[0]).value_or(0) > 0))
+    return reduce_by_data(op, how, keep);
   auto list = op.ints_or_input("axes", 1);
   if (op.failed()) return;
   const int rank = op.rank(0);
-  const bool keep = op.i("keepdims", 1) != 0;
   if (!list || list->empty()) {
     if (op.i("noop_with_empty_axes", 0) != 0) {
       switch (how) {  // reduces each element by itself
@@ -44,11 +47,15 @@ void arg_reduce(Op& op) {
 }
 
 void cumsum(Op& op) {
+  CumAttrs a{0, op.i("exclusive", 0) != 0, op.i("reverse", 0) != 0};
+  if (op.is_of_run(1)) return cumulate_by_data(op, a);
   const auto axes = op.need_ints(1, "axis");
   if (!axes) return;
   if (axes->size() != 1) return (void)op.fail(Code::BadShape, "the axis must be one number");
   const auto axis = op.axis((*axes)[0], op.rank(0));
-  if (axis) op.set(0, op.b.create(op.row.kind, {op.in(0)}, CumAttrs{*axis, op.i("exclusive", 0) != 0, op.i("reverse", 0) != 0}));
+  if (!axis) return;
+  a.axis = *axis;
+  op.set(0, op.b.create(op.row.kind, {op.in(0)}, a));
 }
 
 void topk(Op& op) {

@@ -92,13 +92,13 @@ void resize_region(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axe
     const auto bound = [&](int64_t at) { return b.cast(b.reshape(b.narrow(op.in(1), 0, Dim(at), Dim(1)), {}), DType::F32); };
     const ValueId start = bound(i), end = bound(count + i);
     const ValueId last = b.cast(size_of(op, op.dims().sub(have, Dim(1))), DType::F32);
-    ValueId at;
-    if (want == Dim(1)) {
-      at = b.reshape(b.mul(b.mul(b.add(start, end), last), number(0.5)), {Dim(1)});
-    } else {
+    const ValueId middle = b.mul(b.mul(b.add(start, end), last), number(0.5));
+    ValueId at = b.reshape(middle, {Dim(1)});
+    if (want != Dim(1)) {
       const ValueId steps = b.cast(size_of(op, op.dims().sub(want, Dim(1))), DType::F32);
-      const ValueId step = b.div(b.mul(b.sub(end, start), last), steps);
+      const ValueId step = b.div(b.mul(b.sub(end, start), last), binary(OpKind::Max, steps, number(1)));
       at = b.add(b.mul(start, last), b.mul(b.cast(positions(op, want), DType::F32), step));
+      if (!op.dims().at_least(want, 2)) at = b.create(OpKind::Where, {binary(OpKind::Lt, steps, number(1)), middle, at});
     }
     std::vector<Dim> along(op.sizes(0).size(), Dim(1));
     along[axis] = want;

@@ -27,6 +27,10 @@ void recurrent(Op& op, OpKind kind, std::span<const ValueId> operands, std::vect
   const size_t directions = a.direction == RnnDirection::Bidirectional ? 2 : 1;
   if (const AttributeView* given = op.node().attribute("activations"))
     for (std::string_view s : given->strings()) a.activations.emplace_back(s);
+  // The schema's default of RNN is that of two directions.
+  if (directions == 1 && a.activations.size() == 2 * defaults.size() &&
+      std::ranges::all_of(a.activations, [&](const std::string& s) { return s == defaults[0]; }))
+    a.activations.resize(defaults.size());
   if (a.activations.empty())
     for (size_t i = 0; i < directions; ++i) a.activations.insert(a.activations.end(), defaults.begin(), defaults.end());
   if (a.activations.size() != directions * defaults.size())
@@ -61,7 +65,7 @@ void gru_rnn(Op& op) {
   else recurrent(op, OpKind::Rnn, operands(op, op.inputs()), {"Tanh"}, 2);
 }
 
-// W and R are quantised, [directions, inputs or hidden, 4 * hidden]; operands 8 to 11 are their scales and zero points, per
+// W and R are quantized, [directions, inputs or hidden, 4 * hidden]; operands 8 to 11 are their scales and zero points, per
 // direction or per column. Computed with dequantized weights: quantizing the activations would only save time.
 void dynamic_quantize_lstm(Op& op) {
   if (op.rank(1) != 3 || op.rank(2) != 3) return (void)op.fail(Code::BadShape, "W and R must be of rank 3");

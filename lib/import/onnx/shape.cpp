@@ -129,12 +129,13 @@ void flatten(Op& op) {
 }
 
 void squeeze(Op& op) {
+  if (op.is_of_run(1)) return squeeze_by_data(op);
   auto list = op.ints_or_input("axes", 1);
   if (op.failed()) return;
   const auto& d = op.sizes(0);
   std::vector<Dim> out;
   std::vector<bool> drop(d.size());
-  if (list) {
+  if (list && !list->empty()) {
     const auto normal = op.axes(*list, op.rank(0));
     if (!normal) return;
     for (int64_t a : *normal) {
@@ -157,6 +158,7 @@ void squeeze(Op& op) {
 }
 
 void unsqueeze(Op& op) {
+  if (op.is_of_run(1)) return unsqueeze_by_data(op);
   auto list = op.ints_or_input("axes", 1);
   if (op.failed()) return;
   if (!list) return (void)op.fail(Code::BadAttribute, "axes are missing");
@@ -274,12 +276,11 @@ void range(Op& op) {
     length = Dim(n > 0 ? static_cast<int64_t>(n) : 0);
   } else if (is_float(t)) {
     if (first != 0 || *each != 1 || limit.is_real) return range_by_data(op);
-    length = op.dims().ceil_div(limit.num, Dim(limit.den));
+    length = op.dims().ceil_div(op.dims().max(limit.num, Dim(0)), Dim(limit.den));
   } else {
     const bool up = *each > 0;
-    Dim span = up ? op.dims().sub(limit.num, start.num) : op.dims().sub(start.num, limit.num);
-    if (const auto v = op.dims().constant_value(span)) span = Dim(std::max<int64_t>(*v, 0));
-    length = op.dims().ceil_div(span, Dim(saturating_cast<int64_t>(std::abs(*each))));
+    const Dim span = up ? op.dims().sub(limit.num, start.num) : op.dims().sub(start.num, limit.num);
+    length = op.dims().ceil_div(op.dims().max(span, Dim(0)), Dim(saturating_cast<int64_t>(std::abs(*each))));
   }
   const auto scalar = [&](size_t i) { return op.has(i) ? op.b.reshape(op.in(i), {}) : op.b.scalar(t, 1); };
   op.set(0, op.b.create(OpKind::Range, {scalar(0), scalar(2)}, DimsAttrs{{length}, false}));

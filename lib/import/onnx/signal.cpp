@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/saturate.h"
 
@@ -12,7 +13,8 @@ namespace rlxc::onnx_import {
 void dft(Op& op) {
   FftAttrs a;
   int64_t axis_value = op.opset < 20 ? op.i("axis", 1) : -2;
-  if (op.opset >= 20 && op.has(2)) {
+  const bool axis_of_run = op.opset >= 20 && op.is_of_run(2);
+  if (op.opset >= 20 && op.has(2) && !axis_of_run) {
     const auto v = op.need_ints(2, "axis");
     if (!v) return;
     if (v->size() != 1) return (void)op.fail(Code::BadShape, "the axis must be one number");
@@ -22,9 +24,15 @@ void dft(Op& op) {
   if (!axis) return;
   a.axis = *axis;
   a.inverse = op.i("inverse", 0) != 0;
+  ValueId x;
   a.onesided = op.i("onesided", 0) != 0;
   a.norm = a.inverse ? FftNorm::InverseN : FftNorm::None;
-  if (op.has(1)) {
+  if (op.is_of_run(1) && !axis_of_run && !(a.inverse && a.onesided)) {  // the signal gets the length before
+    const ValueId own = op.b.create(OpKind::DimValue, {}, DimsAttrs{{op.sizes(0)[static_cast<size_t>(*axis)]}, true});
+    const ValueId more = op.b.sub(op.b.reshape(op.b.cast(op.in(1), DType::I64), {Dim(1)}), own);
+    const ValueId pads = op.b.concat(std::array{op.b.ints({0}), more}, 0);
+    x = pad_by_data(op, op.in(0), pads, {*axis}, PadMode::Constant, op.b.scalar(op.dtype(0), 0));
+  } else if (op.has(1)) {
     const auto n = op.need_dims(1, "length");
     if (!n) return;
     if (n->size() != 1) return (void)op.fail(Code::BadShape, "the length must be one number");
@@ -34,7 +42,8 @@ void dft(Op& op) {
   } else if (a.inverse && a.onesided) {  // a one-sided spectrum of an even length n has n/2 + 1 elements
     a.length = op.dims().mul(Dim(2), op.dims().sub(op.sizes(0)[static_cast<size_t>(*axis)], Dim(1)));
   }
-  op.set(0, op.b.create(OpKind::Fft, {op.in(0)}, a));
+  if (axis_of_run) return transform_by_data(op, a);
+  op.set(0, op.b.create(OpKind::Fft, {x.valid() ? x : op.in(0)}, a));
 }
 
 // Gathers frames of the signal by index, applies the window, transforms.

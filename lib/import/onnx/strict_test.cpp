@@ -103,7 +103,7 @@ TEST_CASE("an initializer has the shape of the input that it is the default of")
   refused(with_input({2, 1}), Code::BadShape, "input \"w\"");
 }
 
-TEST_CASE("parameters of quantisation have the types that ONNX gives them") {
+TEST_CASE("parameters of quantization have the types that ONNX gives them") {
   const auto model = [](const char* op, DType x, DType scale, DType zero) {
     OnnxModel m(21);
     m.input("x", x, {2}, {1, 2});

@@ -47,6 +47,12 @@ void tf_idf_vectorizer(Op& op) {
   a.pool_ints = op.ints("pool_int64s");
   a.pool_strings = op.strings("pool_strings");
   a.weights = op.floats("weights");
+  constexpr int64_t kColumns = 1 << 20, kColumnsOfGram = 16;  // without a limit, one index asks for any amount of memory
+  const int64_t most = kColumns + kColumnsOfGram * static_cast<int64_t>(a.indexes.size());
+  for (int64_t column : a.indexes)
+    if (column >= most)
+      return (void)op.fail(Code::TooLarge,
+                           "ngram_indexes: column " + std::to_string(column) + " is beyond " + std::to_string(most));
   op.set(0, op.b.create(OpKind::Ngram, {op.in(0)}, std::move(a)));
 }
 

@@ -82,6 +82,7 @@ ValId Importer::constant(TensorData data, bool missing, bool trainable) {
   out.type = module_.types.tensor(data.dtype, {data.dims.begin(), data.dims.end()});
   out.tensor = static_cast<uint32_t>(tensors_.size());
   out.frame = scopes_.back().frame;
+  out.trainable = trainable;
   tensors_.push_back({std::move(data), {}, missing, trainable});
   vals_.push_back(out);
   return ValId(vals_.size() - 1);

@@ -5,7 +5,7 @@
 
 namespace rlxc::kernel {
 
-// Adds q, k, v, [mask], y. Without `finite`, a row without a visible key is 0.
+// Adds q, k, v, [mask], inputs of the epilogue, y. Without `finite`, a row without a visible key is 0.
 void build_attention(Builder&, const AttentionSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -42,8 +42,9 @@ class RoundedSoftmax {
       const Expr scale = b_.let("scale", scales.load(r));
       across(b_, o_.n, lanes_, {}, 1, 1, [&](Expr j, int lanes, int) {
         const Expr p = b_.let("p", score(first + j, lanes) * broadcast(scale, lanes));
-        const auto load = [&](size_t i) { return broadcast(o_.extra(i, row0 + r, j, lanes, false), lanes); };
-        codes_.store(first + j, cast_to(s_.round(p, load), s_.values.a.dtype));
+        std::vector<Expr> inputs = o_.load_fused(row0 + r, j, lanes, false);
+        for (Expr& v : inputs) v = broadcast(v, lanes);
+        codes_.store(first + j, cast_to(fused_values(s_.probability.body, {&p, 1}, inputs)[0], s_.values.a.dtype));
       });
     });
   }
@@ -97,10 +98,10 @@ void build_integer_attention(Builder& b, IntegerAttentionSpec s, const Mapping& 
   scores.add_a();
   scores.add_b();
   scores.add_zeros();
-  scores.add_extras();
+  scores.add_fused();
   values.add_b();
   values.add_zeros();
-  values.add_extras_and_c();
+  values.add_fused_and_c();
   if (!known) {
     scores.to_c = b.output(s.scores.c.name, DType::F32, s.scores.c.extent);
     values.from_a = b.output(s.values.a.name, s.values.a.dtype, s.values.a.extent);

@@ -11,14 +11,14 @@ struct IntegerAttentionSpec {
   // except the type, otherwise both are buffers, and the buffer of a has attention_slack() more bytes. On a grid, right operands
   // are in memory, and of the first's c and the second's a only the type counts.
   GemmSpec scores, values;
-  // Returns the probability, rounded to values.a.dtype; `load` returns an extra of `scores`.
-  std::function<Expr(Expr probability, const LoadInput& load)> round;
+  // Quantizes a probability to values.a.dtype. Its inputs are those of the epilogue of `scores`.
+  Prologue probability;
 };
 
 int64_t attention_slack();
 
-// Adds q, k panels, zero points of q and k, extras of scores, v panels, zero points of probabilities and v, extras of values, c,
-// and the buffers of scores and probabilities, if any.
+// Adds q, k panels, zero points of q and k, inputs of the epilogue of scores, v panels, zero points of probabilities and v, those
+// of values, c, and the buffers of scores and probabilities, if any.
 void build_integer_attention(Builder&, IntegerAttentionSpec, const Mapping&);
 
 void integer_attention_on_grid(Builder&, const IntegerAttentionSpec&, const Mapping&);  // emits the kernel, arguments as above

@@ -57,10 +57,10 @@ class GridDots {
     scores_.add_a();
     scores_.add_b();
     scores_.add_zeros();
-    scores_.add_extras();
+    scores_.add_fused();
     values_.add_b();
     values_.add_zeros();
-    values_.add_extras_and_c();
+    values_.add_fused_and_c();
     of_scores_.emplace(scores_, m);
     of_values_.emplace(values_, m);
     choose_tile();
@@ -178,9 +178,8 @@ class GridDots {
       for (int64_t j = 0; j < kKeys; ++j) {
         const Expr key = key0 + key_at(j), row = row_of(i), column = b_.let("key", min(key, scores_.n - 1));
         const Expr sum = products_->value(static_cast<size_t>(i), static_cast<size_t>(j), row, column);
-        std::vector<Expr> extras;
-        for (size_t e = 0; e < scores_.extras.size(); ++e) extras.push_back(scores_.extra(e, row, column, 1, false));
-        found_[at(i, j)].set(select(key < scores_.n, s_.scores.epilogue(sum, extras), low()));
+        const Expr score = fused_values(s_.scores.epilogue.body, {&sum, 1}, scores_.load_fused(row, column, 1, false))[0];
+        found_[at(i, j)].set(select(key < scores_.n, score, low()));
       }
   }
   Expr slices() const { return ceil_div(of_scores_->steps, slice_); }
@@ -233,8 +232,8 @@ class GridDots {
         const Expr key = key0 + key_at(j), column = min(key, scores_.n - 1);
         const Expr p = b_.let(
             "p", exp(found_[at(i, j)].get() - tops_[static_cast<size_t>(i)].get()) * totals_[static_cast<size_t>(i)].get());
-        const auto load = [&](size_t e) { return scores_.extra(e, row_of(i), column, 1, false); };
-        const Expr code = cast_to(cast_to(s_.round(p, load), s_.values.a.dtype), DType::I32) + s_.values.a_shift;
+        const Expr q = fused_values(s_.probability.body, {&p, 1}, scores_.load_fused(row_of(i), column, 1, false))[0];
+        const Expr code = cast_to(cast_to(q, s_.values.a.dtype), DType::I32) + s_.values.a_shift;
         return b_.let("code", select(key < scores_.n, code, b_.value(DType::I32, 0)));
       });
       codes_.store(x_ * rows_of_tile() + row_at(i), word);

@@ -10,10 +10,7 @@ AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
   k_ = b.input(s.k.name, s.k.dtype, s.k.extent);
   v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
   if (s.mask) mask_ = b.input(s.mask->name, s.mask->dtype, s.mask->extent);
-  if (s.scale_of_y) {
-    scale_of_y_ = b.input(s.scale_of_y->name, s.scale_of_y->dtype, s.scale_of_y->extent);
-    zero_of_y_ = b.input(s.zero_of_y->name, s.zero_of_y->dtype, s.zero_of_y->extent);
-  }
+  fused_ = FusedInputs(b, s.epilogue.inputs);
   y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
 }
 
@@ -27,8 +24,7 @@ AttentionOperands::AttentionOperands(const AttentionOperands& o, Expr n)
       k_(o.k_),
       v_(o.v_),
       mask_(o.mask_),
-      scale_of_y_(o.scale_of_y_),
-      zero_of_y_(o.zero_of_y_),
+      fused_(o.fused_),
       y_(o.y_) {}
 
 void AttentionOperands::at_head(Expr batch, Expr head) {
@@ -76,7 +72,7 @@ int AttentionOperands::together(Part p, int most) const {
   return most;
 }
 void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
-  if (spec.scale_of_y) value = quantized(value, scale_of_y_.load(0), zero_of_y_.load(0));
+  value = fused_.values(spec.epilogue.body, {&value, 1}, {batch_, head_, query, d})[0];
   y_.store(at(spec.y, head_, query, d), cast_to(value, spec.y.dtype));
 }
 

@@ -62,7 +62,9 @@ class AttentionOperands {
   Expr shown(Expr mask) const;  // as bool
   Expr masked(Expr score, std::optional<Expr> mask, Expr ahead, bool along_queries) const;
 
-  Buf q_, k_, v_, mask_, scale_of_y_, zero_of_y_, y_;
+  Buf q_, k_, v_, mask_;
+  FusedInputs fused_;
+  Buf y_;
   Expr batch_, first_head_, head_, kv_head_;
 };
 

@@ -5,10 +5,9 @@
 // Deep Learning Convolutions on SIMD Architectures", 2018).
 #pragma once
 #include <array>
-#include <functional>
 #include <optional>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/window_spec.h"
 
 namespace rlxc::kernel {
 
@@ -20,8 +19,7 @@ struct BlockedWindows {
   int64_t planes = 0;           // channels of a row-major image of integers, which build_pad_blocked puts into blocks
   bool joins_taps = false;      // these are one block, whose pixels are no whole words: the taps of a row share words
   std::optional<Operand> zero;  // of integers: the zero point, subtracted (one element)
-  bool rounds = false;          // the image is f32; build_pad_blocked divides it by `scale` and rounds it to integers
-  std::optional<Operand> scale;
+  Prologue prologue;            // of the image, f32 then: build_pad_blocked quantizes it
   std::array<int64_t, 2> in{}, out{}, kernel{}, stride{1, 1}, dilation{1, 1}, pad{}, pad_end{};  // pad: before the image
   // Rows and columns that are known in a run only, as arguments of the kernel that is built; `in` and `out` are 0 then.
   bool open = false;
@@ -47,33 +45,22 @@ struct BlockedWindows {
   Expr pitch(Kernel* k) const { return extent(k, 1) * block + slack(); }
 };
 
-// Elementwise operations on a vector of sums. An operand has strides over channels and positions: [0, 0], [1, 0] or [1, 1].
-// The last has the layout of the result.
-struct BlockedEpilogue {
-  std::vector<Operand> extras;
-  std::function<Expr(Expr sum, const std::vector<Expr>& extras)> apply;  // may be null
-  // Further results of build_conv_blocked, laid out as the first one, and their values.
-  std::vector<Operand> also;
-  std::function<std::vector<Expr>(Expr sum, const std::vector<Expr>& extras)> apply_all;  // of all results, instead of `apply`
-};
-
-// The operands and results of an epilogue in a kernel.
-class BlockedExtras {
+// The epilogue of a vector of channels. Its inputs have strides over channels and positions: [0, 0], [1, 0] or [1, 1]. The last
+// has the layout of the result.
+class BlockedEpilogue {
  public:
-  BlockedExtras(Builder&, const BlockedEpilogue&);  // adds them
-  void begin(Expr channel, int lanes);              // for the vector of channels from this one on
-  Expr apply(Expr sum, Expr at) const;              // to sums of the elements of the result from `at` on
-  void add_results(DType, Expr elements);           // adds y, also
-  void store(Expr at, Expr sum) const;              // the values of all results from `at` on
+  BlockedEpilogue(Builder&, const Epilogue&);                            // adds the inputs
+  void begin(Expr channel, int lanes);                                   // for the vector of channels from this one on
+  std::vector<Expr> values(std::span<const Expr> roots, Expr at) const;  // of the elements of the results from `at` on
+  void add_results(DType, Expr elements);                                // adds y, also
+  void store(Expr at, Expr sum) const;                                   // the values of all results from `at` on
 
  private:
-  std::vector<Expr> apply_all(Expr sum, Expr at) const;
-  std::vector<Expr> loaded(Expr sum, Expr at) const;
-
   Builder& b_;
-  const BlockedEpilogue& e_;
-  std::vector<Buf> buffers_, results_;
-  std::vector<Expr> own_;  // values that are the same at all positions
+  const Epilogue& e_;
+  FusedInputs inputs_;
+  std::vector<Buf> results_;
+  std::vector<Expr> own_;  // inputs that are the same at all positions
 };
 
 // A convolution. Channels of a group are whole blocks of the image. Vectors have `lanes` channels of the result; missing channels
@@ -85,7 +72,7 @@ struct BlockedConv {
   DType weight = DType::F32, result = DType::F32;
   bool dots = false;        // on a dot unit (conv_fits_blocked_dots)
   bool float_sums = false;  // of integers: the epilogue takes sums in f32 if they were computed so (depthwise)
-  BlockedEpilogue epilogue;
+  Epilogue epilogue;        // as BlockedEpilogue
 
   // Products of a sum.
   int64_t depth() const { return windows.channels / groups / windows.block * windows.kernel[0] * windows.row_terms(); }
@@ -101,7 +88,7 @@ struct BlockedConv {
   DType packed() const { return dots ? DType::I32 : DType::F32; }                       // weights: words of channels
   DType image() const { return !dots ? DType::F32 : integers() ? DType::U8 : weight; }  // as tiles read it
   // Whether the image is copied for them.
-  bool copies() const { return windows.padded() || windows.planes > 0 || windows.rounds || windows.dtype != image(); }
+  bool copies() const { return windows.padded() || windows.planes > 0 || windows.prologue.body || windows.dtype != image(); }
 };
 
 bool conv_fits_blocked_dots(const BlockedConv&, const Mapping&);
@@ -111,8 +98,8 @@ bool blocks_of_codes_pay(const BlockedConv&, const Mapping&);
 // Whether words of joined taps are fewer than words of channels.
 bool joined_taps_pay(const BlockedWindows&);
 
-// Adds x, [zero], [scale] and the image with its padding as tiles read it, [batch][channels / block][extent][extent][block].
-// Padding is the zero point. The sign bit of i8 is flipped. `blocks`: of all images.
+// Adds x, [zero], inputs of the prologue, and the image with its padding as tiles read it, [batch][channels /
+// block][extent][extent][block]. Padding is the zero point. The sign bit of i8 is flipped. `blocks`: of all images.
 void build_pad_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
 
 // Packs w [groups * group_outputs, channels / groups, kernel...] in the order in which tiles read it: [group][panel][depth][panel
@@ -125,25 +112,19 @@ struct PanelPlace {
   Expr first, step;
 };
 PanelPlace panel_place(Builder&, const BlockedConv&, Expr block, Expr rows, const Mapping&);
-// Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], extras, y, also. `band`: tiles_per_task() or
-// an argument of that value; ignored if sizes are open.
+// Adds packed weights, image (the result of build_pad_blocked if it copies), [zero], inputs of the epilogue, y, also. `band`:
+// tiles_per_task() or an argument of that value; ignored if sizes are open.
 void build_conv_blocked(Builder&, const BlockedConv&, Index blocks, Index band, const Mapping&);
 int64_t tiles_per_task(const BlockedConv&, const Mapping&);
 
 // A convolution of single channels. Packs w [channels, 1, kernel...] as [channels / block][kernel...][block] of f32. `blocks`: of
 // an image. Adds w, out.
 void build_pack_depthwise(Builder&, const BlockedWindows&, DType weight, Index blocks, const Mapping&);
-// Adds packed weights, x (without padding), [zero], extras, y. Integers are multiplied in f32; their sums must fit its mantissa.
+// Adds packed weights, x (without padding), [zero], inputs of the epilogue, y. Integers are multiplied in f32; their sums must
+// fit its mantissa.
 void build_depthwise_blocked(Builder&, const BlockedConv&, Index blocks, const Mapping&);
 
-// The function of a pooling (window.h, PoolSpec).
-struct BlockedPool {
-  BlockedWindows windows;
-  std::function<Expr(Kernel*)> start;
-  std::function<Expr(Expr, Expr)> step;
-  std::function<Expr(Expr, Expr count)> finish;
-  bool counts = false, count_padding = false;
-};
-void build_pool_blocked(Builder&, const BlockedPool&, Index blocks, const Mapping&);  // adds x, y
+// Adds x, inputs of the epilogue (as BlockedEpilogue), y.
+void build_pool_blocked(Builder&, const BlockedWindows&, const PoolFunction&, Index blocks, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -177,9 +177,9 @@ class BlockedTiles {
     weights_ = b_.input("w", s_.packed(), rows_ * (s_.groups * s_.blocks() * s_.lanes));
     image_ = b_.input("image", s_.image(), blocks_ * (images_ * (plane_ * s_.groups)));
     if (w_.zero) zero_ = b_.input(w_.zero->name, w_.zero->dtype, w_.zero->extent);
-    extras_.emplace(b_, s_.epilogue);
+    epilogue_.emplace(b_, s_.epilogue);
     const Expr results = images_ * (positions_ * (s_.groups * s_.stored_blocks() * s_.stored_block()));
-    extras_->add_results(s_.result, results);
+    epilogue_->add_results(s_.result, results);
     const Expr tasks = ceil_div(tiles_, band_);
     // A product takes less time than moving a byte.
     const int64_t pixels = fixed_ ? fixed_->rows * fixed_->columns : open_->widths[0];
@@ -344,17 +344,17 @@ class BlockedTiles {
         };
         const auto store_vector = [&] {
           const Expr at = b_.let("at", to_ + (row * row_pitch_ + column + positions_ * (v * parts + part)) * block);
-          extras_->begin((block0_ + v) * s_.lanes + part * block, static_cast<int>(block));
+          epilogue_->begin((block0_ + v) * s_.lanes + part * block, static_cast<int>(block));
           if (skipped.kernel)
             return b_.loop("q", columns - skipped, [&](Expr q) {
               const Expr number = b_.let("number", q + skipped);
-              extras_->store(b_.let("to", at + number * block), stored(number));
+              epilogue_->store(b_.let("to", at + number * block), stored(number));
             });
           for (int64_t r = 0; r < rows; ++r)
             for (int64_t q = 0; q < columns; ++q) {
               const int64_t number = r * columns + q;
               const Expr sum = parts > 1 ? stored(b_.i64(number)) : sums[static_cast<size_t>(number * vectors + v)].get();
-              extras_->store(at + (row_pitch_ * r + q) * block, sum);
+              epilogue_->store(at + (row_pitch_ * r + q) * block, sum);
             }
         };
         if (s_.stored_blocks() % parts == 0) store_vector();
@@ -379,7 +379,7 @@ class BlockedTiles {
   const Expr depth_, rows_;                    // products of a sum; rows of a panel
   int64_t fetched_ = 0;                        // lines per fetch
   Buf weights_, image_, zero_;
-  std::optional<BlockedExtras> extras_;
+  std::optional<BlockedEpilogue> epilogue_;
   Expr block0_, from_, in_, to_, next_;
 };
 
@@ -399,47 +399,35 @@ Expr BlockedWindows::extent(Kernel* k, size_t axis) const {
   return (out_size(k, axis) - 1) * stride[axis] + ((kernel[axis] - 1) * dilation[axis] + 1);
 }
 
-BlockedExtras::BlockedExtras(Builder& b, const BlockedEpilogue& e) : b_(b), e_(e) {
-  for (const Operand& o : e.extras) buffers_.push_back(b.input(o.name, o.dtype, o.extent));
-}
+BlockedEpilogue::BlockedEpilogue(Builder& b, const Epilogue& e) : b_(b), e_(e), inputs_(b, e.inputs) {}
 
-void BlockedExtras::begin(Expr channel, int lanes) {
-  own_.assign(buffers_.size(), Expr());
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (!is_constant(e_.extras[i].strides[1], 0)) continue;
-    const bool one = is_constant(e_.extras[i].strides[0], 0);
-    const Expr v = one ? buffers_[i].load(0) : buffers_[i].load(channel, lanes);
-    own_[i] = broadcast(b_.let("own", cast_to(v, compute_dtype(v.dtype()))), lanes);
+void BlockedEpilogue::begin(Expr channel, int lanes) {
+  own_.assign(inputs_.size(), Expr());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Dims& strides = inputs_.operand(i).strides;
+    if (!is_constant(strides[1], 0)) continue;
+    const bool one = is_constant(strides[0], 0);
+    own_[i] = broadcast(b_.let("own", one ? inputs_.load(i, b_.i64(0)) : inputs_.load(i, channel, lanes)), lanes);
   }
 }
 
-std::vector<Expr> BlockedExtras::loaded(Expr sum, Expr at) const {
+std::vector<Expr> BlockedEpilogue::values(std::span<const Expr> roots, Expr at) const {
   std::vector<Expr> all = own_;
   for (size_t i = 0; i < all.size(); ++i)
-    if (!all[i].kernel) all[i] = cast_to(buffers_[i].load(at, sum.lanes()), compute_dtype(buffers_[i].type().dtype));
-  return all;
+    if (!all[i].kernel) all[i] = inputs_.load(i, at, roots[0].lanes());
+  return fused_values(e_.body, roots, all);
 }
 
-Expr BlockedExtras::apply(Expr sum, Expr at) const {
-  const std::vector<Expr> all = loaded(sum, at);
-  return e_.apply ? e_.apply(sum, all) : sum;
-}
-
-std::vector<Expr> BlockedExtras::apply_all(Expr sum, Expr at) const {
-  if (!e_.apply_all) return {apply(sum, at)};
-  std::vector<Expr> values = e_.apply_all(sum, loaded(sum, at));
-  for (Expr& v : values) v = b_.let("value", v);
-  return values;
-}
-
-void BlockedExtras::add_results(DType type, Expr elements) {
+void BlockedEpilogue::add_results(DType type, Expr elements) {
   results_.push_back(b_.output("y", type, elements));
   for (const Operand& o : e_.also) results_.push_back(b_.output(o.name, o.dtype, elements));
 }
 
-void BlockedExtras::store(Expr at, Expr sum) const {
-  const std::vector<Expr> values = apply_all(sum, at);
-  for (size_t i = 0; i < results_.size(); ++i) results_[i].store(at, cast_to(values[i], results_[i].type().dtype));
+void BlockedEpilogue::store(Expr at, Expr sum) const {
+  std::vector<Expr> all = values({&sum, 1}, at);
+  for (Expr& v : all)
+    if (results_.size() > 1) v = b_.let("value", v);
+  for (size_t i = 0; i < results_.size(); ++i) results_[i].store(at, cast_to(all[i], results_[i].type().dtype));
 }
 
 void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Mapping& m) {
@@ -451,11 +439,11 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
   const Expr extent = w.extent(k, 0), to_pitch = w.pitch(k);
   const Expr left = min(b.i64(w.pad[1] * w.block), to_pitch);
   const Expr copied = min(max(w.extent(k, 1) - w.pad[1], 0), w.in_size(k, 1));
-  Buf x = b.input("x", w.rounds ? DType::F32 : w.dtype,
+  Buf x = b.input("x", w.prologue.body ? DType::F32 : w.dtype,
                   w.planes ? w.batch.in(k) * (rows * from_pitch * w.planes) : all * (rows * from_pitch)),
-      of_zero, of_scale;
+      of_zero;
   if (w.zero) of_zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
-  if (w.rounds) of_scale = b.input(w.scale->name, w.scale->dtype, w.scale->extent);
+  const FusedInputs inputs(b, w.prologue.inputs);
   Buf y = b.output("image", type, all * (extent * to_pitch));
   const auto as_read = [&](Expr v) {
     return w.dtype == DType::I8 ? bitcast_to(v, Type(type, v.lanes())) ^ kSignFlip : cast_to(v, type);
@@ -479,11 +467,11 @@ void build_pad_blocked(Builder& b, const BlockedConv& s, Index blocks, const Map
     };
     const auto code_at = [&](Expr at, int lanes) {
       const Expr v = x.load(at, lanes);
-      return as_read(w.rounds ? quantized(v, of_scale[0], of_zero[0]) : v);
+      return as_read(inputs.values(w.prologue.body, {&v, 1}, {b.i64(0)})[0]);
     };
     const auto copy = [&] {
       const Expr from = b.let("from", (row / extent * rows + line) * from_pitch);
-      each(copied * w.block, w.rounds ? m.vector_lanes(4) : widest, w.block,
+      each(copied * w.block, w.prologue.body ? m.vector_lanes(4) : widest, w.block,
            [&](Expr i, int lanes) { y.store(to + left + i, code_at(from + i, lanes)); });
     };
     // Words of an element of each of four planes, from `first` on. Planes beyond the last are not multiplied: their weights are

@@ -282,7 +282,7 @@ void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, con
   BlockedRows rows(b, w, DType::F32, blocks, m);
   Buf weights = b.input("w", DType::F32, blocks.in(b.kernel()) * (w.block * w.taps()));
   rows.add_image();
-  BlockedExtras extras(b, s.epilogue);
+  BlockedEpilogue epilogue(b, s.epilogue);
   Buf y = rows.add_result(s.result);
   Expr block;
   const auto tile = [&](Expr row, Expr column, int64_t count, Expr window) {
@@ -297,22 +297,22 @@ void build_depthwise_blocked(Builder& b, const BlockedConv& s, Index blocks, con
     const Expr at = b.let("at", rows.place(row, column));
     for (int64_t i = 0; i < count; ++i) {
       const Expr sum = cast_to(sums[static_cast<size_t>(i)].get(), s.float_sums ? DType::F32 : s.accumulator());
-      y.store(at + i * rows.pixel(), cast_to(extras.apply(sum, at + i * rows.pixel()), s.result));
+      y.store(at + i * rows.pixel(), cast_to(epilogue.values({&sum, 1}, at + i * rows.pixel())[0], s.result));
     }
   };
   rows.each(
       nullptr,
       [&](Expr of) {
         block = of;
-        extras.begin(of * w.block, rows.lanes());
+        epilogue.begin(of * w.block, rows.lanes());
       },
       tile);
 }
 
-void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Mapping& m) {
-  const BlockedWindows& w = p.windows;
+void build_pool_blocked(Builder& b, const BlockedWindows& w, const PoolFunction& p, Index blocks, const Mapping& m) {
   BlockedRows rows(b, w, compute_dtype(w.dtype), blocks, m);
   rows.add_image();
+  BlockedEpilogue epilogue(b, p.epilogue);
   Buf y = rows.add_result(w.dtype);
   // Returns the number of counted elements of the window at o along an axis.
   const auto counted = [&](size_t d, Expr o) {
@@ -333,11 +333,12 @@ void build_pool_blocked(Builder& b, const BlockedPool& p, Index blocks, const Ma
     const Expr down = p.counts ? b.let("down", counted(0, row)) : Expr();
     for (int64_t i = 0; i < count; ++i) {
       const Expr n = p.counts ? down * counted(1, column + i) : b.i64(0);
-      y.store(at + i * rows.pixel(), broadcast(cast_to(p.finish(best[static_cast<size_t>(i)].get(), n), w.dtype), rows.lanes()));
+      const Expr roots[] = {best[static_cast<size_t>(i)].get(), n}, to = at + i * rows.pixel();
+      y.store(to, broadcast(cast_to(epilogue.values(roots, to)[0], w.dtype), rows.lanes()));
     }
   };
   rows.each(
-      p.start, [](Expr) {}, tile);
+      p.start, [&](Expr block) { epilogue.begin(block * w.block, rows.lanes()); }, tile);
 }
 
 }  // namespace rlxc::kernel

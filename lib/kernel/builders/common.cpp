@@ -135,22 +135,6 @@ Expr quantized(Expr v, Expr scale, Expr zero) {
   return cast_to(min(max(q, limit(is_signed ? -128 : 0)), limit(is_signed ? 127 : 255)), zero.dtype());
 }
 
-Rounding::Rounding(Builder& b, const std::optional<RoundingOperands>& o, DType result)
-    : rounds_(o.has_value()), dtype_(o && !o->back ? o->zero.dtype : result) {
-  if (!o) return;
-  scale_ = b.input(o->scale.name, o->scale.dtype, o->scale.extent);
-  zero_ = b.input(o->zero.name, o->zero.dtype, o->zero.extent);
-  if (o->back) back_ = b.input(o->back->name, o->back->dtype, o->back->extent);
-}
-
-Expr Rounding::operator()(Expr v) const {
-  if (!rounds_) return cast_to(v, dtype_);
-  const Expr code = quantized(v, scale_[0], zero_[0]);
-  if (!back_.builder()) return code;
-  const auto all = [&](Expr e) { return broadcast(cast_to(e, DType::F32), v.lanes()); };
-  return (cast_to(code, DType::F32) - all(zero_[0])) * all(back_[0]);
-}
-
 int64_t contiguous_lanes(const Operand& o, size_t axis, Expr extent, int64_t most) {
   if (!is_constant(o.strides[axis], 1)) return 1;
   const auto fits = [&](int64_t n) {

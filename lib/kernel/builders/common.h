@@ -27,7 +27,8 @@ struct Operand {
     Index size, stride;
   };
   std::vector<std::vector<DimFactor>> factors = {};
-  Dims starts = {};  // position of the first element in the factors, per dim, or empty
+  Dims starts = {};   // position of the first element in the factors, per dim, or empty
+  bool view = false;  // of an argument that has been added, with this name (fused_io.h)
 
   bool split(size_t d) const { return d < factors.size() && !factors[d].empty(); }
 };
@@ -73,23 +74,6 @@ Expr quantized(Expr v, Expr scale, Expr zero);
 // Returns e^x for a softmax, where x is at most 0: the error may grow with abs(x), because the result shrinks faster. Vectors on
 // CPU threads take a power of two, which is cheaper.
 Expr exp_of_softmax(Expr x, const Mapping&);
-
-// A scale and a zero point, one number each, that quantize the result of a kernel, and the scale that dequantises the codes.
-struct RoundingOperands {
-  Operand scale, zero;
-  std::optional<Operand> back = {};
-};
-class Rounding {
- public:
-  Rounding(Builder&, const std::optional<RoundingOperands>&, DType result);  // adds scale, zero, [back]
-  DType dtype() const { return dtype_; }                                     // of the result
-  Expr operator()(Expr v) const;                                             // v as it is stored
-
- private:
-  Buf scale_, zero_, back_;
-  bool rounds_;
-  DType dtype_;
-};
 
 // Calls body(i) for every i in [0, count), in parallel: one thread per i on a grid, a Parallel loop on a CPU. Must be the first
 // statement of the kernel. `bytes`: memory traffic of one iteration.

@@ -126,7 +126,7 @@ GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels)
 
 // Whether to sum shifted rows: for single channels, and for one result with too few channels for a tile.
 bool is_by_rows(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  if (m.workgroups || s.dots || s.windows || s.results) return false;
+  if (m.workgroups || s.dots || s.windows || !s.epilogue.also.empty()) return false;
   int64_t out = 0;
   return (group_channels == 1 && s.groups > 1) ||
          (!s.result && taps_of(s) > 1 && constant(s.out_channels, &out) && out / s.groups < kLeastRows);
@@ -208,16 +208,14 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
     g.fill = [&](const Panel& p) { fill_windows(s, group_channels, p); };
     g.k_step = taps;
   }
-  for (const Operand& o : s.extras) g.extras.push_back(grouped(k, o, rows));
+  for (const Operand& o : s.epilogue.inputs) g.epilogue.inputs.push_back(grouped(k, o, rows));
   const auto as_rows = [&](Operand y) {
     y.strides = {y.strides[0], y.strides[1], y.strides.back()};
     return grouped(k, y, rows);
   };
   g.c = as_rows(s.result ? *s.result : Operand{"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0});
-  for (const Operand& y : s.also) g.also.push_back(as_rows(y));
-  g.epilogue = s.epilogue;
-  if (s.results)
-    g.results = [&s](std::span<const Expr> sums, const std::vector<Expr>& extras) { return s.results(sums[0], extras); };
+  for (const Operand& y : s.epilogue.also) g.epilogue.also.push_back(as_rows(y));
+  g.epilogue.body = s.epilogue.body;
   build_gemm(b, g, m);
 }
 

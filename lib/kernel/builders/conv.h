@@ -5,8 +5,8 @@
 
 namespace rlxc::kernel {
 
-// Adds w, image (phase-split, or the windows), [w_zero] (with dots: both zero points), extras, y. The group's channels and the
-// window are constants.
+// Adds w, image (phase-split, or the windows), [w_zero] (with dots: both zero points), inputs of the epilogue, y, also. The
+// group's channels and the window are constants.
 void build_conv(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 
 // Whether to give a grid channels-last images and weights (`dots`: words): for matrix units, and for vectors of f32. Rows of the
@@ -21,6 +21,6 @@ bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels, const Map
 
 // For CPU threads: depthwise convolution and convolution to few channels, and pooling, whose padding is PoolSpec::start.
 void build_conv_rows(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
-void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, y
+void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, inputs of the epilogue, y
 
 }  // namespace rlxc::kernel

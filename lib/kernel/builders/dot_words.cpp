@@ -36,8 +36,8 @@ DotWords::DotWords(GemmOperands& o, const Mapping& m)
       in_rows(floats ? padded : padded + 1),
       columns(gemm_panel(m, unit.accumulator)),
       o_(o),
-      rounds_(m.workgroups && o.spec.copied_rows),
-      words_of_memory_(copied() || (!rounds_ && reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group))),
+      quantizes_(m.workgroups && o.spec.prologue.body),
+      words_of_memory_(copied() || (!quantizes_ && reads_words(o.spec.a, o.spec.a.strides.size() - 1, m, unit.group))),
       whole_words_of_b_(is_memory(o.spec) && reads_words(o.spec.b, o.spec.b.strides.size() - 2, m, unit.group) &&
                         is_multiple(o.k, unit.group)),
       whole_rows_of_b_(m.workgroups && unit.group == kWordCodes && is_memory(o.spec, true) && is_multiple(o.k, unit.group) &&
@@ -78,7 +78,7 @@ Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
   for (int q = 0; q < unit.group; ++q) {
     const Expr at = whole ? k + q : min(k + q, o_.k - 1);
     Expr element = o_.from_a.load(o_.where_a(row, at));
-    if (rounds_) element = quantized(element, o_.scale_of_a.load(0), o_.a_zero.load(0));
+    if (quantizes_) element = o_.of_rows.values(o_.spec.prologue.body, {&element, 1}, {o_.b.i64(0)})[0];
     Expr code = code_of(element);
     if (o_.spec.a_shift) code = code + o_.spec.a_shift;
     if (unit.a == DType::I8) code = code & mask();
@@ -103,14 +103,14 @@ bool DotWords::reads_runs_of_b() const {
 }
 
 Expr DotWords::panel_of(Expr column) const {
-  const int64_t own = o_.spec.pairs() ? columns / 2 : columns;
-  const Expr panel = (o_.spec.pairs() ? column % o_.n : column) / own;
+  const int64_t own = o_.spec.two_sums ? columns / 2 : columns;
+  const Expr panel = (o_.spec.two_sums ? column % o_.n : column) / own;
   return (o_.base_b() * ceil_div(o_.n, own) + panel) * (in_rows * columns);
 }
 
 Expr DotWords::in_panel(Expr column) const {
   const int64_t own = columns / 2;
-  return o_.spec.pairs() ? column / o_.n * own + column % o_.n % own : column % columns;
+  return o_.spec.two_sums ? column / o_.n * own + column % o_.n % own : column % columns;
 }
 
 Expr DotWords::in_own_panel(Expr p, Expr j) const {
@@ -120,8 +120,8 @@ Expr DotWords::in_own_panel(Expr p, Expr j) const {
 // Returns a word of the result of build_pack_codes: a field of `bits` bits in each byte.
 Expr DotWords::quantized_word(Expr p, Expr column) const {
   const int bits = o_.spec.quantized->bits, fields = 8 / bits;
-  const int64_t own = o_.spec.pairs() ? columns / 2 : columns;
-  const Expr half = o_.spec.pairs() ? column / o_.n : o_.b.i64(0), in_half = o_.spec.pairs() ? column % o_.n : column;
+  const int64_t own = o_.spec.two_sums ? columns / 2 : columns;
+  const Expr half = o_.spec.two_sums ? column / o_.n : o_.b.i64(0), in_half = o_.spec.two_sums ? column % o_.n : column;
   const Expr at = in_half / own * (o_.k / (unit.group * fields) * columns) + p / fields * columns + half * own + in_half % own;
   const Expr word = o_.from_b.load(at);
   if (fields == 1) return word ^ kSignBits;

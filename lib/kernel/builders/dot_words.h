@@ -91,10 +91,10 @@ class DotWords {
   int64_t zeros_of_pairs() const;
   std::optional<Expr> shifted(std::optional<Expr> zero, int by) const;
 
-  bool copied() const { return o_.spec.copied_rows && !rounds_; }
+  bool copied() const { return o_.spec.copied_rows && !quantizes_; }
 
   GemmOperands& o_;
-  const bool rounds_;            // rows of a are floats that a grid quantizes where it reads them
+  const bool quantizes_;         // rows of a are floats that a grid quantizes where it reads them
   const bool words_of_memory_;   // rows of a are read as words
   const bool whole_words_of_b_;  // columns of b are, and k is a multiple of them
   const bool whole_rows_of_b_;

@@ -12,7 +12,7 @@ constexpr int64_t kLongColumn = 64;  // from this length on it pays to sum a few
 
 // Whether rows of a and columns of b are contiguous.
 bool runs_along_k(const GemmSpec& s) {
-  return !s.b_at && !s.pairs() && s.a.strides.size() > 1 && s.b.strides.size() > 1 && is_constant(s.a.strides.back(), 1) &&
+  return !s.b_at && !s.two_sums && s.a.strides.size() > 1 && s.b.strides.size() > 1 && is_constant(s.a.strides.back(), 1) &&
          is_constant(s.b.strides.end()[-2], 1);
 }
 
@@ -85,7 +85,7 @@ class RowByRow {
   // Computes `count` vectors of result rows, whose loads from a row of b are contiguous.
   void elements(Expr row, Expr column, int lanes, int count, int rows) {
     if (words_) return by_words(row, column);
-    const int halves = o_.spec.pairs() ? 2 : 1, all = count * halves;
+    const int halves = o_.spec.two_sums ? 2 : 1, all = count * halves;
     std::vector<Buf> sums;
     for (int i = 0; i < rows * all; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
     b_.loop("p", o_.k, [&](Expr p) {
@@ -106,7 +106,7 @@ class RowByRow {
       for (int i = 0; i < count; ++i) {
         const Buf* sum = &sums[static_cast<size_t>(r * all + i)];
         o_.write(row + r, column + int64_t{i} * lanes, sum->get(),
-                 o_.spec.pairs() ? std::optional(sum[count].get()) : std::nullopt);
+                 o_.spec.two_sums ? std::optional(sum[count].get()) : std::nullopt);
       }
   }
 
@@ -116,7 +116,7 @@ class RowByRow {
     const DotWords& w = *words_;
     const bool add_a = w.needs_rows() && !w.has_rows(), add_b = w.needs_columns() && !w.has_columns();
     std::vector<Expr> columns{column};
-    if (o_.spec.pairs()) columns.push_back(b_.let("second", column + o_.n));
+    if (o_.spec.two_sums) columns.push_back(b_.let("second", column + o_.n));
     std::vector<Buf> sums, of_columns;
     Buf of_row;
     for (size_t i = 0; i < columns.size(); ++i) sums.push_back(b_.variable("sum", w.zero()));
@@ -144,7 +144,7 @@ class RowByRow {
   void by_blocks(Expr row, Expr column) {
     const DotWords& w = *words_;
     std::vector<Buf> totals;
-    for (int i = 0; i < (o_.spec.pairs() ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
+    for (int i = 0; i < (o_.spec.two_sums ? 2 : 1); ++i) totals.push_back(b_.variable("total", b_.f32(0)));
     b_.loop("block", w.steps / w.steps_of_block(), [&](Expr block) { w.multiply_block(row, column, block, totals); });
     o_.write(row, column, totals[0].get(), totals.size() > 1 ? std::optional(totals[1].get()) : std::nullopt);
   }
@@ -214,7 +214,7 @@ void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   o.add_a();
   o.add_b();
   o.add_zeros();
-  o.add_extras_and_c();
+  o.add_fused_and_c();
   if (s.dots && !m.workgroups) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
   if ((!s.packed || m.workgroups) && !gemm_is_tiled(s, m)) {
     if (!m.workgroups || !gemm_by_split_sums(o, m)) RowByRow(o, m).run();

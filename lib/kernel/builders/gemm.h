@@ -8,12 +8,12 @@
 
 namespace rlxc::kernel {
 
-// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [scale, sums and fine of rounded rows], [floats], [bias],
-// extras, c and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], inputs of the prologue, [scale, sums and fine of rounded
+// rows], [floats], inputs of the epilogue, c, also, and the body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel() (gemm_spec.h), zero-filled. With
-// `pair`, a panel has w/2 columns of each half. Adds b, [b_zero], out.
+// `two_sums`, a panel has w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 
 // Packs one matrix b of quantized values into i32 words in panels of columns (gemm_quantized.h; gemm_quantized_dots.cpp for dot

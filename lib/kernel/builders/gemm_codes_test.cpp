@@ -80,7 +80,9 @@ KernelCase form_case(const Form& f) {
     if (f.zero == Zero::Code) q.zero = {"zero", code, by_block, (width * blocks + a_byte - 1) / a_byte, 0};
     if (f.zero == Zero::Number) q.zero = {"zero", other, by_block, width * blocks, 0};
     q.zero_quantized = f.zero == Zero::Code;
-    if (f.pair) s.pair = [](Expr first, Expr second) { return first + second * 2; };
+    s.two_sums = f.pair;
+    if (f.pair)
+      s.epilogue.body = [](std::span<const Expr> sums, const LoadInput&) -> std::vector<Expr> { return {sums[0] + sums[1] * 2}; };
     Mapping own = m;
     if (f.busy) own.busy_workgroups = 1;
     build_gemm(builder, s, own);

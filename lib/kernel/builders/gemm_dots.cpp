@@ -29,7 +29,7 @@ class DotTiles {
         words_(o, m),
         t_(register_tile(m, words_.unit.accumulator)),
         w_(words_.columns),
-        own_(o.spec.pairs() ? w_ / 2 : w_),
+        own_(o.spec.two_sums ? w_ / 2 : w_),
         steps_(words_.steps),
         left_(o.spec.rows_packed),
         pairs_(words_.reads_words_of_a() ? pair_unit(words_.unit, m) : nullptr) {}
@@ -68,7 +68,7 @@ class DotTiles {
       };
       const auto halves = [&](const std::function<void(Expr base, Expr first)>& pack_columns) {
         pack_columns(words_of_panel, column0);
-        if (o_.spec.pairs()) pack_columns(b_.let("base", words_of_panel + own_), b_.let("first", column0 + o_.n));
+        if (o_.spec.two_sums) pack_columns(b_.let("base", words_of_panel + own_), b_.let("first", column0 + o_.n));
       };
       if (is_constant(o_.n % own_, 0)) halves(whole);
       else
@@ -157,20 +157,17 @@ class DotTiles {
 
   // Copies the rows of the task, quantized if they are floats, and fills their last words with what the unit reads as 0.
   void copy_rows(int64_t k, int64_t width) {
-    const auto& [of_floats, type] = *o_.spec.copied_rows;
+    const DType type = *o_.spec.copied_rows;
     const Buf codes = b_.registers("codes", type, row_block_ * width);
     const Expr none = constant_int(b_.kernel(), type, o_.spec.a_shift == 0 ? 0 : type == DType::U8 ? 128 : -128);
-    Expr scale, zero;
-    if (of_floats) {
-      scale = b_.let("scale", o_.scale_of_a.load(of_floats->offset.in(b_.kernel())));
-      zero = b_.let("zero", cast_to(*o_.zero_of_a(row0_), type));
-    }
+    std::vector<Expr> inputs = o_.of_rows.load_all({b_.i64(0)});
+    for (Expr& v : inputs) v = b_.let("of_rows", v);
     const bool vectors = is_constant(o_.spec.a.strides.back(), 1);
     const int lanes = vectors ? m_.vector_lanes(4) : 1;
     b_.loop("r", rows_, [&](Expr r) {
       const auto copy = [&](Expr at, int count) {
         const Expr value = o_.from_a.load(o_.where_a(row0_ + r, at), count);
-        codes.store(r * width + at, of_floats ? kernel::quantized(value, scale, zero) : value);
+        codes.store(r * width + at, fused_values(o_.spec.prologue.body, {&value, 1}, inputs)[0]);
       };
       b_.loop("v", b_.i64(k / lanes), [&](Expr v) { copy(v * lanes, lanes); });
       if (k % lanes != 0) b_.loop("j", b_.i64(k % lanes), [&](Expr j) { copy(j + k / lanes * lanes, 1); });
@@ -449,7 +446,7 @@ class DotTiles {
   // Computes rows r .. of the task over all of k, with sums in registers. `own`: vectors of the result. With two sums, those of
   // the second half of the columns follow.
   void tile(Expr r, int rows, int own, Count count) {
-    const int vectors = o_.spec.pairs() ? 2 * own : own;
+    const int vectors = o_.spec.two_sums ? 2 * own : own;
     std::vector<Buf> sums;
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
@@ -485,9 +482,9 @@ class DotTiles {
   // Writes the sums of rows from r on. With two sums, those of vector v are v and vectors + v.
   void put(Expr r, int rows, int vectors, Count count, const std::function<Expr(int i, int v)>& sum_of) {
     // Values are computed in vectors even if a result is written by columns.
-    const int direct = (o_.spec.bias && !o_.c_vectors()) || !count ? 0 : static_cast<int>(*count / t_.lanes);
+    const int direct = !count ? 0 : static_cast<int>(*count / t_.lanes);
     Buf line;
-    const bool two = o_.spec.pairs();
+    const bool two = o_.spec.two_sums;
     if (direct < vectors) line = b_.registers("line", words_.unit.accumulator, int64_t{rows} * w_);
     for (int i = 0; i < rows; ++i)
       for (int v = 0; v < vectors; ++v) {
@@ -503,8 +500,7 @@ class DotTiles {
     int64_t first = int64_t{direct} * t_.lanes;
     // Half a vector, then single columns.
     constexpr int kLeastLanes = 8;
-    if (const int half = t_.lanes / 2;
-        count && half >= kLeastLanes && *count - first >= half && (o_.c_vectors() || !o_.spec.bias)) {
+    if (const int half = t_.lanes / 2; count && half >= kLeastLanes && *count - first >= half) {
       b_.loop("i", b_.i64(rows), [&](Expr i) {
         const Expr from = i * w_ + first;
         write(r + i, first, line.load(from, half), two ? std::optional(line.load(from + own_, half)) : std::nullopt);

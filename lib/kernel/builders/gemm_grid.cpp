@@ -38,8 +38,8 @@ class GridTiles {
     while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
     choose_tile();
     // With `pair`, a thread has as many columns of each half.
-    own_ = o.spec.pairs() ? std::max<int64_t>(1, columns_ / 2) : columns_;
-    if (o.spec.pairs()) columns_ = 2 * own_;
+    own_ = o.spec.two_sums ? std::max<int64_t>(1, columns_ / 2) : columns_;
+    if (o.spec.two_sums) columns_ = 2 * own_;
     if (m.load_lanes(4) >= kNeighbours) {
       beside_rows_ = std::gcd(rows_, kNeighbours);
       beside_columns_ = std::gcd(own_, kNeighbours);
@@ -123,7 +123,7 @@ class GridTiles {
       return plain() ? loaded(a_, o_.from_a, reads, o_.where_a(row, p)) : guarded(reads, [&] { return load_a(row, p); });
     };
     b_side_.load = [=, this](Expr i, Expr p) {
-      const bool pair = o_.spec.pairs();
+      const bool pair = o_.spec.two_sums;
       const Expr first = pair ? b_.let("column", column0_ + i % (own_ * side_)) : column0_ + i,
                  reads = first < o_.n && p < steps_, column = pair ? first + i / (own_ * side_) * o_.n : first;
       return plain() ? loaded(b_side_, o_.from_b, reads, o_.where_b(p, column))
@@ -277,7 +277,7 @@ class GridTiles {
               const Expr all = sum(second ? j + own_ : j);
               return words_ && !blocks() ? without_zeros(all, row, column, second) : all;
             };
-            o_.write(row, column, whole(false), o_.spec.pairs() ? std::optional(whole(true)) : std::nullopt);
+            o_.write(row, column, whole(false), o_.spec.two_sums ? std::optional(whole(true)) : std::nullopt);
           });
         }
       });

@@ -88,7 +88,7 @@ const MatrixUnit* tile_unit_for(GemmOperands& o, const Mapping& m) {
     if (u.operand != a || u.of_b() != b || u.accumulator != (s.dots ? s.dots->accumulator : s.accumulate) ||
         u.a_from != Source::AlongK || u.b_from != *rows_of_b || u.n < kLeastColumns)
       continue;
-    const int64_t own = s.pairs() ? u.n / 2 : u.n, high = u.m * units_down(s, u, rows);
+    const int64_t own = s.two_sums ? u.n / 2 : u.n, high = u.m * units_down(s, u, rows);
     const int64_t tiles = batches * ((rows + high - 1) / high) * ((columns + own - 1) / own);
     if (tiles < m.busy_workgroups || rows < high * 3 / 4 || columns < own * 3 / 4 || high > kMostRows) continue;
     if (tiles >= 2 * m.busy_workgroups || s.quantized) return &u;
@@ -157,7 +157,7 @@ class MatrixTiles {
         plane_(int64_t{u_.k} * (u.reads_tiles() ? 1 : units_)),
         steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
-    halves_ = o.spec.pairs() ? 2 : 1;
+    halves_ = o.spec.two_sums ? 2 : 1;
     int64_t rows = kLarge, columns = kLarge, k = 0, batches = 1;
     constant(o.m, &rows);
     constant(o.n, &columns);
@@ -574,7 +574,7 @@ class MatrixTiles {
               return words_ ? without_zeros(all, row, column, i >= each_half_) : all;
             };
             b_.when(column < o_.n,
-                    [&] { o_.write(row, column, sum(v), o_.spec.pairs() ? std::optional(sum(v + each_half_)) : std::nullopt); });
+                    [&] { o_.write(row, column, sum(v), o_.spec.two_sums ? std::optional(sum(v + each_half_)) : std::nullopt); });
           }
         });
       }

@@ -20,10 +20,7 @@ void GemmOperands::add_b() {
 void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
   if (spec.b_zero) b_zero = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
-  if (spec.copied_rows && spec.copied_rows->scale) {
-    const Operand& o = *spec.copied_rows->scale;
-    scale_of_a = b.input(o.name, o.dtype, o.extent);
-  }
+  of_rows = FusedInputs(b, spec.prologue.inputs);
   if (!spec.rounded) return;
   const auto& [scale_of_rows, sums, fine] = *spec.rounded;
   row_scales = b.input(scale_of_rows.name, scale_of_rows.dtype, scale_of_rows.extent);
@@ -32,16 +29,12 @@ void GemmOperands::add_zeros() {
   if (spec.floats) floats = b.input(spec.floats->name, spec.floats->dtype, spec.floats->extent);
 }
 
-void GemmOperands::add_extras() {
-  if (spec.factor) factor = b.input(spec.factor->name, spec.factor->dtype, spec.factor->extent);
-  if (spec.bias) bias = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
-  for (const Operand& o : spec.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
-}
+void GemmOperands::add_fused() { fused = FusedInputs(b, spec.epilogue.inputs); }
 
-void GemmOperands::add_extras_and_c() {
-  add_extras();
+void GemmOperands::add_fused_and_c() {
+  add_fused();
   to_c = b.output(spec.c.name, spec.c.dtype, spec.c.extent);
-  for (const Operand& o : spec.also) to_also.push_back(b.output(o.name, o.dtype, o.extent));
+  for (const Operand& o : spec.epilogue.also) to_also.push_back(b.output(o.name, o.dtype, o.extent));
 }
 
 Expr GemmOperands::base(const Operand& o) const {
@@ -151,36 +144,29 @@ Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
   return zero ? v - *zero : v;
 }
 
-Expr GemmOperands::scaled_and_biased(Expr sum, Expr column, bool down) const {
-  const auto of_column = [&](const Buf& from, const Operand& o) {
-    const Index& step = o.strides.back();
-    const Expr at = base(o) + column * step.in(b.kernel());
-    return cast_to(from.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(o.dtype));
-  };
-  if (spec.factor) sum = sum * of_column(factor, *spec.factor);
-  return spec.bias ? sum + of_column(bias, *spec.bias) : sum;
-}
-
-Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) const {
-  const Operand& o = spec.extras[i];
-  const Index& step = o.strides.end()[down ? -2 : -1];
-  const Expr first = at(o, row, column);
-  int64_t distance = 0;
-  const bool known = constant(step, &distance);
-  if (known && distance == 0) lanes = 1;
-  const auto each = [&] {
-    return known ? ramp(first, distance, lanes)
-                 : broadcast(first, lanes) + ramp(b.i64(0), 1, lanes) * broadcast(step.in(b.kernel()), lanes);
-  };
-  const Expr v = lanes == 1 || (known && distance == 1) ? extras[i].load(first, lanes) : extras[i].gather(each());
-  return cast_to(v, compute_dtype(o.dtype));
+std::vector<Expr> GemmOperands::load_fused(Expr row, Expr column, int lanes, bool down) const {
+  std::vector<Expr> all;
+  for (size_t i = 0; i < fused.size(); ++i) {
+    const Operand& o = fused.operand(i);
+    const Index& step = o.strides.end()[down ? -2 : -1];
+    const Expr first = at(o, row, column);
+    int64_t distance = 0;
+    const bool known = constant(step, &distance);
+    const int own = known && distance == 0 ? 1 : lanes;
+    if (own == 1 || (known && distance == 1)) all.push_back(fused.load(i, first, own));
+    else if (known) all.push_back(fused.gather(i, ramp(first, distance, own)));
+    else all.push_back(fused.gather(i, broadcast(first, own) + ramp(b.i64(0), 1, own) * broadcast(step.in(b.kernel()), own)));
+  }
+  return all;
 }
 
 void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second, bool down) const {
-  std::vector<Expr> sums{scaled_and_biased(sum, column, down)}, of_extras;
-  if (second) sums.push_back(scaled_and_biased(*second, column + n, down));
-  for (size_t i = 0; i < extras.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
   const int lanes = sum.lanes();
+  std::vector<Expr> sums{sum};
+  if (second) sums.push_back(*second);
+  std::vector<Expr> values = fused_values(spec.epilogue.body, sums, load_fused(row, column, lanes, down));
+  if (!to_also.empty())
+    for (Expr& v : values) v = b.let("value", v);
   const auto put = [&](const Buf& to, const Operand& o, Expr v) {
     const Expr first = at(o, row, column), all = broadcast(cast_to(v, o.dtype), lanes);
     if (lanes == 1 || is_constant(o.strides.end()[down ? -2 : -1], 1)) return to.store(first, all);
@@ -188,23 +174,15 @@ void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> se
     part.store(b.i64(0), all);
     b.loop("l", lanes, [&](Expr l) { to.store(first + l * o.strides.back().in(b.kernel()), part.load(l)); });
   };
-  if (spec.results) {
-    std::vector<Expr> values = spec.results(sums, of_extras);
-    if (!spec.also.empty())
-      for (Expr& v : values) v = b.let("value", v);
-    put(to_c, spec.c, values[0]);
-    for (size_t i = 0; i < spec.also.size(); ++i) put(to_also[i], spec.also[i], values[i + 1]);
-    return;
-  }
-  const Expr whole = second ? spec.pair(sums[0], sums[1]) : sums[0];
-  put(to_c, spec.c, spec.epilogue ? spec.epilogue(whole, of_extras) : whole);
+  put(to_c, spec.c, values[0]);
+  for (size_t i = 0; i < to_also.size(); ++i) put(to_also[i], spec.epilogue.also[i], values[i + 1]);
 }
 
 void GemmOperands::write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr place, int lanes) const {
   const bool wide = c_vectors() && lanes > 1;
   const auto put = [&](Expr i, int count) {
     const Expr sum = from.load(place + i, count);
-    write(row, column0 + i, sum, spec.pairs() ? std::optional(from.load(place + width + i, count)) : std::nullopt);
+    write(row, column0 + i, sum, spec.two_sums ? std::optional(from.load(place + width + i, count)) : std::nullopt);
   };
   if (wide && is_constant(n % width, 0)) {
     for (int64_t v = 0; v < width; v += lanes) put(b.i64(v), lanes);
@@ -223,11 +201,8 @@ bool GemmOperands::b_vectors() const {
 }
 
 bool GemmOperands::c_vectors() const {
-  const auto fits = [](const std::optional<Operand>& o) {
-    return !o || is_constant(o->strides.back(), 1) || is_constant(o->strides.back(), 0);
-  };
-  return fits(spec.factor) && fits(spec.bias) && is_constant(spec.c.strides.back(), 1) &&
-         std::ranges::all_of(spec.also, [](const Operand& o) { return is_constant(o.strides.back(), 1); });
+  const auto fits = [](const Operand& o) { return is_constant(o.strides.back(), 1); };
+  return fits(spec.c) && std::ranges::all_of(spec.epilogue.also, fits);
 }
 
 int64_t GemmOperands::lanes_of_writes(int64_t most) const {
@@ -235,16 +210,14 @@ int64_t GemmOperands::lanes_of_writes(int64_t most) const {
     return is_constant(o.strides.back(), 0) ? most : contiguous_lanes(o, o.strides.size() - 1, n, most);
   };
   most = lanes(spec.c);
-  for (const auto* o : {&spec.factor, &spec.bias})
-    if (*o) most = std::min(most, lanes(**o));
-  for (const auto* all : {&spec.extras, &spec.also})
+  for (const auto* all : {&spec.epilogue.inputs, &spec.epilogue.also})
     for (const Operand& o : *all) most = std::min(most, lanes(o));
   return most;
 }
 
 bool GemmOperands::c_down() const {
   const auto down = [](const Operand& o) { return !is_constant(o.strides.back(), 1) && is_constant(o.strides.end()[-2], 1); };
-  return down(spec.c) && std::ranges::all_of(spec.also, down);
+  return down(spec.c) && std::ranges::all_of(spec.epilogue.also, down);
 }
 
 }  // namespace rlxc::kernel

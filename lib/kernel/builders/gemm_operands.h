@@ -11,9 +11,10 @@ struct GemmBuffers {
   Buf scale, zero_point;               // of quantized values
   Buf row_scales, row_sums, row_fine;  // of rounded rows
   Buf floats;                          // rows that are split
-  Buf scale_of_a;                      // of quantized rows
-  Buf a_zero, b_zero, b_row, factor, bias;
-  std::vector<Buf> extras, to_also;
+  Buf a_zero, b_zero, b_row;
+  FusedInputs of_rows;  // of the prologue
+  FusedInputs fused;    // of the epilogue
+  std::vector<Buf> to_also;
 };
 
 // Loads return the accumulator type with zero points subtracted. Set `batch` before any load.
@@ -25,8 +26,8 @@ class GemmOperands : public GemmBuffers {
   void add_a();
   void add_b();      // adds scale and zero points of a quantized b too
   void add_zeros();  // adds those of the spec
-  void add_extras();
-  void add_extras_and_c();
+  void add_fused();  // the inputs of the epilogue
+  void add_fused_and_c();
 
   // Element offsets in the buffers.
   Expr where_a(Expr row, Expr k) const { return copied_width ? (row - first_copied) * copied_width + k : at(spec.a, row, k); }
@@ -44,16 +45,17 @@ class GemmOperands : public GemmBuffers {
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
-  // Applies factor, bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The
-  // vector is along a row, or along a column if `down`. Along a row, results may have any stride if there is no bias.
+  // Applies the epilogue to a vector of sums (`second`: of columns n + column) and stores the results. The vector is along a row,
+  // or along a column if `down`.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
   // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
   // distance `width`.
   void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
 
-  Expr extra(size_t i, Expr row, Expr column, int lanes, bool down) const;  // an operand of the epilogue; one lane if it is one
+  // The inputs of the epilogue for a vector of elements; one lane of those that repeat.
+  std::vector<Expr> load_fused(Expr row, Expr column, int lanes, bool down) const;
 
-  bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
+  bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of all results
   bool c_vectors() const;
   int64_t lanes_of_writes(int64_t most) const;  // columns that aligned accesses can write at once, up to a power of two
   bool c_down() const;                          // whether columns of c are contiguous and rows are not
@@ -77,7 +79,6 @@ class GemmOperands : public GemmBuffers {
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
-  Expr scaled_and_biased(Expr sum, Expr column, bool down) const;
 };
 
 constexpr int64_t kChunk = 256;  // steps of k per cached chunk of a panel and rows

@@ -90,7 +90,7 @@ void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr bl
 int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
   if (s.dots) return quantized_dot_words(s, m);
   const RegisterTile t = register_tile(m, s.accumulate);
-  const int64_t columns = s.pairs() ? t.panel() / 2 : t.panel(), rows = rows_of_word(s, t);
+  const int64_t columns = s.two_sums ? t.panel() / 2 : t.panel(), rows = rows_of_word(s, t);
   int64_t n = 0, k = 0;
   constant(s.n, &n);
   constant(s.k, &k);

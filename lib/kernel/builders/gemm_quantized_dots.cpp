@@ -33,7 +33,7 @@ class QuantizedDots {
         quantized_(*o.spec.quantized),
         t_(register_tile(m, DType::I32)),
         w_(gemm_panel(m, DType::I32)),
-        own_(o.spec.pairs() ? w_ / 2 : w_),
+        own_(o.spec.two_sums ? w_ / 2 : w_),
         bits_(quantized_.bits),
         fields_(8 / bits_),
         step_(codes_of_word(bits_)),
@@ -313,11 +313,11 @@ class QuantizedDots {
 
   void write_sums(Expr r, int rows, const std::vector<Buf>& sums) {
     if (o_.c_vectors() && is_multiple(o_.n, own_)) {
-      const int halves = o_.spec.pairs() ? t_.vectors / 2 : t_.vectors;
+      const int halves = o_.spec.two_sums ? t_.vectors / 2 : t_.vectors;
       for (int i = 0; i < rows; ++i)
         for (int v = 0; v < halves; ++v) {
           const auto at = static_cast<size_t>(i * t_.vectors + v);
-          const auto second = o_.spec.pairs() ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
+          const auto second = o_.spec.two_sums ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
           o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
         }
       return;
@@ -352,7 +352,7 @@ const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64
 }
 
 int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
-  const int64_t w = gemm_panel(m, DType::I32), own = s.pairs() ? w / 2 : w;
+  const int64_t w = gemm_panel(m, DType::I32), own = s.two_sums ? w / 2 : w;
   int64_t n = 0, k = 0;
   constant(s.n, &n);
   constant(s.k, &k);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::kernel {
 
@@ -41,14 +41,7 @@ struct RoundedRows {
   std::optional<Operand> fine = {};
 };
 
-// Rows of a that a task copies, once for all columns: floats, quantized by one scale and a_zero to `type`, or integers of rows
-// that are not contiguous. A grid quantizes floats where it reads them.
-struct CopiedRows {
-  std::optional<Operand> scale;  // of floats
-  DType type;
-};
-
-// Strides are over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero, factor and bias [n].
+// Strides are over the batch axes and then: a [m,k], b [k,n], c and operands of the epilogue [m,n], a_zero [m], b_zero [n].
 struct GemmSpec {
   Dims batch;
   Index m = 1, n = 1, k = 1;
@@ -74,22 +67,16 @@ struct GemmSpec {
   // panels, blocks, columns.
   std::optional<Quantized> quantized;
   std::optional<RoundedRows> rounded;
-  std::optional<Operand> floats;          // the rows that are split as `a`; multiplied in f32 unless splits_rows_of(m)
-  std::optional<CopiedRows> copied_rows;  // on a dot unit; for CPU threads, k is a constant and b packed
+  std::optional<Operand> floats;  // the rows that are split as `a`; multiplied in f32 unless splits_rows_of(m)
+  // On a dot unit: quantizes the elements of a, which are f32 then. A grid does so where it reads them.
+  Prologue prologue;
+  // On a dot unit of CPU threads, with k a constant and b packed: the type of rows that a task copies, once for all columns, from
+  // rows that are quantized or not contiguous.
+  std::optional<DType> copied_rows;
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b
-  // The sums are multiplied by `factor` and then `bias` is added: one number per column of b, or (stride 0) one for all.
-  std::optional<Operand> factor, bias;
-  std::vector<Operand> extras;                                              // operands of the epilogue
-  std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
-  // b has 2n columns. An element of c combines the sums of columns j and n + j, after the bias and before the epilogue.
-  std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
-  // The same, but `results` combines the sums.
-  bool two_sums = false;
-  bool pairs() const { return pair || two_sums; }
-  // Instead of pair and epilogue: the values of c and of `also` from a sum, or from two.
-  std::function<std::vector<Expr>(std::span<const Expr> sums, const std::vector<Expr>& extras)> results;
-  std::vector<Operand> also;  // further results, as c
+  Epilogue epilogue;             // its root is the sum of an element
+  bool two_sums = false;         // b has 2n columns: the roots are the sums of columns j and n + j; not with b_at
 };
 
 int64_t gemm_panel(const Mapping&, DType accumulate);  // columns of a panel of b

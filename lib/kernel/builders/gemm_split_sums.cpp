@@ -28,7 +28,7 @@ class SplitSums {
       if (!words_ && s.quantized) {
         runs_.emplace(o, m, kMostOfRun, of_a);
         if (runs_->size() == 1) runs_.reset();
-        else if (int64_t n = 0; !s.pairs() && constant(o.n, &n) && n % 2 == 0 && n / 2 >= m.busy_workgroups * across_)
+        else if (int64_t n = 0; !s.two_sums && constant(o.n, &n) && n % 2 == 0 && n / 2 >= m.busy_workgroups * across_)
           columns_ = 2;
       } else if (!words_) {
         lanes_ =
@@ -74,7 +74,7 @@ class SplitSums {
  private:
   static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
   bool blocks() const { return words_ && o_.spec.quantized; }
-  int halves() const { return o_.spec.pairs() ? 2 : 1; }  // of b
+  int halves() const { return o_.spec.two_sums ? 2 : 1; }  // of b
   Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
 
   // Calls body(step) for the steps of this thread, of `count`.
@@ -103,8 +103,8 @@ class SplitSums {
   std::vector<Expr> of_runs(Expr row, Expr column) {
     const int width = static_cast<int>(runs_->width());
     std::vector<Buf> sums;
-    for (int64_t i = 0; i < (o_.spec.pairs() ? 2 : columns_); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
-    const Expr distance = o_.spec.pairs() ? o_.n : b_.i64(1);
+    for (int64_t i = 0; i < (o_.spec.two_sums ? 2 : columns_); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
+    const Expr distance = o_.spec.two_sums ? o_.n : b_.i64(1);
     each_step(o_.k / runs_->size(), [&](Expr step) {
       const Expr p = b_.let("p", step * runs_->size()), always = constant_int(b_.kernel(), DType::Bool, 1);
       std::vector<Expr> of_a;
@@ -206,9 +206,9 @@ class SplitSums {
             sums[half], row, of_b, [&] { return adds_a() ? sums[count] : words_->sum_of_row(row); },
             [&] { return adds_b() ? sums[count + adds_a() + half] : words_->sum_of_column(of_b); });
       };
-      return o_.write(row, column, whole(0), o_.spec.pairs() ? std::optional(whole(1)) : std::nullopt);
+      return o_.write(row, column, whole(0), o_.spec.two_sums ? std::optional(whole(1)) : std::nullopt);
     }
-    if (!o_.spec.pairs() && sums.size() > 1) {
+    if (!o_.spec.two_sums && sums.size() > 1) {
       for (size_t i = 0; i < sums.size(); ++i) o_.write(row, column + static_cast<int64_t>(i), sums[i]);
       return;
     }

@@ -72,16 +72,17 @@ KernelCase product_case(const Form& f) {
     const Dims rows{f.m * f.n, f.n, 1}, columns{f.m * f.n, 1, f.m};
     s.c = {"c", sums, f.order == Form::Down ? columns : rows, f.batch * f.m * f.n, 0};
     if (f.epilogue) {
-      s.extras = {{"bias", DType::F32, {0, 0, 1}, f.n, 0}};
+      s.epilogue.inputs = {{"bias", DType::F32, {0, 0, 1}, f.n, 0}};
       if (ends)
-        s.extras.insert(s.extras.end(), {{"rows", DType::F32, rows, f.batch * f.m * f.n, 0},
-                                         {"columns", DType::F32, columns, f.batch * f.m * f.n, 0}});
-      s.epilogue = [](Expr sum, const std::vector<Expr>& extra) {
-        for (const Expr& e : extra) sum = sum + e;
-        return sum;
-      };
+        s.epilogue.inputs.insert(s.epilogue.inputs.end(), {{"rows", DType::F32, rows, f.batch * f.m * f.n, 0},
+                                                           {"columns", DType::F32, columns, f.batch * f.m * f.n, 0}});
     }
-    if (f.pair) s.pair = [](Expr first, Expr second) { return first * second; };
+    s.two_sums = f.pair;
+    s.epilogue.body = [count = s.epilogue.inputs.size()](std::span<const Expr> sums, const LoadInput& load) -> std::vector<Expr> {
+      Expr y = sums.size() > 1 ? sums[0] * sums[1] : sums[0];
+      for (size_t i = 0; i < count; ++i) y = y + load(i);
+      return {y};
+    };
     Mapping own = m;
     if (f.busy) own.busy_workgroups = 1;
     build_gemm(builder, s, own);

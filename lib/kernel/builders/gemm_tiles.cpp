@@ -24,7 +24,7 @@ constexpr int64_t kSetBytes = 4096;   // row strides of a multiple of it conflic
 class GemmTiles {
  public:
   GemmTiles(GemmOperands& o, const Mapping& m)
-      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pairs() ? w_ / 2 : w_) {
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.two_sums ? w_ / 2 : w_) {
     if (o.spec.quantized && o.spec.packed) quantized_.emplace(o, t_);
   }
 
@@ -136,7 +136,7 @@ class GemmTiles {
   void pack_panel(const Buf& to, Expr base, Expr column, Expr k0, Expr count) {
     if (o_.spec.fill) return o_.spec.fill({&b_, o_.from_b, to, o_.batch, column, k0, count, w_, t_.lanes});
     pack_columns(to, base, column, 0, k0, count);
-    if (o_.spec.pairs()) pack_columns(to, base + own_, column, o_.n, k0, count);
+    if (o_.spec.two_sums) pack_columns(to, base + own_, column, o_.n, k0, count);
   }
   void pack_columns(const Buf& to, Expr base, Expr column, Index skip, Expr k0, Expr count) {
     const Expr from = column + skip.in(b_.kernel());
@@ -263,7 +263,7 @@ class GemmTiles {
     int64_t n = 0;
     const bool known = constant(o_.n, &n);
     if (known && n % own_ == 0) return with(all, Columns::All);
-    if (!known || o_.spec.pairs()) return with(all, Columns::Asked);
+    if (!known || o_.spec.two_sums) return with(all, Columns::Asked);
     auto last = [&] {
       const int64_t rest = n % w_ % t_.lanes;
       std::vector<int> lanes(static_cast<size_t>(n % w_ / t_.lanes), t_.lanes);
@@ -401,7 +401,7 @@ class GemmTiles {
     auto whole = [&] {
       each([&](int i, size_t v, int column, int) {
         const Expr sum = sum_of(i, v).get();
-        if (!o_.spec.pairs()) return o_.write(row0_ + r + i, column0_ + column, sum);
+        if (!o_.spec.two_sums) return o_.write(row0_ + r + i, column0_ + column, sum);
         const size_t half = c.lanes.size() / 2;
         if (v < half) o_.write(row0_ + r + i, column0_ + column, sum, sum_of(i, v + half).get());
       });
@@ -466,7 +466,7 @@ class GemmTiles {
       b_.loop("j", columns, [&](Expr j) {
         const auto sums = [&](Expr first) { return lanes == 1 ? from.load(first) : from.gather(ramp(first, w_, lanes)); };
         const Expr first = b_.let("first", at + r * w_ + j);
-        o_.write(row + r, column0_ + j, sums(first), o_.spec.pairs() ? std::optional(sums(first + own_)) : std::nullopt, true);
+        o_.write(row + r, column0_ + j, sums(first), o_.spec.two_sums ? std::optional(sums(first + own_)) : std::nullopt, true);
       });
     };
     const Expr vectors = count / t_.lanes;

@@ -178,30 +178,33 @@ Dims rows_of(const PhaseSplitImage& image, const WindowSpec& s) {
 Operand source_of(Kernel* k, const WindowSpec& s) {
   Dims shape = {s.batch, s.in_channels};
   shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
-  return s.image ? *s.image : dense(k, "x", s.x_scale ? DType::F32 : s.input, shape);
+  return s.image ? *s.image : dense(k, "x", s.prologue.body ? DType::F32 : s.input, shape);
 }
 
-// The arguments of the source: x, [x_zero], [x_scale].
+// The arguments of the source: x, [x_zero], inputs of the prologue.
 struct SplitSource {
-  SplitSource(Builder& b, const WindowSpec& s, Expr extent) : x(b.input("x", s.x_scale ? DType::F32 : s.input, extent)) {
+  SplitSource(Builder& b, const WindowSpec& s, Expr extent)
+      : body(s.prologue.body), x(b.input("x", s.prologue.body ? DType::F32 : s.input, extent)) {
     if (s.x_zero) zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
-    if (s.x_scale) scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
+    inputs = FusedInputs(b, s.prologue.inputs);
   }
-  // Elements of the image as they are stored, or rounded.
+  // Elements of the image as they are stored, or quantized.
   Expr at(Expr place, int lanes = 1) const { return stored(x.load(place, lanes)); }
   // An element, or one of the padding where the condition is false: the zero point, or 0.
   Expr at_if(Expr condition, Expr place) const {
     const Expr v = x.load_if(condition, place, constant_int(x.builder()->kernel(), x.type().dtype, 0));
-    return zero.builder() && !scale.builder() ? select(condition, v, cast_to(zero[0], v.dtype())) : stored(v);
+    return zero.builder() && !body ? select(condition, v, cast_to(zero[0], v.dtype())) : stored(v);
   }
-  Expr stored(Expr v) const { return scale.builder() ? quantized(v, scale[0], zero[0]) : v; }
+  Expr stored(Expr v) const { return inputs.values(body, {&v, 1}, {x.builder()->i64(0)})[0]; }
   // The same, in type `t` with the zero point subtracted.
   Expr centred(Expr condition, Expr place, DType t) const {
     const Expr v = cast_to(at_if(condition, place), t);
     return zero.builder() ? v - cast_to(zero[0], t) : v;
   }
 
-  Buf x, zero, scale;
+  const FusedBody& body;
+  Buf x, zero;
+  FusedInputs inputs;
 };
 
 // Returns four codes of the image as a word of the dot unit. `code` returns one as i32.

@@ -16,15 +16,15 @@ bool is_phase_split(const WindowSpec&);          // whether the image is its own
 inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image that vector loads may read
 
 // For dot units of CPU threads: i32 words of four channels of x, as the unit reads them. `to`: the window over words. Missing
-// channels and padding hold the zero point. Adds x, [x_zero], [x_scale], the image of `to`.
+// channels and padding hold the zero point. Adds x, [x_zero], inputs of the prologue, the image of `to`.
 void build_phase_split_words(Builder&, const WindowSpec&, const WindowSpec& to, const Mapping&);
 
-// For CPU threads: adds x, [x_zero], [x_scale] and the phase-split image [batch * channels][axes...] + slack, of s.input or, with
-// x_zero subtracted, of s.accumulate. `padding` is the value outside of the image (of type s.input); null: 0.
+// For CPU threads: adds x, [x_zero], inputs of the prologue and the phase-split image [batch * channels][axes...] + slack, of
+// s.input or, with x_zero subtracted, of s.accumulate. `padding` is the value outside of the image (of type s.input); null: 0.
 void build_phase_split(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);
 
 // On a grid: the phase-split image of `to`, which is s or its window over words, or with channels last [batch][axes...][channels]
-// without phases, written by vectors of kVectorBytes or less. Adds x, [x_zero], [x_scale], image.
+// without phases, written by vectors of kVectorBytes or less. Adds x, [x_zero], inputs of the prologue, image.
 void build_image_on_grid(Builder&, const WindowSpec& s, const WindowSpec& to, const Mapping&);
 inline constexpr int kVectorBytes = 16;
 

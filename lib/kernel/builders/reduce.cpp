@@ -154,11 +154,12 @@ class ReduceBuilder {
 
   Expr value(const Place& at, const Axes& along, int lanes) {
     const LoadInput load = loader(at, along, lanes);
-    return broadcast(cast_to(s_.prepare ? s_.prepare(load) : load(0), s_.accumulate), lanes);
+    return broadcast(cast_to(s_.prologue.body ? s_.prologue.body({}, load)[0] : load(0), s_.accumulate), lanes);
   }
 
   void finish(Expr result, Expr all, const Place& at) {
-    if (s_.finish) all = s_.finish(all, count_, loader(at, kept_, all.lanes()));
+    const Expr roots[] = {all, count_};
+    if (s_.epilogue.body) all = s_.epilogue.body(roots, loader(at, kept_, all.lanes()))[0];
     y_.store(result, cast_to(all, s_.output.dtype));
   }
 

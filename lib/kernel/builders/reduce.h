@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::kernel {
 
@@ -16,10 +16,11 @@ struct ReduceSpec {
   std::vector<Operand> inputs;  // strides over `shape`
   Operand output;               // row-major over the remaining axes
   DType accumulate = DType::F32;
-  ExprOp combine = ExprOp::Add;                   // Add, Mul, Min, Max, And or Or
-  std::function<Expr(const LoadInput&)> prepare;  // value to reduce at an element; null: the first input
-  // Maps the accumulated value, the i64 count of reduced elements and inputs that are invariant along reduced axes. May be null.
-  std::function<Expr(Expr, Expr, const LoadInput&)> finish;
+  ExprOp combine = ExprOp::Add;  // Add, Mul, Min, Max, And or Or
+  Prologue prologue = {};        // without a root: the value to reduce at an element; null: the first input
+  // Its roots are the accumulated value and the i64 count of reduced elements. It reads inputs that are invariant along reduced
+  // axes.
+  Epilogue epilogue = {};
 };
 
 // Adds the arguments (inputs, output) and the body. The builder must have its symbols and nothing else.

@@ -12,7 +12,7 @@ class ReduceRowsBuilder : RowBuilder {
   }
 
   void run() {
-    if (rows_.keep && !m_.workgroups) return run_together();
+    if (!rows_.kept.empty() && !m_.workgroups) return run_together();
     each_row([&](Thread thread) {
       reduce(thread);
       const Place row = first();
@@ -28,18 +28,16 @@ class ReduceRowsBuilder : RowBuilder {
   void run_together() {
     each_rows(kRowsTogether, [&](Expr begin, Expr count) {
       std::vector<Buf> all;
-      for (const DType t : rows_.kept) all.push_back(b_.registers("kept", t, kRowsTogether));
+      for (const auto& kept : rows_.kept) all.push_back(b_.registers("kept", kept.dtype, kRowsTogether));
       b_.loop("k", count, [&](Expr k) {
         start_row(begin + k);
         reduce({});
-        const std::vector<Expr> kept = rows_.keep();
-        for (size_t i = 0; i < kept.size(); ++i) all[i].store(k, kept[i]);
+        for (size_t i = 0; i < all.size(); ++i) all[i].store(k, roots_[rows_.kept[i].root]);
+        roots_.assign(roots_.size(), {});
       });
       b_.loop("k", count, [&](Expr k) {
         start_row(begin + k);
-        std::vector<Expr> kept;
-        for (const Buf& buf : all) kept.push_back(b_.let("r", buf.load(k)));
-        rows_.restore(kept);
+        for (size_t i = 0; i < all.size(); ++i) roots_[rows_.kept[i].root] = b_.let("r", all[i].load(k));
         write_row({});
       });
     });
@@ -50,11 +48,17 @@ class ReduceRowsBuilder : RowBuilder {
   void reduce(Thread thread) {
     const Place row = first();
     const LoadInput once = loader(row);
-    for (const RowReduction& r : rows_.walks) r.done(accumulated(r, thread), size(), once);
+    roots_.clear();
+    for (const RowReduction& r : rows_.walks) {
+      std::vector<Expr> roots = roots_;
+      for (const Expr sum : accumulated(r, thread)) roots.push_back(sum);
+      roots.push_back(size());
+      for (const Expr value : r.epilogue.body(roots, once)) roots_.push_back(value);
+    }
   }
 
   void write(const Place& p) {
-    const std::vector<Expr> all = rows_.results(loader(p));
+    const std::vector<Expr> all = rows_.epilogue.body(roots_, loader(p));
     for (size_t i = 0; i < all.size(); ++i) store(i, p, all[i]);
   }
   void write_row(Thread thread) {
@@ -66,7 +70,7 @@ class ReduceRowsBuilder : RowBuilder {
     std::vector<Accumulator> sums;
     for (const RowTerm& t : r.terms) sums.emplace_back(b_, t.combine, t.type, lanes_);
     walk(thread, sums[0].slots(), [&](const Place& p, int slot) {
-      const std::vector<Expr> values = r.values(loader(p));
+      const std::vector<Expr> values = r.prologue.body(roots_, loader(p));
       for (size_t i = 0; i < sums.size(); ++i) sums[i].add(broadcast(cast_to(values[i], r.terms[i].type), p.lanes), slot);
     });
     std::vector<Expr> all;
@@ -75,6 +79,7 @@ class ReduceRowsBuilder : RowBuilder {
   }
 
   const ReduceRowsSpec& rows_;
+  std::vector<Expr> roots_;  // values of the current row
 };
 
 }  // namespace

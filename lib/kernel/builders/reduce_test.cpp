@@ -44,8 +44,10 @@ KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference 
     s.inputs = {dense(b.kernel(), "x", t, s.shape)};
     s.output.name = "y", s.output.dtype = t, s.accumulate = compute_dtype(t);
     if (mean_square) {
-      s.prepare = [](const LoadInput& load) { return load(0) * load(0); };
-      s.finish = [](Expr sum, Expr n, const LoadInput&) { return sum / cast_to(n, sum.dtype()); };
+      s.prologue.body = [](std::span<const Expr>, const LoadInput& load) -> std::vector<Expr> { return {load(0) * load(0)}; };
+      s.epilogue.body = [](std::span<const Expr> sum, const LoadInput&) -> std::vector<Expr> {
+        return {sum[0] / cast_to(sum[1], sum[0].dtype())};
+      };
     }
     build_reduce(b, s, m);
   };

@@ -11,7 +11,7 @@ void build_resample(Builder& b, const ResampleSpec& s, const Mapping& m) {
   Kernel* k = b.kernel();
   const auto input = [&](const Operand& o) { return b.input(o.name, o.dtype, o.extent); };
   const Buf at = input(s.at), weight = input(s.weight), x = input(s.x);
-  const Rounding stored(b, s.rounding, s.y.dtype);
+  const FusedInputs inputs(b, s.epilogue.inputs);
   const Buf y = b.output(s.y.name, s.y.dtype, s.y.extent);
   const Expr in = s.in.in(k), out = s.out.in(k), inner = s.inner.in(k);
   const DType t = s.weight.dtype;
@@ -29,7 +29,8 @@ void build_resample(Builder& b, const ResampleSpec& s, const Mapping& m) {
       b.loop("tap", s.taps, [&](Expr tap) { sum.set(term(sum.get(), tap)); });
       total = sum.get();
     }
-    y.store((outer * out + i) * inner + e, stored(total));
+    const Expr value = inputs.values(s.epilogue.body, {&total, 1}, {outer, i, e})[0];
+    y.store((outer * out + i) * inner + e, cast_to(value, s.y.dtype));
   };
   int64_t width = 64, length = 64;
   constant(s.inner, &width);

@@ -1,6 +1,6 @@
 // Interpolation along an axis by tables: y[o, i, e] = sum over t of weight[i, t] * x[o, at[i, t], e].
 #pragma once
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::kernel {
 
@@ -9,10 +9,10 @@ struct ResampleSpec {
   int64_t taps = 1;
   Operand at, weight;  // [out, taps], of I64 and of the type of the sums
   Operand x, y;
-  std::optional<RoundingOperands> rounding = {};  // of y
+  Epilogue epilogue = {};  // strides over [outer, out, inner]
 };
 
-// Adds at, weight, x, [scale, zero], y. For CPU threads.
+// Adds at, weight, x, inputs of the epilogue, y. For CPU threads.
 void build_resample(Builder&, const ResampleSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

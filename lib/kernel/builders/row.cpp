@@ -18,8 +18,12 @@ constexpr int64_t kLongRow = 4096;  // elements of a row that is computed alone
 void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
   Kernel* k = b.kernel();
   Buf x = b.input("x", s.dtype, product(k, s.shape));
-  const Rounding stored(b, s.rounding, s.dtype);
-  Buf y = b.output("y", stored.dtype(), product(k, s.shape));
+  const FusedInputs inputs(b, s.epilogue.inputs);
+  Buf y = b.output("y", s.result, product(k, s.shape));
+  const auto stored = [&](Expr v) {
+    const std::vector<Expr> first(s.shape.size(), b.i64(0));
+    return cast_to(inputs.values(s.epilogue.body, {&v, 1}, first)[0], s.result);
+  };
   const DType t = compute_dtype(s.dtype);
   const Expr n = s.shape[s.axis].in(k), inner = product(k, s.shape, s.axis + 1);
   if (same(inner, 1)) {
@@ -27,7 +31,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     while (machine.workgroups && lanes > 1 && !is_multiple(n, lanes)) lanes /= 2;
     const Expr rows = product(k, s.shape, 0, s.axis);
     const Mapping m = mapping_of_rows(machine, rows, n, lanes);
-    const bool keep = !m.workgroups && !s.log && stored.dtype() == t;  // the exponentials, in y or beside it
+    const bool keep = !m.workgroups && !s.log && s.result == t;  // the exponentials, in y or beside it
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
       across(b, n, lanes, thread, m.workgroup_size, slots, body);
@@ -92,7 +96,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& machine) {
     return;
   }
   for_each_row_vector(b, machine, s.shape, s.axis, t, 4096, [&](Expr base, Expr stride, int lanes) {
-    const bool keep = !machine.workgroups && !s.log && stored.dtype() == t;  // y buffers the exponentials
+    const bool keep = !machine.workgroups && !s.log && s.result == t;  // y buffers the exponentials
     auto value = [&](Expr i) { return cast_to(x.load(base + i * stride, lanes), t); };
     Buf top = b.variable("top", broadcast(identity_of(k, ExprOp::Max, t), lanes)),
         sum = b.variable("sum", broadcast(constant(k, t, 0), lanes));
@@ -153,14 +157,14 @@ class NormBuilder : RowBuilder {
     const Statistics& s = statistics_[norm];
     return (s.mean.kernel ? v - broadcast(s.mean, p.lanes) : v) * broadcast(s.scale, p.lanes);
   }
-  NormSpec::Normalised normalised_before(size_t norm, const Place& p, const LoadInput& load) {
-    NormSpec::Normalised all;
+  std::vector<Expr> normalised_before(size_t norm, const Place& p, const LoadInput& load) {
+    std::vector<Expr> all;
     for (size_t i = 0; i < norm; ++i)
-      all.push_back(b_.let("n", normalised(i, p, broadcast(norm_.norms[i].before(all, load), p.lanes))));
+      all.push_back(b_.let("n", normalised(i, p, broadcast(norm_.norms[i].prologue.body(all, load)[0], p.lanes))));
     return all;
   }
   Expr value(size_t norm, const Place& p, const LoadInput& load) {
-    return b_.let("v", broadcast(norm_.norms[norm].before(normalised_before(norm, p, load), load), p.lanes));
+    return b_.let("v", broadcast(norm_.norms[norm].prologue.body(normalised_before(norm, p, load), load)[0], p.lanes));
   }
   Expr value_again(size_t norm, const Place& p, const LoadInput& load) {
     const bool kept = norm == last_ && norm_.keep && s_.outputs[1].dtype == s_.compute;
@@ -191,13 +195,14 @@ class NormBuilder : RowBuilder {
     walk(thread, 1, [&](const Place& p, int) {
       const LoadInput load = loads(p);
       const Expr n = b_.let("n", of_last(p, load));
-      if (!norm_.after && norm_.also.empty()) return store(0, p, n);
-      NormSpec::Normalised all = normalised_before(last_, p, load);
+      if (!norm_.epilogue.body) return store(0, p, n);
+      std::vector<Expr> all = normalised_before(last_, p, load);
       all.push_back(n);
-      std::vector<Expr> also;  // computed before a result overwrites an operand
-      for (const NormSpec::After& f : norm_.also) also.push_back(b_.let("also", broadcast(f(all, load), p.lanes)));
-      store(0, p, norm_.after ? norm_.after(all, load) : n);
-      for (size_t i = 0; i < also.size(); ++i) store(1 + norm_.keep + i, p, also[i]);
+      std::vector<Expr> values = norm_.epilogue.body(all, load);
+      // The others are computed before the first one overwrites an operand.
+      for (size_t i = 1; i < values.size(); ++i) values[i] = b_.let("also", broadcast(values[i], p.lanes));
+      store(0, p, values[0]);
+      for (size_t i = 1; i < values.size(); ++i) store(norm_.keep + i, p, values[i]);
     });
   }
 
@@ -228,7 +233,8 @@ class NormBuilder : RowBuilder {
 
   void softmax(Thread thread) {
     const bool log_of = norm_.norms[0].kind == RowNorm::LogSoftmax;
-    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // the result buffers the exponentials
+    const bool waits =
+        !log_of && !norm_.epilogue.body && s_.outputs[0].dtype == s_.compute;  // the result buffers the exponentials
     const Expr most =
         b_.let("most", finite_or_zero(gathered(ExprOp::Max, thread, [&](const Place& p) { return first_value(0, p); })));
     const auto exponential = [&](const Place& p, const LoadInput& load) {
@@ -276,8 +282,7 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
     half[i].sine = in(s.sine[i]);
   }
   for (int i : {0, 1}) half[i].gamma = in(s.gamma[i]);
-  std::vector<Buf> end_operands;
-  for (const Operand& o : s.ends) end_operands.push_back(b.input(o.name, o.dtype, o.extent));
+  const FusedInputs inputs(b, s.epilogue.inputs);
   for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
   vectors = vectors && same(s.y[0].strides.back(), 1);
   const int lanes = vectors ? vector_for(m, pairs, t) : 1;
@@ -297,9 +302,8 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       squares.add(first * first + second * second, slot);
     });
     std::vector<Expr> ends;
-    for (size_t e = 0; e < end_operands.size(); ++e)
-      ends.push_back(b.let("end", end_operands[e].load(place(s.ends[e], b.i64(0)))));
-    const auto ended = [&](Expr v) { return s.end ? s.end(v, ends) : v; };
+    for (size_t i = 0; i < inputs.size(); ++i) ends.push_back(b.let("end", inputs.load(i, place(inputs.operand(i), b.i64(0)))));
+    const auto ended = [&](Expr v) { return fused_values(s.epilogue.body, {&v, 1}, ends)[0]; };
     const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, thread, m.workgroup_size) / cast_to(pairs * 2, t) + s.eps));
     across(b, pairs, lanes, thread, m.workgroup_size, 1, [&](Expr i, int w, int) {
       Expr v[2], c[2], sine[2];

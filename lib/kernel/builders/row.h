@@ -15,40 +15,39 @@ struct SoftmaxSpec {
   size_t axis = 0;
   DType dtype = DType::F32;
   bool log = false;
-  std::optional<RoundingOperands> rounding = {};
+  DType result = DType::F32;
+  Epilogue epilogue = {};  // whose inputs have one element
 };
-void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, [scale, zero], y
+void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, inputs of the epilogue, y
 
-// (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or (log-)softmax of v, over the last axes of v = before(inputs).
-// Norms are chained over one row: `before` may read earlier norms, none of them a softmax. `after` computes the result from all.
-// With `keep` the last v is a second output, computed once and read back. Further outputs are `also` of all.
+// (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or (log-)softmax over the last axes of v, which the prologue
+// computes. Norms are chained over one row: the roots of a prologue are the normalised values of earlier norms, none of them a
+// softmax, those of the epilogue the values of all norms. With `keep` the last v is a second output, computed once and read back,
+// before the further outputs of the epilogue.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
 struct NormSpec : RowSpec {
-  using Normalised = std::vector<Expr>;  // normalised values by norm, at one element
   struct Norm {
     RowNorm kind = RowNorm::Centred;
     double eps = 1e-5;
-    std::function<Expr(const Normalised&, const LoadInput&)> before;
+    Prologue prologue;
   };
   std::vector<Norm> norms;
-  using After = std::function<Expr(const Normalised&, const LoadInput&)>;
-  After after;  // null: the last norm is the result
+  Epilogue epilogue;  // null: the last norm is the result
   bool keep = false;
-  std::vector<After> also;
 };
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 
 // Rotates pairs (a, b) of the two halves of a row: (a*cos - b*sin, b*cos + a*sin). Each element is first divided by
-// sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair], those of `ends` one number for each row.
+// sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair], inputs of the epilogue one number for
+// each row.
 struct RotateNormSpec {
   Dims rows;
   Index pairs = 1;
   Operand x[2], cosine[2], sine[2], gamma[2], y[2];
   double eps = 1e-5;
-  std::vector<Operand> ends;                                    // of `end`
-  std::function<Expr(Expr v, std::span<const Expr> ends)> end;  // computes an element of the result; may be null
+  Epilogue epilogue = {};  // of an element of either half
 };
-// Adds x, x, cosine, sine, cosine, sine, gamma, gamma, ends, y, y.
+// Adds x, x, cosine, sine, cosine, sine, gamma, gamma, inputs of the epilogue, y, y.
 void build_rotate_norm(Builder&, const RotateNormSpec&, const Mapping&);
 
 }  // namespace rlxc::kernel

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::kernel {
 

@@ -126,7 +126,7 @@ class ConvRows {
     w_ = b.input("w", s.weight, channels * (depth_ * taps_));
     shifted_.add_image();
     if (s.w_zero) w_zero_ = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
-    for (const Operand& o : s.extras) extras_.push_back(b.input(o.name, o.dtype, o.extent));
+    inputs_ = FusedInputs(b, s.epilogue.inputs);
     y_ = shifted_.add_result();
     per_group_ = channels / s.groups;
   }
@@ -178,15 +178,7 @@ class ConvRows {
 
   void write(Expr batch, Expr channel, Expr row, Expr column, Expr sum, int lanes) {
     const Expr position = row * shifted_.width() + column;
-    std::vector<Expr> extra;
-    for (size_t i = 0; i < extras_.size(); ++i) {
-      const Operand& o = s_.extras[i];
-      int64_t stride = 0;
-      const bool repeated = constant(o.strides[2], &stride) && stride == 0;
-      const Expr at = batch * o.strides[0].in(k_) + channel * o.strides[1].in(k_) + position * o.strides[2].in(k_);
-      extra.push_back(cast_to(extras_[i].load(at, repeated ? 1 : lanes), compute_dtype(o.dtype)));
-    }
-    const Expr all = s_.epilogue ? s_.epilogue(sum, extra) : sum;
+    const Expr all = inputs_.values(s_.epilogue.body, {&sum, 1}, {batch, channel, position})[0];
     y_.store((batch * s_.out_channels.in(k_) + channel) * product(k_, s_.out_size) + position,
              broadcast(cast_to(all, s_.output), lanes));
   }
@@ -198,7 +190,7 @@ class ConvRows {
   ShiftedRows shifted_;
   Expr per_group_;  // result channels
   Buf w_, w_zero_, y_;
-  std::vector<Buf> extras_;
+  FusedInputs inputs_;
 };
 
 }  // namespace
@@ -215,6 +207,7 @@ void build_pool_rows(Builder& b, const PoolSpec& p, const Mapping& m) {
   constant(s.out_size.back(), &columns);
   ShiftedRows shifted(b, s, m, !p.counts || columns > 0);
   shifted.add_image();
+  const FusedInputs inputs(b, p.epilogue.inputs);
   Buf y = shifted.add_result();
   const size_t last = s.kernel.size() - 1;
   // Returns the number of counted elements of the window at o along axis d.
@@ -240,7 +233,9 @@ void build_pool_rows(Builder& b, const PoolSpec& p, const Mapping& m) {
         for (size_t d = 0; d < last; ++d) n = n * count(d, at[d]);
         n = columns ? cast_to(n, s.accumulate) * counts.load(column, lanes) : n * count(last, column);
       }
-      y.store(plane + row * shifted.width() + column, broadcast(cast_to(p.finish(acc.get(), n), s.output), lanes));
+      const Expr roots[] = {acc.get(), n}, place = row * shifted.width() + column;
+      const Expr value = inputs.values(p.epilogue.body, roots, {batch, channel, place})[0];
+      y.store(plane + row * shifted.width() + column, broadcast(cast_to(value, s.output), lanes));
     });
   });
 }

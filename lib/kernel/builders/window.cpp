@@ -86,7 +86,7 @@ Dims image_strides(Kernel* k, const WindowSpec& s) {
 Buf input_image(Builder& b, const WindowSpec& s) {
   Kernel* k = b.kernel();
   return s.image ? b.input(s.image->name, s.image->dtype, s.image->extent)
-                 : b.input("x", s.x_scale ? DType::F32 : s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size));
+                 : b.input("x", s.prologue.body ? DType::F32 : s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size));
 }
 
 void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m) {
@@ -97,14 +97,13 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
   const Dims strides = image_strides(k, s);
   Buf x = input_image(b, s);
   Buf w = b.input("w", s.weight, (transposed ? in * out_group : out * in_group) * taps);
-  Buf x_zero, w_zero, x_scale;
+  Buf x_zero, w_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
   if (s.w_zero) w_zero = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
-  if (s.x_scale) x_scale = b.input(s.x_scale->name, s.x_scale->dtype, s.x_scale->extent);
-  std::vector<Buf> extras;
-  for (const Operand& o : s.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
+  const FusedInputs of_x(b, s.prologue.inputs);
+  const FusedInputs inputs(b, s.epilogue.inputs);
   std::vector<std::pair<std::string, DType>> results{{"y", s.output}};
-  for (const Operand& o : s.also) results.emplace_back(o.name, o.dtype);
+  for (const Operand& o : s.epilogue.also) results.emplace_back(o.name, o.dtype);
   build_generate(b, result_shape(s), results, taps * 64, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
     const Expr channel = at[1], group = s.groups == 1 ? b.i64(0) : channel / out_group;
     const std::vector<Expr> position(at.begin() + 2, at.end());
@@ -118,7 +117,7 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
       window.taps(position, transposed, [&](Expr tap, Expr offset, Expr inside, Expr) {
         b.when(inside, [&] {
           Expr v = x[from + offset * strides.back().in(k)], f = wide(w[weights + tap]);
-          v = wide(s.x_scale ? quantized(v, x_scale[0], x_zero[0]) : v);
+          v = wide(of_x.values(s.prologue.body, {&v, 1}, {b.i64(0)})[0]);
           if (s.x_zero) v = v - wide(x_zero[0]);
           if (s.w_zero) f = f - wide(w_zero[channel * s.w_zero->strides[0].in(k)]);
           sum.set(sum.get() + v * f);
@@ -126,15 +125,7 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
       });
     });
     Expr result = sum.get();
-    if (!s.epilogue && !s.results) return {result};
-    const Expr where = linear_index(k, position, s.out_size);
-    std::vector<Expr> extra;
-    for (size_t i = 0; i < extras.size(); ++i) {
-      const Dims& stride = s.extras[i].strides;
-      extra.push_back(cast_to(extras[i][at[0] * stride[0].in(k) + channel * stride[1].in(k) + where * stride[2].in(k)],
-                              compute_dtype(s.extras[i].dtype)));
-    }
-    return s.results ? s.results(result, extra) : std::vector<Expr>{s.epilogue(result, extra)};
+    return inputs.values(s.epilogue.body, {&result, 1}, {at[0], channel, linear_index(k, position, s.out_size)});
   });
 }
 
@@ -170,6 +161,7 @@ void build_pool(Builder& b, const PoolSpec& p, const Mapping& m) {
   Window window(b, s);
   const Expr plane = window.plane(), channels = s.in_channels.in(k);
   Buf x = b.input("x", s.input, s.batch.in(k)*channels * plane);
+  const FusedInputs inputs(b, p.epilogue.inputs);
   build_generate(b, result_shape(s), {{"y", s.output}}, taps_of(s) * 8, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
     Buf acc = b.variable("acc", p.start(k)), count = b.variable("count", b.i64(0));
     const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
@@ -177,7 +169,8 @@ void build_pool(Builder& b, const PoolSpec& p, const Mapping& m) {
       b.when(inside, [&] { acc.set(p.step(acc.get(), cast_to(x[from + offset], s.accumulate))); });
       count.set(count.get() + cast_to(p.count_padding ? padded : inside, DType::I64));
     });
-    return {p.finish(acc.get(), count.get())};
+    const Expr roots[] = {acc.get(), count.get()}, where = linear_index(k, {at.begin() + 2, at.end()}, s.out_size);
+    return inputs.values(p.epilogue.body, roots, {at[0], at[1], where});
   });
 }
 

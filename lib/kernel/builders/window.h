@@ -5,7 +5,7 @@
 
 namespace rlxc::kernel {
 
-// Adds x, w [out, in / groups, kernel...], [x_zero], [w_zero], extras, y.
+// Adds x, w [out, in / groups, kernel...], [x_zero], [w_zero], inputs of the prologue and the epilogue, y, also.
 void build_window_conv(Builder&, const WindowSpec&, const Mapping&);
 // The same with w [in, out / groups, kernel...]: the adjoint of the convolution.
 void build_window_conv_transpose(Builder&, const WindowSpec&, const Mapping&);
@@ -14,7 +14,7 @@ void build_window_conv_transpose(Builder&, const WindowSpec&, const Mapping&);
 // may have strides (WindowSpec::image). Adds x, windows.
 void build_windows(Builder&, const WindowSpec&, const Mapping&);
 
-// Adds x, y.
+// Adds x, inputs of the epilogue, y.
 void build_pool(Builder&, const PoolSpec&, const Mapping&);
 
 // Largest element and its flat index; column_major: numbers the spatial part with the first axis fastest. Adds x, y, index.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/fused_io.h"
 
 namespace rlxc::kernel {
 
@@ -24,23 +24,22 @@ struct WindowSpec {
   // conv.h, on a grid: the image has channels last (build_image_on_grid), and the channels of a tap of w are neighbours.
   bool channels_last = false;
   std::optional<Operand> x_zero, w_zero;  // subtracted; strides [] and [out channel]
-  std::optional<Operand> x_scale;         // x is f32, divided by it and rounded to `input` where it is read (with x_zero)
-  std::vector<Operand> extras;            // of the epilogue; strides [batch, channel, position]
-  std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
-  // Further results of a convolution of whole groups, with strides as `result`, and the values of all, instead of `epilogue`.
-  std::vector<Operand> also;
-  std::function<std::vector<Expr>(Expr sum, const std::vector<Expr>& extras)> results;
+  Prologue prologue;                      // of x, f32 then: its elements as `input`, where they are read (with x_zero)
+  // Strides of inputs are over [batch, channel, position], those of further results (of whole groups) as of `result`.
+  Epilogue epilogue;
 };
 
-// Combines a window: start, then step(accumulated, value) per element inside of the image, then finish(accumulated, count). The
-// count includes padding if count_padding.
-struct PoolSpec {
-  WindowSpec window;
+// Combines a window: start, then step(accumulated, value) per element inside of the image. The roots of the epilogue are the
+// accumulated value and the count of elements, which includes padding if count_padding.
+struct PoolFunction {
   std::function<Expr(Kernel*)> start;
   std::function<Expr(Expr, Expr)> step;
-  std::function<Expr(Expr, Expr count)> finish;
-  bool counts = false;  // whether `finish` uses the count
+  Epilogue epilogue;    // inputs as of WindowSpec
+  bool counts = false;  // whether it uses the count
   bool count_padding = false;
+};
+struct PoolSpec : PoolFunction {
+  WindowSpec window;
 };
 
 }  // namespace rlxc::kernel

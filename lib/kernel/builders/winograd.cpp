@@ -227,12 +227,12 @@ BlockedConv WinogradConv::image() const {
   return c;
 }
 
-int64_t winograd_tile(const BlockedConv& c, const Mapping& m) {
+int64_t winograd_tile(const BlockedConv& c, const Mapping& m, int64_t largest) {
   if (m.workgroups || !fits(c) || (c.integers() && m.pair_dot_instructions == 0)) return 0;
   int64_t best = 0;
   double least = kWorthwhile * cycles(c, 0, m);
   for (const int64_t tile : {int64_t{4}, int64_t{2}}) {
-    if (tile == 2 && c.integers()) continue;  // saves less than pairs cost
+    if (tile > largest || (tile == 2 && c.integers())) continue;  // tiles of 2 save less than integer pairs cost
     const double own = cycles(c, tile, m);
     if (own < least) least = own, best = tile;
   }
@@ -317,8 +317,8 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
   const int64_t words = s.weight_elements();
   if (s.integers()) weights = b.input("w", s.packed(), words);
   if (w.zero) zero = b.input(w.zero->name, w.zero->dtype, w.zero->extent);
-  BlockedExtras extras(b, s.epilogue);
-  extras.add_results(s.result, elements);
+  BlockedEpilogue epilogue(b, s.epilogue);
+  epilogue.add_results(s.result, elements);
   const Points points(b, s);
   const int lanes = static_cast<int>(s.lanes);
   for_each(b, m, "work", count * s.band, 8 * s.points() * s.tiles[1] * s.lanes, [&](Expr work) {
@@ -352,7 +352,7 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
       const auto write = [&](int64_t r) {
         for (int64_t x = 0; x < columns; ++x) {
           const Expr pixel = to + (r * s.out[1] + x) * s.lanes;
-          extras.store(pixel, z[static_cast<size_t>(r)][static_cast<size_t>(x)]);
+          epilogue.store(pixel, z[static_cast<size_t>(r)][static_cast<size_t>(x)]);
         }
       };
       for (int64_t r = 0; r < s.tile; ++r)
@@ -360,7 +360,7 @@ void build_winograd_results(Builder& b, const WinogradConv& s, Index first, Inde
         else write(r);
     };
     b.when(row < s.rows(), [&] {
-      extras.begin(block * s.lanes, lanes);
+      epilogue.begin(block * s.lanes, lanes);
       b.loop("t", s.out[1] / s.tile, [&](Expr t) { tile(t, s.tile); });
       if (s.out[1] % s.tile > 0) tile(b.i64(s.out[1] / s.tile), s.out[1] % s.tile);
     });

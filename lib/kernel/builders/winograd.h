@@ -45,18 +45,19 @@ struct WinogradConv {
   int64_t parts = 1;               // of the channels, with sums of their own
   DType weight, result;
   BlockedWindows padded;  // the image with its padding, of whole tiles
-  BlockedEpilogue epilogue;
+  Epilogue epilogue;
 };
 
 // Returns the tile for which the convolution is fastest, or 0 if that is the plain sum, or if the convolution has no such form.
 // The batch is a constant.
-int64_t winograd_tile(const BlockedConv&, const Mapping&);
+int64_t winograd_tile(const BlockedConv&, const Mapping&, int64_t largest);
 
 // Transforms w [results, channels, 3, 3] and packs it for products(). `blocks`: of the image. Adds w, out.
 void build_winograd_weights(Builder&, const WinogradConv&, Index blocks, const Mapping&);
 // Transforms the band of tile rows that begins with row `first`. Adds image (padded), out.
 void build_winograd_tiles(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
-// Writes the results of the band. `blocks`: of the result. Adds sums, [packed weights, [zero]] of integers, extras, y, also.
+// Writes the results of the band. `blocks`: of the result. Adds sums, [packed weights, [zero]] of integers, inputs of the
+// epilogue, y, also.
 void build_winograd_results(Builder&, const WinogradConv&, Index first, Index blocks, const Mapping&);
 
 }  // namespace rlxc::kernel

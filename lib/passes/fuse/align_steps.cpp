@@ -29,7 +29,7 @@ uint16_t operand_of(AlignedSteps& p, const AlignedSteps::Operand& o) {
 AlignedSteps program_of(const Graph& g, NodeId n) {
   AlignedSteps p;
   p.steps =
-      g.op(n) == OpKind::FusedQMatMul ? g.attrs<RegionAttrs>(n).steps : std::vector<RegionStep>{{OpKind::QMatMul, DType::I32}};
+      g.op(n) == OpKind::FusedQMatMul ? g.attrs<FusionAttrs>(n).steps : std::vector<RegionStep>{{OpKind::QMatMul, DType::I32}};
   for (RegionStep& s : p.steps) {
     if (has_trait(s.op, kCommutative) && is_operand(s.args[0]) && is_step(s.args[1])) std::swap(s.args[0], s.args[1]);
     for (uint16_t& a : s.args)

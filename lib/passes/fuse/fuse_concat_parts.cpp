@@ -121,7 +121,7 @@ class ConcatParts {
     if (reader.valid()) p.copy(reader, of_reader);
     const RegionLimits limits = region_limits(context_.target, false);
     const bool fits = p.steps.size() <= limits.steps && limits.take(g_, p.operands);
-    const ValueId y = fits ? b.create(OpKind::ElementwiseRegion, p.operands, RegionAttrs{p.steps}) : ValueId();
+    const ValueId y = fits ? b.create(OpKind::ElementwiseRegion, p.operands, FusionAttrs{p.steps}) : ValueId();
     if (!y.valid()) {
       erase_since(before);
       return false;
@@ -285,7 +285,7 @@ class ConcatParts {
 
   // The same as a region of several results, and a Concat.
   std::vector<ValueId> concatenated(Builder& b, const RegionProgram& p, const ConcatRegionAttrs& a) const {
-    RegionAttrs attrs{p.steps, {}};
+    FusionAttrs attrs{p.steps, {}};
     const auto last = std::ranges::find(a.parts, std::ssize(p.steps) - 1);
     if (last == a.parts.end()) return {};
     for (auto step = a.parts.begin(); step != a.parts.end(); ++step)

@@ -11,10 +11,10 @@ constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
 
 // Steps that divide by a number, round and clamp to 8 bits.
 ValueId rounded(Builder& b, ValueId v, double scale) {
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
              {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
-             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, -128, 127},
+             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, ClampAttrs{-128, 127}},
              {OpKind::Cast, DType::I8, {kStep | 2, kNone, kNone}}};
   return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, scale)}, a);
 }
@@ -45,7 +45,7 @@ TEST_CASE("fuse_concat_parts: the halves of a rotation, and what reads them") {
   const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
     const ValueId x = f32_input(b, "x", {2, 3, 8}), sin = f32_input(b, "sin", {3, 8});
     const ValueId turned = b.concat(std::vector{b.unary(OpKind::Neg, b.narrow(x, 2, 4, 4)), b.narrow(x, 2, 0, 4)}, 2);
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::Mul, DType::F32, {0, 1, kNone}},
                {OpKind::Mul, DType::F32, {2, 3, kNone}},
                {OpKind::Add, DType::F32, {kStep, kStep | 1, kNone}}};
@@ -63,9 +63,9 @@ TEST_CASE("fuse_concat_parts: operands that do not vary along the axis, and symb
   check(r, "concat_region", 1);
 }
 
-// Dequantises codes.
+// Dequantizes codes.
 ValueId widened(Builder& b, std::string_view name, std::vector<Dim> dims, double scale) {
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}}, {OpKind::Mul, DType::F32, {kStep, 1, kNone}}};
   return b.create(OpKind::ElementwiseRegion,
                   {b.input(name, tensor_type(DType::U8, std::move(dims))), b.scalar(DType::F32, scale)}, a);

@@ -80,7 +80,7 @@ class IntegerAttention {
     for (size_t i = 0; i < readers.size(); ++i) {
       const NodeId attention = readers[i].attention;
       Builder b(g_, nullptr, attention);
-      const ValueId y = b.create(OpKind::QAttention, programs[i].operands, RegionAttrs{programs[i].steps});
+      const ValueId y = b.create(OpKind::QAttention, programs[i].operands, FusionAttrs{programs[i].steps});
       if (!y.valid()) return i > 0;
       const NodeId members[] = {attention};
       replace_group(g_, members, g_.result(attention), y);
@@ -139,7 +139,7 @@ class IntegerAttention {
 
   // Whether only steps before the softmax read the operand.
   bool is_of_scores(NodeId attention, size_t operand) const {
-    const auto& steps = g_.attrs<RegionAttrs>(attention).steps;
+    const auto& steps = g_.attrs<FusionAttrs>(attention).steps;
     bool before = true;
     for (const RegionStep& s : steps) {
       before = before && s.op != OpKind::Softmax;
@@ -150,7 +150,7 @@ class IntegerAttention {
 
   // The program of an attention that computes one of its operands by these steps, after the first matmul.
   RegionProgram with_steps(NodeId attention, size_t operand, const RegionProgram& mask) const {
-    const auto& steps = g_.attrs<RegionAttrs>(attention).steps;
+    const auto& steps = g_.attrs<FusionAttrs>(attention).steps;
     const auto& body = mask.steps;
     RegionProgram p(g_);
     p.operands.assign(g_.operands(attention).begin(), g_.operands(attention).end());
@@ -185,12 +185,12 @@ class IntegerAttention {
 
   // The step that is the softmax of an 8-bit result, along the last axis as every softmax of a region, or kNone.
   size_t softmax_of(NodeId region) const {
-    const auto& a = g_.attrs<NormRegionAttrs>(region);
+    const auto& a = g_.attrs<FusionAttrs>(region);
     const ValueId y = g_.result(region);
     const size_t at = last_norm_step(a.steps);
     if (at + 1 >= a.steps.size() || a.steps[at].op != OpKind::Softmax || std::ranges::count_if(a.steps, is_core) != 1)
       return kNone;
-    const bool plain = !a.keep && a.also.empty() && a.steps[at].dtype == DType::F32;
+    const bool plain = a.also.empty() && a.steps[at].dtype == DType::F32;
     if (!plain || !is_int8(g_.dtype(y))) return kNone;
     for (size_t i = at + 1; i < a.steps.size(); ++i)
       for (uint16_t arg : a.steps[i].args)
@@ -200,7 +200,7 @@ class IntegerAttention {
 
   // The matmul whose scores the steps before the softmax read, and those after it do not.
   NodeId scores_of(NodeId region) const {
-    const auto& steps = g_.attrs<NormRegionAttrs>(region).steps;
+    const auto& steps = g_.attrs<FusionAttrs>(region).steps;
     NodeId found;
     const size_t softmax = last_norm_step(steps);
     for (size_t i = 0; i < steps.size(); ++i)
@@ -271,6 +271,8 @@ class IntegerAttention {
                   operand(first, 3),    operand(last, 2),     operand(last, 3)};
     p.copy(first);
     p.copy(region);
+    for (RegionStep& s : p.steps)
+      if (s.op == OpKind::Softmax) s.attrs = NoAttrs{};  // the last axis, also of operands of another rank
     if (g_.op(last) == OpKind::FusedQMatMul) p.copy(last);
     else p.add(OpKind::QMatMul, DType::I32, RegionStep::kNone);
     if (p.steps.size() > context_.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
@@ -278,7 +280,7 @@ class IntegerAttention {
     Builder b(g_, nullptr, last);
     const size_t before = g_.node_capacity();
     const bool grouped = group_heads(b, p.operands);
-    ValueId y = b.create(OpKind::QAttention, p.operands, RegionAttrs{p.steps});
+    ValueId y = b.create(OpKind::QAttention, p.operands, FusionAttrs{p.steps});
     if (!y.valid()) return false;
     if (grouped) y = b.reshape(y, {g_.dims(g_.result(last)).begin(), g_.dims(g_.result(last)).end()});
     const NodeId members[] = {first, region, last};

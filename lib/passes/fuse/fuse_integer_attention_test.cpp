@@ -36,7 +36,7 @@ struct Case {
 
   // A mask of two steps: where(x and y, 0, -5).
   static ValueId masked(Builder& b) {
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::And, DType::Bool, {0, 1, kNone}}, {OpKind::Where, DType::F32, {kStep, 2, 3}}};
     return b.create(
         OpKind::ElementwiseRegion,
@@ -56,19 +56,18 @@ struct Case {
                                            {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
                                            {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}},
                                            {OpKind::Add, DType::F32, {kStep | 2, 5, kNone}}};
-    const ValueId s = b.create(OpKind::FusedQMatMul, {q, k, zero, ValueId(), num(b, 0.0001), add}, RegionAttrs{scale});
-    NormRegionAttrs norm;
-    norm.axis = 3;
-    norm.keep = keep;
-    norm.steps = {{OpKind::Softmax, DType::F32, {0, kNone, kNone}},
+    const ValueId s = b.create(OpKind::FusedQMatMul, {q, k, zero, ValueId(), num(b, 0.0001), add}, FusionAttrs{scale});
+    FusionAttrs norm;
+    if (keep) norm.also = {0};
+    norm.steps = {{OpKind::Softmax, DType::F32, {0, kNone, kNone}, AxisAttrs{3}},
                   {OpKind::Div, DType::F32, {kStep, 1, kNone}},
                   {OpKind::Add, DType::F32, {kStep | 1, static_cast<uint16_t>(again ? 0 : 1), kNone}},
                   {OpKind::Round, DType::F32, {kStep | 2, kNone, kNone}},
-                  {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, 0, 255},
+                  {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, ClampAttrs{0, 255}},
                   {OpKind::Cast, DType::U8, {kStep | 4, kNone, kNone}}};
     const ValueId p = b.create(OpKind::NormRegion, {s, num(b, 0.0039)}, norm);
     const std::vector<RegionStep> last(scale.begin(), scale.begin() + 3);
-    results->push_back(scaled ? b.create(OpKind::FusedQMatMul, {p, v, ValueId(), ValueId(), num(b, 0.01)}, RegionAttrs{last})
+    results->push_back(scaled ? b.create(OpKind::FusedQMatMul, {p, v, ValueId(), ValueId(), num(b, 0.01)}, FusionAttrs{last})
                               : b.create(OpKind::QMatMul, {p, v, ValueId(), zero}));
     if (scores_read) results->push_back(s);
   }
@@ -92,7 +91,7 @@ TEST_CASE("fuse_integer_attention: matmul, softmax and matmul, with and without 
       const Graph& g = r.after->main();
       const NodeId n = r.find(OpKind::QAttention);
       REQUIRE(n.valid());
-      CHECK(g.attrs<RegionAttrs>(n).steps.size() == (scaled ? 13 : 11));
+      CHECK(g.attrs<FusionAttrs>(n).steps.size() == (scaled ? 13 : 11));
       CHECK(g.operands(n).size() == (scaled ? 11 : 10));
       CHECK(r.run.decisions.at(0).fused);
       CHECK(r.run.decisions.at(0).launches_saved == 2);

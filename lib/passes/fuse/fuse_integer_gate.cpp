@@ -1,4 +1,4 @@
-// Fuses an integer matmul whose steps read the sums of another one of the same value, as gate and up projection of a quantised
+// Fuses an integer matmul whose steps read the sums of another one of the same value, as gate and up projection of a quantized
 // SwiGLU: the weights lie side by side, and the kernel has both sums at once.
 //   fused_q_matmul(x, w, q_matmul(x, u), ..)  ->  fused_q_matmul(x, [w u], ..) with two sums
 // Runs after the steps are fused. Declined ("integer_gate") for weights of other types or sizes, and beyond the budget of packed
@@ -21,7 +21,7 @@ class Gates {
   Gates(Graph& g, PassContext& context) : g_(g), context_(context), room_(packed_room(g, context)) {}
 
   bool take(NodeId n) {
-    const RegionAttrs& a = g_.attrs<RegionAttrs>(n);
+    const FusionAttrs& a = g_.attrs<FusionAttrs>(n);
     if (has_two_sums(a.steps) || !a.also.empty()) return false;
     for (size_t i = kQuantOperands; i < g_.operands(n).size(); ++i) {
       const NodeId gate = defining_op(g_, g_.operand(n, i), OpKind::QMatMul);
@@ -52,7 +52,7 @@ class Gates {
     std::vector<ValueId> operands{x, b.concat(std::vector{w, u}, 1), operand(n, 2), zero_points(b, n, gate)};
     for (size_t i = kQuantOperands; i < g_.operands(n).size(); ++i)
       if (i != at) operands.push_back(g_.operand(n, i));
-    const ValueId y = b.create(OpKind::FusedQMatMul, operands, RegionAttrs{steps(n, at)});
+    const ValueId y = b.create(OpKind::FusedQMatMul, operands, FusionAttrs{steps(n, at)});
     if (!y.valid()) return false;
     room_ -= needed;
     const NodeId members[] = {gate, n};
@@ -79,7 +79,7 @@ class Gates {
 
   // The steps of n, of which step 1 replaces the operand `at`.
   std::vector<RegionStep> steps(NodeId n, size_t at) const {
-    std::vector<RegionStep> all = g_.attrs<RegionAttrs>(n).steps;
+    std::vector<RegionStep> all = g_.attrs<FusionAttrs>(n).steps;
     for (RegionStep& s : all)
       for (uint16_t& arg : s.args) {
         if (arg == RegionStep::kNone) continue;

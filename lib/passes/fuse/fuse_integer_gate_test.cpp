@@ -37,7 +37,7 @@ Rewrite::Build gated(Gate f) {
     const ValueId y = b.create(OpKind::FusedQMatMul,
                                {x, weight("w", DType::I8, 6), b.scalar(DType::U8, 3), zero(f.own_zero, DType::I8),
                                 f32_param(b, "scale", {6}), up, b.scalar(DType::F32, 0.001)},
-                               RegionAttrs{steps});
+                               FusionAttrs{steps});
     std::vector<ValueId> out{y};
     if (f.sums_read) out.push_back(up);
     return out;
@@ -55,7 +55,7 @@ TEST_CASE("fuse_integer_gate: two sums of one value, with zero points of the wei
     REQUIRE(n.valid());
     CHECK(g.operands(n).size() == 6);
     CHECK(g.dims(g.operand(n, 1))[1] == Dim(12));
-    CHECK(g.attrs<RegionAttrs>(n).steps.size() == 8);
+    CHECK(g.attrs<FusionAttrs>(n).steps.size() == 8);
     CHECK(r.run.decisions.at(0).fused);
     for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
   }

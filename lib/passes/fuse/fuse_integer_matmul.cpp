@@ -1,11 +1,12 @@
 // Fuses an integer matmul or convolution with the elementwise steps that are its only users: scales, bias, activation, residual
-// and requantisation.
+// and requantization.
 //   region(q_matmul(a, b, za, zb), ...)  ->  fused_q_matmul(a, b, za, zb, ...)
 // Declined ("integer_matmul") if the sums have other users or the steps exceed the target's limit. O(nodes).
 #include <algorithm>
 
 #include "ir/region.h"
 #include "passes/fuse/region_program.h"
+#include "passes/fuse/region_step.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -42,7 +43,7 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
   const auto operands = g.operands(n);
   p.operands.assign(operands.begin(), operands.end());
   p.operands.resize(kQuantOperands);
-  p.add({g.op(n), DType::I32, {RegionStep::kNone, RegionStep::kNone, RegionStep::kNone}}, sums);
+  p.add(core_step(g, n), sums);
   p.copy(end);
   for (size_t i = kQuantOperands; conv && i < p.operands.size(); ++i)
     if (!fits_positions(g, p.operands[i], sums)) return refuse("shape", "a step varies along some of the spatial axes");
@@ -50,8 +51,7 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
   if (p.steps.size() > limits.steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
   if (!limits.take(g, p.operands)) return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
   Builder b(g, nullptr, end);
-  const ValueId y = conv ? b.create(OpKind::FusedQConv, p.operands, FusedQConvAttrs{g.attrs<ConvAttrs>(n), p.steps})
-                         : b.create(OpKind::FusedQMatMul, p.operands, RegionAttrs{p.steps});
+  const ValueId y = b.create(conv ? OpKind::FusedQConv : OpKind::FusedQMatMul, p.operands, FusionAttrs{p.steps});
   if (!y.valid()) return false;
   const NodeId members[] = {n, end};
   context.decisions.push_back(fused(g, kIntegerMatmul, end, members, 2 * bytes(g, sums)));

@@ -20,7 +20,7 @@ ValueId convolved(Builder& b) {
 // Steps in the form of mark_elementwise_regions: (float(x) * y) + z.
 ValueId region(Builder& b, ValueId x, ValueId y, ValueId z) {
   constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}},
              {OpKind::Mul, DType::F32, {kStep, 1, kNone}},
              {OpKind::Add, DType::F32, {kStep | 1, 2, kNone}}};
@@ -36,7 +36,7 @@ TEST_CASE("fuse_integer_matmul: the steps behind a product") {
   const Graph& g = r.after->main();
   CHECK(g.operands(n).size() == 6);
   CHECK_FALSE(g.operand(n, 3).valid());
-  CHECK(g.attrs<RegionAttrs>(n).steps.size() == 4);
+  CHECK(g.attrs<FusionAttrs>(n).steps.size() == 4);
   CHECK(r.run.decisions.at(0).fused);
 }
 

@@ -3,7 +3,7 @@
 // residual block, and multiplies the rounded sum by its weights; a skip connection is rounded and concatenated. Others than
 // elementwise nodes also give floats that a pair rounds, such as a slice that a matmul of floats reads. Without this pass a
 // launch would round them. Likewise, results of 16 bits become the digits of 8 bits that the next contraction reads.
-// Codes that nodes dequantise, and quantize again by other numbers, are results in the same way, but not behind a Transpose: a
+// Codes that nodes dequantize, and quantize again by other numbers, are results in the same way, but not behind a Transpose: a
 // product of one result is written in the order in which it is read.
 //   y = fused_q_matmul(x, w, ..); quantize(y)  ->  codes, y = fused_q_matmul(x, w, .., s) with `also`
 //   y = norm_region(x, ..); quantize(y)        ->  codes, y = norm_region(x, .., s) with `also`
@@ -62,7 +62,7 @@ class Results {
     point_ = n;
     if (steps_ && is_weight(g_, y)) return false;
     // Convolutions of single channels write their rows in another way.
-    if (conv_ && (g_.attrs<FusedQConvAttrs>(n).conv.groups != 1 || rounds_operand(g_, n))) return false;
+    if (conv_ && (conv_step(g_.attrs<FusionAttrs>(n)).groups != 1 || rounds_operand(g_, n))) return false;
     followers_.clear();
     if (codes || (steps_ && rounds_floats(n))) find_beside(n);
     if (!codes && steps_ && followers_.empty()) find_again(n);
@@ -174,7 +174,7 @@ class Results {
     if (g_.op(reader) != OpKind::ElementwiseRegion) return false;
     const Machine& machine = context_.target.machine;
     const auto of_slice = static_cast<double>(2 * bytes(g_, g_.result(reader)));
-    return std::ranges::any_of(g_.attrs<RegionAttrs>(reader).steps, [](const RegionStep& s) { return s.op == OpKind::Round; }) &&
+    return std::ranges::any_of(g_.attrs<FusionAttrs>(reader).steps, [](const RegionStep& s) { return s.op == OpKind::Round; }) &&
            static_cast<double>(bytes(g_, g_.result(point_))) <= of_slice + machine.launch_ns * machine.memory_gbps;
   }
 
@@ -224,7 +224,7 @@ class Results {
           const ValueId a = g_.operand(f.node, k), b = g_.operand(o.node, k);
           return (a == g_.result(f.moves[0])) == (b == g_.result(o.moves[0])) && g_.dtype(a) == g_.dtype(b);
         };
-        bool joins = g_.attrs<RegionAttrs>(o.node).steps == g_.attrs<RegionAttrs>(f.node).steps &&
+        bool joins = g_.attrs<FusionAttrs>(o.node).steps == g_.attrs<FusionAttrs>(f.node).steps &&
                      g_.operands(o.node).size() == g_.operands(f.node).size() &&
                      std::ranges::all_of(f.slices, [&](NodeId n) { return are_apart(n, o.moves[0]); });
         for (size_t k = 0; joins && k < g_.operands(f.node).size(); ++k) joins = same(k);
@@ -255,7 +255,7 @@ class Results {
     }
     p.copy(n);
     const size_t results = g_.result_count(n);  // those but the first keep their places
-    std::vector<int64_t> also = norm_ ? g_.attrs<NormRegionAttrs>(n).also : std::vector<int64_t>();
+    std::vector<int64_t> also = norm_ ? g_.attrs<FusionAttrs>(n).also : std::vector<int64_t>();
     const auto write = [&](ValueId v) { also.push_back(p.code(v) & ~RegionStep::kStep); };
     moved_.clear();
     const bool keeps = !is_covered(y);
@@ -291,7 +291,7 @@ class Results {
     Builder b(g_, nullptr, point_);
     const size_t before = g_.node_capacity();
     for (const Moved& m : moved_) p.operands[m.place] = moved(b, m);
-    const NodeId whole = create(b, n, p, std::move(also));
+    const NodeId whole = create(b, p, std::move(also));
     if (!whole.valid()) return false;
     context_.decisions.push_back(fused(g_, kIntegerResults, n, members, static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     std::vector<std::pair<NodeId, ValueId>> codes;  // by follower
@@ -337,24 +337,19 @@ class Results {
     return fuse::operand_of_slices(b, f.slices, operands);
   }
 
-  NodeId create(Builder& b, NodeId n, const RegionProgram& p, std::vector<int64_t> also) const {
-    if (conv_)
-      return b.create_node(OpKind::FusedQConv, p.operands,
-                           FusedQConvAttrs{g_.attrs<FusedQConvAttrs>(n).conv, p.steps, std::move(also)});
-    if (!norm_)
-      return b.create_node(steps_ ? OpKind::ElementwiseRegion : OpKind::FusedQMatMul, p.operands,
-                           RegionAttrs{p.steps, std::move(also)});
-    NormRegionAttrs attrs = g_.attrs<NormRegionAttrs>(n);
-    attrs.steps = p.steps;
-    attrs.also = std::move(also);
-    return b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
+  NodeId create(Builder& b, const RegionProgram& p, std::vector<int64_t> also) const {
+    const OpKind op = conv_    ? OpKind::FusedQConv
+                      : norm_  ? OpKind::NormRegion
+                      : steps_ ? OpKind::ElementwiseRegion
+                               : OpKind::FusedQMatMul;
+    return b.create_node(op, p.operands, FusionAttrs{p.steps, std::move(also)});
   }
 
   Graph& g_;
   PassContext& context_;
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
-  bool again_ = false;  // whether the node gives codes, which others dequantise or quantise again
+  bool again_ = false;  // whether the node gives codes, which others dequantize or quantize again
   NodeId point_;        // where the fused node goes
   std::vector<Moved> moved_;
   std::vector<Follower> followers_;

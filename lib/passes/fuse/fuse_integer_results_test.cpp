@@ -1,3 +1,4 @@
+#include "support/conv_steps.h"
 #include "support/rewrite.h"
 #include "support/same_results.h"
 
@@ -21,7 +22,7 @@ ValueId floats(Builder& b, int64_t groups = 0, DType to = DType::F32) {
                                    {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}};
     if (to == DType::U16) all.push_back({OpKind::Cast, to, {kStep | 2, kNone, kNone}});
     if (to == DType::U8) {
-      all.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255});
+      all.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{0, 255}});
       all.push_back({OpKind::Cast, to, {kStep | 3, kNone, kNone}});
     }
     return all;
@@ -29,25 +30,25 @@ ValueId floats(Builder& b, int64_t groups = 0, DType to = DType::F32) {
   const ValueId s = b.scalar(DType::F32, 0.01);
   if (groups == 0)
     return b.create(OpKind::FusedQMatMul, {codes(b, "x", {2, 3, 8}), codes(b, "w", {8, 6}), ValueId(), ValueId(), s},
-                    RegionAttrs{steps(OpKind::QMatMul)});
+                    FusionAttrs{steps(OpKind::QMatMul)});
   return b.create(OpKind::FusedQConv,
                   {codes(b, "x", {1, 4, 6, 6}), codes(b, "w", {4, Dim(4 / groups), 3, 3}), ValueId(), ValueId(), s},
-                  FusedQConvAttrs{ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups}, steps(OpKind::QConv)});
+                  test::conv_steps({{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, groups}, steps(OpKind::QConv)));
 }
 
 // Steps that divide by a number, or by `by`, round and clamp to 8 bits.
 ValueId rounded(Builder& b, ValueId v, double scale, ValueId by = {}) {
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
              {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
-             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, 0, 255},
+             {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, ClampAttrs{0, 255}},
              {OpKind::Cast, DType::U8, {kStep | 2, kNone, kNone}}};
   return b.create(OpKind::ElementwiseRegion, {v, by.valid() ? by : b.scalar(DType::F32, scale)}, a);
 }
 
 // A digit of 8 bits of a 16-bit integer.
 ValueId digit(Builder& b, ValueId v, OpKind op, double operand) {
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{op, DType::U16, {0, 1, kNone}}, {OpKind::Cast, DType::U8, {kStep, kNone, kNone}}};
   return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::U16, operand)}, a);
 }
@@ -139,10 +140,10 @@ TEST_CASE("fuse_integer_results: different columns are rounded by one result") {
 
 TEST_CASE("fuse_integer_results: floats that a pair rounds, unless too little of them is read") {
   const auto pair = [](Builder& b, ValueId v, double scale) {
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
                {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
-               {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, 0, 255},
+               {OpKind::Clamp, DType::F32, {kStep | 1, kNone, kNone}, ClampAttrs{0, 255}},
                {OpKind::Mul, DType::F32, {kStep | 2, 1, kNone}}};
     return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, scale)}, a);
   };
@@ -181,14 +182,12 @@ TEST_CASE("fuse_integer_results: codes beside the floats of a norm region") {
   for (const bool keep : {false, true}) {
     const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
       const ValueId x = f32_input(b, "x", {2, 4, 6}), z = f32_input(b, "z", {2, 4, 6});
-      NormRegionAttrs a;
+      FusionAttrs a;
       if (keep) {
-        a = {{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::RmsNorm, DType::F32, {kStep, kNone, kNone}, 1e-6, 0}},
-             2,
-             true,
-             {}};
+        a = {{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::RmsNorm, DType::F32, {kStep, kNone, kNone}, NormAttrs{2, 1e-6}}},
+             {0}};
       } else {
-        a.steps = {{OpKind::GroupNorm, DType::F32, {0, kNone, kNone}, 1e-5, 2},
+        a.steps = {{OpKind::GroupNorm, DType::F32, {0, kNone, kNone}, GroupNormAttrs{2, 1e-5}},
                    {OpKind::Silu, DType::F32, {kStep, kNone, kNone}}};
       }
       const NodeId n = b.create_node(OpKind::NormRegion, keep ? std::vector{x, z} : std::vector{x}, a);
@@ -207,20 +206,19 @@ TEST_CASE("fuse_integer_results: codes beside the floats of a norm region") {
 
 TEST_CASE("fuse_integer_results: codes of a norm region that are quantized again") {
   const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
-    NormRegionAttrs a;
-    a.axis = 2;
-    a.steps = {{OpKind::RmsNorm, DType::F32, {0, kNone, kNone}, 1e-6, 0},
+    FusionAttrs a;
+    a.steps = {{OpKind::RmsNorm, DType::F32, {0, kNone, kNone}, NormAttrs{2, 1e-6}},
                {OpKind::Div, DType::F32, {kStep, 1, kNone}},
                {OpKind::Round, DType::F32, {kStep | 1, kNone, kNone}},
-               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, -128, 127},
+               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{-128, 127}},
                {OpKind::Cast, DType::I8, {kStep | 3, kNone, kNone}}};
     const ValueId codes = b.create(OpKind::NormRegion, {f32_input(b, "x", {2, 4, 6}), num(b, 0.04)}, a);
-    RegionAttrs region;
+    FusionAttrs region;
     region.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}},
                     {OpKind::Mul, DType::F32, {kStep, 1, kNone}},
                     {OpKind::Div, DType::F32, {kStep | 1, 2, kNone}},
                     {OpKind::Round, DType::F32, {kStep | 2, kNone, kNone}},
-                    {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, -128, 127},
+                    {OpKind::Clamp, DType::F32, {kStep | 3, kNone, kNone}, ClampAttrs{-128, 127}},
                     {OpKind::Cast, DType::I8, {kStep | 4, kNone, kNone}}};
     return {b.transpose(codes, {0, 2, 1}), b.create(OpKind::ElementwiseRegion, {codes, num(b, 0.04), num(b, 0.03)}, region)};
   });
@@ -253,10 +251,10 @@ TEST_CASE("fuse_integer_results: codes beside the floats of elementwise nodes") 
     for (const int again : {0, 1, 2}) {
       const auto build = [&](Builder& b) -> std::vector<ValueId> {
         const ValueId x = f32_input(b, "x", {2, 3, 8}), z = f32_input(b, "z", {3, 1});
-        RegionAttrs sum{{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::Relu, DType::F32, {kStep, kNone, kNone}}}};
-        RegionAttrs codes = sum;
+        FusionAttrs sum{{{OpKind::Add, DType::F32, {0, 1, kNone}}, {OpKind::Relu, DType::F32, {kStep, kNone, kNone}}}};
+        FusionAttrs codes = sum;
         codes.steps.push_back({OpKind::Div, DType::F32, {kStep | 1, 2, kNone}});
-        codes.steps.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, 0, 255});
+        codes.steps.push_back({OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{0, 255}});
         codes.steps.push_back({OpKind::Cast, DType::U8, {kStep | 3, kNone, kNone}});
         const auto rounds = [&] { return b.create(OpKind::ElementwiseRegion, {x, z, b.scalar(DType::F32, 0.03)}, codes); };
         if (!region) {
@@ -288,7 +286,7 @@ TEST_CASE("fuse_integer_results: codes of one value by several scales") {
 
 TEST_CASE("fuse_integer_results: codes of one value beside floats that a pair rounds") {
   const auto pair = [](Builder& b, ValueId v) {
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
                {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
                {OpKind::Mul, DType::F32, {kStep | 1, 1, kNone}}};
@@ -307,9 +305,9 @@ TEST_CASE("fuse_integer_results: codes of one value beside floats that a pair ro
   }
 }
 
-TEST_CASE("fuse_integer_results: codes of a contraction that are dequantised, and quantized again") {
+TEST_CASE("fuse_integer_results: codes of a contraction that are dequantized, and quantized again") {
   const auto widened = [](Builder& b, ValueId v) {
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::Cast, DType::F32, {0, kNone, kNone}}, {OpKind::Mul, DType::F32, {kStep, 1, kNone}}};
     return b.create(OpKind::ElementwiseRegion, {v, b.scalar(DType::F32, 0.7)}, a);
   };

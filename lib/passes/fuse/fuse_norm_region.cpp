@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/region.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_program.h"
+#include "passes/fuse/region_step.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -46,9 +48,9 @@ class NormRegions {
   // The first normalised axis, for norms that may share rows with another norm.
   std::optional<int64_t> rows_from(NodeId n) const {
     if (g_.op(n) == OpKind::NormRegion) {
-      const auto& a = g_.attrs<NormRegionAttrs>(n);
-      const OpKind norm = a.steps[last_norm_step(a.steps)].op;
-      return norm == OpKind::LayerNorm || norm == OpKind::RmsNorm ? std::optional(a.axis) : std::nullopt;
+      const auto& steps = g_.attrs<FusionAttrs>(n).steps;
+      const auto* norm = std::get_if<NormAttrs>(&steps[last_norm_step(steps)].attrs);
+      return norm ? std::optional(norm->axis) : std::nullopt;
     }
     const bool whole = g_.op(n) == OpKind::LayerNorm || g_.op(n) == OpKind::RmsNorm || is_summed(n);
     return whole ? std::optional(g_.attrs<NormAttrs>(n).axis) : std::nullopt;
@@ -162,18 +164,10 @@ class NormRegions {
   }
 
   RegionStep core(NodeId n, uint16_t of) const {
-    RegionStep s{OpKind::LayerNorm, g_.dtype(g_.result(n)), {of, RegionStep::kNone, RegionStep::kNone}, 0, 0};
-    if (g_.op(n) == OpKind::GroupNorm) {
-      const auto& a = g_.attrs<GroupNormAttrs>(n);
-      s.op = OpKind::GroupNorm;
-      s.alpha = a.eps;
-      s.beta = static_cast<double>(a.groups);
-    } else if (is_softmax(n)) {
-      s.op = g_.op(n);
-    } else {
-      s.alpha = g_.attrs<NormAttrs>(n).eps;
-      if (g_.op(n) == OpKind::RmsNorm || g_.op(n) == OpKind::FusedResidualRmsNorm) s.op = OpKind::RmsNorm;
-    }
+    RegionStep s = core_step(g_, n);
+    if (s.op == OpKind::FusedResidualLN) s.op = OpKind::LayerNorm;
+    if (s.op == OpKind::FusedResidualRmsNorm) s.op = OpKind::RmsNorm;
+    s.args[0] = of;
     return s;
   }
 
@@ -207,8 +201,7 @@ class NormRegions {
       if (is_steps(g_, k) || g_.op(k) == OpKind::NormRegion) p.copy(k);
       else copy_norm(k, p, affine(k, 1, b), affine(k, 2, b));
     }
-    NormRegionAttrs attrs;
-    attrs.axis = rows_from(n).value_or(is_softmax(n) ? g_.attrs<AxisAttrs>(n).axis : 0);
+    FusionAttrs attrs;
     const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
     const size_t at = copy_norm(n, p, gamma, beta);
     // The values of `also`: y, and the results of all followers but the last.
@@ -229,28 +222,29 @@ class NormRegions {
         if (v.valid()) erase_dead(g_, g_.def(v));
       return decline(n, reason, std::move(detail));
     };
-    attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));
+    const bool keep = is_step(p.steps[at].args[0]) && (shared || (at > 0 && keeping_is_faster(p, at, sum)));
+    if (keep) attrs.also.insert(attrs.also.begin(), p.steps[at].args[0] & ~RegionStep::kStep);
     beyond_limit_ = p.steps.size() > ctx_.target.region_max_steps;
     if (beyond_limit_) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
-    if (const size_t all = p.operands.size() + attrs.keep + also.size(); all > ctx_.target.region_max_inputs)
+    if (const size_t all = p.operands.size() + attrs.also.size(); all > ctx_.target.region_max_inputs)
       return give_up("operand_limit", std::to_string(all) + " operands and results");
-    const double rows = independent_rows(n, p.steps[at], attrs.axis);
+    const double rows = independent_rows(n, p.steps[at]);
     fuse::CostDecision time;
     for (NodeId k : members)
       time.separate_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
-    Cost together = cost(p, at, g_.result(root), attrs.keep, sum);
+    Cost together = cost(p, at, g_.result(root), keep, sum);
     for (ValueId v : also) together.bytes_written += bytes(g_, v);
     time.fused_ns = launch_time_ns(together, ctx_.target.machine, rows);
     if (!time.pays()) return give_up("cost", time.detail());
 
     attrs.steps = std::move(p.steps);
-    const size_t of_y = attrs.keep ? 2 : 1;  // its result for also[0]
+    const size_t of_y = keep ? 2 : 1;  // the first result after the operand of the norm
     const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
     if (!region.valid()) return give_up("types", "the steps do not fit together");
     record_before(ctx_, first, fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     replace_group(g_, members, g_.result(root), g_.result(region, 0));
     for (size_t i = 0; i < also.size(); ++i) replace(g_, also[i], g_.result(region, of_y + i));
-    if (shared) replace(g_, sum, g_.result(region, 1));
+    if (shared && keep) replace(g_, sum, g_.result(region, 1));
     return true;
   }
 
@@ -272,11 +266,11 @@ class NormRegions {
     return c;
   }
 
-  double independent_rows(NodeId n, const RegionStep& norm, int64_t axis) const {
+  double independent_rows(NodeId n, const RegionStep& norm) const {
     const auto d = g_.dims(g_.result(n));
     DimTable& dims = g_.module().dims;
-    const Dim rows = norm.op == OpKind::GroupNorm ? dims.mul(d[0], Dim(static_cast<int64_t>(norm.beta)))
-                                                  : dims.product(d.first(static_cast<size_t>(axis)));
+    const Dim rows = norm.op == OpKind::GroupNorm ? dims.mul(d[0], Dim(norm.as<GroupNormAttrs>().groups))
+                                                  : dims.product(d.first(static_cast<size_t>(norm_axis(norm))));
     return static_cast<double>(dims.constant_value(rows).value_or(int64_t{1} << 30));
   }
 

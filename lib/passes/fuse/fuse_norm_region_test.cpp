@@ -1,3 +1,4 @@
+#include "ir/region.h"
 #include "support/rewrite.h"
 
 using namespace rlxc;
@@ -11,7 +12,7 @@ ValueId norm(Builder& b, OpKind op, ValueId x, ValueId gamma = {}, ValueId beta 
   return b.create(op, {x, gamma, beta}, NormAttrs{2, 1e-5});
 }
 ValueId one_plus(Builder& b, ValueId v) { return b.add(v, num(b, 1)); }
-const NormRegionAttrs& attrs(const Rewrite& r) { return r.after->main().attrs<NormRegionAttrs>(r.find(OpKind::NormRegion)); }
+const FusionAttrs& attrs(const Rewrite& r) { return r.after->main().attrs<FusionAttrs>(r.find(OpKind::NormRegion)); }
 
 }  // namespace
 
@@ -20,29 +21,29 @@ TEST_CASE("fuse_norm_region: a norm that is scaled and shifted by values of each
     const Rewrite r(kPass, [&](Builder& b) {
       const ValueId scale = one_plus(b, f32_input(b, "scale", {2, 1, 8}));
       const ValueId n = norm(b, op, f32_input(b, "x", {2, 5, 8}));
-      RegionAttrs a;
-      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
-                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}, 0, 0}};
+      FusionAttrs a;
+      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}},
+                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}}};
       return std::vector{b.create(OpKind::ElementwiseRegion, {n, scale, f32_input(b, "shift", {2, 1, 8})}, a)};
     });
     CHECK(r.left() == "add norm_region");
     CHECK(attrs(r).steps.size() == 3);
-    CHECK_FALSE(attrs(r).keep);
+    CHECK_FALSE(keeps_operand(attrs(r)));
   }
 }
 
 TEST_CASE("fuse_norm_region: a gated residual before the norm, whose sum others read, with scale and shift of weights") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {2, 5, 8}), y = f32_input(b, "y", {2, 5, 8});
-    RegionAttrs a;
-    a.steps = {{OpKind::Mul, DType::F32, {1, 2, RegionStep::kNone}, 0, 0},
-               {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}, 0, 0}};
+    FusionAttrs a;
+    a.steps = {{OpKind::Mul, DType::F32, {1, 2, RegionStep::kNone}},
+               {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}}};
     const ValueId s = b.create(OpKind::ElementwiseRegion, {x, y, f32_input(b, "gate", {2, 1, 8})}, a);
     const ValueId n = norm(b, OpKind::LayerNorm, s, f32_param(b, "gamma", {8}), f32_param(b, "beta", {8}));
     return std::vector{b.add(s, b.matmul(n, f32_param(b, "w", {8, 8})))};
   });
   CHECK(r.left() == "norm_region matmul add");
-  CHECK(attrs(r).keep);
+  CHECK(keeps_operand(attrs(r)));
   CHECK(attrs(r).steps.size() == 5);
   CHECK(r.run.decisions.at(0).members.size() == 2);
 }
@@ -54,10 +55,10 @@ TEST_CASE("fuse_norm_region: a norm that one reader narrows and others read") {
       const NodeId n = b.create_node(norm, std::vector<ValueId>{x, y, ValueId(), f32_param(b, "gamma", {8})}, NormAttrs{2, 1e-5});
       const ValueId v = b.graph().result(n, 0);
       const ValueId before = early ? b.matmul(v, f32_param(b, "u", {8, 8})) : ValueId();
-      RegionAttrs a;
-      a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
-                 {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 0, 0},
-                 {OpKind::Cast, DType::I8, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, 0, 0}};
+      FusionAttrs a;
+      a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}},
+                 {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}},
+                 {OpKind::Cast, DType::I8, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}}};
       const ValueId codes = b.create(OpKind::ElementwiseRegion, {v, num(b, 0.125)}, a);
       const ValueId next = early ? before : b.matmul(v, f32_param(b, "u", {8, 8}));
       return std::vector{codes, next, b.matmul(b.graph().result(n, 1), f32_param(b, "w", {8, 8}))};
@@ -66,24 +67,24 @@ TEST_CASE("fuse_norm_region: a norm that one reader narrows and others read") {
   for (const OpKind norm : {OpKind::FusedResidualLN, OpKind::FusedResidualRmsNorm}) {
     const Rewrite r(kPass, graph(norm, false));
     CHECK(r.left() == "norm_region matmul matmul");
-    CHECK(attrs(r).keep);
-    CHECK(attrs(r).also == std::vector<int64_t>{2});
+    CHECK(keeps_operand(attrs(r)));
+    CHECK(attrs(r).also.back() == 2);
     const Rewrite early(kPass, graph(norm, true));
     CHECK_FALSE(early.result.changed);
     CHECK(early.first_decline() == "read_before");
   }
 }
 
-TEST_CASE("fuse_norm_region: a norm gives the codes of several quantisations, and what others read") {
+TEST_CASE("fuse_norm_region: a norm gives the codes of several quantizations, and what others read") {
   for (const bool floats : {false, true}) {
     const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
       const ValueId y = norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}), f32_param(b, "gamma", {8}), {});
       const auto codes = [&](double scale, DType t) {
-        RegionAttrs a;
-        a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
-                   {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 0, 0},
-                   {OpKind::Clamp, DType::F32, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, 0, 100},
-                   {OpKind::Cast, t, {RegionStep::kStep | 2, RegionStep::kNone, RegionStep::kNone}, 0, 0}};
+        FusionAttrs a;
+        a.steps = {{OpKind::Div, DType::F32, {0, 1, RegionStep::kNone}},
+                   {OpKind::Round, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}},
+                   {OpKind::Clamp, DType::F32, {RegionStep::kStep | 1, RegionStep::kNone, RegionStep::kNone}, ClampAttrs{0, 100}},
+                   {OpKind::Cast, t, {RegionStep::kStep | 2, RegionStep::kNone, RegionStep::kNone}}};
         return b.create(OpKind::ElementwiseRegion, {y, num(b, scale)}, a);
       };
       std::vector<ValueId> all{codes(0.125, DType::I8), codes(0.02, DType::U8), codes(0.5, DType::I8)};
@@ -169,9 +170,9 @@ TEST_CASE("fuse_norm_region: scale and mask before a softmax, and what follows i
   for (const int64_t axis : {3, 2}) {
     const Rewrite r(kPass, [&](Builder& b) {
       const ValueId scores = f32_input(b, "q", {2, 4, 5, 8}), mask = f32_input(b, "mask", {2, 1, 5, 8});
-      RegionAttrs a;
-      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
-                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}, 0, 0}};
+      FusionAttrs a;
+      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}},
+                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}}};
       const ValueId masked = b.create(OpKind::ElementwiseRegion, {scores, num(b, 0.125), mask}, a);
       const ValueId p = b.create(OpKind::Softmax, {masked}, AxisAttrs{axis});
       return std::vector{b.matmul(b.mul(p, f32_input(b, "keep", {2, 4, 5, 8})), f32_input(b, "v", {2, 4, 8, 3}))};
@@ -181,7 +182,7 @@ TEST_CASE("fuse_norm_region: scale and mask before a softmax, and what follows i
       continue;
     }
     CHECK(r.left() == "norm_region matmul");
-    CHECK(attrs(r).axis == 3);
+    CHECK(norm_axis(attrs(r).steps[last_norm_step(attrs(r).steps)]) == 3);
     CHECK(r.run.decisions.at(0).pattern == "softmax_region");
     CHECK(r.run.decisions.at(0).members.size() == 3);
   }
@@ -199,7 +200,7 @@ TEST_CASE("fuse_norm_region: a norm, the residual that it is added to, and the n
       return std::vector{b.matmul(b.graph().result(next, 0), f32_param(b, "w", {8, 8})), b.graph().result(next, 1)};
     });
     CHECK(r.left() == "norm_region matmul");
-    CHECK(attrs(r).keep);
+    CHECK(keeps_operand(attrs(r)));
     CHECK(attrs(r).steps.size() == 5);
     CHECK(r.run.decisions.at(0).members.size() == 2);
   }
@@ -214,7 +215,7 @@ TEST_CASE("fuse_norm_region: norms of norms, of which others read one") {
     return std::vector{b.matmul(third, f32_param(b, "w", {8, 8})), b.matmul(second, f32_param(b, "v", {8, 8}))};
   });
   CHECK(r.left() == "norm_region matmul matmul");
-  CHECK(attrs(r).keep);
+  CHECK(keeps_operand(attrs(r)));
   CHECK(r.run.decisions.size() == 3);
 }
 
@@ -251,7 +252,7 @@ TEST_CASE("fuse_norm_region: norms of other rows, of what others read, and more 
 
 TEST_CASE("fuse_norm_region: beyond the limit, a norm takes what is before it alone") {
   const auto build = [](Builder& b) -> std::vector<ValueId> {
-    RegionAttrs before, after;
+    FusionAttrs before, after;
     before.steps = {{OpKind::Exp, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}}};
     after.steps.assign(3, {OpKind::Neg, DType::F32, {0, RegionStep::kNone, RegionStep::kNone}});
     for (size_t i = 1; i < after.steps.size(); ++i) after.steps[i].args[0] = static_cast<uint16_t>(RegionStep::kStep | (i - 1));

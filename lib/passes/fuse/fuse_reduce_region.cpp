@@ -229,7 +229,8 @@ class ReduceRegions {
         if (g_.rank(v) > 0 && !group.has(g_.def(v))) read.push_back(v);
       if (g_.op(*k) == OpKind::Reduce) {
         const uint16_t x = p.code(g_.operand(*k, 0));
-        p.add({OpKind::Reduce, g_.dtype(y), {x, RegionStep::kNone, RegionStep::kNone}, 0, 0, g_.attrs<ReduceAttrs>(*k).op}, y);
+        const ReduceAttrs attrs{g_.attrs<ReduceAttrs>(*k).op, r.axes, true};
+        p.add({OpKind::Reduce, g_.dtype(y), {x, RegionStep::kNone, RegionStep::kNone}, attrs}, y);
       } else {
         p.copy(*k);
       }
@@ -257,7 +258,7 @@ class ReduceRegions {
     Builder b(g_, nullptr, members.back());
     for (ValueId& v : p.operands)
       if (std::ranges::find(without, v) != without.end()) v = with_axes(b, r, v);
-    const NodeId region = b.create_node(OpKind::ReduceRegion, p.operands, ReduceRegionAttrs{std::move(p.steps), r.axes});
+    const NodeId region = b.create_node(OpKind::ReduceRegion, p.operands, FusionAttrs{std::move(p.steps)});
     if (!region.valid()) return refuse(n, first_decision, "types", "the steps do not fit together");
     int64_t saved = 0;
     for (NodeId k : members)

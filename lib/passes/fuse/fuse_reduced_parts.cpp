@@ -57,7 +57,7 @@ class ReducedParts {
     }
     rows_ = g_.def(v);
     if (!rows_.valid() || g_.op(rows_) != OpKind::ReduceRegion || g_.rank(v) != rank) return false;
-    if (g_.attrs<ReduceRegionAttrs>(rows_).axes != std::vector<int64_t>{rank - 1}) return false;
+    if (reduced_axes(g_.attrs<FusionAttrs>(rows_).steps) != std::vector<int64_t>{rank - 1}) return false;
     const std::vector<Dim> whole = whole_dims(g_, rows_);
     if (whole.back() == Dim(1) || whole != std::vector<Dim>(g_.dims(v).begin(), g_.dims(v).end())) return false;
     slices_.clear();
@@ -96,7 +96,7 @@ class ReducedParts {
   bool fuse() {
     Builder b(g_, nullptr, concat_);
     const size_t before = g_.node_capacity();
-    const std::vector<RegionStep> of_rows = g_.attrs<ReduceRegionAttrs>(rows_).steps;
+    const std::vector<RegionStep> of_rows = g_.attrs<FusionAttrs>(rows_).steps;
     ConcatRegionAttrs a = g_.attrs<ConcatRegionAttrs>(concat_);
     RegionProgram p(g_);
     // The reductions, then the steps after them for each slice.

@@ -1,4 +1,4 @@
-// Quantises the image of an integer convolution where the convolution copies it. The input of a graph with Q/DQ pairs has no
+// Quantizes the image of an integer convolution where the convolution copies it. The input of a graph with Q/DQ pairs has no
 // producer that could round it, and would be read and written once more.
 //   fused_q_conv(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_conv(x, w, zero, _, scale, ...)
 // Declines for windows of single channels that vectors of channels compute without a copy. A grid rounds those where it reads

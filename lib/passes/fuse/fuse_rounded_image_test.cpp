@@ -1,3 +1,4 @@
+#include "support/conv_steps.h"
 #include "support/rewrite.h"
 
 using namespace rlxc;
@@ -19,7 +20,7 @@ struct Case {
   std::vector<ValueId> operator()(Builder& b) const {
     const ValueId x = row ? f32_input(b, "x", {1, 4, 6}) : f32_input(b, "x", {1, 4, 6, 6}), scale = num(b, 0.05),
                   z = b.scalar(to, subtracted);
-    RegionAttrs a;
+    FusionAttrs a;
     std::vector<ValueId> operands{x, scale};
     a.steps = {{doubled ? OpKind::Mul : OpKind::Div, DType::F32, {0, 1, kNone}},
                {OpKind::Round, DType::F32, {kStep, kNone, kNone}}};
@@ -28,7 +29,7 @@ struct Case {
       a.steps.push_back({OpKind::Add, DType::F32, {kStep | 1, 2, kNone}});
     }
     const auto last = [&] { return static_cast<uint16_t>(kStep | (a.steps.size() - 1)); };
-    a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, low, low + 255});
+    a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, ClampAttrs{low, low + 255}});
     a.steps.push_back({OpKind::Cast, to, {last(), kNone, kNone}});
     const ValueId codes = b.create(OpKind::ElementwiseRegion, operands, a);
     std::vector<Dim> window{Dim(4), Dim(4 / groups), Dim(3), Dim(3)};
@@ -47,7 +48,7 @@ struct Case {
       results = {
           b.create(OpKind::FusedQConv,
                    {codes, w, zero_point, ValueId(), f32_input(b, "s", row ? std::vector<Dim>{4, 1} : std::vector<Dim>{4, 1, 1})},
-                   FusedQConvAttrs{conv, after})};
+                   test::conv_steps(conv, after))};
     } else {
       results = {b.create(OpKind::QConv, {codes, w, zero_point}, conv)};
     }
@@ -68,7 +69,7 @@ TEST_CASE("fuse_rounded_image: a convolution with and without steps, with and wi
         const NodeId n = r.find(OpKind::FusedQConv);
         REQUIRE(n.valid());
         CHECK(g.dtype(g.operand(n, 0)) == DType::F32);
-        CHECK(g.attrs<FusedQConvAttrs>(n).steps.size() == (steps ? 3 : 1));
+        CHECK(g.attrs<FusionAttrs>(n).steps.size() == (steps ? 3 : 1));
         CHECK(r.run.decisions.at(0).fused);
       }
 }

@@ -4,7 +4,7 @@
 //   quantize(attention(q, k, v), s, z)  ->  attention(q, k, v, _, s, z)
 //   quantize(rope(x, cos, sin) * f, s, z)  ->  rope(x, cos, sin, _, f, s, z)
 //   quantize(resize(x), s, z)  ->  resize(x, s, z)
-// A result of the graph that is dequantised codes of an interpolation or a softmax is computed by the same node:
+// A result of the graph that dequantizes such a result, of other ops than rope, is computed by the same node:
 //   dequantize(resize(x, s, z), t, z)  ->  resize(x, s, z, t)
 // Declines if others read the floats (multi_consumer). For targets with kernels of integers (QAttention). Runs before Quantize
 // becomes steps. O(nodes).
@@ -85,8 +85,8 @@ bool take(Graph& g, NodeId n, PassContext& context) {
   return true;
 }
 
-// Whether the node dequantises 8 bits to f32 by one scale, for the caller of the graph alone.
-bool dequantises_output(const Graph& g, NodeId n) {
+// Whether the node dequantizes 8 bits to f32 by one scale, for the caller of the graph alone.
+bool dequantizes_output(const Graph& g, NodeId n) {
   const ValueId y = g.result(n);
   return g.op(n) == OpKind::Dequantize && g.attrs<QuantAttrs>(n).block == 0 && g.dtype(y) == DType::F32 &&
          is_number(g, g.operand(n, 1), DType::F32) &&
@@ -94,16 +94,17 @@ bool dequantises_output(const Graph& g, NodeId n) {
 }
 
 bool take_back(Graph& g, NodeId n, PassContext& context) {
-  if (!dequantises_output(g, n)) return false;
+  if (!dequantizes_output(g, n)) return false;
   const ValueId codes = g.operand(n, 0);
   const NodeId source = g.def(codes);
-  if (g.op(source) != OpKind::Resize && g.op(source) != OpKind::Softmax) return false;
-  const bool rounds = g.operand(source, kResultScale).valid() && !g.operand(source, kResultScale + 2).valid();
-  if (!rounds || !g.has_one_use(codes)) return false;
-  const ValueId zero = g.operand(n, 2), own = g.operand(source, kResultScale + 1);
+  const auto scale = source.valid() && g.op(source) != OpKind::Rope ? scale_operand(g, source) : std::nullopt;
+  if (!scale || !g.operand(source, *scale).valid() || g.operand(source, *scale + 2).valid()) return false;
+  if (!g.has_one_use(codes)) return false;
+  const ValueId zero = g.operand(n, 2), own = g.operand(source, *scale + 1);
   if (zero.valid() ? !same_number(g, zero, own) : !is_absent_or_zero(g, own)) return false;
   Builder b(g, nullptr, n);
   std::vector<ValueId> operands(g.operands(source).begin(), g.operands(source).end());
+  operands.resize(*scale + 2);
   operands.push_back(b.reshape(g.operand(n, 1), {}));
   const ValueId y = b.create(g.op(source), operands, g.module().attrs[g.attr_id(source)]);
   if (!y.valid()) return false;

@@ -91,14 +91,16 @@ TEST_CASE("fuse_rounded_result: interpolations, and softmaxes of an inner axis")
   CHECK_FALSE(Rewrite(kPass, softmax(2)).result.changed);
 }
 
-TEST_CASE("fuse_rounded_result: dequantised results of the graph") {
+TEST_CASE("fuse_rounded_result: dequantized results of the graph") {
   const auto net = [](OpKind op, DType t, double zero, double other, bool read) {
     return [=](Builder& b) -> std::vector<ValueId> {
       ResizeAttrs twice;
       twice.mode = ResizeMode::Linear;
       twice.sizes = {1, 2, 8, 10};
       const ValueId x = f32_input(b, "x", {1, 2, 4, 5});
-      const ValueId y = op == OpKind::Resize ? b.create(op, {x}, twice) : b.create(op, {x}, AxisAttrs{1});
+      const ValueId y = op == OpKind::Attention ? attended(b)
+                        : op == OpKind::Resize  ? b.create(op, {x}, twice)
+                                                : b.create(op, {x}, AxisAttrs{1});
       const ValueId z = t == DType::U8 ? b.scalar(t, other) : b.scalar(DType::I8, other);
       const ValueId back = b.create(OpKind::Dequantize, {rounded(b, y, t, zero), b.scalar(DType::F32, 0.007), z},
                                     QuantAttrs{0, 0, DType::F32, true});
@@ -109,6 +111,7 @@ TEST_CASE("fuse_rounded_result: dequantised results of the graph") {
     for (const double zero : {0, 100}) {
       check(Rewrite(kPass, net(OpKind::Resize, t, zero, zero, false)), "resize");
       check(Rewrite(kPass, net(OpKind::Softmax, t, zero, zero, false)), "softmax");
+      check(Rewrite(kPass, net(OpKind::Attention, t, zero, zero, false)), "attention");
     }
   check(Rewrite(kPass, net(OpKind::Softmax, DType::U8, 3, 4, false)), "softmax dequantize");
   check(Rewrite(kPass, net(OpKind::Softmax, DType::U8, 3, 3, true)), "softmax dequantize sqrt");

@@ -1,16 +1,16 @@
-// Quantises the rows of an integer matmul where the matmul reads them. The input of a graph with Q/DQ pairs, and what a gather or
+// Quantizes the rows of an integer matmul where the matmul reads them. The input of a graph with Q/DQ pairs, and what a gather or
 // a concatenation gives, have no producer that could round them, and would be read and written once more. The same holds for the
 // states of a recurrence, also where these are reshaped or transposed between.
 //   fused_q_matmul(region(x / scale, round, + zero, clamp, cast), w, zero, ...)  ->  fused_q_matmul(x, w, zero, _, scale, ...)
-// A task of the kernel quantises its rows once and multiplies them by all columns, so rows alone keep the units busy: declines
-// ("cost") if there are few of them and many columns. A grid quantises them for each tile of columns, which pays for small
+// A task of the kernel quantizes its rows once and multiplies them by all columns, so rows alone keep the units busy: declines
+// ("cost") if there are few of them and many columns. A grid quantizes them for each tile of columns, which pays for small
 // matmuls. Requires a weight, and a target with kernels of integers (QAttention). Runs after fuse_integer_results, which rounds
 // values where they are computed. O(nodes).
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/rounded_operand.h"
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantize/roundings.h"
 
 namespace rlxc {
 namespace {

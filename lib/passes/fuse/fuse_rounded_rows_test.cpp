@@ -22,7 +22,7 @@ struct Case {
     dims.push_back(Dim(8));
     const ValueId x = f32_input(b, "x", dims), scale = num(b, 0.05), z = b.scalar(to, subtracted);
     const double low = to == DType::U8 ? 0 : -128;
-    RegionAttrs a;
+    FusionAttrs a;
     std::vector<ValueId> operands{x, scale};
     a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}}, {OpKind::Round, DType::F32, {kStep, kNone, kNone}}};
     if (zero != 0) {
@@ -30,7 +30,7 @@ struct Case {
       a.steps.push_back({OpKind::Add, DType::F32, {kStep | 1, 2, kNone}});
     }
     const auto last = [&] { return static_cast<uint16_t>(kStep | (a.steps.size() - 1)); };
-    a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, low, low + 255});
+    a.steps.push_back({OpKind::Clamp, DType::F32, {last(), kNone, kNone}, ClampAttrs{low, low + 255}});
     a.steps.push_back({OpKind::Cast, to, {last(), kNone, kNone}});
     ValueId codes = b.create(OpKind::ElementwiseRegion, operands, a);
     if (moved) codes = b.reshape(b.transpose(codes, {1, 0, 2}), {Dim(6), Dim(8)});
@@ -38,7 +38,7 @@ struct Case {
     const ValueId w = weight ? b.param("w", type) : b.input("w", type), zero_point = subtracted == 0 ? ValueId() : z;
     std::vector<ValueId> results;
     if (steps) {
-      const RegionAttrs after{{{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
+      const FusionAttrs after{{{OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}},
                                {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
                                {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}}}};
       results = {b.create(OpKind::FusedQMatMul, {codes, w, zero_point, ValueId(), f32_input(b, "s", {Dim(columns)})}, after)};
@@ -62,7 +62,7 @@ TEST_CASE("fuse_rounded_rows: a matmul with and without steps, with and without 
         const NodeId n = r.find(OpKind::FusedQMatMul);
         REQUIRE(n.valid());
         CHECK(g.dtype(g.operand(n, 0)) == DType::F32);
-        CHECK(g.attrs<RegionAttrs>(n).steps.size() == (steps ? 3 : 1));
+        CHECK(g.attrs<FusionAttrs>(n).steps.size() == (steps ? 3 : 1));
         CHECK(r.run.decisions.at(0).fused);
       }
 }

@@ -112,7 +112,7 @@ class SharedIntegers final : public fuse::SharedInput {
     for (RegionStep& s : p.steps)
       for (uint16_t& a : s.args)
         if (a != RegionStep::kNone && !(a & RegionStep::kStep)) a += kQuantOperands;
-    return b.create(OpKind::FusedQMatMul, operands, RegionAttrs{std::move(p.steps)});
+    return b.create(OpKind::FusedQMatMul, operands, FusionAttrs{std::move(p.steps)});
   }
 
   // The operands of the members side by side, or the one of all.

@@ -22,7 +22,7 @@ struct Product {
   std::optional<OpKind> act = {};
   std::optional<std::string> residual = {}, scale = {};  // names of inputs
   bool weight_is_input = false;
-  int pairs = 0;              // rounded and dequantised again so many times before
+  int pairs = 0;              // rounded and dequantized again so many times before
   double least_scale = 0.05;  // of these
   double last_scale = 0.07;   // of the codes
   bool shifts = true;         // zero points of these are not 0
@@ -41,9 +41,11 @@ ValueId product(Builder& b, ValueId x, const std::string& id, const Product& p) 
                                                : codes_param(b, "w" + id, p.weight, {k, p.columns}),
                              p.zero_a ? b.scalar(DType::U8, *p.zero_a) : ValueId(),
                              p.zero_b ? b.scalar(p.weight, *p.zero_b) : ValueId()};
-  RegionAttrs a;
+  FusionAttrs a;
   const auto step = [&](OpKind op, DType t, ValueId v = {}, double alpha = 0, double beta = 0) {
-    RegionStep s{op, t, {kNone, kNone, kNone}, alpha, beta};
+    RegionStep s{op, t};
+    if (op == OpKind::Clamp) s.attrs = ClampAttrs{alpha, beta};
+    else if (alpha != 0) s.attrs = AlphaBetaAttrs{alpha, beta};
     if (!a.steps.empty()) s.args[0] = static_cast<uint16_t>(kStep | (a.steps.size() - 1));
     if (v.valid()) {
       s.args[1] = static_cast<uint16_t>(in.size());
@@ -111,7 +113,7 @@ TEST_CASE("fuse_shared_integer_matmul: query, key and value, one without the sca
       CHECK(r.run.decisions.at(0).members.size() == 3);
       CHECK(r.run.decisions.at(0).launches_saved == 2);
       const NodeId n = r.find(OpKind::FusedQMatMul);
-      CHECK(r.after->main().attrs<RegionAttrs>(n).steps.size() == 10);
+      CHECK(r.after->main().attrs<FusionAttrs>(n).steps.size() == 10);
       CHECK(r.after->main().dims(r.after->main().result(n)).back() == Dim(18));
     }
 }
@@ -210,7 +212,7 @@ TEST_CASE("align_steps: a value that several steps read stays the same value") {
   const ValueId x = b.input("x", tensor_type(DType::U8, {3, 8}));
   // (v + bias) * relu(v), with v the scaled sums; the second program lacks the bias, the third reads v once more.
   const auto node = [&](int form) {
-    RegionAttrs a;
+    FusionAttrs a;
     const auto s = [](int i) { return static_cast<uint16_t>(kStep | i); };
     a.steps = {{OpKind::QMatMul, DType::I32}, {OpKind::Cast, DType::F32, {s(0), kNone, kNone}}};
     if (form != 1) a.steps.push_back({OpKind::Add, DType::F32, {s(1), 4, kNone}});
@@ -238,7 +240,7 @@ TEST_CASE("fuse_shared_integer_matmul: a result of floats and one of codes share
     const ValueId floats =
         b.create(OpKind::FusedQMatMul,
                  {x, codes_param(b, "wf", DType::I8, {8, 6}), b.scalar(DType::U8, 3), ValueId(), f32_param(b, "scale", {6})},
-                 RegionAttrs{steps});
+                 FusionAttrs{steps});
     return {b.cast(codes, DType::F32), b.unary(OpKind::Tanh, floats)};
   };
   const Rewrite r(kPass, build);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "analysis/views.h"
+#include "ir/region.h"
 #include "passes/fuse/region_program.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -116,11 +117,9 @@ class SharedRegions {
   }
 
   static std::vector<RegionStep>* steps_of(Attrs& a) {
-    if (auto* region = std::get_if<RegionAttrs>(&a)) return region->also.empty() ? &region->steps : nullptr;
+    if (auto* region = std::get_if<FusionAttrs>(&a)) return region->also.empty() ? &region->steps : nullptr;
     if (auto* region = std::get_if<ConcatRegionAttrs>(&a)) return &region->steps;
-    if (auto* region = std::get_if<ReduceRegionAttrs>(&a)) return &region->steps;
-    auto* region = std::get_if<NormRegionAttrs>(&a);
-    return region && !region->keep && region->also.empty() ? &region->steps : nullptr;
+    return nullptr;
   }
 
   // An operand of the steps of both regions: the same value, parts of a longer slice, or weights that are laid side by side.
@@ -208,12 +207,11 @@ class SharedRegions {
     const auto at = static_cast<int64_t>(axis);
     if (g_.op(n) == OpKind::ConcatRegion) return g_.attrs<ConcatRegionAttrs>(n).axis != at;
     if (g_.op(n) == OpKind::NormRegion) {
-      const auto& a = g_.attrs<NormRegionAttrs>(n);
-      return at < a.axis && std::ranges::none_of(a.steps, [](const RegionStep& s) { return s.op == OpKind::GroupNorm; });
+      const auto& steps = g_.attrs<FusionAttrs>(n).steps;
+      const RegionStep& norm = steps[last_norm_step(steps)];
+      return norm.op != OpKind::GroupNorm && at < norm_axis(norm);
     }
-    if (g_.op(n) == OpKind::ReduceRegion)
-      return std::ranges::find(g_.attrs<ReduceRegionAttrs>(n).axes, at) == g_.attrs<ReduceRegionAttrs>(n).axes.end();
-    return true;
+    return g_.op(n) != OpKind::ReduceRegion || std::ranges::count(reduced_axes(g_.attrs<FusionAttrs>(n).steps), at) == 0;
   }
 
   // `x` computes the first slice. The merged node goes to `point`.

@@ -17,11 +17,11 @@ ValueId heads(Builder& b, ValueId p, int64_t first, int64_t count) {
 
 // round(x * cos / scale) as 8-bit integers. `cos` does not vary over heads.
 ValueId scaled(Builder& b, ValueId x, ValueId cos, double scale) {
-  RegionAttrs a;
+  FusionAttrs a;
   a.steps = {{OpKind::Mul, DType::F32, {0, 1, kNone}},
              {OpKind::Div, DType::F32, {kStep, 2, kNone}},
              {OpKind::Round, DType::F32, {kStep | 1, kNone, kNone}},
-             {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, -128, 127},
+             {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{-128, 127}},
              {OpKind::Cast, DType::I8, {kStep | 3, kNone, kNone}}};
   return b.create(OpKind::ElementwiseRegion, {x, cos, b.scalar(DType::F32, scale)}, a);
 }

@@ -1,4 +1,4 @@
-// Quantises a graph input in each kernel that reads its codes, if that takes less time than a launch. A graph with Q/DQ pairs
+// Quantizes a graph input in each kernel that reads its codes, if that takes less time than a launch. A graph with Q/DQ pairs
 // often multiplies an input by weights and adds it to the result of the block. Only inputs are handled: other values are stored
 // as codes, which take less memory.
 //   c = quantize(x); y = fused_q_matmul(c, w, ..); z = region(y, c)  ->  fused_q_matmul(x, w, .., s); region(y, x, s, z)
@@ -36,9 +36,7 @@ struct Program {
   std::vector<int64_t>* results;
 };
 std::optional<Program> program_of(Attrs& a) {
-  if (auto* p = std::get_if<RegionAttrs>(&a)) return Program{&p->steps, &p->also};
-  if (auto* p = std::get_if<FusedQConvAttrs>(&a)) return Program{&p->steps, &p->also};
-  if (auto* p = std::get_if<NormRegionAttrs>(&a)) return Program{&p->steps, &p->also};
+  if (auto* p = std::get_if<FusionAttrs>(&a)) return Program{&p->steps, &p->also};
   if (auto* p = std::get_if<ConcatRegionAttrs>(&a)) return Program{&p->steps, &p->parts};
   return std::nullopt;
 }
@@ -134,7 +132,7 @@ class Sharing {
         if (arg == r.operand && s.op != OpKind::Cast) return {};
     if (std::ranges::count(g_.operands(r.node), g_.operand(r.node, r.operand)) != 1) return {};
     const RegionLimits limits = region_limits(context_.target, after_sums);
-    const size_t steps = p->steps->size() + g_.attrs<RegionAttrs>(source_).steps.size();
+    const size_t steps = p->steps->size() + g_.attrs<FusionAttrs>(source_).steps.size();
     if (steps > limits.steps) return {false, "step_limit", std::to_string(steps) + " steps"};
     std::vector<ValueId> operands(g_.operands(r.node).begin(), g_.operands(r.node).end());
     operands.insert(operands.end(), {rounding_.scale, rounding_.zero.valid() ? rounding_.zero : rounding_.scale});
@@ -179,7 +177,7 @@ class Sharing {
       return static_cast<uint16_t>(operands.size() - 1);
     };
     const size_t at = !after_sums ? 0 : op == OpKind::FusedQMatMul && has_two_sums(*p.steps) ? 2 : 1;
-    std::vector<RegionStep> body = g_.attrs<RegionAttrs>(source_).steps;
+    std::vector<RegionStep> body = g_.attrs<FusionAttrs>(source_).steps;
     for (RegionStep& s : body)
       for (uint16_t& arg : s.args) {
         if (arg == RegionStep::kNone) continue;

@@ -18,11 +18,11 @@ struct Case {
   std::vector<ValueId> operator()(Builder& b) const {
     const ValueId x = f32_input(b, "x", {Dim(rows), Dim(8)}), scale = num(b, 0.05), z = b.scalar(to, zero);
     const double low = to == DType::U8 ? 0 : -128;
-    RegionAttrs a;
+    FusionAttrs a;
     a.steps = {{OpKind::Div, DType::F32, {0, 1, kNone}},
                {OpKind::Round, DType::F32, {kStep, kNone, kNone}},
                {OpKind::Add, DType::F32, {kStep | 1, 2, kNone}},
-               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, low, low + 255},
+               {OpKind::Clamp, DType::F32, {kStep | 2, kNone, kNone}, ClampAttrs{low, low + 255}},
                {OpKind::Cast, to, {kStep | 3, kNone, kNone}}};
     const ValueId codes = b.create(OpKind::ElementwiseRegion, {x, scale, b.cast(z, DType::F32)}, a);
     const ValueId y = product(b, codes, z, "w");
@@ -34,7 +34,7 @@ struct Case {
     return b.create(OpKind::QMatMul, {codes, b.param(weight, tensor_type(DType::I8, {8, 8})), z});
   }
   // (codes - z) * s as steps from `first` on, of operands codes, z and s at these places.
-  static std::vector<RegionStep> dequantised(uint16_t first, uint16_t codes, uint16_t z, uint16_t s) {
+  static std::vector<RegionStep> dequantized(uint16_t first, uint16_t codes, uint16_t z, uint16_t s) {
     const auto step = [&](size_t i) { return static_cast<uint16_t>(kStep | (first + i)); };
     return {{OpKind::Cast, DType::I32, {codes, kNone, kNone}},
             {OpKind::Sub, DType::I32, {step(0), z, kNone}},
@@ -43,17 +43,17 @@ struct Case {
   }
   ValueId reader(Builder& b, ValueId codes, ValueId z, ValueId s, ValueId y) const {
     const ValueId wide = b.cast(z, DType::I32);
-    RegionAttrs a{dequantised(0, 0, 1, 2)};
+    FusionAttrs a{dequantized(0, 0, 1, 2)};
     switch (second) {
       case Second::Region: return b.create(OpKind::ElementwiseRegion, {codes, wide, s}, a);
       case Second::Norm:
-        a.steps.push_back({OpKind::LayerNorm, DType::F32, {kStep | 3, kNone, kNone}, 1e-5});
-        return b.create(OpKind::NormRegion, {codes, wide, s}, NormRegionAttrs{.steps = a.steps, .axis = 1, .also = {}});
+        a.steps.push_back({OpKind::LayerNorm, DType::F32, {kStep | 3, kNone, kNone}, NormAttrs{1, 1e-5}});
+        return b.create(OpKind::NormRegion, {codes, wide, s}, a);
       case Second::Concat:
         a.steps.push_back({OpKind::Neg, DType::F32, {kStep | 3, kNone, kNone}});
         return b.create(OpKind::ConcatRegion, {codes, wide, s}, ConcatRegionAttrs{a.steps, 1, 1, {3, 4}});
       case Second::Residual: {
-        a.steps = dequantised(1, 4, 5, 6);
+        a.steps = dequantized(1, 4, 5, 6);
         a.steps.insert(a.steps.begin(), {OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}});
         a.steps.push_back({OpKind::Cast, DType::F32, {kStep, kNone, kNone}});
         a.steps.push_back({OpKind::Add, DType::F32, {kStep | 4, kStep | 5, kNone}});

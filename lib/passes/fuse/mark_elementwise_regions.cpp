@@ -255,7 +255,7 @@ class Marker {
   }
 
   void emit(const Group& group) {
-    RegionAttrs attrs;
+    FusionAttrs attrs;
     std::vector<ValueId> operands;
     std::vector<NodeId> members(group.members.rbegin(), group.members.rend());
     Decision d;

@@ -34,7 +34,7 @@ TEST_CASE("a diamond becomes one region, with typed steps and broadcast operands
   const ValueId c = f.b.create(OpKind::Gt, {s, f.y});
   CHECK(f.marked({f.b.create(OpKind::Where, {c, f.b.mul(s, f.y), f.b.unary(OpKind::Exp, s)})}) == "elementwise_region");
   const NodeId r = f.g.def(f.g.outputs()[0]);
-  const auto& steps = f.g.attrs<RegionAttrs>(r).steps;
+  const auto& steps = f.g.attrs<FusionAttrs>(r).steps;
   CHECK(steps.size() == 6);
   CHECK(f.g.operands(r).size() == 3);
   CHECK(steps[2].op == OpKind::Gt);

@@ -46,7 +46,7 @@ uint16_t RegionProgram::add(RegionStep s, ValueId given) {
 }
 
 uint16_t RegionProgram::add(OpKind op, DType t, uint16_t a, uint16_t b, ValueId given) {
-  return add({op, t, {a, b, RegionStep::kNone}, 0, 0}, given);
+  return add({op, t, {a, b, RegionStep::kNone}}, given);
 }
 
 void RegionProgram::copy(NodeId n, bool share) {
@@ -56,16 +56,8 @@ void RegionProgram::copy(NodeId n, bool share) {
 
 uint16_t RegionProgram::copy(NodeId n, const std::function<uint16_t(ValueId)>& of, bool share) {
   std::vector<RegionStep> body;
-  if (g_.op(n) == OpKind::ElementwiseRegion || g_.op(n) == OpKind::FusedQMatMul) {
-    body = g_.attrs<RegionAttrs>(n).steps;
-  } else if (g_.op(n) == OpKind::FusedQConv) {
-    body = g_.attrs<FusedQConvAttrs>(n).steps;
-  } else if (g_.op(n) == OpKind::NormRegion) {
-    body = g_.attrs<NormRegionAttrs>(n).steps;
-  } else {
-    body.push_back(make_step(g_, n));
-    for (size_t i = 0; i < g_.operands(n).size(); ++i) body[0].args[i] = static_cast<uint16_t>(i);
-  }
+  if (const auto* fused = std::get_if<FusionAttrs>(&g_.module().attrs[g_.attr_id(n)])) body = fused->steps;
+  else body.push_back(make_step(g_, n));
   std::vector<uint16_t> codes;  // by step of the body
   for (RegionStep& s : body) {
     for (uint16_t& a : s.args) {

@@ -24,33 +24,21 @@ bool can_be_step(const Graph& g, NodeId n) {
 }
 
 RegionStep make_step(const Graph& g, NodeId n) {
-  RegionStep s;
-  s.op = g.op(n);
-  s.dtype = g.dtype(g.result(n));
-  const Attrs& a = g.module().attrs[g.attr_id(n)];
-  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
-    s.alpha = ab->alpha;
-    s.beta = ab->beta;
-  }
-  if (const auto* c = std::get_if<ClampAttrs>(&a)) {
-    s.alpha = c->min;
-    s.beta = c->max;
-  }
+  RegionStep s = core_step(g, n);
+  for (size_t i = 0; i < g.operands(n).size(); ++i) s.args[i] = static_cast<uint16_t>(i);
+  return s;
+}
+
+RegionStep core_step(const Graph& g, NodeId n) {
+  RegionStep s{g.op(n), g.dtype(g.result(n))};
+  s.attrs = step_attrs(g.module().attrs[g.attr_id(n)]);
   return s;
 }
 
 Attrs attrs_of_step(const RegionStep& s) {
-  Attrs a = default_attrs(s.op);
-  if (auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
-    ab->alpha = s.alpha;
-    ab->beta = s.beta;
-  }
-  if (auto* c = std::get_if<ClampAttrs>(&a)) {
-    c->min = s.alpha;
-    c->max = s.beta;
-  }
-  if (auto* c = std::get_if<CastAttrs>(&a)) c->to = s.dtype;
-  return a;
+  if (s.op == OpKind::Cast) return CastAttrs{.to = s.dtype};
+  if (s.op == OpKind::Div) return NoAttrs{};  // see allow_reciprocals
+  return std::visit([](const auto& a) -> Attrs { return a; }, s.attrs);
 }
 
 size_t argument_count(const RegionStep& s) {

@@ -6,6 +6,7 @@
 #include "analysis/cost.h"
 #include "ir/builder.h"
 #include "ir/region.h"
+#include "passes/fuse/region_step.h"
 #include "passes/match.h"
 
 namespace rlxc::fuse {
@@ -68,13 +69,10 @@ RowsTime time_of_rows(const Graph& g, NodeId n, NodeId rounding, const PassConte
 NodeId with_rounding(Graph& g, NodeId n, const Rounding& r) {
   const bool conv = g.op(n) == OpKind::FusedQConv || g.op(n) == OpKind::QConv;
   Builder b(g, nullptr, n);
-  constexpr uint16_t kNone = RegionStep::kNone;
-  RegionAttrs a{{{conv ? OpKind::QConv : OpKind::QMatMul, DType::I32, {kNone, kNone, kNone}}}};
-  if (g.op(n) == OpKind::FusedQMatMul) a = g.attrs<RegionAttrs>(n);
-  if (g.op(n) == OpKind::FusedQConv) a = {g.attrs<FusedQConvAttrs>(n).steps, g.attrs<FusedQConvAttrs>(n).also};
+  const bool fused = g.op(n) == OpKind::FusedQMatMul || g.op(n) == OpKind::FusedQConv;
+  FusionAttrs a = fused ? g.attrs<FusionAttrs>(n) : FusionAttrs{{core_step(g, n)}};
   const std::vector<ValueId> operands = rounding_operands(g, n, r, &a.steps);
-  if (!conv) return b.create_node(OpKind::FusedQMatMul, operands, std::move(a));
-  return b.create_node(OpKind::FusedQConv, operands, FusedQConvAttrs{*conv_attrs(g, n), std::move(a.steps), std::move(a.also)});
+  return b.create_node(conv ? OpKind::FusedQConv : OpKind::FusedQMatMul, operands, std::move(a));
 }
 
 }  // namespace rlxc::fuse

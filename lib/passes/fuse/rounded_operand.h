@@ -1,4 +1,4 @@
-// Integer matmuls and convolutions that quantise an f32 operand where they read it.
+// Integer matmuls and convolutions that quantize an f32 operand where they read it.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace rlxc::fuse {
 
-// Whether a kernel can quantise its operand. A refusal has the reason and detail of a declined fusion. The reason is empty if the
+// Whether a kernel can quantize its operand. A refusal has the reason and detail of a declined fusion. The reason is empty if the
 // node is of another kind.
 struct Verdict {
   bool fits = false;
@@ -28,7 +28,7 @@ struct RowsTime {
 };
 RowsTime time_of_rows(const Graph&, NodeId matmul, NodeId rounding, const PassContext&);
 
-// The matmul or convolution that quantises its first operand, x of the rounding; invalid if there is none. The node stays.
+// The matmul or convolution that quantizes its first operand, x of the rounding; invalid if there is none. The node stays.
 NodeId with_rounding(Graph&, NodeId, const Rounding&);
 
 }  // namespace rlxc::fuse

@@ -18,7 +18,7 @@ constexpr uint16_t kAbsent = RegionStep::kNone, kEarlier = RegionStep::kStep;
 
 std::optional<Rounding> rounding_of(const Graph& g, NodeId n) {
   if (!n.valid() || g.op(n) != OpKind::ElementwiseRegion) return std::nullopt;
-  const auto& steps = g.attrs<RegionAttrs>(n).steps;
+  const auto& steps = g.attrs<FusionAttrs>(n).steps;
   const DType to = g.dtype(g.result(n));
   if (!is_int8(to) || (steps.size() != 4 && steps.size() != 5)) return std::nullopt;
   const bool shifted = steps.size() == 5;
@@ -39,7 +39,7 @@ std::optional<Rounding> rounding_of(const Graph& g, NodeId n) {
       (shifted && !next(OpKind::Add, DType::F32, steps[2].args[1])))
     return std::nullopt;
   const RegionStep& clamp = steps[at];
-  if (!next(OpKind::Clamp, DType::F32) || clamp.alpha != low || clamp.beta != low + 255 || !next(OpKind::Cast, to))
+  if (!next(OpKind::Clamp, DType::F32) || clamp.alpha() != low || clamp.beta() != low + 255 || !next(OpKind::Cast, to))
     return std::nullopt;
   const auto one = [&](ValueId v) { return v.valid() && g.dtype(v) == DType::F32 && num_elements(g.type(v)) == 1; };
   if (!r.x.valid() || g.dtype(r.x) != DType::F32 || !same_dims(g, r.x, g.result(n)) || !one(r.scale) || (shifted && !one(r.zero)))

@@ -14,7 +14,7 @@ struct Rounding {
   ValueId x, scale, zero;  // zero: a float, or absent
 };
 
-// The operands of the region if it is the quantisation of an f32 value with one scale (legalise/decompose_linear.cpp).
+// The operands of the region if it is the quantization of an f32 value with one scale (legalise/decompose_linear.cpp).
 std::optional<Rounding> rounding_of(const Graph&, NodeId);
 // Whether a matmul or convolution subtracts what the rounding adds.
 bool same_zero(const Graph&, ValueId added, ValueId subtracted);

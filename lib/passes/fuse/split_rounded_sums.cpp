@@ -20,7 +20,7 @@ constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
 
 class Splitter {
  public:
-  Splitter(Graph& g, NodeId n) : g_(g), n_(n), steps_(g.attrs<RegionAttrs>(n).steps) {}
+  Splitter(Graph& g, NodeId n) : g_(g), n_(n), steps_(g.attrs<FusionAttrs>(n).steps) {}
 
   bool split() {
     std::vector<uint16_t> sums;
@@ -89,8 +89,8 @@ class Splitter {
       rounds = add.args[0] & ~kStep;
     }
     if (steps_[rounds].op != OpKind::Round) return std::nullopt;
-    if (s.alpha == 0 && s.beta == 255) return DType::U8;
-    return s.alpha == -128 && s.beta == 127 ? std::optional(DType::I8) : std::nullopt;
+    if (s.alpha() == 0 && s.beta() == 255) return DType::U8;
+    return s.alpha() == -128 && s.beta() == 127 ? std::optional(DType::I8) : std::nullopt;
   }
 
   bool take(const Rounding& r) {
@@ -101,13 +101,13 @@ class Splitter {
     for (size_t i = 0; i <= r.step; ++i)
       if (r.before[i]) codes[i] = rounding.copy(n_, steps_[i], codes);
     rounding.add(OpKind::Cast, r.type, codes[r.step]);
-    const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, RegionAttrs{rounding.steps});
+    const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, FusionAttrs{rounding.steps});
     if (!rounded.valid()) return false;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (i == r.step) of_rest[i] = rest.add(OpKind::Cast, DType::F32, rest.code(rounded));
       else if (!r.before[i]) of_rest[i] = rest.copy(n_, steps_[i], of_rest);
     }
-    const ValueId y = b.create(OpKind::ElementwiseRegion, rest.operands, RegionAttrs{rest.steps});
+    const ValueId y = b.create(OpKind::ElementwiseRegion, rest.operands, FusionAttrs{rest.steps});
     if (!y.valid()) {
       erase_dead(g_, g_.def(rounded));
       return false;
@@ -131,7 +131,7 @@ PassResult split_rounded_sums(Module& m, PassContext& context) {
   if (!native(OpKind::FusedQMatMul) || !native(OpKind::FusedQConv)) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::ElementwiseRegion && g.attrs<RegionAttrs>(n).also.empty())
+      if (g.op(n) == OpKind::ElementwiseRegion && g.attrs<FusionAttrs>(n).also.empty())
         found += context.rewrite([&] { return Splitter(g, n).split(); });
   });
   return {found > 0, {{"rounded_sums", found}}};

@@ -24,7 +24,7 @@ ValueId sums(Builder& b, const std::string& name, bool conv, ValueId rows = {}) 
 
 // Both sums rounded, and added: (clamp(round(s * a) + z) - z) * c + (clamp(round(t * a) + z) - z) * c.
 ValueId residual(Builder& b, const Form& f) {
-  RegionAttrs a;
+  FusionAttrs a;
   const auto add = [&](OpKind op, uint16_t x, uint16_t y = kNone) {
     a.steps.push_back({op, DType::F32, {x, y, kNone}});
     return static_cast<uint16_t>(kStep | (a.steps.size() - 1));
@@ -35,8 +35,7 @@ ValueId residual(Builder& b, const Form& f) {
     uint16_t q = add(OpKind::Round, v);
     if (f.zero) q = add(OpKind::Add, q, 3);
     q = add(OpKind::Clamp, q);
-    a.steps.back().alpha = f.codes == DType::U8 ? 0 : -128;
-    a.steps.back().beta = a.steps.back().alpha + 255;
+    a.steps.back().attrs = f.codes == DType::U8 ? ClampAttrs{0, 255} : ClampAttrs{-128, 127};
     if (f.zero) q = add(OpKind::Sub, q, 3);
     if (f.read_twice) q = add(OpKind::Add, q, v);
     parts[i] = add(OpKind::Mul, q, 4);

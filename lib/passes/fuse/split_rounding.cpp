@@ -18,7 +18,7 @@ constexpr size_t kMostRoundedReaders = 16;
 
 // The step whose value the last ones round by single numbers: div, round, add, clamp, cast.
 std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
-  const auto& steps = g.attrs<RegionAttrs>(n).steps;
+  const auto& steps = g.attrs<FusionAttrs>(n).steps;
   if (!is_int8(steps.back().dtype)) return std::nullopt;
   for (size_t i = steps.size(); i-- > 1;) {
     const RegionStep& s = steps[i];
@@ -36,13 +36,13 @@ std::optional<size_t> rounded_step(const Graph& g, NodeId n) {
 void split(Graph& g, NodeId n, NodeId floats) {
   const auto at = rounded_step(g, n);
   if (!at || *at == 0) return;
-  const std::vector<RegionStep> steps = g.attrs<RegionAttrs>(n).steps;
+  const std::vector<RegionStep> steps = g.attrs<FusionAttrs>(n).steps;
   std::vector<uint16_t> codes(steps.size());
   RegionProgram sums(g), rounding(g);
   sums.operands.assign(g.operands(n).begin(), g.operands(n).begin() + kQuantOperands);
   for (size_t i = 0; i <= *at; ++i) codes[i] = sums.copy(n, steps[i], codes);
   Builder b(g, nullptr, n);
-  const ValueId y = b.create(OpKind::FusedQMatMul, sums.operands, RegionAttrs{std::move(sums.steps)});
+  const ValueId y = b.create(OpKind::FusedQMatMul, sums.operands, FusionAttrs{std::move(sums.steps)});
   const NodeId both[] = {floats, g.def(y)};
   if (!y.valid() || aligned_steps(g, both).steps.empty()) {
     if (y.valid()) erase_dead(g, g.def(y));
@@ -50,7 +50,7 @@ void split(Graph& g, NodeId n, NodeId floats) {
   }
   codes[*at] = rounding.code(y);
   for (size_t i = *at + 1; i < steps.size(); ++i) codes[i] = rounding.copy(n, steps[i], codes);
-  const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, RegionAttrs{std::move(rounding.steps)});
+  const ValueId rounded = b.create(OpKind::ElementwiseRegion, rounding.operands, FusionAttrs{std::move(rounding.steps)});
   const NodeId members[] = {n};
   for (ValueId v : {y, rounded}) merge_origins(g, g.def(v), members);
   replace(g, g.result(n), rounded);
@@ -60,8 +60,8 @@ void split(Graph& g, NodeId n, NodeId floats) {
 
 void split_roundings(Graph& g) {
   const auto is_plain = [&](NodeId n) {
-    return g.op(n) == OpKind::FusedQMatMul && g.attrs<RegionAttrs>(n).also.empty() &&
-           !has_two_sums(g.attrs<RegionAttrs>(n).steps) && is_weight(g, g.operand(n, 1)) && g.rank(g.operand(n, 1)) == 2;
+    return g.op(n) == OpKind::FusedQMatMul && g.attrs<FusionAttrs>(n).also.empty() &&
+           !has_two_sums(g.attrs<FusionAttrs>(n).steps) && is_weight(g, g.operand(n, 1)) && g.rank(g.operand(n, 1)) == 2;
   };
   for (NodeId n : g.nodes()) {
     if (!is_plain(n) || g.dtype(g.result(n)) != DType::F32) continue;

@@ -1,11 +1,14 @@
 // Rewrites strings as rows of bytes of one width, padded with zeros: string[n] becomes u8[n,w]. Ops that normalise, join or
-// compare strings become arithmetic on bytes. Widths of inputs are symbols bound by a call. Rewrites inputs and outputs of the
-// main graph too. Changes nothing if some string op or constant has no byte form; a constant that ends with a zero byte has none
-// and is named in a warning. O(nodes + characters).
+// compare strings become arithmetic on bytes, and those that move strings move rows. Widths of inputs are symbols bound by a
+// call. Rewrites inputs and outputs of the main graph too. Nodes that share strings, directly or through others, are rewritten
+// together. None of them is if an op or a constant has no byte form. A string that ends with a zero byte has none. Warnings name
+// these nodes. O(nodes + characters).
 #include "passes/interface/strings_as_bytes.h"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/builder.h"
@@ -15,8 +18,11 @@
 namespace rlxc {
 
 bool has_byte_form(OpKind op) {
-  static constexpr OpKind kKnown[] = {OpKind::Input,       OpKind::Constant,    OpKind::StringNormalize, OpKind::StringConcat,
-                                      OpKind::StringEqual, OpKind::StringIndex, OpKind::Gather,          OpKind::Reshape};
+  static constexpr OpKind kKnown[] = {
+      OpKind::Input,       OpKind::Constant, OpKind::StringNormalize, OpKind::StringConcat, OpKind::StringEqual,
+      OpKind::StringIndex, OpKind::Gather,   OpKind::Reshape,         OpKind::Concat,       OpKind::Where,
+      OpKind::Narrow,      OpKind::Slice,    OpKind::Reverse,         OpKind::Transpose,    OpKind::Tile,
+      OpKind::Expand,      OpKind::GatherNd};
   return std::ranges::find(kKnown, op) != std::end(kKnown);
 }
 
@@ -39,23 +45,50 @@ bool touches_text(const Graph& g, NodeId n) {
   return std::ranges::any_of(g.operands(n), [&](ValueId v) { return is_text(g, v); });
 }
 
+// Classes of nodes that share strings: the smallest index of a class stands for it.
+class TextClasses {
+ public:
+  explicit TextClasses(const Graph& g) : first_(g.node_capacity()) {
+    std::iota(first_.begin(), first_.end(), 0u);
+    for (NodeId n : g.nodes())
+      for (ValueId v : g.operands(n))
+        if (is_text(g, v)) join(n.raw, g.def(v).raw);
+  }
+  uint32_t of(uint32_t n) {
+    while (first_[n] != n) n = first_[n] = first_[first_[n]];
+    return n;
+  }
+
+ private:
+  void join(uint32_t a, uint32_t b) {
+    a = of(a), b = of(b);
+    first_[std::max(a, b)] = std::min(a, b);
+  }
+  std::vector<uint32_t> first_;
+};
+
 class TextLowering {
  public:
   explicit TextLowering(Graph& g) : g_(g), b_(g), t_(g.module().dims) {}
 
   bool run(Diagnostics& d) {
     std::vector<NodeId> nodes;
+    TextClasses classes(g_);
+    std::vector<bool> stays(g_.node_capacity());
     for (NodeId n : g_.nodes()) {
       if (!touches_text(g_, n)) continue;
-      if (g_.type(g_.result(n)).kind != TypeKind::Tensor || !has_byte_form(g_.op(n))) return false;
-      if (const auto* strings = own_strings(g_, n); strings && ends_with_zero(*strings)) {
-        d.warning(Code::UnsupportedOnTarget,
-                  "kernels have rows of bytes for strings, and none for one that ends with a zero byte",
-                  "node " + g_.label(n).quoted());
-        return false;
-      }
       nodes.push_back(n);
+      const auto* strings = own_strings(g_, n);
+      const bool has_form = g_.type(g_.result(n)).kind == TypeKind::Tensor && has_byte_form(g_.op(n));
+      if (has_form && !(strings && ends_with_zero(*strings))) continue;
+      d.warning(
+          Code::UnsupportedOnTarget,
+          "kernels have rows of bytes for strings, and none for " +
+              (has_form ? "one that ends with a zero byte" : std::string(name(g_.op(n))) + ", so its strings stay as they are"),
+          "node " + g_.label(n).quoted());
+      stays[classes.of(n.raw)] = true;
     }
+    std::erase_if(nodes, [&](NodeId n) { return stays[classes.of(n.raw)]; });
     for (NodeId n : nodes) {
       b_.insert_before(n);
       b_.set_node_name(g_.node_name(n));
@@ -127,20 +160,44 @@ class TextLowering {
         if (d.splat && !strings.empty()) strings.assign(static_cast<size_t>(d.elements()), d.strings[0]);
         return table(strings, d.dims);
       }
-      case OpKind::Gather: {
-        const int64_t axis = g_.attrs<AxisAttrs>(n).axis;
-        return b_.create(OpKind::Gather, {text(n, 0), g_.operand(n, 1)}, AxisAttrs{axis});
+      case OpKind::Reshape:
+      case OpKind::Expand:
+      case OpKind::Tile: {
+        DimsAttrs a = g_.attrs<DimsAttrs>(n);
+        a.dims.push_back(g_.op(n) == OpKind::Tile ? Dim(1) : width(text(n, 0)));
+        return b_.create(g_.op(n), {text(n, 0)}, a);
       }
-      case OpKind::Reshape: {
-        auto d = dims(g_.result(n));
-        d.push_back(width(text(n, 0)));
-        return b_.reshape(text(n, 0), d);
+      case OpKind::Transpose: {
+        PermAttrs a = g_.attrs<PermAttrs>(n);
+        a.perm.push_back(static_cast<int64_t>(a.perm.size()));
+        return b_.create(OpKind::Transpose, {text(n, 0)}, a);
       }
+      case OpKind::Gather:
+      case OpKind::GatherNd:
+      case OpKind::Narrow:
+      case OpKind::Slice:
+      case OpKind::Reverse:
+      case OpKind::Concat:
+      case OpKind::Where: return moved(n);
       case OpKind::StringEqual: return b_.cast(same(text(n, 0), text(n, 1)), DType::Bool);
       case OpKind::StringConcat: return joined(text(n, 0), text(n, 1));
       case OpKind::StringIndex: return position(text(n, 0), g_.attrs<StringIndexAttrs>(n).strings);
       default: return normalised(n);
     }
+  }
+
+  // The op on rows of one width. Its axes stay, since the width is the last one.
+  ValueId moved(NodeId n) {
+    std::optional<Dim> w;
+    for (ValueId v : g_.operands(n))
+      if (const auto rows = of_.find(v.raw); rows != of_.end()) w = w ? t_.max(*w, width(rows->second)) : width(rows->second);
+    std::vector<ValueId> operands;
+    for (ValueId v : g_.operands(n)) {
+      if (const auto rows = of_.find(v.raw); rows != of_.end()) v = widened(rows->second, *w);
+      else if (g_.op(n) == OpKind::Where) v = with_axis(v, dims(v).size());  // the condition
+      operands.push_back(v);
+    }
+    return b_.create(g_.op(n), operands, g_.module().attrs[g_.attr_id(n)]);
   }
 
   // Concatenates the texts: byte i is taken from x up to its length, then from y.
@@ -232,11 +289,6 @@ class TextLowering {
 
 }  // namespace
 
-PassResult strings_as_bytes(Module& m, PassContext& context) {
-  for (size_t i = 1; i < m.graph_count(); ++i)
-    for (NodeId n : m.graph(GraphId(i)).nodes())
-      if (touches_text(m.graph(GraphId(i)), n)) return {};
-  return {TextLowering(m.main()).run(context.diagnostics), {}};
-}
+PassResult strings_as_bytes(Module& m, PassContext& context) { return {TextLowering(m.main()).run(context.diagnostics), {}}; }
 
 }  // namespace rlxc

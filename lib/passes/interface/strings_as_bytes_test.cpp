@@ -72,14 +72,59 @@ TEST_CASE("strings compared, joined, found and moved, by bytes") {
   });
 }
 
-TEST_CASE("what has no form in bytes stays") {
+TEST_CASE("strings of different lengths moved, by bytes") {
+  const HostValue a = text({2, 3}, {"ab", "", "\u00e4", "longest", "b", "ab"}), b = text({2, 1}, {"x", "yes"}),
+                  at = i64({2, 1}, {1, 0});
+  same_by_bytes({a, b, {TypeKind::Tensor, make_data(DType::Bool, {3}, std::vector<uint8_t>{1, 0, 1}), {}}, at},
+                [](Builder& g, const std::vector<ValueId>& x) {
+                  const ValueId joined = g.concat(std::array{x[0], x[1]}, 1), wide = g.expand(x[1], {Dim(2), Dim(3)});
+                  const ValueId none = g.constant(text({}, {"none of them"}).tensor);
+                  return std::vector{joined,
+                                     wide,
+                                     g.create(OpKind::Where, {x[2], x[0], x[1]}),
+                                     g.create(OpKind::Where, {x[2], none, x[0]}),
+                                     g.narrow(joined, 1, 1, 2),
+                                     g.create(OpKind::Slice, {joined}, SliceAttrs{1, Dim(3), Dim(2), -2}),
+                                     g.create(OpKind::Reverse, {joined}, AxesAttrs{{0, 1}}),
+                                     g.create(OpKind::Transpose, {joined}, PermAttrs{{1, 0}}),
+                                     g.create(OpKind::Tile, {x[1]}, DimsAttrs{{Dim(2), Dim(2)}}),
+                                     g.create(OpKind::GatherNd, {joined, x[3]}, BatchDimsAttrs{0})};
+                });
+}
+
+TEST_CASE("what has no form in bytes stays, and each such node is named") {
   Module m;
   Builder b(m.main());
-  const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)}));
-  const ValueId y = b.create(OpKind::StringMatch, {x}, StringMatchAttrs{"a*"});
-  m.main().set_outputs(std::array{y});
-  CHECK_FALSE(testing::PassRun()(m, "strings_as_bytes").changed);
+  const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)})), both = b.concat(std::array{x, x}, 0);
+  std::vector<ValueId> out;
+  for (const char* name : {"first", "second"}) {
+    out.push_back(b.create(OpKind::StringMatch, {both}, StringMatchAttrs{"a*"}));
+    m.main().set_node_name(m.main().def(out.back()), m.symbol(name));
+  }
+  m.main().set_outputs(out);
+  testing::PassRun run;
+  CHECK_FALSE(run(m, "strings_as_bytes").changed);
   CHECK(m.main().dtype(x) == DType::String);
+  REQUIRE(run.diagnostics.items().size() == 2);
+  for (size_t i : {0, 1}) {
+    CHECK(run.diagnostics.items()[i].where == (i ? "node \"second\"" : "node \"first\""));
+    CHECK(run.diagnostics.items()[i].message.find("none for string_match") != std::string::npos);
+  }
+}
+
+TEST_CASE("strings that reach no node without a form are rewritten") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)})), y = b.input("y", tensor_type(DType::String, {Dim(2)}));
+  const ValueId matched = b.create(OpKind::StringMatch, {b.concat(std::array{x, x}, 0)}, StringMatchAttrs{"a*"});
+  m.main().set_outputs(std::array{matched, b.create(OpKind::StringEqual, {y, y})});
+  testing::PassRun run;
+  CHECK(run(m, "strings_as_bytes").changed);
+  CHECK(m.main().dtype(x) == DType::String);
+  CHECK(m.main().dtype(y) == DType::U8);
+  CHECK(run.diagnostics.items().size() == 1);
+  Diagnostics d;
+  CHECK(verify(m, d));
 }
 
 TEST_CASE("a string that ends with a zero byte has no form in bytes") {

@@ -1,4 +1,5 @@
-// Decomposes ops without a kernel on the target, repeatedly, until all ops have kernels. Ops with a kernel are not decomposed.
+// Decomposes ops without a kernel on the target, repeatedly, until all ops have kernels. Ops with a kernel are decomposed only if
+// the options ask for it (TargetTraits::decomposed).
 // Ops with neither a kernel nor a decomposition are an error (Code::UnsupportedOnTarget) that names their nodes, grouped by kind.
 // O(created nodes).
 #include <algorithm>
@@ -46,8 +47,9 @@ PassResult decompose(Module& m, PassContext& context) {
       return !has_trait(g.op(n), kLeaf | kTerminator) &&
              (!target.native[static_cast<size_t>(g.op(n))] || (stores_codes(g, n) && !target.integer_fusions));
     };
+    auto expands = [&](NodeId n) { return foreign(n) || target.decomposed[static_cast<size_t>(g.op(n))]; };
     for (NodeId n : g.nodes())
-      if (foreign(n)) work.push_back(n);
+      if (expands(n)) work.push_back(n);
     // Terminates, because a decomposition never contains its own kind.
     for (size_t head = 0; head < work.size(); ++head) {
       const NodeId n = work[head];
@@ -55,14 +57,14 @@ PassResult decompose(Module& m, PassContext& context) {
       const legalise::Decomposition expand = legalise::decomposition(g.op(n));
       const size_t before = g.node_capacity();
       if (!expand || !legalise::expand_node(g, n, expand)) {
-        unsupported[kind].push_back(describe(g, n));
+        if (foreign(n)) unsupported[kind].push_back(describe(g, n));
         continue;
       }
       ++expanded[kind];
       for (size_t k = before; k < g.node_capacity(); ++k) {
         const NodeId made(k);
         if (!g.alive(made)) continue;
-        if (foreign(made)) work.push_back(made);
+        if (expands(made)) work.push_back(made);
         graphs.insert(graphs.end(), g.bodies(made).begin(), g.bodies(made).end());
       }
     }

@@ -89,6 +89,13 @@ Values log1p(Expansion& e) {  // Kahan: log(u)*x/(u-1) with u = 1+x rounded
 }
 Values fma(Expansion& e) { return {e.b.add(e.b.mul(e.in(0), e.in(1)), e.in(2))}; }
 Values prelu(Expansion& e) { return {pick(e, below(e, x_of(e), 0), e.b.mul(e.in(1), x_of(e)), x_of(e))}; }
+Values mul_no_nan(Expansion& e) {
+  const auto zero_where_zero = [&](size_t i, ValueId y) {
+    return pick(e, e.b.create(Eq, {e.in(i), e.num(e.in(i), 0)}), e.num(e.in(i), 0), y);
+  };
+  return {zero_where_zero(0, zero_where_zero(1, e.b.mul(e.in(0), e.in(1))))};
+}
+Values stop_gradient(Expansion& e) { return {x_of(e)}; }
 Values is_nan(Expansion& e) { return {e.b.create(Ne, {x_of(e), x_of(e)})}; }
 
 }  // namespace
@@ -122,6 +129,8 @@ std::span<const DecompositionEntry> elementwise_decompositions() {
       {Fma, fma},
       {PRelu, prelu},
       {IsNan, is_nan},
+      {MulNoNan, mul_no_nan},
+      {StopGradient, stop_gradient},
   };
   return kTable;
 }

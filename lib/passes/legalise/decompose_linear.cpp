@@ -1,4 +1,4 @@
-// Decompositions of general contractions and of quantised ops.
+// Decompositions of general contractions and of quantized ops.
 #include <algorithm>
 #include <optional>
 

@@ -352,7 +352,7 @@ TEST_CASE("n-grams are compared with the pool; the draws of a generator are know
   }
 }
 
-TEST_CASE("quantised operations, per tensor and per axis") {
+TEST_CASE("quantized operations, per tensor and per axis") {
   for (DType t : {DType::I8, DType::U8})
     for (bool per_axis : {false, true}) {
       auto positive = [&](Fixture& f) {

@@ -30,7 +30,7 @@ struct Expansion {
   ValueId wide(ValueId);                                                      // f16 and bf16 cast to f32
   ValueId activation(ValueId, const Epilogue&);
   ValueId rounded(ValueId,
-                  size_t scale);  // quantized by operand `scale` and the zero point after it, and dequantised, if they are there
+                  size_t scale);  // quantized by operand `scale` and the zero point after it, and dequantized, if they are there
   ValueId along(ValueId vector, int64_t axis, int rank);  // a vector reshaped to broadcast along `axis` of `rank`
   ValueId size(Dim);                                      // an i64 scalar, constant if the dim is static
   ValueId positions(Dim n);                               // i64 vector 0, 1, .., n-1

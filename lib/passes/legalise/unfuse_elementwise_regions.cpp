@@ -12,36 +12,6 @@ namespace rlxc {
 
 namespace {
 
-std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
-  if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).steps;
-  if (g.op(n) == OpKind::ReduceRegion) return g.attrs<ReduceRegionAttrs>(n).steps;
-  if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).steps;
-  if (g.op(n) == OpKind::ConcatRegion) return g.attrs<ConcatRegionAttrs>(n).steps;
-  return g.attrs<RegionAttrs>(n).steps;
-}
-
-// The steps whose values are results after the first ones.
-std::vector<int64_t> further_results(const Graph& g, NodeId n) {
-  if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).also;
-  if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).also;
-  const bool one = g.op(n) == OpKind::ReduceRegion || g.op(n) == OpKind::ConcatRegion;
-  return one ? std::vector<int64_t>() : g.attrs<RegionAttrs>(n).also;
-}
-
-Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
-  if (s.op == OpKind::QMatMul) return NoAttrs{};
-  if (s.op == OpKind::QConv) return g.attrs<FusedQConvAttrs>(n).conv;
-  if (s.op == OpKind::Reduce) {
-    if (g.op(n) == OpKind::ConcatRegion) return ReduceAttrs{s.reduce, {g.attrs<ConcatRegionAttrs>(n).axis}, true};
-    return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
-  }
-  if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
-  if (g.op(n) == OpKind::QAttention) return AxisAttrs{g.rank(g.result(n)) - 1};
-  const int64_t axis = g.attrs<NormRegionAttrs>(n).axis;
-  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{axis};
-  return NormAttrs{axis, s.alpha};
-}
-
 // The results of a ConcatRegion, given the values of its steps.
 std::vector<ValueId> concatenated(Builder& b, NodeId n, std::span<const ValueId> values) {
   Graph& g = b.graph();
@@ -61,15 +31,15 @@ std::vector<ValueId> concatenated(Builder& b, NodeId n, std::span<const ValueId>
 
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
-  const auto view = steps_of(g, n);
-  const std::vector<RegionStep> steps(view.begin(), view.end());  // a copy, because attributes move when nodes are created
-  const std::vector<int64_t> also = further_results(g, n);
+  const bool joins = g.op(n) == OpKind::ConcatRegion;
+  // A copy, because attributes move when nodes are created.
+  const FusionAttrs a = joins ? FusionAttrs{g.attrs<ConcatRegionAttrs>(n).steps} : g.attrs<FusionAttrs>(n);
+  const std::vector<RegionStep>& steps = a.steps;
   const bool attention = g.op(n) == OpKind::QAttention;
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
-  const bool joins = g.op(n) == OpKind::ConcatRegion;
   const std::vector<Dim> whole = joins ? row_dims(g, n) : attention ? dims : whole_dims(g, n);
   std::vector<ValueId> values, operands;
-  ValueId kept, sums;
+  ValueId sums;
   const bool two = g.op(n) == OpKind::FusedQMatMul && has_two_sums(steps);
   const auto half = [&](Dim first) { return b.narrow(sums, g.rank(sums) - 1, first, dims.back()); };
   for (const RegionStep& s : steps) {
@@ -95,9 +65,10 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
         operands[0] = b.create(OpKind::Quantize, {operands[0], scale, zero}, QuantAttrs{.to = g.dtype(zero)});
       }
     } else if (core && !attention) {
-      operands[0] = kept = b.expand(operands[0], whole);
+      operands[0] = b.expand(operands[0], whole);
     }
-    const ValueId v = b.create(s.op, operands, core ? core_attrs(g, n, s) : attrs_of_step(s));
+    const bool is_softmax = attention && s.op == OpKind::Softmax;
+    const ValueId v = b.create(s.op, operands, is_softmax ? Attrs(AxisAttrs{std::ssize(dims) - 1}) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));
     if (two && values.empty()) sums = v;
@@ -105,8 +76,7 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   }
   if (joins) return concatenated(b, n, values);
   std::vector<ValueId> results{b.expand(values.back(), dims)};
-  if (g.op(n) == OpKind::NormRegion && g.attrs<NormRegionAttrs>(n).keep) results.push_back(kept);
-  for (const int64_t step : also) results.push_back(b.expand(values[static_cast<size_t>(step)], dims));
+  for (const int64_t step : a.also) results.push_back(b.expand(values[static_cast<size_t>(step)], dims));
   return results;
 }
 
@@ -118,7 +88,7 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
     Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
-      const auto& steps = g.attrs<RegionAttrs>(n).steps;
+      const auto& steps = g.attrs<FusionAttrs>(n).steps;
       const bool fits = steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs &&
                         (t.integer_fusions || g.result_count(n) == 1);
       if (native && fits && std::ranges::all_of(steps, [&](const RegionStep& s) { return t.native[static_cast<size_t>(s.op)]; }))

@@ -45,7 +45,7 @@ TEST_CASE("unfusing restores the steps with their attributes and types") {
 TEST_CASE("regions of several results are unfused where kernels have one") {
   Module m;
   Builder b(m.main());
-  RegionAttrs a{{{OpKind::Neg, DType::F32, {1, RegionStep::kNone, RegionStep::kNone}},
+  FusionAttrs a{{{OpKind::Neg, DType::F32, {1, RegionStep::kNone, RegionStep::kNone}},
                  {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}}},
                 {0}};
   const NodeId n =

@@ -1,5 +1,5 @@
 // Kernels support 4-bit types and 8-bit floats in casts only. Wraps other ops on these values in casts to wider types, which
-// represent them exactly, and decomposes quantisation to and from them. O(nodes).
+// represent them exactly, and decomposes quantization to and from them. O(nodes).
 #include <algorithm>
 
 #include "analysis/views.h"

@@ -20,7 +20,7 @@ TEST_CASE("operations on narrow types go between casts, views and casts to wider
   CHECK_FALSE(f.run(f.m, "widen_narrow_types").changed);
 }
 
-TEST_CASE("quantisation to and from narrow types is written out, with blocks too; others stay") {
+TEST_CASE("quantization to and from narrow types is written out, with blocks too; others stay") {
   PassFixture f;
   const ValueId x = f.b.input("x", tensor_type(DType::F32, {4, 6})), s = f.b.input("s", tensor_type(DType::F32, {4, 3}));
   const ValueId q = f.b.create(OpKind::Quantize, {x, s}, QuantAttrs{1, 2, DType::U4});

@@ -1,5 +1,5 @@
 // Writes the transposed convolution of an image of one pixel, as generators begin with, as a matmul: the result is the window,
-// scaled by each channel. Runs before quantisation and fusion, which know matmuls. O(nodes).
+// scaled by each channel. Runs before quantization and fusion, which know matmuls. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/passes.h"

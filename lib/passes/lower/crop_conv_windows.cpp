@@ -25,13 +25,11 @@ Taps useful_taps(const ConvAttrs& a, size_t d, int64_t size, int64_t kernel, int
 }
 
 void set_conv_attrs(Graph& g, NodeId n, const ConvAttrs& conv) {
-  const auto set = [&](auto attrs) {
-    attrs.conv = conv;
-    g.set_attrs(n, g.module().attrs.intern(attrs));
-  };
-  if (g.op(n) == OpKind::FusedConvBiasAct) set(g.attrs<FusedConvAttrs>(n));
-  else if (g.op(n) == OpKind::FusedQConv) set(g.attrs<FusedQConvAttrs>(n));
-  else g.set_attrs(n, g.module().attrs.intern(conv));
+  Attrs all = g.module().attrs[g.attr_id(n)];
+  if (auto* fused = std::get_if<FusedConvAttrs>(&all)) fused->conv = conv;
+  else if (auto* steps = std::get_if<FusionAttrs>(&all)) steps->steps[0].attrs = conv;
+  else all = conv;
+  g.set_attrs(n, g.module().attrs.intern(std::move(all)));
 }
 
 bool crop(Graph& g, NodeId n) {

@@ -1,5 +1,6 @@
 // Replaces operations of --ops by their bodies, which later passes see whole. Bodies may contain such operations. Those with a
-// kernel for the target stay. O(created nodes).
+// kernel for the target stay. A StopGradient means something to derivatives, which have been taken: it is its operand.
+// O(created nodes).
 #include <algorithm>
 
 #include "ir/graphs.h"
@@ -35,8 +36,8 @@ PassResult inline_custom_ops(Module& m, PassContext& context) {
     for (GraphId id : graphs_in_use(m)) {
       Graph& g = m.graph(id);
       for (NodeId n : g.nodes())
-        if (g.op(n) == OpKind::CustomOp && !keep_kernel(g, n, context.target.name))
-          found += legalise::expand_node(g, n, legalise::decomposition(OpKind::CustomOp));
+        if (g.op(n) == OpKind::StopGradient || (g.op(n) == OpKind::CustomOp && !keep_kernel(g, n, context.target.name)))
+          found += legalise::expand_node(g, n, legalise::decomposition(g.op(n)));
     }
   }
   return {inlined > 0, {{"nodes_inlined", inlined}}};

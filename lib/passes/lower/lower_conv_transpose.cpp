@@ -123,8 +123,8 @@ ValueId repeated(Expansion& e, ValueId v, int64_t phases) {
   return e.b.reshape(e.b.expand(column, {channels, Dim(phases)}), {e.b.dims().mul(channels, Dim(phases))});
 }
 
-// The same of codes, dequantised.
-ValueId dequantised_phases(Expansion& e, NodeId dequantize, int64_t groups, const std::vector<Axis>& axes, int64_t phases) {
+// The same of codes, dequantized.
+ValueId dequantized_phases(Expansion& e, NodeId dequantize, int64_t groups, const std::vector<Axis>& axes, int64_t phases) {
   QuantAttrs a = e.g.attrs<QuantAttrs>(dequantize);
   a.axis = 0;
   const ValueId codes = weights_of_phases(e, e.g.operand(dequantize, 0), groups, axes), scale = e.g.operand(dequantize, 1);
@@ -133,7 +133,7 @@ ValueId dequantised_phases(Expansion& e, NodeId dequantize, int64_t groups, cons
 
 }  // namespace
 
-NodeId quantised_weight(const Graph& g, NodeId n) {
+NodeId quantized_weight(const Graph& g, NodeId n) {
   const NodeId d = match::defining_op(g, g.operand(n, 1), OpKind::Dequantize);
   if (!d.valid() || !is_int8(g.dtype(g.operand(d, 0)))) return {};
   const auto& a = g.attrs<QuantAttrs>(d);
@@ -163,9 +163,9 @@ std::vector<ValueId> conv_of_phases(Expansion& e) {
     if (d == Dim(0)) return {};
   const bool residual = fused && e.has(3);
   const Epilogue act = fused ? e.attrs<FusedConvAttrs>().act : Epilogue{};
-  const NodeId codes = fused ? NodeId() : quantised_weight(e.g, e.n);
+  const NodeId codes = fused ? NodeId() : quantized_weight(e.g, e.n);
   const ValueId w =
-      codes.valid() ? dequantised_phases(e, codes, a.groups, axes, phases) : weights_of_phases(e, e.in(1), a.groups, axes);
+      codes.valid() ? dequantized_phases(e, codes, a.groups, axes, phases) : weights_of_phases(e, e.in(1), a.groups, axes);
   const ValueId bias = repeated(e, e.in(2), phases);
   ValueId y = fused && !residual && act.has
                   ? e.b.create(OpKind::FusedConvBiasAct, {e.in(0), w, bias, {}}, FusedConvAttrs{conv, act})

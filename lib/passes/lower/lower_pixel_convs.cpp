@@ -5,6 +5,7 @@
 // Runs after fusion, since layout ops between contractions and their elementwise readers would stop it. O(nodes).
 #include <algorithm>
 
+#include "analysis/channel_blocks.h"
 #include "ir/region.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -31,8 +32,7 @@ class Convolution {
 
   bool to_matmul() {
     const bool fused = g_.op(n_) == OpKind::FusedQConv;
-    if (!covers_image(g_, n_, fused ? g_.attrs<FusedQConvAttrs>(n_).conv : g_.attrs<ConvAttrs>(n_)) || rounds_operand(g_, n_))
-      return false;
+    if (!covers_image(g_, n_, *conv_attrs(g_, n_)) || rounds_operand(g_, n_)) return false;
     std::vector<ValueId> operands(g_.operands(n_).begin(), g_.operands(n_).end());
     operands.resize(std::max(operands.size(), kQuantOperands));
     if (operands[3].valid() && num_elements(g_.type(operands[3])) != 1) return false;
@@ -69,9 +69,9 @@ class Convolution {
 
   Attrs attrs(bool fused) const {
     if (!fused) return NoAttrs{};
-    const auto& a = g_.attrs<FusedQConvAttrs>(n_);
-    RegionAttrs r{a.steps, a.also};
+    FusionAttrs r = g_.attrs<FusionAttrs>(n_);
     r.steps[0].op = OpKind::QMatMul;
+    r.steps[0].attrs = NoAttrs{};
     return r;
   }
 

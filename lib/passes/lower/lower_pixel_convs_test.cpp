@@ -19,16 +19,15 @@ struct Case {
     const ValueId x = b.input("x", tensor_type(DType::U8, {n, 6, Dim(size), Dim(size)}));
     const ValueId w = b.param("w", tensor_type(DType::I8, {5, 6, Dim(kernel), Dim(kernel)}));
     const ValueId zeros = weight_zeros ? b.param("wz", tensor_type(DType::I8, {5})) : ValueId();
-    FusedQConvAttrs a{ConvAttrs{{1, 1}, {pad, pad}, {pad, pad}, {1, 1}, {}, 1},
-                      {{OpKind::QConv, DType::I32, {kNone, kNone, kNone}},
-                       {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
-                       {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}},
-                       {OpKind::Add, DType::F32, {kStep | 2, 5, kNone}},
-                       {OpKind::Div, DType::F32, {kStep | 3, 6, kNone}},
-                       {OpKind::Round, DType::F32, {kStep | 4, kNone, kNone}},
-                       {OpKind::Clamp, DType::F32, {kStep | 5, kNone, kNone}, 0, 255},
-                       {OpKind::Cast, DType::U8, {kStep | 6, kNone, kNone}}},
-                      {3}};
+    FusionAttrs a{{{OpKind::QConv, DType::I32, {kNone, kNone, kNone}, ConvAttrs{{1, 1}, {pad, pad}, {pad, pad}, {1, 1}, {}, 1}},
+                   {OpKind::Cast, DType::F32, {kStep, kNone, kNone}},
+                   {OpKind::Mul, DType::F32, {kStep | 1, 4, kNone}},
+                   {OpKind::Add, DType::F32, {kStep | 2, 5, kNone}},
+                   {OpKind::Div, DType::F32, {kStep | 3, 6, kNone}},
+                   {OpKind::Round, DType::F32, {kStep | 4, kNone, kNone}},
+                   {OpKind::Clamp, DType::F32, {kStep | 5, kNone, kNone}, ClampAttrs{0, 255}},
+                   {OpKind::Cast, DType::U8, {kStep | 6, kNone, kNone}}},
+                  {3}};
     const Dim left(size + 2 * pad - kernel + 1);
     const NodeId y = b.create_node(OpKind::FusedQConv,
                                    std::vector{x, w, b.scalar(DType::U8, 117), zeros, f32_param(b, "scales", {5, 1, 1}),

@@ -1,5 +1,5 @@
 // Runs parts of an f32 graph in f16 or bf16 (options.precision). Changes f32 values only; inputs and outputs of graphs and bodies
-// keep their types. Each cast and each clamped constant is a PrecisionNote. Runs after lower_hir and quantisation, and before
+// keep their types. Each cast and each clamped constant is a PrecisionNote. Runs after lower_hir and quantization, and before
 // mark_elementwise_regions, since steps are typed. O(nodes + uses).
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 #include "ir/op_rules.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/quantize/tensor_names.h"
 #include "support/number.h"
 
 namespace rlxc {
@@ -18,12 +19,14 @@ namespace {
 
 constexpr double kLargestF16 = 65504;
 constexpr double kAsInfinity = 1e30;
+constexpr double kMask = -1e9;              // and below: a constant of masks, which stands for minus infinity
 constexpr int64_t kMaxConverted = 1 << 20;  // elements; larger constants are cast at load time
 
 bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 // Contractions go low, sensitive ops stay in f32. Norms and other ops take the widest type of their operands, ignoring weights,
-// so a low value stays low up to the first op that needs f32. Ops whose calibrated results exceed f16 stay in f32.
+// so a low value stays low up to the first op that needs f32. Ops stay in f32 whose calibrated results exceed f16, and those that
+// read such values or, in the automixed policies, constants beyond f16 and what is computed from them.
 //   f16                     all ops low, including sensitive ones
 //   automixed, -bf16        as above; a norm reads and writes low and computes in f32
 //   automixed-conservative  norms in f32, and only values derived from a contraction are low
@@ -72,21 +75,55 @@ class Policy {
   std::vector<std::pair<PrecisionClass, DType>> by_class_;
 };
 
-// Tensors whose calibrated range exceeds f16, with their largest magnitude.
-using Overflows = std::unordered_map<Symbol, double>;
+// Values whose calibrated range exceeds f16, with their largest magnitude.
+using Overflows = std::unordered_map<uint64_t, double>;
+
+uint64_t value_key(GraphId g, ValueId v) { return uint64_t{g.raw} << 32 | v.raw; }
 
 Overflows overflows_of(const Module& m, const PassOptions& o) {
   Overflows out;
   if (!o.calibration) return out;
+  std::unordered_map<std::string_view, double> by_name;
   for (const auto& [tensor, entry] : o.calibration->entries) {
     double most = 0;
     for (size_t i = 0; i < entry.scales.size(); ++i) {
       const auto zero = i < entry.zero_points.size() ? static_cast<double>(entry.zero_points[i]) : 0;
       most = std::max(most, entry.scales[i] * std::max(127 - zero, 128 + zero));
     }
-    if (const Symbol s = m.strings.find(tensor); s.valid() && most > kLargestF16) out.emplace(s, most);
+    if (most > kLargestF16) by_name.emplace(tensor, most);
   }
+  if (by_name.empty()) return out;
+  each_tensor(m, [&](GraphId g, ValueId v, const std::string& name) {
+    if (const auto it = by_name.find(name); it != by_name.end()) out.emplace(value_key(g, v), it->second);
+  });
   return out;
+}
+
+// The largest magnitude of the finite elements, without constants of masks. Large weights are not read: a compile maps them only.
+double largest_magnitude(const TensorData& d) {
+  constexpr size_t kMostBytes = 1 << 20;
+  if (d.dtype != DType::F32 || d.bytes.empty() || d.bytes.size() > kMostBytes) return 0;
+  const std::span values(reinterpret_cast<const float*>(d.bytes.data()), d.bytes.size() / sizeof(float));
+  float most = 0;
+  for (const float x : values)
+    if (const float size = std::fabs(x); size > most && size < kAsInfinity && x > kMask) most = size;
+  return most;
+}
+
+// Whether a result may be as large as the operand, whatever the others are.
+bool keeps_magnitude(OpKind op, size_t operand) {
+  switch (op) {
+    case OpKind::Add:
+    case OpKind::Sub:
+    case OpKind::Mul:
+    case OpKind::Neg:
+    case OpKind::Abs:
+    case OpKind::Relu:
+    case OpKind::Max:
+    case OpKind::Where: return true;
+    case OpKind::Div: return operand == 0;
+    default: return precision_rule(op).cls == PrecisionClass::Movement;
+  }
 }
 
 class Rewriter {
@@ -100,6 +137,7 @@ class Rewriter {
     for (NodeId n : graph_.nodes()) {
       grow();
       load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      note_magnitudes(n);
       if (has_trait(graph_.op(n), kLeaf)) continue;
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
@@ -133,6 +171,24 @@ class Rewriter {
     exact_.resize(graph_.node_capacity());
     changed_.resize(graph_.value_capacity());
     versions_.resize(graph_.value_capacity());
+    magnitudes_.resize(graph_.value_capacity());
+  }
+
+  // Records what is known of the results: their calibrated range, and that they have, or follow from, constants beyond f16.
+  void note_magnitudes(NodeId n) {
+    double most = 0;
+    if (policy_.mixed())
+      for (size_t i = 0; i < graph_.operands(n).size(); ++i)
+        if (const ValueId v = graph_.operand(n, i); v.valid() && keeps_magnitude(graph_.op(n), i))
+          most = std::max(most, magnitudes_[v.raw]);
+    if (const TensorData* d =
+            policy_.mixed() && has_trait(graph_.op(n), kLeaf) ? match::data_of(graph_, graph_.result(n)) : nullptr)
+      most = largest_magnitude(*d);
+    for (size_t r = 0; r < graph_.result_count(n); ++r) {
+      const ValueId v = graph_.result(n, r);
+      const auto calibrated = overflows_.find(value_key(graph_.id(), v));
+      magnitudes_[v.raw] = calibrated != overflows_.end() ? calibrated->second : most > kLargestF16 ? most : 0;
+    }
   }
 
   void retype(ValueId v, DType t) {
@@ -228,15 +284,19 @@ class Rewriter {
     return policy_.conservative() ? DType::F32 : policy_.low();  // reads weights only: an embedding, a mask
   }
 
-  // Returns whether a result is known to exceed f16.
+  // Returns whether a result or an operand that would be f16 is known to exceed it.
   bool overflows(NodeId n) {
-    for (size_t r = 0; r < graph_.result_count(n) && !overflows_.empty(); ++r) {
-      const auto it = overflows_.find(graph_.value_name(graph_.result(n, r)));
-      if (it == overflows_.end()) continue;
-      notes_.push_back({value_label(graph_.result(n, r)), "f32", "f32",
-                        "kept: calibrated values reach " + std::to_string(it->second) + ", beyond f16"});
+    const auto exceeds = [&](ValueId v, std::string_view what) {
+      if (!v.valid() || magnitudes_[v.raw] == 0 || !candidate(v)) return false;
+      notes_.push_back({value_label(graph_.result(n)), "f32", "f32",
+                        "kept: " + std::string(what) + shortest(static_cast<float>(magnitudes_[v.raw])) + ", beyond f16"});
       return true;
-    }
+    };
+    for (size_t r = 0; r < graph_.result_count(n); ++r)
+      if (exceeds(graph_.result(n, r), "values reach ")) return true;
+    const uint32_t slots = precision_rule(graph_.op(n)).operands;
+    for (size_t i = 0; i < graph_.operands(n).size(); ++i)
+      if ((i >= 32 || (slots >> i & 1)) && exceeds(graph_.operand(n, i), "it reads values that reach ")) return true;
     return false;
   }
 
@@ -302,7 +362,8 @@ class Rewriter {
     if (std::fabs(value) < kAsInfinity)
       context_.diagnostics.warning(Code::NumericHazard, text + " in " + std::string(name(t)),
                                    std::string(name(graph_.op(user))) + " " + graph_.label(user).quoted(),
-                                   "keep its op in f32: --precision custom:FILE, or automixed");
+                                   policy_.mixed() ? "keep its op in f32: --precision custom:FILE"
+                                                   : "keep its op in f32: --precision custom:FILE, or automixed");
   }
 
   // The constant in a low type, with finite values clamped. Invalid if it is too large to convert here.
@@ -352,6 +413,7 @@ class Rewriter {
   std::vector<bool> load_time_;                   // by node, see is_load_time
   std::vector<bool> exact_;                       // by node: an index or a decision depends on it
   std::vector<bool> changed_;                     // by value: was f32, is low now
+  std::vector<double> magnitudes_;                // by value: known to be reached, beyond f16; else 0
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
 };
 

@@ -157,11 +157,29 @@ TEST_CASE("what the calibration record knows to leave the range of f16 stays in 
     f.g.set_value_name(h, f.m.symbol("h"));
     f.run.options.calibration.emplace();
     f.run.options.calibration->entries.push_back({"h", {{}, {1000}, {0}}});
-    f.mixed({f.b.matmul(f.b.unary(OpKind::Relu, h), f.weight("w2", {8, 8}))});
-    CHECK(f.g.dtype(h) == (p == PrecisionPolicy::AutoMixed ? DType::F32 : DType::BF16));
+    const ValueId y = f.b.matmul(f.b.unary(OpKind::Relu, h), f.weight("w2", {8, 8}));
+    f.mixed({f.b.create(OpKind::Softmax, {y}, AxisAttrs{1})});
+    for (ValueId v : {h, y}) CHECK(f.g.dtype(v) == (p == PrecisionPolicy::AutoMixed ? DType::F32 : DType::BF16));
     CHECK(std::ranges::any_of(f.run.notes, [](const PrecisionNote& n) {
             return n.reason.find("beyond f16") != std::string::npos;
           }) == (p == PrecisionPolicy::AutoMixed));
+  }
+}
+
+TEST_CASE("automixed keeps in f32 what reads constants or weights beyond f16, and what may be as large") {
+  for (PrecisionPolicy p : {PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedConservative, PrecisionPolicy::F16}) {
+    Fixture f(p);
+    const ValueId h = f.b.matmul(f.in("x", {4, 8}), f.weight("w", {8, 8}));
+    const ValueId row = f.b.constant(make_data(DType::F32, {8}, std::vector<float>(8, 70000))), far = f.b.add(h, row);
+    const ValueId y = f.b.matmul(f.b.unary(OpKind::Relu, far), f.weight("w2", {8, 8}));
+    const ValueId large = f.b.constant(make_data(DType::F32, {8, 8}, std::vector<float>(64, -1e6F)));
+    const ValueId z = f.b.matmul(h, large), near = f.b.add(f.b.div(z, row), h);
+    f.mixed({f.b.reduce(ReduceOp::Max, y, {1}, false),
+             f.b.reduce(ReduceOp::Max, f.b.matmul(near, f.weight("w3", {8, 8})), {1}, false)});
+    const bool mixed = p != PrecisionPolicy::F16;
+    CHECK(f.g.dtype(h) == DType::F16);
+    for (ValueId v : {far, y, z}) CHECK(f.g.dtype(v) == (mixed ? DType::F32 : DType::F16));
+    CHECK((f.run.diagnostics.text().find("clamped") == std::string::npos) == mixed);
   }
 }
 

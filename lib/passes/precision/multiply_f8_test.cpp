@@ -40,7 +40,7 @@ Rewrite rewritten(const Form& f) {
 
 }  // namespace
 
-TEST_CASE("dequantised 8-bit floats are multiplied as they are") {
+TEST_CASE("dequantized 8-bit floats are multiplied as they are") {
   for (const Form& f : {Form{}, Form{.multiplied = true}, Form{.of_x = {Dim(1)}, .of_w = {}}, Form{.axis = 0, .trans_b = true},
                         Form{.x = DType::F8E5M2, .w = DType::F8E5M2}}) {
     const Rewrite r = rewritten(f);

@@ -1,4 +1,4 @@
-// Folds BatchNorm after a convolution into its weights and bias, computed at load time. The codes of dequantised weights stay,
+// Folds BatchNorm after a convolution into its weights and bias, computed at load time. The codes of dequantized weights stay,
 // and their scales take the factors. Any other BatchNorm becomes a scale and a shift, whose factors are computed at load time.
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -33,7 +33,7 @@ ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
   return g.rank(from) > 0 && g.dims(from).back() == g.dims(x).back() ? from : x;
 }
 
-// Weights times a factor [C] for each coordinate of the axis. A dequantised weight gets other scales, if it has one per tensor or
+// Weights times a factor [C] for each coordinate of the axis. A dequantized weight gets other scales, if it has one per tensor or
 // per coordinate.
 ValueId scaled_weights(Graph& g, Builder& b, ValueId w, ValueId factor, int64_t axis) {
   const NodeId n = defining_op(g, w, OpKind::Dequantize);

@@ -51,7 +51,7 @@ TEST_CASE("fold_batch_norm: goes into convolutions with and without bias, groupe
   CHECK(only_convolution(up, OpKind::ConvTranspose));
 }
 
-TEST_CASE("fold_batch_norm: the codes of dequantised weights stay") {
+TEST_CASE("fold_batch_norm: the codes of dequantized weights stay") {
   for (const bool transposed : {false, true})
     for (const std::optional<int64_t> axis : {std::optional<int64_t>(), {transposed ? 1 : 0}, {transposed ? 0 : 1}})
       for (const bool zero : {false, true}) {

@@ -5,7 +5,7 @@
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantize/roundings.h"
 
 namespace rlxc {
 namespace {

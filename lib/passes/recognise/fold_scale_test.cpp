@@ -57,3 +57,43 @@ TEST_CASE("fold_scale: channels of a convolution") {
     CHECK(folded(r));
   }
 }
+
+namespace {
+
+// x w * s with known numbers.
+Rewrite::Build known(std::vector<float> w, std::vector<float> s) {
+  return [=](Builder& b) {
+    const auto columns = static_cast<int64_t>(s.size()), rows = static_cast<int64_t>(w.size()) / columns;
+    const ValueId x = f32_input(b, "x", {2, rows});
+    const ValueId y = b.matmul(x, b.constant(make_data(DType::F32, {rows, columns}, w)));
+    return std::vector{b.mul(y, b.constant(make_data(DType::F32, {columns}, s)))};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("fold_scale: factors that move weights out of the range of f32 stay") {
+  CHECK(folded(Rewrite(kPass, known({1, 2, 3, 4}, {0.5F, 1e30F}))));
+  CHECK(folded(Rewrite(kPass, known({1, 1e-40F, 3, 4}, {0.5F, 0}))));    // one element may be small, and a factor 0
+  CHECK(folded(Rewrite(kPass, known({1, 1e-40F, 3, 1e-40F}, {1, 2}))));  // which was out of range before
+  for (const auto& [w, s] : {std::pair<float, float>{2, 3e38F}, {1e-20F, 1e-20F}, {1, INFINITY}, {0, INFINITY}, {1, NAN}}) {
+    const Rewrite r(kPass, known({1, w, 1, w}, {1, s}));
+    CHECK_FALSE(r.result.changed);
+    CHECK(r.run.decisions.at(0).reason == "weight_range");
+  }
+}
+
+TEST_CASE("fold_scale: factors that move weights out of the range of f16 stay if the precision policy converts weights") {
+  using enum PrecisionPolicy;
+  for (const PrecisionPolicy p : {F32, F16, AutoMixed, AutoMixedConservative, AutoMixedBf16}) {
+    const bool narrow = p != F32 && p != AutoMixedBf16;
+    for (const float s : {1e-6F, 1e6F}) {
+      Module m;
+      Builder b(m.main());
+      for (ValueId v : known({1, 2, 3, 4}, {1, s})(b)) m.main().add_output(v, m.symbol("y"));
+      PassRun run;
+      run.options.precision = p;
+      CHECK(run(m, kPass).changed == !narrow);
+    }
+  }
+}

@@ -1,7 +1,7 @@
 // Raises GroupNorm from its exported form: an instance norm with groups as channels, then scale and shift per channel.
 #include "passes/match.h"
 #include "passes/passes.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantize/roundings.h"
 
 namespace rlxc {
 namespace {

@@ -11,7 +11,7 @@ namespace {
 
 using enum OpKind;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int64_t kMostScales = 1 << 16;  // of a quantisation
+constexpr int64_t kMostScales = 1 << 16;  // of a quantization
 
 DType dtype(Simplifier& s, NodeId n) { return s.graph().dtype(s.graph().result(n)); }
 
@@ -47,6 +47,15 @@ bool mul_minus_one(Simplifier& s, NodeId n) {
 bool mul_zero(Simplifier& s, NodeId n) {
   if (!is_integer(dtype(s, n)) && !s.fast_math()) return false;
   return (s.uniform(arg(s, n)) == 0.0 || s.uniform(arg(s, n, 1)) == 0.0) && s.replace(n, s.filled(n, s.graph().result(n), 0));
+}
+// A product with a number that is not 0 is Mul; one with 0 is 0.
+bool mul_no_nan_number(Simplifier& s, NodeId n) {
+  for (size_t i = 0; i < 2; ++i) {
+    const auto c = s.uniform(arg(s, n, i));
+    if (!c || !std::isfinite(*c)) continue;
+    return s.replace(n, *c == 0 ? s.filled(n, s.graph().result(n), 0) : s.at(n).mul(arg(s, n), arg(s, n, 1)));
+  }
+  return false;
 }
 bool sub_self(Simplifier& s, NodeId n) {
   if (!is_integer(dtype(s, n)) && !s.fast_math()) return false;
@@ -315,6 +324,7 @@ constexpr Rule kArithmeticRules[] = {
     {Mul, "mul_one", false, mul_one},
     {Mul, "mul_minus_one", false, mul_minus_one},
     {Mul, "mul_zero", false, mul_zero},
+    {MulNoNan, "mul_no_nan_number", false, mul_no_nan_number},
     {Div, "div_one", false, div_one},
     {Sub, "sub_self", false, sub_self},
     {Add, "add_neg", false, add_neg},

@@ -5,7 +5,7 @@
 
 #include "passes/counted.h"
 #include "passes/match.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantize/roundings.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc::simplify {

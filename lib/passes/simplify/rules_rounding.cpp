@@ -8,7 +8,7 @@
 
 #include "ir/op_rules.h"
 #include "passes/match.h"
-#include "passes/quantise/roundings.h"
+#include "passes/quantize/roundings.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc::simplify {

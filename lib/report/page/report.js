@@ -554,7 +554,7 @@ function fusion(view) {
   view.append(el("h2", {}, "Largest values between launches"), table([["bytes", v => bytesText(v.bytes), 1], ["from", v => c.nodes.has(v.from) ? nodeLink(c, c.nodes.get(v.from)) : v.from], ["to", v => v.to.slice(0, 3).map(t => c.nodes.has(t) ? nodeLink(c, c.nodes.get(t)) : t).flatMap(x => [x, " "])], ["declined", v => (v.declined || ["no pass fuses these"]).join("; ")]], between, { limit: 30 }));
 }
 
-// Precision and quantisation.
+// Precision and quantization.
 function precision(view) {
   const { precision: p, quant: q, dispatch: d } = current().files;
   if (p) {
@@ -564,7 +564,7 @@ function precision(view) {
     if (p.casts.length) view.append(el("details", {}, el("summary", {}, `${p.casts.length} casts with their reasons`), table([["value", x => x.value], ["from", x => x.from], ["to", x => x.to], ["reason", x => x.reason]], p.casts)));
   }
   if (q) {
-    view.append(el("h2", {}, "Quantisation"), q.pairs.length || q.operations.length ? "" : el("p", {}, "Nothing is quantised."));
+    view.append(el("h2", {}, "Quantization"), q.pairs.length || q.operations.length ? "" : el("p", {}, "Nothing is quantized."));
     if (q.pairs.length) view.append(table(Object.keys(q.pairs[0]).map(k => [k, x => typeof x[k] === "object" ? JSON.stringify(x[k]) : String(x[k] ?? "")]), q.pairs));
     if (q.operations.length) view.append(table(Object.keys(q.operations[0]).map(k => [k, x => typeof x[k] === "object" ? JSON.stringify(x[k]) : String(x[k] ?? "")]), q.operations));
   }

@@ -13,6 +13,8 @@
 
 enum { RLXC_NO_SIZES = SMALL_NO_SIZES, RLXC_DYNAMIC_SIZE = SMALL_DYNAMIC_SIZE };
 
+const char SMALL_IDENTITY = 0;
+
 #define DIMS (const char* const[])
 static const small_tensor kInputs[SMALL_INPUTS + 1] = {
     {"x", "f32", 32, 4, 2, DIMS{"batch", "8"}},

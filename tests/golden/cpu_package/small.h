@@ -17,6 +17,13 @@
 extern "C" {
 #endif
 
+// Identifies the code and weights of this package. Two packages of one name do not link into one program: compile one with --name.
+#define SMALL_IDENTITY small_identity_5eb35235343161b2
+extern const char SMALL_IDENTITY;
+#ifdef __GNUC__
+static const char* const small_identity __attribute__((used)) = &SMALL_IDENTITY;
+#endif
+
 enum {
   SMALL_OK = 0,
   SMALL_NO_MEMORY = 1,
@@ -28,7 +35,7 @@ enum {
   SMALL_WRONG_WEIGHTS = 7,  // a weights file belongs to another model
   SMALL_BUSY = 8,           // the context is in use by another thread
   SMALL_NOT_WRITTEN = 11,   // a file could not be written; an older one of its name is whole
-  SMALL_BAD_INDEX = 9       // an index that the inputs give is out of range (only with --hardened)
+  SMALL_BAD_INDEX = 9       // an index of an input is not in the range above; with --hardened, any index that the inputs give
 };
 const char* small_strerror(int error);  // "unknown error" for other numbers
 

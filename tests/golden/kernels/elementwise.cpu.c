@@ -52,11 +52,12 @@ static inline f32x4 rlxc_min_f32x4(f32x4 a, f32x4 b) {
 #endif
 }
 static inline f32x4 rlxc_exp_f32x4(f32x4 x) {
-  const f32x4 t0 = rlxc_max_f32x4(rlxc_splat_f32x4(-87.33654f), rlxc_min_f32x4(rlxc_splat_f32x4(89.0f), x));
-  const f32x4 t1 = t0 * rlxc_splat_f32x4(1.442695f) + rlxc_splat_f32x4(12583038.0f);
-  const f32x4 t2 = t1 - 12583038.0f;
-  const f32x4 t3 = t2 * rlxc_splat_f32x4(0.00021219444f) + (t2 * rlxc_splat_f32x4(-0.6933594f) + t0);
-  return ((((((rlxc_splat_f32x4(0.002762908f) * t3 + rlxc_splat_f32x4(0.01673749f)) * t3 + rlxc_splat_f32x4(0.08333368f)) * t3 + rlxc_splat_f32x4(0.33333042f)) * t3 + rlxc_splat_f32x4(0.9999999f)) * t3 + rlxc_splat_f32x4(2.0f)) * t3 + rlxc_splat_f32x4(2.0f)) * ((f32x4)(((i32x4)(t1)) << 23));
+  const f32x4 t0 = rlxc_max_f32x4(rlxc_splat_f32x4(-104.0f), rlxc_min_f32x4(rlxc_splat_f32x4(90.0f), x));
+  const f32x4 t1 = t0 * rlxc_splat_f32x4(0.7213475f) + rlxc_splat_f32x4(12583039.0f);
+  const f32x4 t2 = t1 - 12583039.0f;
+  const f32x4 t3 = t2 * rlxc_splat_f32x4(0.00042438888f) + (t2 * rlxc_splat_f32x4(-1.3867188f) + t0);
+  const f32x4 t4 = ((((((rlxc_splat_f32x4(2.1584647e-05f) * t3 + rlxc_splat_f32x4(0.0002615288f)) * t3 + rlxc_splat_f32x4(0.0026042755f)) * t3 + rlxc_splat_f32x4(0.02083315f)) * t3 + rlxc_splat_f32x4(0.124999985f)) * t3 + rlxc_splat_f32x4(0.5f)) * t3 + rlxc_splat_f32x4(1.0f)) * ((f32x4)(((i32x4)(t1)) << 23));
+  return t4 * t4;
 }
 
 struct elementwise_0_args {

@@ -15,6 +15,26 @@ fn rlxc_read_s(i: i32) -> f32 {
 fn rlxc_load_b2(i: i32) -> vec2<f32> {
   return vec2<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + (i + 1)]));
 }
+fn rlxc_isnan_f32x2(x: vec2<f32>) -> vec2<bool> {
+  return vec2<i32>(2139095040) < (bitcast<vec2<i32>>(x) & vec2<i32>(2147483647));
+}
+fn rlxc_max_f32x2(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
+  return select(b, a, (a > b) | rlxc_isnan_f32x2(a));
+}
+fn rlxc_min_f32x2(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
+  return select(b, a, (a < b) | rlxc_isnan_f32x2(a));
+}
+fn rlxc_shl_i32x2(a: vec2<i32>, b: vec2<i32>) -> vec2<i32> {
+  return a << (vec2<u32>(b) & vec2<u32>(31u));
+}
+fn rlxc_exp_f32x2(x: vec2<f32>) -> vec2<f32> {
+  let t0: vec2<f32> = rlxc_max_f32x2(vec2<f32>(-104.0f), rlxc_min_f32x2(vec2<f32>(90.0f), x));
+  let t1: vec2<f32> = fma(t0, vec2<f32>(0.7213475f), vec2<f32>(12583039.0f));
+  let t2: vec2<f32> = t1 - vec2<f32>(12583039.0f);
+  let t3: vec2<f32> = fma(t2, vec2<f32>(0.00042438888f), fma(t2, vec2<f32>(-1.3867188f), t0));
+  let t4: vec2<f32> = fma(fma(fma(fma(fma(fma(vec2<f32>(2.1584647e-05f), t3, vec2<f32>(0.0002615288f)), t3, vec2<f32>(0.0026042755f)), t3, vec2<f32>(0.02083315f)), t3, vec2<f32>(0.124999985f)), t3, vec2<f32>(0.5f)), t3, vec2<f32>(1.0f)) * bitcast<vec2<f32>>(rlxc_shl_i32x2(bitcast<vec2<i32>>(t1), vec2<i32>(23)));
+  return t4 * t4;
+}
 fn rlxc_store_y2(i: i32, v: vec2<f32>) {
   rlxc_memory[rlxc_arguments.y_at + i] = bitcast<u32>(v[0]);
   rlxc_memory[rlxc_arguments.y_at + (i + 1)] = bitcast<u32>(v[1]);
@@ -36,7 +56,7 @@ fn elementwise(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invo
       let x_v: vec2<f32> = rlxc_load_x2(t2);
       let s_v: f32 = rlxc_read_s(0);
       let b_v: vec2<f32> = rlxc_load_b2(t1);
-      rlxc_store_y2(t2, x_v / (vec2<f32>(1.0f) + exp(-x_v)) * vec2<f32>(s_v) + b_v);
+      rlxc_store_y2(t2, x_v / (vec2<f32>(1.0f) + rlxc_exp_f32x2(-x_v)) * vec2<f32>(s_v) + b_v);
     }
   }
 }

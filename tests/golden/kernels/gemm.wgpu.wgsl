@@ -26,8 +26,11 @@ fn rlxc_load_tile_a4(i: i32) -> vec4<f32> {
 fn rlxc_load_tile_b4(i: i32) -> vec4<f32> {
   return vec4<f32>(tile_b[i], tile_b[i + 1], tile_b[i + 2], tile_b[i + 3]);
 }
+fn rlxc_isnan_f32x2(x: vec2<f32>) -> vec2<bool> {
+  return vec2<i32>(2139095040) < (bitcast<vec2<i32>>(x) & vec2<i32>(2147483647));
+}
 fn rlxc_max_f32x2(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
-  return select(b, a, (a > b) | (a != a));
+  return select(b, a, (a > b) | rlxc_isnan_f32x2(a));
 }
 fn rlxc_store_c2(i: i32, v: vec2<f32>) {
   rlxc_memory[rlxc_arguments.c_at + i] = bitcast<u32>(v[0]);

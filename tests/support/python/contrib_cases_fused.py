@@ -1,4 +1,4 @@
-"""Cases of fused and quantised operators of com.microsoft, as in contrib_cases.py."""
+"""Cases of fused and quantized operators of com.microsoft, as in contrib_cases.py."""
 import numpy as np
 
 from contrib_case import maker
@@ -87,7 +87,7 @@ def QGemm(c):
          np.float32(.05) if rounded else None, ZERO if rounded else None, types=["uint8" if rounded else "float32"])
 
 
-def quantised_pair(op):
+def quantized_pair(op):
     def make(c):
         c.ms(op, c.feed(byte(c, 2, 3, 4)), SCALE, ZERO, c.feed(byte(c, *c.pick((2, 3, 4), (4,), (3, 1)))), np.float32(.03), np.uint8(99),
              np.float32(.05), np.uint8(128), types=["uint8"])
@@ -95,21 +95,21 @@ def quantised_pair(op):
     maker(make)
 
 
-quantised_pair("QLinearAdd")
-quantised_pair("QLinearMul")
+quantized_pair("QLinearAdd")
+quantized_pair("QLinearMul")
 
 
-def quantised(op, *shape, **attributes):
+def quantized(op, *shape, **attributes):
     def make(c):
         c.ms(op, c.feed(byte(c, *shape)), SCALE, ZERO, np.float32(.013), np.uint8(100), types=["uint8"], **attributes)
     make.__name__ = op
     maker(make)
 
 
-quantised("QLinearSigmoid", 3, 8)
-quantised("QLinearLeakyRelu", 3, 8, alpha=.1)
-quantised("QLinearAveragePool", 1, 3, 5, 5, kernel_shape=[2, 2], strides=[1, 2], pads=[0, 1, 1, 0], count_include_pad=1)
-quantised("QLinearGlobalAveragePool", 2, 5, 5, 3, channels_last=1)
+quantized("QLinearSigmoid", 3, 8)
+quantized("QLinearLeakyRelu", 3, 8, alpha=.1)
+quantized("QLinearAveragePool", 1, 3, 5, 5, kernel_shape=[2, 2], strides=[1, 2], pads=[0, 1, 1, 0], count_include_pad=1)
+quantized("QLinearGlobalAveragePool", 2, 5, 5, 3, channels_last=1)
 
 
 @maker

@@ -1,6 +1,6 @@
-"""Writes convolutional nets with random weights whose images between the convolutions are larger than what enters and leaves:
-mobilenet_v2, resnet, densenet, inception, dilated, shuffle, unet, segments. Usage: conv_nets.py NAME FILE [SIZE [BATCH]]
-SIZE: rows and columns of the image."""
+"""Writes nets with random weights whose values inside are larger than what enters and leaves: convolutional nets (mobilenet_v2,
+resnet, densenet, inception, dilated, shuffle, unet, segments, upscale), and layers of tokens (mlp, ratio, parts, reader).
+Usage: conv_nets.py NAME FILE [SIZE [BATCH]]. SIZE: rows and columns of the image, or tokens."""
 import sys
 
 import numpy as np
@@ -122,11 +122,47 @@ def segments(m, x):
     return m("Add", m.head(gated, 8, 10), m.head(low, 4, 10))
 
 
-NETS = {f.__name__: f for f in (mobilenet_v2, resnet, densenet, inception, dilated, shuffle, unet, segments)}
+def upscale(m, x):
+    """Images that grow by transposed convolutions and interpolation."""
+    y = m("Relu", m("ConvTranspose", m.conv(x, 3, 16), m.w(16, 16, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]))
+    y = m("ConvTranspose", y, m.w(16, 16, 3, 3), m.w(16), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1])
+    y = m("Resize", y, None, m.constant(np.array([1, 1, 2, 2], np.float32)), mode="linear")
+    return m.pool("MaxPool", m.conv(y, 16, 2, 3, 2), 4, 4, [0, 0, 0, 0])
+
+
+def mlp(m, x):
+    return m("MatMul", m("Relu", m("MatMul", x, m.w(64, 512))), m.w(512, 64))
+
+
+def ratio(m, x):
+    """A reduction between steps, whose result is read by steps again."""
+    y = m("MatMul", x, m.w(64, 512))
+    low, high = m("ReduceMin", y, axes=[2], keepdims=1), m("ReduceMax", y, axes=[2], keepdims=1)
+    return m("MatMul", m("Div", m("Sub", y, low), m("Sub", high, low)), m.w(512, 64))
+
+
+def parts(m, x):
+    """Different steps on values that are concatenated along the last axis."""
+    y = m("Concat", m("Tanh", m("MatMul", x, m.w(64, 256))), m("Abs", m("MatMul", x, m.w(64, 256))), axis=2)
+    return m("MatMul", m("Relu", y), m.w(512, 64))
+
+
+def reader(m, x):
+    """Queries made of x read keys and values of other tokens."""
+    keys, values = m.w(4, 32, 16), m.w(4, 16, 32)
+    q = m("Transpose", m("Reshape", m("MatMul", x, m.w(64, 64)), m.constant(np.array([0, 0, 4, 16], np.int64))), perm=[0, 2, 1, 3])
+    scores = m("Softmax", m("MatMul", q, m("Transpose", keys, perm=[0, 2, 1])), axis=3)
+    return m("MatMul", scores, m("Transpose", values, perm=[0, 2, 1]))
+
+
+TOKENS = (mlp, ratio, parts, reader)  # these read [1, SIZE, 64]
+IMAGES = (mobilenet_v2, resnet, densenet, inception, dilated, shuffle, unet, segments, upscale)
+NETS = {f.__name__: f for f in IMAGES + TOKENS}
 
 if __name__ == "__main__":
     name, path = sys.argv[1:3]
     size, batch = (int(v) for v in (sys.argv[3:] + ["224", "1"][len(sys.argv) - 3:])[:2])
     net = Net(17)
     net.size = size
-    net.save(path, NETS[name](net, net.input([batch, 3, size, size])))
+    shape = [1, size, 64] if NETS[name] in TOKENS else [batch, 3, size, size]
+    net.save(path, NETS[name](net, net.input(shape)))

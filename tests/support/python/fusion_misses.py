@@ -4,11 +4,11 @@ were asked for (codes_asked), whether operands in 8-bit floats were (scales_aske
 has (codes_decoded)."""
 import re
 
-from rlxc_graph import ELEMENTWISE
+from rlxc_graph import ELEMENTWISE, step_attrs
 
 CHEAP = set("Neg Abs Sign Not BitNot Relu Add Sub Mul Max Min And Or Xor Eq Ne Lt Le Gt Ge Where Cast IsNan IsInf Clamp".split())
 ACTIVATIONS = set("""Gelu GeluApprox Silu Relu Sigmoid Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Recip Neg Abs Sign Sin Cos Tan Asin Acos
-Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid HardSwish HardSigmoid Elu Selu Celu LeakyRelu
+Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid StopGradient HardSwish HardSigmoid Elu Selu Celu LeakyRelu
 ThresholdedRelu Shrink Swish Clamp""".split())
 MOVES = {"Reshape", "Transpose", "Narrow"}
 NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
@@ -158,13 +158,13 @@ def scaled_operands(g):
             yield "scaled_operand", names(n)
 
 
-def quantised_contractions(g):
+def quantized_contractions(g):
     """A product of floats that are made of bytes right before."""
     for n in g.nodes:
         if n.op in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct"):
             sources = [decoded(g, v) for v in n.operands[:2]]
             if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in sources):
-                yield "quantised_contraction", names(n)
+                yield "quantized_contraction", names(n)
 
 
 def batch_norms(g):
@@ -274,12 +274,14 @@ def shared_norms(g):
             return n.op, n.attrs.get("eps"), n.operands[0]
         if n.op in ("FusedResidualLN", "FusedResidualRmsNorm"):
             return "LayerNorm" if n.op.endswith("LN") else "RmsNorm", n.attrs.get("eps"), n.results[1]
-        found = [re.match(r"(layer_norm|rms_norm)\(([is])(\d+);([^,]*)", s) for s in n.attrs["steps"]] if n.op == "NormRegion" else []
+        found = [re.match(r"(layer_norm|rms_norm)\(([is])(\d+);(.*)", s) for s in n.attrs["steps"]] if n.op == "NormRegion" else []
         found = [m for m in found if m]
         if not found:
             return None
-        kind, source, at, eps = found[-1].groups()
-        value = n.results[1] if n.attrs.get("keep") else n.operands[int(at)] if source == "i" else None
+        kind, source, at, _ = found[-1].groups()
+        eps = step_attrs(found[-1][0])["eps"]
+        keeps = source == "s" and n.attrs.get("also", [])[:1] == [int(at)]
+        value = n.results[1] if keeps else n.operands[int(at)] if source == "i" else None
         return {"layer_norm": "LayerNorm", "rms_norm": "RmsNorm"}[kind], float(eps), value
 
     alike = {}
@@ -313,7 +315,7 @@ def reductions(g):
 
     for n in g.nodes:
         if n.op == "ReduceRegion":
-            for reduced in filter(None, (re.match(r"reduce_\w+\(i(\d+)\)", s) for s in n.attrs["steps"])):
+            for reduced in filter(None, (re.match(r"reduce_\w+\(i(\d+)[;)]", s) for s in n.attrs["steps"])):
                 if beside(g.maker[n.operands[int(reduced[1])]]):
                     yield "reduce_region", names(n)
         elif n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]) or g.dtype[n.results[0]] not in REDUCED:
@@ -564,11 +566,19 @@ def possible_narrowings(g):
             yield "norm_region", names(n)
 
 
+def possible_scales(g):
+    """A product by a weight, alone or among the steps of a region: the factor of a contraction that stays apart from its weight."""
+    for n in g.nodes:
+        if (n.op == "Mul" or any(step_of(s)[0] == "mul" for s in n.attrs.get("steps", []))) and any(
+                v is not None and g.is_weight(v) for v in n.operands):
+            yield "scale", names(n)
+
+
 def activation(step):
     return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
 
 
-FINDERS = (products, quantized_weights, scaled_operands, quantised_contractions, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, quantized_weights, scaled_operands, quantized_contractions, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
@@ -581,7 +591,7 @@ KINDS = {
 }
 
 # What a report may name, but need not: from the result alone it cannot be told whether there was a choice.
-POSSIBLE = (possible_shared_inputs, possible_activations, possible_narrowings, possible_norm_regions)
+POSSIBLE = (possible_shared_inputs, possible_activations, possible_narrowings, possible_norm_regions, possible_scales)
 
 
 def find(graphs, finders=FINDERS):

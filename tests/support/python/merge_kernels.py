@@ -53,4 +53,5 @@ def main():
     print(read, len(unique))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """Random valid ONNX models with inputs, as cases: random_onnx.py FOLDER COUNT [FIRST SEED] writes FOLDER/SEED-TYPE/model.onnx
 and FOLDER/SEED-TYPE/test_data_set_0/input_*.pb; TYPE is that of most numbers. Equal seeds give equal cases.
 
-Ranks are 0 to 6, sizes may be symbols, zero or one; If, Loop and Scan nodes nest; functions, sequences, narrow and quantised types
+Ranks are 0 to 6, sizes may be symbols, zero or one; If, Loop and Scan nodes nest; functions, sequences, narrow and quantized types
 occur. An operation that jumps (comparison, rounding, argmax) gets only operands that every implementation computes exactly.
 """
 import pathlib

@@ -1,4 +1,4 @@
-"""Steps of random ONNX graphs: reductions, contractions, convolutions, norms, recurrence, quantisation, control flow, sequences."""
+"""Steps of random ONNX graphs: reductions, contractions, convolutions, norms, recurrence, quantization, control flow, sequences."""
 import math
 
 import numpy as np
@@ -326,10 +326,10 @@ def recurrent(g, s):
     return [Value(names[0], g.float, [steps, d, batch, hidden], 1), Value(names[1], g.float, [d, batch, hidden], 1)]
 
 
-# Quantisation
+# Quantization
 
 @step(3)
-def quantise(g, s):
+def quantize(g, s):
     x = g.exact(s, lambda v: v.dtype == "float32" and v.count > 0)
     if x is None:
         return None
@@ -367,7 +367,7 @@ def integer_product(g, s):
 
 
 @step(1)
-def dynamic_quantise(g, s):
+def dynamic_quantize(g, s):
     x = g.exact(s, lambda v: v.dtype == "float32" and v.count > 0)
     if x is None:
         return None

@@ -3,11 +3,23 @@ with its passes."""
 import json
 
 
+def step_attrs(step):
+    """The attributes of a step: "layer_norm(s0;axis=2,eps=1e-05):f32" gives {"axis": "2", "eps": "1e-05"}."""
+    fields = step.rsplit(")", 1)[0].partition(";")[2]
+    return dict(f.split("=") for f in fields.split(",") if "=" in f)
+
+
 class Node:
     def __init__(self, raw):
         self.id, self.op, self.name = raw["id"], raw["op"], raw.get("name", "")
         self.operands = raw.get("operands", [])
         self.attrs = raw.get("attrs", {})
+        # Axes of the norms and of the reductions of a region.
+        for fields in map(step_attrs, self.attrs.get("steps", [])):
+            if self.op == "NormRegion" and "axis" in fields:
+                self.attrs["axis"] = int(fields["axis"])
+            if self.op == "ReduceRegion" and "axes" in fields:
+                self.attrs["axes"] = [int(a) for a in fields["axes"].split()]
         self.results = [r["value"] for r in raw.get("results", [])]
         self.types = [r["type"] for r in raw.get("results", [])]
         self.value_names = [r.get("name", "") for r in raw.get("results", [])]
@@ -59,6 +71,6 @@ def load(path_or_text):
 
 
 ELEMENTWISE = set("""Gelu GeluApprox Silu Relu Sigmoid Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Recip Neg Abs Sign Sin Cos Tan Asin Acos
-Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid HardSwish HardSigmoid Elu Selu Celu LeakyRelu
-ThresholdedRelu Shrink Swish Clamp Not BitNot IsNan IsInf Cast Add Sub Mul Div Max Min Pow Mod Fmod Atan2 BitAnd BitOr BitXor Shl Shr
+Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid StopGradient HardSwish HardSigmoid Elu Selu Celu LeakyRelu
+ThresholdedRelu Shrink Swish Clamp Not BitNot IsNan IsInf Cast Add Sub Mul MulNoNan Div Max Min Pow Mod Fmod Atan2 BitAnd BitOr BitXor Shl Shr
 And Or Xor PRelu Eq Ne Lt Le Gt Ge Where Fma ElementwiseRegion""".split())

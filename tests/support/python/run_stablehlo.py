@@ -90,7 +90,7 @@ def literal(text, dtype, dims):
             return np.array([int(s, 16) << 8 * width - 4 * len(s[2:])], f"u{width}").view(dtype)[0]  # of bf16 the upper half
         return float(s) if "." in s else int(s)
     if text.startswith("["):
-        return np.array([value(s) for s in text[1:-1].split(",") if s.strip()], dtype).reshape(dims)
+        return np.array([value(s) for s in re.sub(r"[\[\]]", "", text).split(",") if s.strip()], dtype).reshape(dims)
     return np.full(dims, value(text), dtype)
 
 
@@ -121,7 +121,9 @@ def windows(x, size, strides, dilations):
 
 def convolution(x, w, a):
     rank = x.ndim - 2
-    if not re.search(r"#stablehlo.conv<\[b, f(, \d)*\]x\[o, i(, \d)*\]->\[b, f(, \d)*\]>", a):
+    if re.search(r"#stablehlo.conv<\[b, f(, \d)*\]x\[(\d, )*i, o\]->\[b, f(, \d)*\]>", a):
+        w = np.moveaxis(w, (-1, -2), (0, 1))
+    elif not re.search(r"#stablehlo.conv<\[b, f(, \d)*\]x\[o, i(, \d)*\]->\[b, f(, \d)*\]>", a):
         sys.exit("convolution: other dimension numbers")
     groups, dilation = scalar(a, "feature_group_count"), ints(a, "lhs_dilation")
     wide = np.zeros(list(x.shape[:2]) + [(n - 1) * d + 1 for n, d in zip(x.shape[2:], dilation)], x.dtype)
@@ -137,14 +139,14 @@ def convolution(x, w, a):
     return y
 
 
-def dot(x, y, a):
+def dot(x, y, a, result):
     bx, by = listed(a, "lhs_batching_dimensions"), listed(a, "rhs_batching_dimensions")
     cx, cy = listed(a, "lhs_contracting_dimensions"), listed(a, "rhs_contracting_dimensions")
     fx, fy = [d for d in range(x.ndim) if d not in bx + cx], [d for d in range(y.ndim) if d not in by + cy]
     size = lambda t, axes: int(np.prod([t.shape[d] for d in axes]))
     left = x.transpose(bx + fx + cx).reshape(size(x, bx), size(x, fx), size(x, cx))
     right = y.transpose(by + cy + fy).reshape(size(y, by), size(y, cy), size(y, fy))
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    wide = np.float32 if x.dtype == np.float16 else result if x.dtype.kind in "iu" else x.dtype
     return np.matmul(left.astype(wide), right.astype(wide)).reshape([x.shape[d] for d in bx + fx] + [y.shape[d] for d in fy])
 
 
@@ -280,7 +282,7 @@ def compute(op, x, a, dims, dtype, region):
             y = part if y is None else BINARY[region](y, part)
         return y
     if op == "dot_general":
-        return dot(x[0], x[1], a)
+        return dot(x[0], x[1], a, dtype)
     if op == "convolution":
         return convolution(x[0], x[1], a)
     if op == "gather":
@@ -437,12 +439,23 @@ def read_weight(folder, w, mesh, rank):
     return data.view(TYPES[NAMES.get(w["dtype"], w["dtype"])]).reshape(w["shape"])
 
 
+def parameters(folder, model, mesh, rank):
+    """After the inputs: weights, and results of weights.mlir, whose numbers follow theirs."""
+    rows = model["weights"]
+    numbers, prepared = model.get("parameters", range(len(rows))), model.get("prepared", [])
+    stored = {n: read_weight(folder, rows[n], mesh, rank) for n in sorted({*numbers, *prepared}) if n < len(rows)}
+    if prepared:
+        made = evaluate(open("weights.mlir").read(), [stored[n] for n in prepared])
+        stored.update((len(rows) + i, v) for i, v in enumerate(made))
+    return [stored[n] for n in numbers]
+
+
 def main(folder, inputs):
     model = json.load(open("model.json"))
     values = [read(path, port["dtype"], port["shape"]) for path, port in zip(inputs, model["inputs"])]
     mesh = model.get("mesh", [])
     ranks = range(int(np.prod([axis["size"] for axis in mesh], dtype=int)))
-    arguments = [values + [read_weight(folder, w, mesh, rank) for w in model["weights"]] for rank in ranks]
+    arguments = [values + parameters(folder, model, mesh, rank) for rank in ranks]
     text = open("model.mlir").read()
     check_annotations(text)
     assert len(arguments) == partitions(text), "model.json has another mesh"

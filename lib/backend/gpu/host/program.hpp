@@ -251,6 +251,7 @@ class Program {
   // Null leaves an input unchanged and an output on the device: a state stays there from run to run. The run can still be under
   // way if no output is read.
   void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
+    for (size_t i = 0; i < inputs(); ++i) check_indices(json_["inputs"].items[i], inputs_given[i]);
     Frame frame;
     frame.arena = arena_;
     for (size_t i = 0; i < inputs(); ++i) {
@@ -274,6 +275,18 @@ class Program {
     Address arena;
     std::vector<Address> in, out;
   };
+
+  // Checks the elements of an input of indices.
+  void check_indices(const Json& input, const void* given) const {
+    const Json* largest = input.find("largest");
+    if (!largest || !given) return;
+    const int64_t most = size(*largest);
+    for (size_t at = 0; at < bytes(input["bytes"]); at += sizeof(int64_t)) {
+      int64_t index = 0;
+      std::memcpy(&index, static_cast<const char*>(given) + at, sizeof index);
+      if (index < 0 || index > most) fail("the input \"" + input["name"].string + "\" holds " + std::to_string(index) + ", which is not within 0.." + std::to_string(most));
+    }
+  }
 
   // Returns the buffer of an input, or of the output that shares its state.
   size_t place_of_input(size_t i) const {

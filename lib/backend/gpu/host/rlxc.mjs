@@ -7,6 +7,27 @@ const kSlot = 256, kSlots = 256;  // of the uniform buffer for launch arguments
 const padded = n => Math.ceil(n / 4) * 4;
 const aligned = n => Math.ceil(n / 64) * 64;
 
+const viewOf = bytes => ArrayBuffer.isView(bytes) ? new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) : new DataView(bytes);
+
+// Kernels compute 64-bit integers in 32 bits, so larger values are errors.
+function checkWide(what, dtype, bytes) {
+  if (dtype !== 'i64' && dtype !== 'u64') return;
+  const view = viewOf(bytes);
+  for (let at = 0; at + 8 <= view.byteLength; at += 8) {
+    if (view.getInt32(at + 4, true) === (dtype === 'i64' ? view.getInt32(at, true) >> 31 : 0)) continue;
+    const value = dtype === 'i64' ? view.getBigInt64(at, true) : view.getBigUint64(at, true);
+    throw new Error(`${what} holds ${value}: kernels in WGSL compute integers in 32 bits`);
+  }
+}
+
+function checkIndices(name, largest, bytes) {
+  const view = viewOf(bytes);
+  for (let at = 0; at + 8 <= view.byteLength; at += 8) {
+    const index = view.getBigInt64(at, true);
+    if (index < 0n || index > BigInt(largest)) throw new Error(`the input "${name}" holds ${index}, which is not within 0..${largest}`);
+  }
+}
+
 // Copies bytes at any alignment: a thread writes whole words and preserves their other bytes.
 const copyShader = from => `
 @group(0) @binding(0) var<storage, read_write> memory: array<u32>;
@@ -61,12 +82,13 @@ export class Program {
     for (const limit of ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxStorageBuffersPerShaderStage']) requiredLimits[limit] = adapter.limits[limit];
     const p = new Program();
     p.gpu = gpu;
-    p.device = await adapter.requestDevice({ requiredLimits });
+    const f16 = adapter.features.has('shader-f16') && launch.kernels.some(k => k.f16_file);
+    p.device = await adapter.requestDevice({ requiredLimits, requiredFeatures: f16 ? ['shader-f16'] : [] });
     p.launch = launch;
     p.groups = new Map();
     p.device.pushErrorScope('validation');
     p.blocking = blocking;
-    p.kernels = await Promise.all(launch.kernels.map(async k => p.kernel(await source(k.file), k.name, k.bindings, k.separate)));
+    p.kernels = await Promise.all(launch.kernels.map(async k => p.kernel(await source((f16 && k.f16_file) || k.file), k.name, k.bindings, k.separate)));
     p.copyMemory = await p.kernel(copyShader('memory'), 'copy', [[0, 1]], [0]);
     p.copyWeight = await p.kernel(copyShader('weight'), 'copy', [[0, 1], [1, 1]], [0, 1]);
     await p.checked('kernels');
@@ -82,6 +104,7 @@ export class Program {
       const bytes = new Uint8Array(padded(w.bytes));
       if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
       for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, repeated
+      checkWide(`the weight "${w.name}"`, w.dtype, bytes.subarray(0, w.bytes));
       p.store(pieces, 0, bytes);
       p.weights.push(pieces);
     }
@@ -123,6 +146,8 @@ export class Program {
     for (const [i, port] of this.launch.inputs.entries()) {
       if ([...kept.values()].includes(i)) continue;
       if (inputs[i]?.byteLength !== this.size(port.bytes)) throw new Error(`the input "${port.name}" has ${this.size(port.bytes)} bytes`);
+      checkWide(`the input "${port.name}"`, port.dtype, inputs[i]);
+      if (port.largest !== undefined) checkIndices(port.name, this.size(port.largest), inputs[i]);
       this.write(this.frame.in[i], inputs[i]);
     }
     this.device.pushErrorScope('validation');
@@ -215,7 +240,7 @@ export class Program {
   // Launches are collected and submitted together: a compute pass runs them in order.
   // Binding 0 of the shader is the first buffer, 1 the uniform buffer; the other buffers follow.
   async kernel(code, entryPoint, bindings, separate) {
-    if (/\bdot4[IU]8Packed\b/.test(code) && !this.gpu.wgslLanguageFeatures?.has('packed_4x8_integer_dot_product')) code = kPackedDots + code;
+    if (/\bdot4[IU]8Packed\b/.test(code) && !this.gpu.wgslLanguageFeatures?.has('packed_4x8_integer_dot_product')) code += kPackedDots;
     const module = this.device.createShaderModule({ code }), types = [];
     for (const [i, [first, count]] of bindings.entries())
       for (let b = first; b < first + count; ++b) types[b] = separate[i] ? 'read-only-storage' : 'storage';

@@ -2,10 +2,12 @@
 
 Attributes are keyword arguments. Absent optional operands are None.
 """
+from __future__ import annotations
+
 import itertools
-import json
 import math
-import os
+from functools import partial
+from typing import NamedTuple
 
 try:
     import mlx.core as mx
@@ -14,120 +16,21 @@ except ImportError:
 import numpy as np
 
 from rlxc_mlx_control import branch, iota, loop, non_max_suppression, non_zero, reshape_to, scan, unique
+from rlxc_mlx_model import Formula, Model, Port, Sizes, main
+from rlxc_mlx_weights import (Quantized, centred, channels_last, conv_codes, dequantized, flat, heads_table, integer_matmul, keep, per_channel, quantized,
+                              swapped, transposed_kernel)
 
-DTYPES = {
-    "f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16, "i8": mx.int8, "i16": mx.int16, "i32": mx.int32, "i64": mx.int64,
-    "u8": mx.uint8, "u16": mx.uint16, "u32": mx.uint32, "u64": mx.uint64, "bool": mx.bool_,
-}
-_NUMPY = {
-    "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "bool": np.bool_, "f64": np.float64,
-}
 INTEGERS = (mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64)
-compiled = mx.compile
+compiled = partial(mx.compile, shapeless=True)  # of elementwise functions
 
 
-# Types that MLX lacks: some integers have 2 or 4 bits, of which a byte holds several, the lowest bits first; 8-bit floats and a
-# smaller one have a sign, an exponent with a bias, and a mantissa. Their values are held in wider types.
-_INTEGER_BITS = {"i4": 4, "u4": 4, "i2": 2, "u2": 2}
-_FLOATS = {  # bits, bits of the mantissa, bias
-    "f8e4m3fn": (8, 3, 7), "f8e4m3fnuz": (8, 3, 8), "f8e5m2": (8, 2, 15), "f8e5m2fnuz": (8, 2, 16), "f4e2m1": (4, 1, 1),
-}
+class Narrow(NamedTuple):
+    """An integer type that MLX lacks: its values are held in 8 bits."""
+    bits: int
+    signed: bool
 
 
-def _codes(data, bits, count):
-    bytes_ = np.frombuffer(data, np.uint8)
-    return (bytes_[:, None] >> np.arange(0, 8, bits) & (1 << bits) - 1).reshape(-1)[:count]
-
-
-def _signed(codes, bits):
-    return (codes ^ 1 << bits - 1) - (1 << bits - 1)
-
-
-def _small_floats(dtype):
-    """The values of all codes."""
-    bits, mantissa, bias = _FLOATS[dtype]
-    code = np.arange(1 << bits - 1)
-    exponent, fraction = code >> mantissa, (code & (1 << mantissa) - 1) / (1 << mantissa)
-    value = np.ldexp(np.where(exponent > 0, 1 + fraction, fraction), np.maximum(exponent, 1) - bias)
-    if dtype == "f8e4m3fn":
-        value[0x7F] = math.nan
-    elif dtype == "f8e5m2":
-        value[0x7C:] = [math.inf, math.nan, math.nan, math.nan]
-    both = np.concatenate([value, -value]).astype(np.float32)
-    if dtype.endswith("fnuz"):
-        both[0x80] = math.nan
-    return both
-
-
-def from_bytes(data, dtype, shape):
-    count = math.prod(shape)
-    if dtype in _INTEGER_BITS:
-        codes = _codes(data, _INTEGER_BITS[dtype], count)
-        x = codes.astype(np.uint8) if dtype[0] == "u" else _signed(codes, _INTEGER_BITS[dtype]).astype(np.int8)
-    elif dtype in _FLOATS:
-        x = _small_floats(dtype)[_codes(data, _FLOATS[dtype][0], count)]
-    else:
-        x = np.frombuffer(data, _NUMPY[dtype])
-    x = mx.array(x.reshape(shape))
-    return x.view(mx.bfloat16) if dtype == "bf16" else x
-
-
-def to_bytes(x, dtype):
-    if dtype in _INTEGER_BITS:
-        bits, codes = _INTEGER_BITS[dtype], np.array(x).reshape(-1).astype(np.uint8)
-        codes = np.pad(codes & (1 << bits) - 1, (0, -codes.size % (8 // bits)))
-        return np.bitwise_or.reduce(codes.reshape(-1, 8 // bits) << np.arange(0, 8, bits), axis=1).astype(np.uint8).tobytes()
-    if dtype == "bf16":
-        x = x.view(mx.uint16)
-    return np.array(x).astype(_NUMPY[dtype]).tobytes()
-
-
-def sizes_of(inputs, ports, formulas):
-    """Values of the symbols in the shapes of inputs; formulas are the shapes that are expressions: their symbols, and a function."""
-    actual = [(d, size) for x, port in zip(inputs, ports) for d, size in zip(port["shape"], x.shape) if isinstance(d, str)]
-    known = {d: size for d, size in actual if d not in formulas}
-    unsolved = [(*formulas[d], size) for d, size in actual if d in formulas]
-    while unsolved:
-        later = []
-        for symbols, formula, size in unsolved:
-            unknown = [s for s in symbols if s not in known]
-            if not unknown:
-                continue
-            zero, one = (formula({**known, unknown[0]: value}) for value in (0, 1)) if len(unknown) == 1 else (0, 0)
-            if one != zero and (size - zero) % (one - zero) == 0:
-                known[unknown[0]] = (size - zero) // (one - zero)
-            else:
-                later.append((symbols, formula, size))
-        if len(later) == len(unsolved):
-            raise ValueError("the sizes of the inputs do not tell all symbols")
-        unsolved = later
-    return known
-
-
-def shape_of(port, sizes, formulas):
-    """The shape of an input, with values of the symbols."""
-    return [formulas[d][1](sizes) if d in formulas else sizes.get(d, d) for d in port["shape"]]
-
-
-def load_weights(package, folder):
-    """The weights that model.json lists, from files of the folder."""
-    with open(os.path.join(package, "model.json")) as f:
-        model = json.load(f)
-    rows, weights, files = model["weights"], [], {}
-    for row in rows:
-        if row["file"] is None:
-            raise ValueError(f'the model carries no data for "{row["name"]}": put its file and place into model.json')
-        path = os.path.join(folder, row["file"])
-        if row["bytes"] and path not in files:
-            files[path] = np.memmap(path, np.uint8, "r")
-            header = model["weights_header"].encode()
-            if row["file"] == model["weights_file"] and files[path][:len(header)].tobytes() != header:
-                raise ValueError(f"{path} belongs to another model")
-        data = files[path][row["offset"]:row["offset"] + row["stored"]].tobytes() if row["bytes"] else b""
-        data *= row["bytes"] // max(row["stored"], 1)  # fewer bytes are stored where all elements are equal
-        weights.append(from_bytes(data, row["dtype"], row["shape"]))
-    return weights
+I4, U4, I2, U2 = Narrow(4, True), Narrow(4, False), Narrow(2, True), Narrow(2, False)
 
 
 def _f32(x):
@@ -178,8 +81,8 @@ elu = _wide(lambda x, alpha, beta=0.0: _elu(x, alpha))
 selu = _wide(lambda x, alpha, beta: beta * _elu(x, alpha))
 celu = _wide(lambda x, alpha, beta=0.0: mx.maximum(x, 0) + mx.minimum(alpha * mx.expm1(x / alpha), 0))
 leaky_relu = _wide(lambda x, alpha, beta=0.0: mx.where(x < 0, alpha * x, x))
-thresholded_relu = _wide(lambda x, alpha, beta=0.0: mx.where(x > alpha, x, mx.zeros_like(x)))
-shrink = _wide(lambda x, alpha, beta: mx.where(x < -alpha, x + beta, mx.where(x > alpha, x - beta, mx.zeros_like(x))))
+thresholded_relu = _wide(lambda x, alpha, beta=0.0: mx.where(x > alpha, x, 0))
+shrink = _wide(lambda x, alpha, beta: mx.where(x < -alpha, x + beta, mx.where(x > alpha, x - beta, 0)))
 recip = _wide(lambda x: 1 / x)
 round_ = _wide(mx.round)
 neg, abs_, sign, floor, ceil, is_nan = mx.negative, mx.abs, mx.sign, mx.floor, mx.ceil, mx.isnan
@@ -192,13 +95,13 @@ max_, min_ = mx.maximum, mx.minimum
 where, atan2 = mx.where, mx.arctan2
 
 
-def relu(x):
-    return mx.maximum(x, mx.zeros_like(x))
+def relu(x): return mx.maximum(x, 0)
 
 
 def clamp(x, min, max):
-    x = mx.maximum(x, mx.array(min).astype(x.dtype)) if min > -math.inf else x
-    return mx.minimum(x, mx.array(max).astype(x.dtype)) if max < math.inf else x
+    number = int if x.dtype in INTEGERS else float
+    x = mx.maximum(x, number(min)) if min > -math.inf else x
+    return mx.minimum(x, number(max)) if max < math.inf else x
 
 
 def is_inf(x, alpha=1.0, beta=1.0):
@@ -207,46 +110,53 @@ def is_inf(x, alpha=1.0, beta=1.0):
 
 
 def cast(x, to, saturate=True):
-    if to == "bool":
+    if to == mx.bool_:
         return x != 0
-    if to in _INTEGER_BITS:
-        bits = _INTEGER_BITS[to]
-        low = mx.bitwise_and(x.astype(mx.int32), mx.array((1 << bits) - 1, mx.int32))
-        return low.astype(mx.uint8) if to[0] == "u" else _signed(low, bits).astype(mx.int8)
-    return x.astype(DTYPES[to])
+    if isinstance(to, Narrow):
+        low, half = mx.bitwise_and(x.astype(mx.int32), (1 << to.bits) - 1), 1 << to.bits - 1
+        return (mx.bitwise_xor(low, half) - half).astype(mx.int8) if to.signed else low.astype(mx.uint8)
+    return x.astype(to)
 
 
 def bit_cast(x, to, saturate=True):
     x = x.astype(mx.uint8) if x.dtype == mx.bool_ else x
-    return cast(x, to) if to == "bool" or to in _INTEGER_BITS else x.view(DTYPES[to])
+    return cast(x, to) if to == mx.bool_ or isinstance(to, Narrow) else x.view(to)
+
+
+_UNSIGNED = {mx.int8: mx.uint8, mx.int16: mx.uint16, mx.int32: mx.uint32, mx.int64: mx.uint64}
+
+
+def _magnitude(x):  # in a type without sign: signed ones lack that of their smallest integer
+    return mx.where(x < 0, -x, x).astype(_UNSIGNED.get(x.dtype, x.dtype))
 
 
 def div(a, b):
     if a.dtype not in INTEGERS:
         return a / b
-    q = mx.floor_divide(mx.abs(a), mx.abs(mx.where(b == 0, mx.ones_like(b), b)))
-    return mx.where((a < 0) != (b < 0), -q, q).astype(a.dtype)
+    q = mx.floor_divide(_magnitude(a), _magnitude(mx.where(b == 0, 1, b))).astype(a.dtype)
+    return mx.where(b == 0, 0, mx.where((a < 0) != (b < 0), -q, q))
 
 
 def pow_(a, b):
     return mx.power(a, b.astype(a.dtype)).astype(a.dtype)
 
 
-def mod(a, b):
-    return mx.remainder(a, b)
-
-
 def fmod(a, b):
-    r = mx.remainder(mx.abs(a), mx.abs(b))
-    return mx.where(a < 0, -r, r).astype(a.dtype)
+    r = mx.remainder(_magnitude(a), _magnitude(mx.where(b == 0, 1, b) if a.dtype in INTEGERS else b)).astype(a.dtype)
+    return mx.where(a < 0, -r, r)
+
+
+def mod(a, b):
+    r = fmod(a, b)
+    return mx.where(mx.logical_and(r != 0, (r < 0) != (b < 0)), r + b, r) if a.dtype in INTEGERS else mx.remainder(a, b)
 
 
 def shl(a, b):
-    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.left_shift(a, b), mx.zeros_like(a))
+    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.left_shift(a, b), 0)
 
 
 def shr(a, b):
-    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.right_shift(a, b), mx.zeros_like(a))
+    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.right_shift(a, b), 0)
 
 
 def xor(a, b):
@@ -283,7 +193,9 @@ def narrow(x, axis, start, len):
 
 
 def slice_(x, axis, start, len, step):
-    return mx.take(x, mx.arange(len) * step + start, axis=axis)
+    if step < 0:
+        return mx.take(x, mx.arange(start, start + len * step, step), axis=axis)
+    return _along(x, axis, slice(start, start + (len - 1) * step + 1 if len else start, step))
 
 
 def concat(*xs, axis):
@@ -299,15 +211,15 @@ def _wrapped(index, n):
 
 
 def gather(x, index, axis):
-    return mx.take(x, _wrapped(index, x.shape[axis]), axis=axis)
+    return mx.take(x, index, axis=axis)
 
 
 def gather_elements(x, index, axis):
     cut = tuple(slice(None) if d == axis else slice(0, n) for d, n in enumerate(index.shape))
-    return mx.take_along_axis(x[cut], _wrapped(index, x.shape[axis]), axis=axis)
+    return mx.take_along_axis(x[cut], index, axis=axis)
 
 
-def _linear(index, dims):
+def linear_index(index, dims):
     """Row-major positions of index tuples in the last axis."""
     at = 0
     for k, n in enumerate(dims):
@@ -315,13 +227,18 @@ def _linear(index, dims):
     return at
 
 
+def gather_rows(x, at, depth):
+    """Rows of x whose first `depth` axes are one."""
+    return mx.take(mx.reshape(x, [-1] + _shape(x)[depth:]), at, axis=0)
+
+
 def gather_nd(x, index, batch_dims=0):
-    depth, shape = index.shape[-1], _shape(x)
-    batch = math.prod(shape[:batch_dims])
-    flat = mx.reshape(x, [batch, math.prod(shape[batch_dims:batch_dims + depth])] + shape[batch_dims + depth:])
-    at = mx.reshape(_linear(index, shape[batch_dims:batch_dims + depth]), [batch, -1])
-    rows = mx.stack([mx.take(flat[b], at[b], axis=0) for b in range(batch)])
-    return mx.reshape(rows, _shape(index)[:-1] + shape[batch_dims + depth:])
+    depth, batch = index.shape[-1], math.prod(x.shape[:batch_dims])
+    at = linear_index(index, x.shape[batch_dims:batch_dims + depth])
+    if batch_dims:
+        rows = math.prod(x.shape[batch_dims:batch_dims + depth])
+        at = at + mx.reshape(mx.arange(batch) * rows, _shape(x)[:batch_dims] + [1] * (at.ndim - batch_dims))
+    return gather_rows(x, at, batch_dims + depth)
 
 
 def _scatter(flat, at, updates, reduction):
@@ -343,10 +260,15 @@ def scatter_elements(x, index, updates, axis, reduction):
     return mx.reshape(_scatter(mx.reshape(x, [-1]) + mx.zeros([1], x.dtype), at, mx.reshape(updates, [-1]), reduction), shape)
 
 
+def put_slice(x, updates, start, axis):
+    """x with updates in place of as many rows along the axis; MLX writes them into the memory of x if nobody else reads it."""
+    return mx.slice_update(x, updates, mx.reshape(start, [1]), [axis])
+
+
 def scatter_nd(x, index, updates, axis=0, reduction="none"):
     depth, shape = index.shape[-1], _shape(x)
     flat = mx.reshape(x, [math.prod(shape[:depth]), math.prod(shape[depth:])]) + mx.zeros([1, 1], x.dtype)
-    at = mx.reshape(_linear(index, shape[:depth]), [-1])
+    at = mx.reshape(linear_index(index, shape[:depth]), [-1])
     return mx.reshape(_scatter(flat, at, mx.reshape(updates, [at.size, -1]), reduction), shape)
 
 
@@ -383,11 +305,16 @@ def trilu(x, diagonal_given=None, upper=True, diagonal=0):
     d = diagonal if diagonal_given is None else diagonal_given.item()
     row, column = mx.arange(x.shape[-2])[:, None], mx.arange(x.shape[-1])[None]
     keep = column - row >= d if upper else column - row <= d
-    return mx.where(keep, x, mx.zeros_like(x))
+    return mx.where(keep, x, 0)
 
 
 def range_(start, step, dims, scalar=False):
     return (start + mx.arange(dims[0]).astype(start.dtype) * step).astype(start.dtype)
+
+
+def positions(dims, to):
+    """0, 1, 2 and so on."""
+    return mx.arange(dims[0]).astype(to)
 
 
 def dim_value(dims, scalar=False):
@@ -399,17 +326,28 @@ def one_hot(index, values, axis, depth):
     return mx.where(hot, values[1], values[0])
 
 
-# Products.
-def matmul(a, b, trans_a=False, trans_b=False):
-    a = mx.swapaxes(a, -1, -2) if trans_a else a
-    b = mx.swapaxes(b, -1, -2) if trans_b else b
-    if a.dtype in INTEGERS:
-        return mx.sum(mx.expand_dims(a, -1) * mx.expand_dims(b, -3), axis=-2).astype(a.dtype)
-    return mx.matmul(a, b)
+# Products. Weights come as rlxc_mlx_weights.py arranges them.
+def matmul(a, b):
+    return integer_matmul(a, b) if a.dtype in INTEGERS else mx.matmul(a, b)
 
 
-def fused_matmul_bias_act(a, b, bias=None, residual=None, trans_a=False, trans_b=False, act=None):
-    y = matmul(a, b, trans_a, trans_b)
+def fused_matmul_bias_act(a, b, bias=None, residual=None, act=None):
+    y = mx.addmm(bias, a, b) if bias is not None and a.ndim == 2 and bias.dtype == a.dtype and a.dtype not in INTEGERS else None
+    y = y if y is not None else matmul(a, b) if bias is None else matmul(a, b) + bias
+    return _act(y if residual is None else y + residual, act)
+
+
+def rounded_rows(x, block):
+    """x rounded to 8 bits with a scale for each block of a row."""
+    parts = mx.reshape(_f32(x), [*x.shape[:-1], -1, block or x.shape[-1]])
+    scale = mx.max(mx.abs(parts), axis=-1, keepdims=True) / 127
+    codes = mx.round(parts * mx.where(scale == 0, 0.0, 1 / scale))
+    return mx.reshape(codes * scale, x.shape).astype(x.dtype)
+
+
+def dequant_matmul(x, w, bias=None, residual=None, act=None):
+    """w of type Quantized, [N, K]."""
+    y = mx.quantized_matmul(x, *w.arrays, transpose=True, group_size=w.group, bits=w.bits, mode=w.mode)
     y = y if bias is None else y + bias
     return _act(y if residual is None else y + residual, act)
 
@@ -425,24 +363,29 @@ def dot_general(a, b, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting):
     return mx.reshape(matmul(left, right), [a.shape[d] for d in lhs_batch] + m + n)
 
 
-def q_matmul(a, b, a_zero=None, b_zero=None):
-    a, b = a.astype(mx.int32), b.astype(mx.int32)
-    if a_zero is not None:
-        z = a_zero.astype(mx.int32)
-        a = a - (mx.expand_dims(z, -1) if z.ndim == 1 and z.size > 1 else z)
-    return matmul(a, b - b_zero.astype(mx.int32) if b_zero is not None else b)
+def q_matmul(a, b, a_zero=None):
+    """b less its zero point."""
+    if a_zero is not None and a_zero.ndim == 1 and a_zero.size > 1:
+        a_zero = mx.expand_dims(a_zero, -1)
+    return integer_matmul(centred(a, a_zero), b, small=True)
 
 
 def _conv(x, w, strides, begin, end, dilations, groups, input_dilation=1, flip=False):
-    """x [N,C,...], w [O,I,...] as in ONNX; MLX has the channels last."""
-    last = lambda t: mx.moveaxis(t, 1, -1)
-    y = mx.conv_general(last(x), last(w), stride=strides, padding=(begin, end), kernel_dilation=dilations, input_dilation=input_dilation, groups=groups, flip=flip)
-    return mx.moveaxis(y, -1, 1)
+    """x [N,C,...] as in ONNX, w [O,...,I] as in MLX; the result has the channels last."""
+    x = mx.moveaxis(x, 1, -1)
+    run = partial(mx.conv_general, stride=strides, padding=(begin, end), kernel_dilation=dilations, input_dilation=input_dilation, flip=flip)
+    if groups == 1 or x.ndim < 5:
+        return run(x, w, groups=groups)
+    # MLX has no groups in 3 dimensions.
+    return mx.concatenate([run(a, b) for a, b in zip(mx.split(x, groups, axis=-1), mx.split(w, groups, axis=0))], axis=-1)
+
+
+def _channels_first(y, bias):
+    return mx.moveaxis(y if bias is None else y + bias, -1, 1)
 
 
 def conv(x, w, bias=None, strides=(), pads_begin=(), pads_end=(), dilations=(), output_padding=(), groups=1):
-    y = _conv(x, w, list(strides), list(pads_begin), list(pads_end), list(dilations), groups)
-    return y if bias is None else y + mx.reshape(bias, [1, -1] + [1] * (x.ndim - 2))
+    return _channels_first(_conv(x, w, list(strides), list(pads_begin), list(pads_end), list(dilations), groups), bias)
 
 
 def fused_conv_bias_act(x, w, bias=None, residual=None, act=None, **attrs):
@@ -452,20 +395,15 @@ def fused_conv_bias_act(x, w, bias=None, residual=None, act=None, **attrs):
 
 def conv_transpose(x, w, bias=None, strides=(), pads_begin=(), pads_end=(), dilations=(), output_padding=(), groups=1):
     extra = output_padding or [0] * (x.ndim - 2)
-    reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations)]
+    reach = [(k - 1) * d for k, d in zip(w.shape[1:-1], dilations)]
     begin = [r - b for r, b in zip(reach, pads_begin)]
     end = [r - e + o for r, e, o in zip(reach, pads_end, extra)]
-    w = mx.reshape(w, [groups, w.shape[0] // groups] + _shape(w)[1:])
-    w = mx.reshape(mx.swapaxes(w, 1, 2), [w.shape[0] * w.shape[2], w.shape[1]] + _shape(w)[3:])
-    y = _conv(x, w, 1, begin, end, list(dilations), groups, list(strides), True)
-    return y if bias is None else y + mx.reshape(bias, [1, -1] + [1] * (x.ndim - 2))
+    return _channels_first(_conv(x, w, 1, begin, end, list(dilations), groups, list(strides), True), bias)
 
 
-def q_conv(x, w, x_zero=None, w_zero=None, **attrs):
-    x, w = _f32(x), _f32(w)  # exact up to 2^24
-    x = x if x_zero is None else x - _f32(x_zero)
-    w = w if w_zero is None else w - mx.reshape(_f32(w_zero), [-1] + [1] * (w.ndim - 1))
-    return conv(x, w, **attrs).astype(mx.int32)
+def q_conv(x, w, x_zero=None, **attrs):
+    """w in f32, less its zero points. Exact up to 2^24."""
+    return conv(centred(x, x_zero), w, **attrs).astype(mx.int32)
 
 
 def _windows(x, kernel, strides, begin, end, dilations, fill):
@@ -577,18 +515,22 @@ def log_softmax(x, axis):
 
 
 def _rows(x, axis):
-    return mx.reshape(x, _shape(x)[:axis] + [-1])
+    """The axes from `axis` on as one."""
+    return x if axis in (-1, x.ndim - 1) else mx.reshape(x, _shape(x)[:axis] + [-1])
+
+
+def _as(y, x):
+    """y in the shape and the type of x: MLX's norms widen their result to the type of gamma and beta."""
+    return (y if y.ndim == x.ndim else mx.reshape(y, x.shape)).astype(x.dtype)
 
 
 def layer_norm(x, gamma=None, beta=None, axis=-1, eps=1e-5):
-    flat = [None if t is None else mx.reshape(t, [-1]) for t in (gamma, beta)]
-    return mx.reshape(mx.fast.layer_norm(_rows(x, axis), *flat, eps), x.shape)
+    return _as(mx.fast.layer_norm(_rows(x, axis), gamma, beta, eps), x)
 
 
 def rms_norm(x, gamma=None, beta=None, axis=-1, eps=1e-5):
-    rows = _rows(x, axis)
-    y = mx.reshape(mx.fast.rms_norm(rows, mx.ones([rows.shape[-1]], x.dtype) if gamma is None else mx.reshape(gamma, [-1]), eps), x.shape)
-    return y if beta is None else y + beta
+    y = mx.fast.rms_norm(_rows(x, axis), gamma, eps)
+    return _as(y if beta is None else y + beta, x)
 
 
 def fused_residual_ln(x, residual, bias=None, gamma=None, beta=None, axis=-1, eps=1e-5):
@@ -601,18 +543,15 @@ def fused_residual_rms_norm(x, residual, bias=None, gamma=None, beta=None, axis=
     return rms_norm(s, gamma, beta, axis, eps), s
 
 
-def _per_channel(t, x, axis=1):
-    return mx.reshape(t, [-1 if d == axis else 1 for d in range(x.ndim)])
-
-
 def group_norm(x, gamma=None, beta=None, groups=1, eps=1e-5):
+    """gamma and beta [C,1,...]."""
     y = mx.reshape(mx.fast.layer_norm(mx.reshape(x, [x.shape[0], groups, -1]), None, None, eps), x.shape)
-    y = y if gamma is None else y * _per_channel(gamma, x)
-    return y if beta is None else y + _per_channel(beta, x)
+    y = y if gamma is None else y * gamma
+    return y if beta is None else y + beta
 
 
 def batch_norm_inference(x, gamma, beta, mean, var, axis=1, eps=1e-5):
-    c = lambda t: _per_channel(t, x, axis)
+    c = lambda t: per_channel(t, x.ndim - axis)
     return (x - c(mean)) * c(mx.rsqrt(var + eps)) * c(gamma) + c(beta)
 
 
@@ -675,16 +614,41 @@ def resize(x, sizes, scales, roi, mode, coord, nearest, cubic_a, extrapolation, 
                 weights *= [(place >= 0) & (place < n) for place in at]
             total = weights.sum(axis=0)
             weights /= np.where(total == 0, 1, total)  # nothing counts far outside
-            y = sum(taken(place) * _per_channel(mx.array(w), x, d) for place, w in zip(at, weights.astype(np.float32)))
+            y = sum(taken(place) * per_channel(mx.array(w), x.ndim - d) for place, w in zip(at, weights.astype(np.float32)))
         if coord == "tf_crop_and_resize":
-            outside = _per_channel(mx.array((source < 0) | (source > n - 1)), x, d)
+            outside = per_channel(mx.array((source < 0) | (source > n - 1)), x.ndim - d)
             y = mx.where(outside, mx.array(extrapolation).astype(y.dtype), y)
     return y.astype(x.dtype)
 
 
 # Attention.
+def _visible(mask, rows, keys, window, given):
+    """Whether a query sees a key, as a boolean mask; None: it sees all."""
+    seen = None
+    if mask in ("causal", "sliding_window"):
+        row, key = mx.arange(keys - rows, keys)[:, None], mx.arange(keys)[None]
+        seen = key <= row
+        seen = mx.logical_and(seen, key >= row - window) if mask == "sliding_window" else seen
+    return seen if given is None else given if seen is None else mx.logical_and(seen, given)
+
+
+def _capped_attention(q, k, v, scale, softcap, seen, bias):
+    """With scores softcap * tanh(s / softcap), which MLX's attention lacks."""
+    repeat = q.shape[1] // k.shape[1]
+    q = mx.reshape(q, [q.shape[0], k.shape[1], repeat, *q.shape[2:]])  # heads that share keys
+    k, v = mx.expand_dims(k, 2), mx.expand_dims(v, 2)
+    grouped = lambda m: m if m.ndim < 3 or m.shape[-3] == 1 and m.ndim == 3 else (
+        mx.expand_dims(m, 2) if m.shape[-3] == 1 else mx.reshape(m, [*m.shape[:-3], k.shape[1], repeat, *m.shape[-2:]]))
+    s = softcap * mx.tanh(_f32(mx.matmul(q, mx.swapaxes(k, -1, -2))) * (scale / softcap))
+    s = s if bias is None else s + grouped(bias)
+    s = s if seen is None else mx.where(grouped(seen), s, -3.4028234e38)
+    y = mx.matmul(mx.softmax(s, axis=-1).astype(v.dtype), v)
+    return mx.reshape(y, [y.shape[0], -1, *y.shape[3:]])
+
+
 def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="bhsd", out_layout="bhsd", mask="none", window=0, scale=0.0, softcap=0.0,
-              k_transposed=False, finite_mask=False):
+              k_transposed=False, finite_mask=False, whole=False):
+    """`mask_or_bias` is boolean unless mask is "bias". `whole`: every query sees a key."""
     def heads(x, n):
         if layout == "packed":
             x = mx.reshape(x, [x.shape[0], x.shape[1], n, -1])
@@ -694,35 +658,21 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
     k = mx.swapaxes(k, -1, -2) if k_transposed else heads(k, num_kv_heads or num_heads)
     scale = scale or 1 / math.sqrt(q.shape[-1])
     rows, keys = q.shape[2], k.shape[2]
-    keep, bias = None, None
-    if mask in ("causal", "sliding_window"):
-        row, key = mx.arange(rows)[:, None] + (keys - rows), mx.arange(keys)[None]
-        keep = key <= row
-        keep = mx.logical_and(keep, key >= row - window) if mask == "sliding_window" else keep
-    if mask_or_bias is not None:
-        if mask == "bias":
-            bias = mask_or_bias
-        else:
-            given = mask_or_bias != 0
-            keep = given if keep is None else mx.logical_and(keep, given)
-    plain = not softcap and keep is None
+    bias, given = (mask_or_bias, None) if mask == "bias" else (None, mask_or_bias)
+    causal = mask == "causal" and given is None and not softcap and rows <= keys
+    seen = None if causal else _visible(mask, rows, keys, window, given)
     if keys == 0:
         y = mx.zeros(_shape(q)[:3] + _shape(v)[3:], q.dtype)
-    elif plain:
-        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=None if bias is None else bias.astype(q.dtype))
+    elif softcap:
+        y = _capped_attention(q, k, v, scale, softcap, seen, bias)
     else:
-        repeat = q.shape[1] // k.shape[1]
-        if repeat > 1:
-            k, v = mx.repeat(k, repeat, axis=1), mx.repeat(v, repeat, axis=1)
-        s = _f32(mx.matmul(q, mx.swapaxes(k, -1, -2))) * scale
-        s = softcap * mx.tanh(s / softcap) if softcap else s
-        s = s if bias is None else s + bias
-        low = mx.array(-3.4028234e38 if finite_mask else -math.inf)
-        s = s if keep is None else mx.where(keep, s, low)
-        top = mx.max(s, axis=-1, keepdims=True)
-        e = mx.exp(s - mx.where(mx.isinf(top), mx.zeros_like(top), top))
-        total = mx.sum(e, axis=-1, keepdims=True)
-        y = mx.matmul((e / mx.where(total == 0, mx.ones_like(total), total)).astype(v.dtype), v)
+        form = "causal" if causal else seen if bias is None else bias.astype(q.dtype)
+        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=form)
+    if keys and seen is not None and not whole and not (given is None and rows <= keys):
+        # A query without keys: MLX leaves open what it gets.
+        none = mx.mean(v, axis=2, keepdims=True) if finite_mask else mx.zeros([1], v.dtype)
+        none = mx.repeat(none, q.shape[1] // v.shape[1], axis=1) if finite_mask else none
+        y = mx.where(mx.any(seen, axis=-1, keepdims=True), y, none)
     if out_layout == "bhsd":
         return y
     y = mx.swapaxes(y, 1, 2)
@@ -730,27 +680,19 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
 
 
 def rope(x, cos, sin, gamma=None, head_dim=0, n_rot=0, style="neox", layout="bhsd", eps=0.0):
+    """Tables of n_rot / 2 or n_rot columns, and gamma, with axes that broadcast to x."""
     shape, dtype = x.shape, x.dtype
     if layout == "packed":
         x = mx.reshape(x, [shape[0], shape[1], -1, head_dim])
     if gamma is not None:
-        x = rms_norm(x, axis=-1, eps=eps) * (mx.expand_dims(gamma, 1) if layout == "bhsd" and gamma.ndim == 2 else gamma)
+        x = mx.fast.rms_norm(x, gamma, eps) if gamma.ndim == 1 else mx.fast.rms_norm(x, None, eps) * gamma
     n = n_rot or x.shape[-1]
-    if layout != "bhsd" and cos.ndim > 1:
-        cos, sin = mx.expand_dims(cos, -2), mx.expand_dims(sin, -2)
-    elif cos.ndim == 3:
-        cos, sin = mx.expand_dims(cos, 1), mx.expand_dims(sin, 1)
-    turned, rest = x[..., :n], x[..., n:]
-    half = n // 2
-    def pairs(t):  # the first and the second element of each pair that is rotated
-        if t.shape[-1] == half:
-            return t, t
-        return (t[..., :half], t[..., half:n]) if style == "neox" else (t[..., :n:2], t[..., 1:n:2])
-
-    (c, c_high), (s, s_high), (a, b) = pairs(cos), pairs(sin), pairs(turned)
-    low, high = a * c - b * s, b * c_high + a * s_high
-    y = mx.concatenate([low, high], axis=-1) if style == "neox" else mx.reshape(mx.stack([low, high], axis=-1), turned.shape)
-    return mx.reshape(mx.concatenate([y, rest], axis=-1).astype(dtype), shape)
+    rotary, half = x if n == x.shape[-1] else x[..., :n], n // 2
+    a, b = (rotary[..., :half], rotary[..., half:]) if style == "neox" else (rotary[..., ::2], rotary[..., 1::2])
+    joined = lambda low, high: mx.concatenate([low, high], axis=-1) if style == "neox" else mx.reshape(mx.stack([low, high], axis=-1), rotary.shape)
+    y = joined(a * cos - b * sin, b * cos + a * sin) if cos.shape[-1] == half else rotary * cos + joined(-b, a) * sin
+    y = y if n == x.shape[-1] else mx.concatenate([y.astype(dtype), x[..., n:]], axis=-1)
+    return mx.reshape(y.astype(dtype), shape) if layout == "packed" else y.astype(dtype)
 
 
 def fused_swiglu(x, gate_first=False, act=None):
@@ -759,8 +701,8 @@ def fused_swiglu(x, gate_first=False, act=None):
     return up * (silu(gate) if act is None else _act(gate, act))
 
 
-def fused_matmul_swiglu(x, w, bias=None, trans_b=False, gate_first=False, act=None):
-    y = mx.matmul(x, mx.swapaxes(w, 0, 1) if trans_b else w)
+def fused_matmul_swiglu(x, w, bias=None, gate_first=False, act=None):
+    y = mx.matmul(x, w)
     return fused_swiglu(y if bias is None else y + bias, gate_first, act)
 
 
@@ -773,21 +715,21 @@ def selective_scan(x, delta, a, b, c):
     return mx.stack(rows, axis=1).astype(x.dtype)
 
 
-# Quantisation.
+# Quantization.
 def _blocked(t, x, axis, block):
     if t is None or t.ndim == 0 or t.size == 1:
         return t if t is None else mx.reshape(t, [])
-    return mx.repeat(t, block, axis=axis)[tuple(slice(0, n) for n in x.shape)] if block else _per_channel(t, x, axis)
+    return mx.repeat(t, block, axis=axis)[tuple(slice(0, n) for n in x.shape)] if block else per_channel(t, x.ndim - axis)
 
 
-def quantize(x, scale, zero=None, axis=0, block=0, to="i8", saturate=True):
-    limits = np.iinfo(_NUMPY[to])
+def quantize(x, scale, zero=None, axis=0, block=0, to=mx.int8, saturate=True):
     y = mx.round(_f32(x) / _f32(_blocked(scale, x, axis, block)))
     y = y if zero is None else y + _f32(_blocked(zero, x, axis, block))
-    return mx.clip(y, float(limits.min), float(limits.max)).astype(DTYPES[to])
+    limits = mx.iinfo(to)
+    return mx.clip(y, float(limits.min), float(limits.max)).astype(to)
 
 
-def dequantize(x, scale, zero=None, axis=0, block=0, to="f32", saturate=True):
+def dequantize(x, scale, zero=None, axis=0, block=0, to=mx.float32, saturate=True):
     q = x.astype(mx.int32)
     q = q if zero is None else q - _blocked(zero, x, axis, block).astype(mx.int32)
-    return (_f32(q) * _f32(_blocked(scale, x, axis, block))).astype(DTYPES[to])
+    return (_f32(q) * _f32(_blocked(scale, x, axis, block))).astype(to)

@@ -2,6 +2,8 @@
 
 python3 run.py WEIGHTS INPUT...: raw files in, output_<i>.bin and a line with its sizes out. WEIGHTS is the folder with the weights.
 """
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -14,6 +16,8 @@ except ImportError:
         sys.exit(MISSING)
     raise ImportError(MISSING) from None
 import numpy as np
+
+from rlxc_weights import stored_weights
 
 _NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bool": "bool", "c64": "complex64"}
 _NAMES.update({letter + str(bits): kind + str(bits) for letter, kind in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)})
@@ -45,56 +49,84 @@ def to_bytes(x, name):
     return np.ascontiguousarray(x, dtype(name)).tobytes()
 
 
-def _load_weights(model, folder):
-    files, weights = {}, []
-    for row in model["weights"]:
-        if row["file"] is None:
-            raise ValueError(f'the model carries no data for "{row["name"]}": put its file and place into model.json')
-        path = os.path.join(folder, row["file"])
-        if row["bytes"] and path not in files:
-            files[path] = np.memmap(path, np.uint8, "r")
-            header = model["weights_header"].encode()
-            if row["file"] == model["weights_file"] and files[path][:len(header)].tobytes() != header:
-                raise ValueError(f"{path} belongs to another model")
-        data = files[path][row["offset"]:row["offset"] + row["stored"]].tobytes() if row["bytes"] else b""
-        data *= row["bytes"] // max(row["stored"], 1)  # fewer bytes are stored where all elements are equal
-        weights.append(from_bytes(data, row["dtype"], row["shape"]))
-    return weights
-
-
 class Model:
-    """Compiled and loaded once; a call takes an array for each input and returns a list of arrays."""
+    """Compiled and loaded once; a call takes an array for each input and returns a list of arrays.
 
-    def __init__(self, weights=None):
-        here = os.path.dirname(os.path.abspath(__file__))
-        with open(os.path.join(here, "model.json")) as f:
+    With states (inputs and outputs that share a buffer), `start` and `advance` keep them on the device between runs.
+    """
+
+    def __init__(self, weights: str | None = None):
+        self._folder = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(self._folder, "model.json")) as f:
             self.description = json.load(f)
         if "mesh" in self.description:
             axes = ",".join(f"{a['axis']}={a['size']}" for a in self.description["mesh"])
             raise ValueError(f"the module is for the devices {axes}; this runner uses one. Compile it with num_partitions of all of them")
-        with open(os.path.join(here, "model.mlir")) as f:
-            text = f.read()
         self._client = backend.get_backend()
+        self.states = [(s["input"], s["output"]) for s in self.description.get("states", [])]
+        self._program = self._compiled("model.mlir")
+        self._weights = self._load(weights or self._folder)
+
+    def _compiled(self, name: str):
+        with open(os.path.join(self._folder, name)) as f:
+            text = f.read()
         if hasattr(self._client, "compile_and_load"):
-            self._program = self._client.compile_and_load(text, self._client.local_devices()[:1])
-        else:
-            self._program = self._client.compile(text)
-        self._weights = [self._buffer(w) for w in _load_weights(self.description, weights or here)]
+            return self._client.compile_and_load(text, self._client.local_devices()[:1])
+        return self._client.compile(text)
 
-    def _buffer(self, array):
-        return self._client.buffer_from_pyval(array)
+    def _load(self, folder: str) -> list:
+        """The parameters after the inputs: weights as they are stored, and what weights.mlir makes of others, once."""
+        rows = self.description["weights"]
+        parameters = self.description.get("parameters", list(range(len(rows))))
+        prepared = self.description.get("prepared", [])
+        needed = sorted({n for n in parameters if n < len(rows)} | set(prepared))
+        stored = stored_weights({**self.description, "weights": [rows[n] for n in needed]}, folder)
+        values = {n: self._buffer(from_bytes(data, row["dtype"], row["shape"])) for n, (row, data) in zip(needed, stored)}
+        if prepared:
+            made = self._compiled("weights.mlir").execute([values[n] for n in prepared])
+            values.update({len(rows) + i: value for i, value in enumerate(made)})
+        return [values[n] for n in parameters]
 
-    def __call__(self, *inputs):
+    def _buffer(self, array: np.ndarray):
+        if hasattr(self._client, "buffer_from_pyval"):
+            return self._client.buffer_from_pyval(array)
+        import jax
+        with jax.enable_x64(True):  # else elements of 64 bits become 32
+            return jax.device_put(array, self._client.local_devices()[0])
+
+    def _checked(self, x, port: dict) -> np.ndarray:
+        x = np.ascontiguousarray(x).reshape(np.shape(x))
+        if x.dtype != dtype(port["dtype"]) or list(x.shape) != port["shape"]:
+            raise TypeError(f'"{port["name"]}" is {port["dtype"]}{port["shape"]}, got {x.dtype}{list(x.shape)}')
+        if "largest" in port and x.size and (x.min() < 0 or x.max() > port["largest"]):
+            raise ValueError(f'"{port["name"]}" holds {x.min() if x.min() < 0 else x.max()}, which is not within 0..{port["largest"]}')
+        return x
+
+    def __call__(self, *inputs) -> list[np.ndarray]:
         ports = self.description["inputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"the model has {len(ports)} inputs, got {len(inputs)}")
-        buffers = []
-        for x, port in zip(inputs, ports):
-            x = np.ascontiguousarray(x)
-            if x.dtype != dtype(port["dtype"]) or list(x.shape) != port["shape"]:
-                raise TypeError(f'"{port["name"]}" is {port["dtype"]}{port["shape"]}, got {x.dtype}{list(x.shape)}')
-            buffers.append(self._buffer(x))
+        buffers = [self._buffer(self._checked(x, port)) for x, port in zip(inputs, ports)]
         return [np.asarray(y) for y in self._program.execute(buffers + self._weights)]
+
+    def start(self, **given) -> list:
+        """The states before the first run, on the device: zeros, or these arrays by name."""
+        ports = [self.description["inputs"][i] for i, _ in self.states]
+        if unknown := given.keys() - {port["name"] for port in ports}:
+            raise TypeError(f"there is no state {sorted(unknown)}")
+        return [self._buffer(self._checked(given.get(port["name"], np.zeros(port["shape"], dtype(port["dtype"]))), port)) for port in ports]
+
+    def advance(self, states: list, **given) -> list[np.ndarray]:
+        """Outputs that are no states, for inputs by name. `states` gets its next values, in the memory of the old ones."""
+        at = {i: k for k, (i, _) in enumerate(self.states)}
+        ports = self.description["inputs"]
+        if (names := {port["name"] for i, port in enumerate(ports) if i not in at}) != given.keys():
+            raise TypeError(f"the inputs are {sorted(names)}, got {sorted(given)}")
+        buffers = [states[at[i]] if i in at else self._buffer(self._checked(given[port["name"]], port)) for i, port in enumerate(ports)]
+        outputs = self._program.execute(buffers + self._weights)
+        states[:] = [outputs[o] for _, o in self.states]
+        kept = {o for _, o in self.states}
+        return [np.asarray(y) for o, y in enumerate(outputs) if o not in kept]
 
 
 def main(arguments):
