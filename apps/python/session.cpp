@@ -19,7 +19,6 @@
 #include "driver/load.h"
 #include "driver/training_stage.h"
 #include "eval/random.h"
-#include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "import/gguf/import.h"
 #include "ir/mesh.h"
@@ -295,13 +294,7 @@ std::vector<eval::HostValue> SourceModel::random_inputs(uint64_t seed, const Dim
     eval::Options limits = evaluation_limits(line_);
     limits.bindings = sizes;
     if (!d.ok() || !eval::random_inputs_fit(m, limits, d)) return std::nullopt;
-    std::vector<eval::HostValue> out;
-    for (size_t i = 0; i < m.main().inputs().size(); ++i) {
-      const ValueId v = m.main().result(m.main().inputs()[i]);
-      const TensorData* first = first_contents(loaded_.training, i);
-      out.push_back(first ? eval::host_value(*first) : eval::random_value(m, m.main().type(v), sizes, seed + i, {.int_high = 1}));
-    }
-    return out;
+    return rlxc::random_inputs(m, loaded_.training, sizes, seed);
   });
 }
 
@@ -372,10 +365,7 @@ std::vector<eval::HostValue> CompiledModule::run(std::vector<eval::HostValue> va
     } else if (KernelRunner* const kernels = runner(engine, nullptr, d)) {
       results = kernels->run(set.inputs, d);
     }
-    for (size_t i = 0; results && i < std::min(forms.text_outputs.size(), results->size()); ++i)
-      if (forms.text_outputs[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
-    for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
-      if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
+    if (results) results = host_results(forms, std::move(*results));
     return results;
   });
 }

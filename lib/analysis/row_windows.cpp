@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/index_maps.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
@@ -104,9 +105,7 @@ Attrs attrs_of_rows(const Graph& g, NodeId n, const RowMap& m, RowRange computed
   const auto cut = [&](auto* before, auto* after) {
     clip(*m.operands[0], own, size_at(g, g.operand(n, 0), m.operands[0]->axis), before, after);
   };
-  ConvAttrs* conv = std::get_if<ConvAttrs>(&attrs);
-  if (auto* a = std::get_if<FusedConvAttrs>(&attrs)) conv = &a->conv;
-  if (op == OpKind::FusedQConv) conv = &std::get<ConvAttrs>(std::get<FusionAttrs>(attrs).steps[0].attrs);
+  ConvAttrs* conv = conv_attrs(attrs);
   const size_t k = m.axis - kSpatial;
   if (conv) {
     part(&conv->groups);

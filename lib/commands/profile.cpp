@@ -47,13 +47,7 @@ std::optional<std::vector<eval::HostValue>> host_inputs(LoadedModel& model, cons
   if (!forms) return std::nullopt;
   if (data.empty()) {
     if (!eval::random_inputs_fit(m, evaluation_limits(o), d)) return std::nullopt;
-    for (NodeId n : m.main().inputs()) {
-      const size_t i = set.inputs.size();
-      const TensorData* first = first_contents(model.training, i);
-      set.inputs.push_back(first ? eval::HostValue{TypeKind::Tensor, *first, {}}
-                                 : eval::random_value(m, m.main().type(m.main().result(n)), {}, i + 1, {.int_high = 1}));
-    }
-    return std::move(set.inputs);
+    return random_inputs(m, model.training, {}, 1);
   }
   if (!strings_to_bytes(set, forms->text_inputs, d)) return std::nullopt;
   bind_input_sizes(m, set.inputs);

@@ -17,7 +17,6 @@
 #include "driver/load.h"
 #include "driver/training_stage.h"
 #include "eval/random.h"
-#include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "export/onnx/export.h"
 #include "import/gguf/import.h"
@@ -84,9 +83,7 @@ std::string_view mark(OutputReport::Verdict v) {
   return v == OutputReport::Verdict::Failed ? "FAIL" : v == OutputReport::Verdict::NotCompared ? "--  " : "ok  ";
 }
 
-// Returns random inputs of these sizes and the results of the module before any pass. Integers are 0 or 1: flags, or indices
-// valid for two or more entries.
-// States of training have their first contents.
+// Returns random inputs of these sizes and the results of the module before any pass.
 std::optional<std::vector<DataSet>> random_sets(const LoadedModel& model, const std::vector<DimBindings>& sizes, uint64_t seed,
                                                 const eval::Options& limits, Diagnostics& d) {
   const Module& m = *model.module;
@@ -98,12 +95,7 @@ std::optional<std::vector<DataSet>> random_sets(const LoadedModel& model, const 
     eval::Options sized = limits;
     sized.bindings = bind;
     if (!eval::random_inputs_fit(m, sized, d)) return std::nullopt;
-    for (size_t i = 0; i < m.main().inputs().size(); ++i) {
-      const ValueId v = m.main().result(m.main().inputs()[i]);
-      const TensorData* first = first_contents(model.training, i);
-      set.inputs.push_back(first ? eval::HostValue{TypeKind::Tensor, *first, {}}
-                                 : eval::random_value(m, m.main().type(v), bind, seed + i, {.int_high = 1}));
-    }
+    set.inputs = random_inputs(m, model.training, bind, seed);
     note_stage("reference evaluation");
     auto expected = eval::evaluate(m, set.inputs, d, limits);
     if (!expected) return std::nullopt;
@@ -131,12 +123,9 @@ struct Prepared {
     note_stage("run");
     if (!check_index_inputs(module(), index_inputs, inputs, d)) return std::nullopt;
     auto results = built && built->kernels ? built->kernels->run(inputs, d) : eval::evaluate(module(), inputs, d, limits);
-    for (size_t i = 0; results && i < std::min(forms.text_outputs.size(), results->size()); ++i)
-      if (forms.text_outputs[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
-    for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
-      if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
-    if (results && edges.any()) return edges.nested(std::move(*results));
-    return results;
+    if (!results) return results;
+    results = host_results(forms, std::move(*results));
+    return edges.any() ? edges.nested(std::move(*results)) : std::move(results);
   }
 };
 

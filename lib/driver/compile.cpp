@@ -19,6 +19,7 @@
 #include "driver/rule_file.h"
 #include "driver/training_stage.h"
 #include "driver/tuning_file.h"
+#include "eval/text_bytes.h"
 #include "import/gguf/import.h"
 #include "ir/graphs.h"
 #include "ir/verify.h"
@@ -317,6 +318,14 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
   for (size_t i = 0; i < g.outputs().size(); ++i)
     forms.text_outputs[i] = forms.text_outputs[i] && g.dtype(g.outputs()[i]) != DType::String;
   return forms;
+}
+
+std::vector<eval::HostValue> host_results(const HostForms& forms, std::vector<eval::HostValue> results) {
+  for (size_t i = 0; i < std::min(forms.text_outputs.size(), results.size()); ++i)
+    if (forms.text_outputs[i]) results[i] = eval::text_of_bytes(results[i]);
+  for (size_t i = 0; i < std::min(forms.maps.size(), results.size()); ++i)
+    if (forms.maps[i]) results[i] = eval::maps_of_rows(results[i].tensor, *forms.maps[i]);
+  return results;
 }
 
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const CompileOptions& o,

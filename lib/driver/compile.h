@@ -6,6 +6,7 @@
 
 #include "codegen/lowering_cache.h"
 #include "driver/loaded_model.h"
+#include "eval/value.h"
 #include "ir/lir.h"
 #include "options/options.h"
 #include "passes/runner.h"
@@ -44,6 +45,8 @@ struct HostForms {
 // Runs the first part of the pipeline, after which inputs can be converted to the form that kernels read. A compile of the module
 // continues from there.
 std::optional<HostForms> lower_interface(Module&, const std::string& target, const CompileOptions&, Diagnostics&);
+// Results of kernels as the host knows them: strings and maps.
+std::vector<eval::HostValue> host_results(const HostForms&, std::vector<eval::HostValue>);
 
 // The last step of a compile: plans an optimised module.
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&,

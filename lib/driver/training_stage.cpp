@@ -5,6 +5,7 @@
 
 #include "driver/pass_options.h"
 #include "driver/transform_stage.h"
+#include "eval/random.h"
 #include "ir/verify.h"
 #include "support/progress.h"
 #include "transform/steps.h"
@@ -101,6 +102,18 @@ const TensorData* first_contents(const std::optional<transform::Training>& t, si
   if (!t || input < t->first_state() || input >= t->first_state() + t->states.size()) return nullptr;
   const TensorData& d = t->states[input - t->first_state()].initial;
   return d.bytes.empty() && d.size_bytes() > 0 ? nullptr : &d;
+}
+
+std::vector<eval::HostValue> random_inputs(const Module& m, const std::optional<transform::Training>& training,
+                                           const DimBindings& sizes, uint64_t seed, int64_t int_high) {
+  const Graph& g = m.main();
+  std::vector<eval::HostValue> out;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const TensorData* first = first_contents(training, i);
+    const Type& type = g.type(g.result(g.inputs()[i]));
+    out.push_back(first ? eval::host_value(*first) : eval::random_value(m, type, sizes, seed + i, {.int_high = int_high}));
+  }
+  return out;
 }
 
 }  // namespace rlxc

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/value.h"
 #include "options/options.h"
 #include "passes/pass.h"
 #include "support/diagnostics.h"
@@ -23,5 +24,10 @@ CompileOptions training_options(const CompileOptions&, const transform::Training
 
 // Initial contents of input i. Null if it is not a state of a parameter with data.
 const TensorData* first_contents(const std::optional<transform::Training>&, size_t input);
+
+// Random inputs of these sizes, but first contents for states. Integers are 0 to `int_high`; 0 and 1 are flags, and indices valid
+// for two or more entries. The caller has checked that they fit.
+std::vector<eval::HostValue> random_inputs(const Module&, const std::optional<transform::Training>&, const DimBindings& sizes,
+                                           uint64_t seed, int64_t int_high = 1);
 
 }  // namespace rlxc

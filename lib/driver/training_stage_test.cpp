@@ -49,18 +49,6 @@ CompileOptions training_of(const TempDir& dir, const std::string& optimizer) {
   return o;
 }
 
-std::vector<eval::HostValue> inputs_of(const LoadedModel& model, int64_t batch) {
-  std::vector<eval::HostValue> inputs;
-  const Module& m = *model.module;
-  for (size_t i = 0; i < m.main().inputs().size(); ++i) {
-    const TensorData* first = first_contents(model.training, i);
-    const Type& type = m.main().type(m.main().result(m.main().inputs()[i]));
-    inputs.push_back(first ? eval::HostValue{TypeKind::Tensor, *first, {}}
-                           : eval::random_value(m, type, {{"batch", batch}}, i + 1, {.int_high = 3}));
-  }
-  return inputs;
-}
-
 struct Trained {
   Diagnostics d;
   std::optional<Compiled> step, forward;
@@ -68,7 +56,7 @@ struct Trained {
   Trained(const CompileOptions& o, const std::string& target) {
     auto model = load_model(o, d);
     REQUIRE_MESSAGE(model, d.text());
-    inputs = inputs_of(*model, 4);
+    inputs = random_inputs(*model->module, model->training, {{"batch", 4}}, 1, 3);
     auto results = eval::evaluate(*model->module, inputs, d);
     REQUIRE_MESSAGE(results, d.text());
     expected = std::move(*results);

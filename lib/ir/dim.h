@@ -68,6 +68,7 @@ class DimTable {
 
   std::optional<int64_t> constant_value(Dim) const;        // also for negative constants
   bool divides(Dim a, Dim b);                              // b mod a == 0 is proven
+  bool is_multiple(Dim, int64_t of) const;                 // the same by factors of constants, max, min and mod; no equalities
   bool equal(Dim, Dim);                                    // proven, using the recorded equalities
   bool known_ne(Dim, Dim);                                 // proven different for all symbols >= 1
   bool at_least(Dim, int64_t bound, int64_t symbols = 1);  // proven for all symbols of at least that size
@@ -116,6 +117,7 @@ class DimTable {
   Dim function(DimFn, Dim, Dim);
   Dim simplified(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
+  int64_t common_factor(Dim, int64_t of, std::unordered_map<uint32_t, int64_t>* known) const;  // divides `of` and each value
   std::optional<Dim> without_mod(Dim a, Dim b);  // a', if a is a' - mod(a', b), which b divides
   Dim canonical(Dim);
   std::optional<int64_t> lower_bound(Dim, int64_t symbols);  // for all symbols of at least that size

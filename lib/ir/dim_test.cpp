@@ -32,6 +32,21 @@ TEST_CASE("without its remainder a dim divides, whatever its sign") {
   }
 }
 
+TEST_CASE("max, min and mod of multiples are multiples") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), four = t.mul(Dim(4), s), six = t.mul(Dim(6), s);
+  CHECK(t.divides(Dim(4), t.max(four, Dim(24))));
+  CHECK(t.divides(Dim(2), t.min(four, t.add(six, Dim(2)))));
+  CHECK_FALSE(t.divides(Dim(4), t.max(four, six)));
+  CHECK(t.divides(Dim(3), t.mod(six, Dim(9))));
+  CHECK_FALSE(t.divides(Dim(3), t.mod(six, Dim(8))));
+  CHECK(t.divides(Dim(12), t.mul(t.max(four, Dim(8)), six)));
+  CHECK_FALSE(t.is_multiple(t.floor_div(t.add(four, Dim(1)), Dim(3)), 2));
+  Dim deep = t.max(four, Dim(8));
+  for (int i = 0; i < 40; ++i) deep = t.min(t.add(deep, Dim(4)), t.max(t.mul(deep, Dim(3)), t.mul(deep, s)));
+  CHECK(t.is_multiple(deep, 4));
+}
+
 TEST_CASE("negative scalars are exact") {
   DimTable t;
   const Dim m = t.constant(-3);

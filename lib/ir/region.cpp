@@ -17,6 +17,13 @@ void close(std::span<const RegionStep> steps, std::vector<bool>* needed) {
 
 }  // namespace
 
+ConvAttrs* conv_attrs(Attrs& attrs) {
+  if (auto* a = std::get_if<ConvAttrs>(&attrs)) return a;
+  if (auto* a = std::get_if<FusedConvAttrs>(&attrs)) return &a->conv;
+  auto* a = std::get_if<FusionAttrs>(&attrs);
+  return a && !a->steps.empty() ? std::get_if<ConvAttrs>(&a->steps[0].attrs) : nullptr;
+}
+
 size_t last_matmul_step(std::span<const RegionStep> steps) {
   size_t last = steps.size();
   while (last > 0 && steps[last - 1].op != OpKind::QMatMul) --last;

@@ -23,6 +23,7 @@ bool keeps_operand(const FusionAttrs&);
 const std::vector<int64_t>& reduced_axes(std::span<const RegionStep>);  // at least one step reduces
 // The convolution of a FusedQConv, step 0.
 inline const ConvAttrs& conv_step(const FusionAttrs& a) { return a.steps[0].as<ConvAttrs>(); }
+ConvAttrs* conv_attrs(Attrs&);  // of a convolution, fused or not; null in other attributes
 // The first operand of a FusedQMatMul or FusedQConv may be f32: it is quantized by the scale of operand kQuantOperands to the
 // type of its zero point.
 bool rounds_operand(const Graph&, NodeId);

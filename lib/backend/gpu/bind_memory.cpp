@@ -1,13 +1,10 @@
 #include "backend/gpu/bind_memory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "analysis/data_dependent_dims.h"
-#include "ir/dim_postfix.h"
 #include "support/checked.h"
 
 namespace rlxc {
@@ -26,25 +23,6 @@ constexpr int64_t kWord = 4;  // bytes
 
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
-
-// Returns a divisor of all values of the dim, at most `most`, a power of two.
-int64_t divisor(const DimTable& dims, Dim d, int64_t most) {
-  std::vector<int64_t> stack;
-  for (const std::string& item : dim_postfix(dims, d)) {
-    const bool is_number = item[0] == '-' ? item.size() > 1 : item[0] >= '0' && item[0] <= '9';
-    if (is_number || item[0] == '$') {
-      int64_t n = 1;
-      if (is_number) std::from_chars(item.data(), item.data() + item.size(), n);
-      stack.push_back(std::gcd(most, n));
-      continue;
-    }
-    const int64_t b = stack.back();
-    stack.pop_back();
-    int64_t& a = stack.back();
-    a = item == "*" ? std::gcd(most, a * b) : item == "floordiv" ? 1 : std::gcd(a, b);
-  }
-  return stack.back();
-}
 
 bool is_weight(const BufferSlice& p) { return p.memory == BufferSlice::Memory::Weights; }
 
@@ -181,7 +159,7 @@ class Memory {
         if (!s.is_control()) continue;
         for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
           arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
-          if (!begins_word(g) || divisor(p_.lir->module->dims, s.body_arena, kWord) != kWord) unaligned_.insert(body.raw);
+          if (!begins_word(g) || !p_.lir->module->dims.is_multiple(s.body_arena, kWord)) unaligned_.insert(body.raw);
           graphs.push_back(body);
         }
       }
@@ -238,8 +216,8 @@ class KernelSplitter {
   // Whether the argument begins at a multiple of 4 bytes. Inputs and outputs of bodies may begin anywhere.
   bool begins_word(const BufferSlice& p, GraphId graph) const {
     const bool is_moved = p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output;
-    const DimTable& dims = p_.lir->module->dims;
-    return (graph.raw == 0 || !is_moved) && divisor(dims, p.offset, kWord) == kWord && memory_.begins_word(graph);
+    const bool is_aligned = p_.lir->module->dims.is_multiple(p.offset, kWord);
+    return (graph.raw == 0 || !is_moved) && is_aligned && memory_.begins_word(graph);
   }
 
   // Bindings of memory buffers are numbered in order, which makes those of an argument consecutive. Weights follow.

@@ -4,6 +4,7 @@
 
 #include "analysis/channel_blocks.h"
 #include "ir/graphs.h"
+#include "ir/region.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -24,19 +25,11 @@ Taps useful_taps(const ConvAttrs& a, size_t d, int64_t size, int64_t kernel, int
   return {first, kernel - first - std::clamp<int64_t>(beyond, 0, kernel - first - 1)};
 }
 
-void set_conv_attrs(Graph& g, NodeId n, const ConvAttrs& conv) {
-  Attrs all = g.module().attrs[g.attr_id(n)];
-  if (auto* fused = std::get_if<FusedConvAttrs>(&all)) fused->conv = conv;
-  else if (auto* steps = std::get_if<FusionAttrs>(&all)) steps->steps[0].attrs = conv;
-  else all = conv;
-  g.set_attrs(n, g.module().attrs.intern(std::move(all)));
-}
-
 bool crop(Graph& g, NodeId n) {
-  const ConvAttrs* attrs = conv_attrs(g, n);
-  if (!attrs || !match::is_weight(g, g.operand(n, 1))) return false;
+  if (!conv_attrs(g, n) || !match::is_weight(g, g.operand(n, 1))) return false;
   const DimTable& t = g.module().dims;
-  ConvAttrs a = *attrs;
+  Attrs attrs = g.module().attrs[g.attr_id(n)];
+  ConvAttrs& a = *conv_attrs(attrs);
   ValueId w = g.operand(n, 1);
   Builder b(g, nullptr, n);
   for (size_t d = 0; d < a.strides.size(); ++d) {
@@ -50,7 +43,7 @@ bool crop(Graph& g, NodeId n) {
     w = b.narrow(w, static_cast<int64_t>(d) + 2, Dim(taps.first), Dim(taps.count));
   }
   if (w == g.operand(n, 1)) return false;
-  set_conv_attrs(g, n, a);
+  g.set_attrs(n, g.module().attrs.intern(std::move(attrs)));
   g.set_operand(n, 1, w);
   return true;
 }
