@@ -26,8 +26,9 @@ class Metal : public GpuCxx {
  public:
   std::string_view prelude() const override { return "#include <metal_stdlib>\n\nusing namespace metal;\n\n"; }
   std::string_view shared_qualifier() const override { return "alignas(16) threadgroup "; }
-  std::string_view barrier(bool) const override {
-    return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);";
+  std::string_view barrier(bool global) const override {
+    return global ? "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
+                  : "threadgroup_barrier(mem_flags::mem_threadgroup);";
   }
   std::string_view unroll() const override { return "#pragma unroll"; }
 
@@ -169,7 +170,7 @@ constexpr MatrixUnit simdgroup(DType t) {
   constexpr FragmentLayout layout = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
   return {8, 8, 8, 32, t, DType::F32, layout, layout, layout};
 }
-constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16)};
+constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16), simdgroup(DType::F32)};
 
 constexpr std::string_view kMetalMakefile = R"(# make builds the kernels and the runner `run` (needs Xcode's command line tools).
 KERNELS = $FILES

@@ -1,4 +1,4 @@
-// A matmul of f16, bf16 or 8-bit integers on a grid with matrix units. A workgroup computes a tile of the result. Each warp keeps
+// A matmul of floats or 8-bit integers on a grid with matrix units. A workgroup computes a tile of the result. Each warp keeps
 // some units of it in registers. Slices of a and b lie in shared memory. Where stores can be deferred, the next slices arrive
 // while one is multiplied.
 //
@@ -153,7 +153,7 @@ class MatrixTiles {
         unit_(u),
         u_(seen_by_tiles(u)),
         run_(std::min(run(u_.a, &Step::column), run(u_.b, &Step::row))),
-        units_(std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1)),
+        units_(units_of_plane(m)),
         plane_(int64_t{u_.k} * (u.reads_tiles() ? 1 : units_)),
         steps_(o.k) {
     if (o.spec.dots) steps_ = words_.emplace(o, m).steps;
@@ -211,6 +211,14 @@ class MatrixTiles {
     return n;
   }
   int element_bytes() const { return static_cast<int>(rlxc::bits(u_.operand)) / 8; }
+
+  // As many units as a thread reads elements of at once, if two slices of the largest tile take half of shared memory at most.
+  int units_of_plane(const Mapping& m) const {
+    int units = std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1);
+    const int64_t unit_bytes = 2 * (4 * int64_t{m.warp_tile}) * u_.k * element_bytes();
+    while (units > 1 && unit_bytes * units > m.most_shared_bytes() / 2) units /= 2;
+    return units;
+  }
 
   // Workgroups of consecutive numbers read the same rows of a and columns of b: groups of rows of tiles, column by column.
   void place_tile(Expr tile, Expr rows, Expr columns) {
