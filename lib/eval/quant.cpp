@@ -117,7 +117,7 @@ bool eval_dynamic_quantize(Context& c) {
     low = std::isnan(low) || f >= low ? low : f;
     high = std::isnan(high) || f <= high ? high : f;
   }
-  const float scale = (high - low) / 255;
+  const float step = (high - low) / 255, scale = step == 0 ? 1 : step;
   const auto saturated = [](double v) { return std::isnan(v) ? 0 : std::clamp(v, 0.0, 255.0); };
   const double point = saturated(ops::round_even(static_cast<double>((0 - low) / scale)));
   for (double& v : x) v = saturated(ops::round_even(static_cast<double>(static_cast<float>(v) / scale)) + point);

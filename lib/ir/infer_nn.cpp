@@ -297,6 +297,8 @@ bool infer_attention(InferContext& c) {
     const std::vector<Dim> scores{q.b, q.h, q.s, k.s};
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;
     if (wide.size() != 4) return c.fail("the mask must broadcast to [B,H,Sq,Sk]");
+    for (size_t i = 0; i < 4; ++i)
+      if (!require_equal(c, wide[i], scores[i], "sizes of the mask and the scores")) return false;
   }
   const auto result = [&](std::vector<Dim> dims) { return rounded_result(c, kAttentionScale, c.t(0).dtype, std::move(dims)); };
   if (a.out_layout == AttentionLayout::Packed) return result({q.b, q.s, t.mul(q.h, v.d)});

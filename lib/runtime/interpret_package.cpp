@@ -71,6 +71,7 @@ class InterpretedDevice : public Device {
   }
   void* at(Address a, size_t bytes) {
     std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)];
+    if (bytes == 0) return buffer.data();  // a part of a buffer without elements may begin beyond it
     if (a.offset > buffer.size() || bytes > buffer.size() - a.offset) fail("a place lies outside its buffer");
     return buffer.data() + a.offset;
   }

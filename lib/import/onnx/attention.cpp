@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -111,14 +112,15 @@ ValueId weigh(Op& op, ValueId p, ValueId v) {
   return op.b.reshape(y, {dp[0], dp[1], dp[2], dv[3]});
 }
 
-double scale_of(Op& op, ValueId q) {
-  if (const double given = op.f("scale", 0); given != 0) return given;
-  const auto width = q.valid() ? op.dims().constant_value(op.graph().dims(q)[3]) : std::nullopt;
-  if (!width || *width < 1) {
-    op.unsupported("the head size must be known");
-    return 1;
-  }
-  return 1 / std::sqrt(static_cast<double>(*width));
+ValueId inverse_root(Op& op, Dim size, DType t) { return op.b.unary(OpKind::Rsqrt, op.b.cast(size_of(op, size), t)); }
+
+// Returns the scale of the scores. Where only a run knows the head size, q is scaled instead.
+double scale_of(Op& op, ValueId* q) {
+  if (const double given = op.f("scale", 0); given != 0 || !q->valid()) return given;
+  const Dim size = op.graph().dims(*q)[3];
+  if (const auto width = op.dims().constant_value(size)) return *width < 1 ? 1 : 1 / std::sqrt(static_cast<double>(*width));
+  *q = op.b.mul(*q, inverse_root(op, size, op.graph().dtype(*q)));
+  return 1;
 }
 
 ValueId capped(Op& op, ValueId s, double softcap) {
@@ -130,14 +132,16 @@ ValueId capped(Op& op, ValueId s, double softcap) {
 }  // namespace
 
 ValueId masked_scores(Op& op, ValueId q, ValueId k, const Masks& m) {
-  const ValueId s = scores(op, q, k, scale_of(op, q));
+  const double scale = scale_of(op, &q);
+  const ValueId s = scores(op, q, k, scale);
   if (!s.valid()) return {};
   const ValueId bias = m.combined(op.graph().dtype(s));
   return bias.valid() ? op.b.add(s, bias) : s;
 }
 
 ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& m, double softcap, ValueId sinks) {
-  ValueId s = capped(op, scores(op, q, k, scale_of(op, q)), softcap);
+  const double scale = scale_of(op, &q);
+  ValueId s = capped(op, scores(op, q, k, scale), softcap);
   if (!s.valid()) return {};
   if (const ValueId bias = m.combined(op.graph().dtype(s)); bias.valid()) s = op.b.add(s, bias);
   const std::vector<Dim> d(op.graph().dims(s).begin(), op.graph().dims(s).end());
@@ -149,9 +153,9 @@ ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& 
 // Operands: q, k, v, mask, past key, past value, unpadded lengths of k. Results: y, present key, present value, scores.
 void attention(Op& op) {
   const int64_t q_heads = op.i("q_num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
-  const ValueId q = heads_first(op, op.in(0), q_heads);
-  ValueId k = heads_first(op, op.in(1), kv_heads), v = heads_first(op, op.in(2), kv_heads);
-  const double scale = scale_of(op, q), softcap = op.f("softcap", 0);
+  ValueId q = heads_first(op, op.in(0), q_heads), k = heads_first(op, op.in(1), kv_heads),
+          v = heads_first(op, op.in(2), kv_heads);
+  const double scale = scale_of(op, &q), softcap = op.f("softcap", 0);
   const int64_t mode = op.i("qk_matmul_output_mode", 0);  // of output 3
   if (op.failed() || !k.valid() || !v.valid()) return;
   const DType t = op.graph().dtype(q);
@@ -168,7 +172,13 @@ void attention(Op& op) {
   if (op.has(3)) {
     ValueId mask = op.in(3);
     if (op.rank(3) < 1) return (void)op.fail(Code::BadShape, "the mask needs axes");
-    if (const Dim have = op.sizes(3).back(); !op.dims().equal(have, keys) && !(have == Dim(1))) {  // hides keys beyond its end
+    const Dim have = op.sizes(3).back();
+    if (!have.is_static() && !op.dims().equal(have, keys)) {  // one column is for all keys, else keys beyond its end are hidden
+      mask = repeat_if_one(op, mask, op.rank(3) - 1, keys);
+      const ValueId size = size_of(op, have), one = op.b.create(OpKind::Eq, {size, op.b.scalar(DType::I64, 1)});
+      const ValueId seen = op.b.create(OpKind::Or, {one, op.b.create(OpKind::Lt, {positions(op, keys), size})});
+      m.keep(seen);
+    } else if (!op.dims().equal(have, keys) && !(have == Dim(1))) {  // hides keys beyond its end
       PadAttrs p;
       p.before.assign(op.sizes(3).size(), Dim(0));
       p.after = p.before;
@@ -222,8 +232,9 @@ void attention(Op& op) {
 // Applies the node's bodies to scores and probabilities.
 void flex_attention(Op& op) {
   if (op.rank(0) != 4 || op.rank(1) != 4 || op.rank(2) != 4) return (void)op.fail(Code::BadShape, "q, k and v need four axes");
-  const ValueId q = op.in(0), k = op.in(1), v = op.in(2);
-  const double scale = scale_of(op, q);
+  ValueId q = op.in(0);
+  const ValueId k = op.in(1), v = op.in(2);
+  const double scale = scale_of(op, &q);
   if (op.failed()) return;
   const auto modified = [&](std::string_view name, ValueId x) -> ValueId {
     if (!x.valid() || !op.has_attr(name)) return x;
@@ -332,8 +343,6 @@ void linear_attention(Op& op) {
   const DType t = DType::F32;
   const Dim batch = op.sizes(0)[0], steps = op.sizes(0)[1], h(heads), dk = dims.floor_div(op.sizes(1)[2], h),
             dv = dims.floor_div(op.sizes(2)[2], h), group(q_heads / heads);
-  const auto width = dims.constant_value(dk);
-  if (!width || *width < 1) return (void)op.unsupported("the head size must be known");
   // Splits [B,T,...] to give every slice of a step four axes.
   std::vector<ValueId> operands;
   const auto scanned = [&](size_t i, std::vector<Dim> split) {
@@ -369,10 +378,11 @@ void linear_attention(Op& op) {
   const ValueId y = body.matmul(x[1], state);
   if (!y.valid()) return;
   g.set_outputs(std::array{state, y});
-  const double scale = op.f("scale", 0) != 0 ? op.f("scale", 0) : 1 / std::sqrt(static_cast<double>(*width));
+  const double given = op.f("scale", 0);
+  const ValueId scale = given != 0 ? b.scalar(t, given) : inverse_root(op, dk, t);
   const NodeId n = b.create_node(OpKind::Scan, operands, std::move(a), std::array{g.id()});
   if (!n.valid()) return;
-  const ValueId out = b.mul(b.reshape(op.graph().result(n, 1), {batch, steps, dims.mul(Dim(q_heads), dv)}), b.scalar(t, scale));
+  const ValueId out = b.mul(b.reshape(op.graph().result(n, 1), {batch, steps, dims.mul(Dim(q_heads), dv)}), scale);
   op.set(0, b.cast(out, op.dtype(0)));
   if (op.wants(1)) op.set(1, b.cast(op.graph().result(n, 0), op.dtype(op.has(3) ? 3 : 0)));
 }

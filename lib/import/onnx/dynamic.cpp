@@ -237,13 +237,19 @@ void compress(Op& op) {
   }
   if (op.dtype(1) != DType::Bool || op.rank(1) != 1)
     return (void)op.fail(Code::BadType, "the condition must be a vector of bools, is " + op.show(1));
-  if (const TensorData* mask = op.tensor(1)) {
+  if (!x.valid()) return;
+  const Dim length = op.graph().dims(x)[static_cast<size_t>(axis)], given = op.sizes(1)[0];
+  const TensorData* mask = op.tensor(1);
+  if (const auto known = op.dims().constant_value(length); mask && known) {
     std::vector<int64_t> kept;
-    for (int64_t i = 0; i < mask->elements(); ++i)
+    for (int64_t i = 0; i < std::min(mask->elements(), *known); ++i)
       if (element_as_int(*mask, i) != 0) kept.push_back(i);
     return op.set(0, op.b.create(OpKind::Gather, {x, op.b.ints(std::move(kept))}, AxisAttrs{axis}));
   }
-  const ValueId found = op.b.unary(OpKind::NonZero, op.in(1));
+  ValueId condition = op.in(1);
+  if (!op.dims().at_least(op.dims().sub(length, given), 0))  // entries beyond the axis choose nothing
+    condition = op.b.narrow(condition, 0, Dim(0), op.dims().min(given, length));
+  const ValueId found = op.b.unary(OpKind::NonZero, condition);
   if (found.valid())
     op.set(0, op.b.create(OpKind::Gather, {x, op.b.reshape(found, {op.graph().dims(found)[1]})}, AxisAttrs{axis}));
 }

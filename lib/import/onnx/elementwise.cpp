@@ -223,7 +223,7 @@ void bit_cast(Op& op) {
 
 void equal(Op& op) {
   if (op.dtype(0) != DType::String) return binary(op);
-  op.set(0, op.b.create(OpKind::StringEqual, {op.in(0), op.in(1)}));
+  op.set(0, broadcast(op, OpKind::StringEqual, {op.in(0), op.in(1)}));
 }
 
 void hardmax(Op& op) {  // 1 at the first maximum along the axis

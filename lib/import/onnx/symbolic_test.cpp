@@ -107,3 +107,20 @@ TEST_CASE("a Squeeze with an empty list of axes drops all of size 1") {
   REQUIRE_MESSAGE(y, errors);
   CHECK(y->tensor.dims == std::vector<int64_t>{3, 5});
 }
+
+TEST_CASE("conditions beyond the axis choose nothing") {
+  const Case c{{node("Constant", {}, {"zero"}, {attribute("value_float", 0.0)}), node("Greater", {"x", "zero"}, {"positive"}),
+                node("Concat", {"positive", "positive"}, {"twice"}, {attribute("axis", 0)}),
+                node("Compress", {"x", "twice"}, {"y"}, {attribute("axis", 0)})}};
+  for (int64_t n : {0, 1, 3}) check_same(c, {n}, {-1});
+}
+
+TEST_CASE("attention scales by the square root of a head size that only a run knows") {
+  const Case c{{node("Attention", {"x", "x", "x"}, {"y"})}, 23};
+  for (int64_t size : {1, 4, 6}) check_same(c, {1, 2, 3, size}, {-1, 2, -1, -1});
+}
+
+TEST_CASE("one column of a mask is for all keys, and keys beyond a mask are hidden, whatever the sizes") {
+  const Case c{{node("Attention", {"x", "x", "x", "x"}, {"y"})}, 23};
+  for (int64_t size : {1, 2, 3, 4}) check_same(c, {1, 1, 3, size}, {1, 1, 3, -1});
+}

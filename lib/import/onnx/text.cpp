@@ -1,6 +1,7 @@
 // Strings and n-grams.
 #include "support/text.h"
 
+#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -22,7 +23,7 @@ void string_normalizer(Op& op) {
   op.set(0, op.b.create(OpKind::StringNormalize, {op.in(0)}, std::move(a)));
 }
 
-void string_concat(Op& op) { op.set(0, op.b.create(OpKind::StringConcat, {op.in(0), op.in(1)})); }
+void string_concat(Op& op) { op.set(0, broadcast(op, OpKind::StringConcat, {op.in(0), op.in(1)})); }
 
 void string_split(Op& op) {
   const ValueId x = op.in(0);

@@ -75,7 +75,7 @@ void build_range_quantization(Builder& b, const Mapping& m) {
       low.set(min(low.get(), range[part * 2]));
       high.set(max(high.get(), range[part * 2 + 1]));
     });
-    const Expr s = b.let("s", (high.get() - low.get()) / 255);
+    const Expr step = b.let("step", (high.get() - low.get()) / 255), s = b.let("s", select(step == b.f32(0), b.f32(1), step));
     scale.store(one, s);
     zero.store(one, cast_to(round_even((0 - low.get()) / s), DType::U8));
   });

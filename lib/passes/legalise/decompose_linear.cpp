@@ -175,7 +175,8 @@ std::vector<ValueId> dynamic_quantize(Expansion& e) {
   for (int i = 0; i < e.g.rank(x); ++i) all.push_back(i);
   const ValueId low = e.b.create(OpKind::Min, {e.b.reduce(ReduceOp::Min, x, all, false), zero});
   const ValueId high = e.b.create(OpKind::Max, {e.b.reduce(ReduceOp::Max, x, all, false), zero});
-  const ValueId scale = e.b.div(e.b.sub(high, low), e.b.scalar(DType::F32, 255));
+  const ValueId step = e.b.div(e.b.sub(high, low), e.b.scalar(DType::F32, 255));
+  const ValueId scale = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {step, zero}), e.b.scalar(DType::F32, 1), step});
   const ValueId shift = e.b.unary(OpKind::Round, e.b.div(e.b.sub(zero, low), scale));
   const ValueId point = e.b.cast(e.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
   return {e.b.create(OpKind::Quantize, {x, scale, point}, QuantAttrs{.to = DType::U8}), scale, point};
