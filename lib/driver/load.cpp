@@ -214,9 +214,22 @@ bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
   return false;
 }
 
+std::optional<LoadedModel> load_strictly(const CompileOptions& o, Diagnostics& d) {
+  CompileOptions lenient = o;
+  lenient.strict = false;
+  Diagnostics own(d.file());
+  auto model = load_model(lenient, own);
+  for (Diagnostic i : own.items()) {
+    i.severity = Severity::Error;
+    d.add(std::move(i));
+  }
+  return d.ok() ? std::move(model) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
+  if (o.strict) return load_strictly(o, d);
   note_stage("import");
   for (const auto& [symbol, size] : o.bind)
     if (size == 0) d.error(Code::BadBinding, "--bind " + ForeignText(symbol).line() + "=0: sizes of symbols are 1 or more");

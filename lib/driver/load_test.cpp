@@ -105,6 +105,25 @@ g (float[2,3] x) => (float[2,3] y) <float[3] bias = {1, 2, 3}> { y = Add (x, bia
   CHECK(outputs({"grad y", "wrt inputs"}) == std::vector<std::string>{"y", "grad:x"});
 }
 
+TEST_CASE("a warning about a model is an error if that is asked for") {
+  const TempDir dir;
+  const auto loads = [&](std::string_view node, bool strict, Diagnostics& d) {
+    std::ofstream(dir / "m") << R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y) { y = )"
+                             << node << " }\n";
+    CompileOptions o;
+    o.input = dir / "m";
+    o.strict = strict;
+    return load_model(o, d).has_value();
+  };
+  Diagnostics lenient, strict, none;
+  CHECK(loads("Elu <beta = 1.0> (x)", false, lenient));
+  CHECK(lenient.text().find("warning[RLX0201]") != std::string::npos);
+  CHECK_FALSE(loads("Elu <beta = 1.0> (x)", true, strict));
+  CHECK_MESSAGE(strict.text().find("error[RLX0201]") != std::string::npos, strict.text());
+  CHECK(loads("Elu (x)", true, none));
+}
+
 TEST_CASE("models within a gzip file, and in text form") {
   OnnxModel m(17);
   m.raw_graph(field(11, value_info("x", DType::F32, {3})));

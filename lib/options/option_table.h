@@ -85,6 +85,8 @@ inline constexpr Option kOptions[] = {
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
      .group = Group::Model, .commands = kCompile | kCheck | kInspect | kTransform | kExtract,
      .help = "read the model without its weight files; only the shapes of the weights are known"},
+    {.key = "strict", .flag = "--strict", .field = &CompileOptions::strict, .group = Group::Model, .commands = kModelCommands,
+     .help = "refuse a model that is read with a warning, as one with an unknown attribute"},
 
     {.key = "transform", .flag = "--transform", .field = &CompileOptions::transforms, .group = Group::Transforms,
      .commands = kTransformCommands, .value = "WORDS", .in_manifest = true,

@@ -89,6 +89,7 @@ struct CompileOptions : PassOptions, PlanOptions, TrainingOptions {
   bool last_logits = false;                                 // of a GGUF model: of the last token only
   std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
   bool allow_missing_weights = false;  // otherwise an error, unless another of the model's weight files exists
+  bool strict = false;                 // what reading the model warns about is an error
 
   std::string precision_name = "f32";     // a policy, or custom:FILE
   std::string tpu_precision = "highest";  // of matmuls and convolutions of f32 on matrix units: default, high or highest

@@ -16,7 +16,7 @@ enum class Dialect : uint8_t { C, Cuda, Hip, Metal };  // all but C use the fibe
 struct NativeOptions {
   Dialect dialect = Dialect::C;
   std::string compiler = "cc";
-  std::vector<std::string> flags = {"-O2", "-march=native", "-Wall", "-Wextra"};
+  std::vector<std::string> flags = {"-O1", "-march=native", "-Wall", "-Wextra"};
   bool threads = false;
 };
 
