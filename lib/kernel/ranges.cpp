@@ -124,13 +124,15 @@ Interval Ranges::compute(const ExprNode& e) {
     case ExprOp::Max: return {std::max(arg(0).min, arg(1).min), std::max(arg(0).max, arg(1).max)};
     case ExprOp::Div: {
       Interval a = arg(0), b = arg(1);
-      if (a.min < 0 || b.min < 0) return {};
+      if (a.min < 0) return {};
+      if (b.min < 0) return {neg(a.max), a.max};
       return {b.max == I::kMax || b.min == 0 ? 0 : a.min / b.max,
               a.max == I::kMax ? I::kMax : a.max / std::max<int64_t>(b.min, 1)};
     }
     case ExprOp::Mod: {
       Interval a = arg(0), b = arg(1);
-      if (a.min < 0 || b.min < 0) return {};
+      if (a.min < 0) return {};
+      if (b.min < 0) return {0, a.max};
       if (b.min > a.max) return a;
       return {0, std::min(a.max, b.max == I::kMax ? I::kMax : std::max<int64_t>(b.max - 1, 0))};
     }

@@ -34,5 +34,5 @@ done
 mapfile -t rooms < <(sed -n 's/^rlxc_room(\([a-z]*\).*/\1/p' CMakeLists.txt)
 room=${rooms[$(($(git rev-list --count HEAD) % ${#rooms[@]}))]}
 RLXC_UNITY=OFF scripts/sanitize room "$room" >"$TMPDIR/log" 2>&1 || { echo "$room does not build with clang"; grep -m 5 error "$TMPDIR/log"; fails=1; }
-READERS=1 COUNT=50000 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-20}" || fails=1
+READERS=1 COUNT=50000 scripts/fuzz "${RLXC_TEST_FUZZ_SECONDS:-5}" || fails=1
 exit $fails

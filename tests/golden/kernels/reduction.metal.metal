@@ -27,17 +27,17 @@ kernel void reduction(device const float* x [[buffer(0)]], device float* y [[buf
     if ((thread_id % 32) == 0) {
       partial[thread_id / 32] = sum_5;
     }
-    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
     if (thread_id < 2) {
       partial[thread_id] = partial[thread_id] + partial[thread_id + 2];
     }
-    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
     if (thread_id < 1) {
       partial[thread_id] = partial[thread_id] + partial[1];
     }
-    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
     const float partial_at_5 = partial[0];
-    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
     if (thread_id == 0) {
       y[i_x] = partial_at_5 / 70.0f;
     }
