@@ -292,25 +292,15 @@ bool DimTable::divides(Dim a, Dim b) {
   return exact_div(poly(whole), poly(divisor)).has_value() || without_mod(whole, divisor).has_value();
 }
 
-bool DimTable::is_multiple(Dim d, int64_t of) const {
-  std::unordered_map<uint32_t, int64_t> known;
-  return of > 0 && of <= INT32_MAX && common_factor(d, of, &known) == of;
-}
+bool DimTable::is_multiple(Dim d, int64_t of) const { return of > 0 && of <= INT32_MAX && common_factor(d, of) == of; }
 
-int64_t DimTable::common_factor(Dim d, int64_t of, std::unordered_map<uint32_t, int64_t>* known) const {
-  const auto of_atom = [&](uint32_t index) {
-    const Atom& f = atoms_[index];
-    if (f.is_symbol || f.fn == DimFn::FloorDiv) return int64_t{1};
-    if (const auto found = known->find(index); found != known->end()) return found->second;
-    const int64_t factor = std::gcd(common_factor(f.a, of, known), common_factor(f.b, of, known));
-    known->emplace(index, factor);
-    return factor;
-  };
+int64_t DimTable::common_factor(Dim d, int64_t of) const {
   int64_t all = of;
   for (const Term& t : poly(d)) {
     int64_t factor = std::gcd(of, t.coefficient);
     for (uint32_t a : t.atoms)
-      if (factor != of) factor = std::gcd(of, factor * of_atom(a));
+      if (const Atom& f = atoms_[a]; factor != of && !f.is_symbol && f.fn != DimFn::FloorDiv)
+        factor = std::gcd(of, factor * std::gcd(common_factor(f.a, of), common_factor(f.b, of)));
     all = std::gcd(all, factor);
   }
   return all;

@@ -117,7 +117,7 @@ class DimTable {
   Dim function(DimFn, Dim, Dim);
   Dim simplified(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
-  int64_t common_factor(Dim, int64_t of, std::unordered_map<uint32_t, int64_t>* known) const;  // divides `of` and each value
+  int64_t common_factor(Dim, int64_t of) const;  // divides `of` and each value
   std::optional<Dim> without_mod(Dim a, Dim b);  // a', if a is a' - mod(a', b), which b divides
   Dim canonical(Dim);
   std::optional<int64_t> lower_bound(Dim, int64_t symbols);  // for all symbols of at least that size

@@ -91,6 +91,23 @@ TEST_CASE("golden kernels of every target with kernels") {
   CHECK(checked == 15);
 }
 
+TEST_CASE("tiles of matrix units are copied to shared memory by 16 bytes where stores can be deferred") {
+  const TargetInfo& cuda = find_backend("cuda")->info;
+  kernel::Builder b("product");
+  Kernel* k = b.kernel();
+  GemmSpec spec;
+  spec.m = spec.n = spec.k = 4096;
+  spec.a = dense(k, "a", DType::F16, {4096, 4096});
+  spec.b = dense(k, "b", DType::F16, {4096, 4096});
+  spec.c = dense(k, "c", DType::F16, {4096, 4096});
+  build_gemm(b, spec, cuda.mapping);
+  Kernel product = b.finish();
+  simplify(product);
+  const std::string text = target::render(product, cuda.language());
+  CHECK(text.find("wgmma") != std::string::npos);
+  CHECK(text.find("rlxc_copy_later_16") != std::string::npos);
+}
+
 TEST_CASE("held vectors are function calls only in C, where they have 64 bytes") {
   const auto held = [](std::string_view target, int lanes) {
     kernel::Builder b("twice");

@@ -216,7 +216,7 @@ class MatrixTiles {
   int units_of_plane(const Mapping& m) const {
     int units = std::max(std::min(kReadBytes / element_bytes(), m.max_vector_lanes) / run_, 1);
     const int64_t unit_bytes = 2 * (4 * int64_t{m.warp_tile}) * u_.k * element_bytes();
-    while (units > 1 && unit_bytes * units > m.most_shared_bytes() / 2) units /= 2;
+    while (!u_.reads_tiles() && units > 1 && unit_bytes * units > m.most_shared_bytes() / 2) units /= 2;
     return units;
   }
 

@@ -161,11 +161,19 @@ class Rewriter {
     grow();
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       if (candidate(graph_.outputs()[i])) convert(graph_.terminator(), i, DType::F32);
+    drop_casts();
   }
 
   int64_t casts = 0, constants = 0, lowered = 0;
 
  private:
+  // Drops casts of the model to the type that their operand has after the pass.
+  void drop_casts() {
+    for (NodeId n : graph_.nodes())
+      if (graph_.op(n) == OpKind::Cast && graph_.dtype(graph_.operand(n, 0)) == graph_.dtype(graph_.result(n)))
+        match::replace(graph_, graph_.result(n), graph_.operand(n, 0));
+  }
+
   void grow() {
     load_time_.resize(graph_.node_capacity());
     exact_.resize(graph_.node_capacity());

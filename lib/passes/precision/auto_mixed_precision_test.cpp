@@ -119,6 +119,13 @@ TEST_CASE("sensitive operations stay in f32, unless f16 is demanded") {
   CHECK(h.type_of(OpKind::Exp) == DType::F16);
 }
 
+TEST_CASE("casts of the model to the type that their operand has then are gone") {
+  Fixture f;
+  const ValueId x = f.b.matmul(f.in("x", {4, 8}), f.weight("w", {8, 8}));
+  f.mixed({f.b.cast(f.b.unary(OpKind::Neg, f.b.cast(x, DType::F16)), DType::F16)});
+  CHECK(f.without_leaves() == "cast cast matmul neg");
+}
+
 TEST_CASE("the widest input decides") {
   Fixture f;
   const ValueId x = f.in("x", {4, 8});
