@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -172,13 +171,7 @@ void attention(Op& op) {
   if (op.has(3)) {
     ValueId mask = op.in(3);
     if (op.rank(3) < 1) return (void)op.fail(Code::BadShape, "the mask needs axes");
-    const Dim have = op.sizes(3).back();
-    if (!have.is_static() && !op.dims().equal(have, keys)) {  // one column is for all keys, else keys beyond its end are hidden
-      mask = repeat_if_one(op, mask, op.rank(3) - 1, keys);
-      const ValueId size = size_of(op, have), one = op.b.create(OpKind::Eq, {size, op.b.scalar(DType::I64, 1)});
-      const ValueId seen = op.b.create(OpKind::Or, {one, op.b.create(OpKind::Lt, {positions(op, keys), size})});
-      m.keep(seen);
-    } else if (!op.dims().equal(have, keys) && !(have == Dim(1))) {  // hides keys beyond its end
+    if (const Dim have = op.sizes(3).back(); !op.dims().equal(have, keys)) {  // hides keys beyond its end
       PadAttrs p;
       p.before.assign(op.sizes(3).size(), Dim(0));
       p.after = p.before;

@@ -120,7 +120,7 @@ TEST_CASE("attention scales by the square root of a head size that only a run kn
   for (int64_t size : {1, 4, 6}) check_same(c, {1, 2, 3, size}, {-1, 2, -1, -1});
 }
 
-TEST_CASE("one column of a mask is for all keys, and keys beyond a mask are hidden, whatever the sizes") {
+TEST_CASE("keys beyond the end of a mask are hidden, whatever its size") {
   const Case c{{node("Attention", {"x", "x", "x", "x"}, {"y"})}, 23};
   for (int64_t size : {1, 2, 3, 4}) check_same(c, {1, 1, 3, size}, {1, 1, 3, -1});
 }

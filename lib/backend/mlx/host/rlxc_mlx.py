@@ -332,7 +332,7 @@ def matmul(a, b):
 
 
 def fused_matmul_bias_act(a, b, bias=None, residual=None, act=None):
-    y = mx.addmm(bias, a, b) if bias is not None and a.ndim == 2 and bias.dtype == a.dtype and a.dtype not in INTEGERS else None
+    y = mx.addmm(bias, a, b) if bias is not None and b.ndim == 2 and bias.dtype == a.dtype and a.dtype not in INTEGERS else None
     y = y if y is not None else matmul(a, b) if bias is None else matmul(a, b) + bias
     return _act(y if residual is None else y + residual, act)
 
