@@ -6,6 +6,7 @@
 #include "backend/weight_files.h"
 #include "ir/dim_postfix.h"
 #include "ir/mesh.h"
+#include "passes/match.h"
 #include "support/json_writer.h"
 #include "support/schemas.h"
 
@@ -29,6 +30,40 @@ void write_slice(const Module& m, const Graph& g, NodeId n, uint64_t bytes, Json
 }
 
 }  // namespace
+
+std::optional<ValueId> consecutive_rows(const LirModule& lir, const Graph& g, NodeId n) {
+  const auto& a = g.attrs<ScatterAttrs>(n);
+  const auto axis = static_cast<size_t>(a.axis);
+  ValueId index = g.operand(n, 1);
+  const auto x = g.dims(g.operand(n, 0)), updates = g.dims(g.operand(n, 2));
+  if (a.reduction != Reduction::None || g.id() != lir.module->main().id()) return {};
+  for (size_t i = 0; i < x.size(); ++i)
+    if (i != axis && x[i] != updates[i]) return {};
+  bool row = x.size() == 1;  // all other axes of the index have one element
+  for (NodeId d = g.def(index); d.valid() && (g.op(d) == OpKind::Expand || g.op(d) == OpKind::Reshape); d = g.def(index)) {
+    if (g.op(d) == OpKind::Reshape) {
+      const auto dims = g.dims(index);
+      if (!row && dims.size() != x.size()) return {};
+      for (size_t i = 0; !row && i < dims.size(); ++i)
+        if (i != axis && dims[i] != Dim(1)) return {};
+      row = true;
+    }
+    index = g.operand(d, 0);
+  }
+  const NodeId sum = g.def(index);
+  if (!row || g.rank(index) != 1 || !sum.valid() || g.op(sum) != OpKind::Add) return {};
+  for (size_t k : {0, 1}) {
+    const ValueId offsets = g.operand(sum, k), start = g.operand(sum, 1 - k);
+    const NodeId range = g.def(offsets);
+    if (!range.valid() || g.rank(start) != 0) continue;
+    const bool counts = g.op(range) == OpKind::Range && match::is_scalar(g, g.operand(range, 0), 0) &&
+                        match::is_scalar(g, g.operand(range, 1), 1);
+    if (!counts && !match::is_scalar(g, offsets, 0)) continue;  // 0: the only row
+    for (const IndexInput& checked : lir.index_inputs)
+      if (g.result(g.inputs()[checked.input]) == start) return start;
+  }
+  return {};
+}
 
 std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
   std::vector<std::pair<const Graph*, NodeId>> all;

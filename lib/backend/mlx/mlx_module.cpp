@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "backend/graph_package.h"
 #include "codegen/control_flow_dims.h"
 #include "codegen/equal_sizes.h"
 #include "ir/dim_postfix.h"
@@ -190,7 +191,7 @@ class Writer {
       if (++dropped[v.raw] == g.use_count(v) && g.result_count(d) == 1 && !has_trait(g.op(d), kLeaf)) work.push_back(d);
     };
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::ScatterElements && consecutive(g, n)) drop(g.operand(n, 1));
+      if (g.op(n) == OpKind::ScatterElements && consecutive_rows(*p_.lir, g, n)) drop(g.operand(n, 1));
     for (size_t i = 0; i < work.size(); ++i) {
       unused[work[i].raw] = true;
       for (ValueId v : g.operands(work[i]))
@@ -341,7 +342,7 @@ class Writer {
           rearrange(3, "cast", ", to=" + dtype_text(g.dtype(g.operand(n, 0))));
         break;
       case OpKind::ScatterElements:
-        if (const auto start = consecutive(g, n))
+        if (const auto start = consecutive_rows(*p_.lir, g, n))
           return "ops.put_slice(" + operand(g.operand(n, 0)) + ", " + operand(g.operand(n, 2)) + ", " + operand(*start) +
                  ", axis=" + std::to_string(g.attrs<ScatterAttrs>(n).axis) + ")";
         break;
@@ -430,39 +431,6 @@ class Writer {
     keywords("gate_first", a.gate_first);
     keywords("act", a.act);
     return "ops.fused_swiglu(" + product + ")" + keywords.take() + ")";
-  }
-
-  // The first of consecutive positions along the axis of a ScatterElements, if it is an input that is checked.
-  std::optional<ValueId> consecutive(const Graph& g, NodeId n) const {
-    const auto& a = g.attrs<ScatterAttrs>(n);
-    const auto axis = static_cast<size_t>(a.axis);
-    ValueId index = g.operand(n, 1);
-    const auto x = g.dims(g.operand(n, 0)), updates = g.dims(g.operand(n, 2));
-    if (a.reduction != Reduction::None) return {};
-    for (size_t i = 0; i < x.size(); ++i)
-      if (i != axis && x[i] != updates[i]) return {};
-    bool row = x.size() == 1;  // all other axes of the index have one element
-    for (NodeId d = g.def(index); d.valid() && (g.op(d) == OpKind::Expand || g.op(d) == OpKind::Reshape); d = g.def(index)) {
-      if (g.op(d) == OpKind::Reshape) {
-        const auto dims = g.dims(index);
-        if (!row && dims.size() != x.size()) return {};
-        for (size_t i = 0; !row && i < dims.size(); ++i)
-          if (i != axis && dims[i] != Dim(1)) return {};
-        row = true;
-      }
-      index = g.operand(d, 0);
-    }
-    const NodeId sum = g.def(index);
-    if (!row || g.rank(index) != 1 || !sum.valid() || g.op(sum) != OpKind::Add) return {};
-    for (size_t k : {0, 1}) {
-      const NodeId range = g.def(g.operand(sum, k));
-      const ValueId start = g.operand(sum, 1 - k);
-      if (!range.valid() || g.op(range) != OpKind::Range || g.rank(start) != 0) continue;
-      if (!match::is_scalar(g, g.operand(range, 0), 0) || !match::is_scalar(g, g.operand(range, 1), 1)) continue;
-      for (const IndexInput& checked : p_.lir->index_inputs)
-        if (p_.inputs[checked.input].value == start && p_.inputs[checked.input].graph == g.id()) return start;
-    }
-    return {};
   }
 
   // Returns the data-dependent dims that the node defines: symbol, and its value after the node.

@@ -1,4 +1,5 @@
 // Gather and scatter. Index tuples become linear indices into their axes, collapsed to one axis.
+#include "backend/graph_package.h"
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {
@@ -20,6 +21,13 @@ class Indexed : public NodeTranslator {
     return set(b_.reshape(taken(rows(batch), row_places(batch), 0), result_dims()));
   }
   bool scatter_elements() {
+    if (const auto start = consecutive_rows(lir(), g_, n_)) {
+      const Hlo first = b_.reshape(value(*start), {});
+      std::vector<Hlo> operands{in(0), in(2)};
+      for (int64_t i = 0; i < static_cast<int64_t>(in(0).dims.size()); ++i)
+        operands.push_back(i == element_axis() ? first : b_.constant_int(first.dtype, 0));
+      return set(b_.op("dynamic_update_slice", operands, in(0).dtype, in(0).dims));
+    }
     const int64_t count = volume(in(1));
     return scatter(flat(in(0)), b_.reshape(element_places(), {count}), b_.reshape(in(2), {count}));
   }

@@ -41,10 +41,10 @@ bool is_literal(const TensorData& d) {
 
 bool has_translation(OpKind op) { return find(op) != nullptr; }
 
-ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtypes, HloBuilder builder, Diagnostics& d)
-    : m_(m), dtypes_(dtypes), d_(d), b_(std::move(builder)), weight_of_(m.graph_count()) {
-  for (size_t i = 0; i < m.graph_count(); ++i) weight_of_[i].resize(m.graph(GraphId(i)).node_capacity(), kNoWeight);
-  for (const auto& [g, n] : weight_nodes(m)) {
+ModuleTranslator::ModuleTranslator(const LirModule& lir, std::span<const DType> dtypes, HloBuilder builder, Diagnostics& d)
+    : lir_(lir), m_(*lir.module), dtypes_(dtypes), d_(d), b_(std::move(builder)), weight_of_(m_.graph_count()) {
+  for (size_t i = 0; i < m_.graph_count(); ++i) weight_of_[i].resize(m_.graph(GraphId(i)).node_capacity(), kNoWeight);
+  for (const auto& [g, n] : weight_nodes(m_)) {
     weight_of_[g->id().raw][n.raw] = weights_.size();
     Ints dims;
     for (Dim dim : g->dims(g->result(n))) dims.push_back(dim.size());
@@ -144,7 +144,7 @@ Program translate(const LirModule& lir, std::string_view name, std::span<const D
   const Module& m = *lir.module;
   const auto mesh = mesh_of(m);
   const bool prepares = options.prepare_weights && !annotations && !mesh;
-  ModuleTranslator t(m, dtypes, HloBuilder(upper(options.tpu_precision), prepares), d);
+  ModuleTranslator t(lir, dtypes, HloBuilder(upper(options.tpu_precision), prepares), d);
   HloBuilder& b = t.builder();
   const Graph& g = m.main();
   const auto annotation = [&](bool output, Symbol of) {

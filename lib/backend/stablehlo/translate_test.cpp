@@ -67,6 +67,26 @@ TEST_CASE("no operand of a matmul is broadcast") {
   for (const std::string& text : {weight, both, mixed, right}) CHECK_FALSE(has(text, "broadcast_in_dim"));
 }
 
+TEST_CASE("consecutive rows from a checked input on are written as a slice") {
+  const auto step = [](int64_t rows, bool checked) {
+    Fixture f;
+    const ValueId cache = f.in("cache", {Dim(1), Dim(2), Dim(8), Dim(4)}), at = f.in("at", {}, DType::I64);
+    const ValueId fresh = f.in("fresh", {Dim(1), Dim(2), Dim(rows), Dim(4)});
+    const ValueId zero = f.b.scalar(DType::I64, 0), one = f.b.scalar(DType::I64, 1);
+    const ValueId offsets = rows == 1 ? f.b.ints({0}) : f.b.create(OpKind::Range, {zero, one}, DimsAttrs{{Dim(rows)}, false});
+    const ValueId index = f.b.reshape(f.b.add(offsets, at), {Dim(1), Dim(1), Dim(rows), Dim(1)});
+    const ValueId places = f.b.expand(index, {Dim(1), Dim(2), Dim(rows), Dim(4)});
+    f.output(f.b.create(OpKind::ScatterElements, {cache, places, fresh}, ScatterAttrs{2}));
+    if (checked) f.lir.index_inputs = {{1, Dim(8 - rows), "positions"}};
+    return f.translated().module;
+  };
+  for (int64_t rows : {1, 3}) {
+    CHECK(has(step(rows, true), "stablehlo.dynamic_update_slice"));
+    CHECK_FALSE(has(step(rows, true), "stablehlo.scatter"));
+    CHECK(has(step(rows, false), "stablehlo.scatter"));
+  }
+}
+
 TEST_CASE("products of f32 are as exact as --tpu-precision says, products of bf16 need one pass") {
   for (const auto& [option, config] : {std::pair{"default", ""}, std::pair{"high", "HIGH>"}, std::pair{"highest", "HIGHEST>"}}) {
     Fixture f;

@@ -16,7 +16,7 @@ using Ints = std::vector<int64_t>;
 // Translates a module. Bodies of control flow capture nothing: each graph has its own values.
 class ModuleTranslator {
  public:
-  ModuleTranslator(const Module&, std::span<const DType> dtypes, HloBuilder, Diagnostics&);
+  ModuleTranslator(const LirModule&, std::span<const DType> dtypes, HloBuilder, Diagnostics&);
 
   const std::vector<Hlo>& weights() const { return weights_; }  // weight_nodes of all graphs, in order
   HloBuilder& builder() { return b_; }
@@ -27,6 +27,7 @@ class ModuleTranslator {
   friend class NodeTranslator;
   bool fits(const Graph&, NodeId, std::string* reason);
 
+  const LirModule& lir_;
   const Module& m_;
   std::span<const DType> dtypes_;
   Diagnostics& d_;
@@ -42,7 +43,9 @@ class NodeTranslator {
       : t_(module), m_(module.m_), g_(g), b_(module.b_), n_(n), reason_(*reason) {}
 
  protected:
-  const Hlo& in(size_t i) const { return t_.value_[g_.operand(n_, i).raw]; }
+  const LirModule& lir() const { return t_.lir_; }
+  const Hlo& value(ValueId v) const { return t_.value_[v.raw]; }
+  const Hlo& in(size_t i) const { return value(g_.operand(n_, i)); }
   bool has(size_t i) const { return g_.operand(n_, i).valid(); }
   size_t operand_count() const { return g_.operands(n_).size(); }
   Ints result_dims(size_t r = 0) const { return sizes(g_.dims(g_.result(n_, r))); }
