@@ -135,6 +135,7 @@ ExitCode check_command(const CompileOptions& o, const ResultForm& form, Terminal
     const auto compiled = model ? compile(model->copy(), targets[i], o, {}, found[i]) : std::nullopt;
     if (compiled) write_kernel_folder(compiled->lir, targets[i], {}, compiled->lowerings.get(), nothing_is_written, found[i]);
   });
+  if (model) print_diagnostics(loading, t);  // warnings about the model, whatever the target
   std::vector<Findings> all;
   ExitCode code = ExitCode::Ok;
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -47,4 +47,9 @@ END
 [ "$("$RLXC" check "$TMPDIR/maps.onnx" --target cpu)" = "cpu: ok" ] || fail "a model that ends with maps is not ok"
 out=$("$RLXC" compile "$TMPDIR/maps.onnx" --target cpu -o "$TMPDIR/maps" 2>&1) || fail "it does not compile: $out"
 grep -q 'output "y".*f32\[1,4\], with a column for each key: 0, 1, 2, 3' <<<"$out" || fail "the columns are not named: $out"
+# A warning about the model is printed, and --strict makes it an error.
+printf '%s\n' '<ir_version: 8, opset_import: ["" : 17]>' 'g (float[2] x) => (float[2] y) { y = Elu <beta = 1.0> (x) }' >"$TMPDIR/elu.txt"
+"$RLXC" check "$TMPDIR/elu.txt" --target cpu 2>"$TMPDIR/log" >/dev/null || fail "a warning is an error"
+grep -q 'warning.*the attribute "beta" is not known' "$TMPDIR/log" || fail "no warning: $(cat "$TMPDIR/log")"
+"$RLXC" check "$TMPDIR/elu.txt" --target cpu --strict >/dev/null 2>&1 && fail "--strict takes a model with a warning"
 exit $fails

@@ -556,9 +556,10 @@ def batch_norm_inference(x, gamma, beta, mean, var, axis=1, eps=1e-5):
 
 
 def lrn(x, size, alpha, beta, bias):
-    low = (size - 1) // 2
-    square = mx.pad(mx.square(x), [(0, 0), (low, size - 1 - low)] + [(0, 0)] * (x.ndim - 2))
-    total = sum(narrow(square, 1, i, x.shape[1]) for i in range(size))
+    channels = x.shape[1]
+    low, high = min((size - 1) // 2, channels - 1), min(size // 2, channels - 1)  # a window has no more than all channels
+    square = mx.pad(mx.square(x), [(0, 0), (low, high)] + [(0, 0)] * (x.ndim - 2))
+    total = sum(narrow(square, 1, i, channels) for i in range(low + 1 + high))
     return x / mx.power(bias + alpha / size * total, beta)
 
 
