@@ -61,11 +61,12 @@ class MatMulEpilogue {
     }
     if (add == g_.terminator() || g_.op(add) != OpKind::Add) return false;
     const ValueId row = other(g_, add, v);
-    if (!row.valid() || !is_row(g_, row, v)) return false;
+    if (!row.valid()) return false;
     if (!same_type(g_, g_.result(add), v)) {
       decline(matmul, "bias_shape", "the sum is larger than the matmul");
       return false;
     }
+    if (!is_row(g_, row, v)) return false;
     t.bias = row;
     t.biased = v;
     take(add, t);

@@ -143,6 +143,7 @@ TEST_CASE("fuse_matmul_bias_act: a sum that is larger than the product stays") {
     return std::vector{b.add(b.matmul(f32_input(b, "x", {4, 8}), f32_param(b, "w", {8, 4})), f32_input(b, "r", {2, 4, 4}))};
   });
   CHECK(batch.left() == "matmul add");
+  CHECK(batch.first_decline() == "bias_shape");
   const Rewrite column(kPass, [](Builder& b) {  // one number per row is no bias
     return std::vector{b.add(b.matmul(f32_input(b, "x", {4, 8}), f32_param(b, "w", {8, 4})), f32_param(b, "bias", {4, 1}))};
   });

@@ -29,6 +29,9 @@ bool fuse_gate(Graph& g, NodeId n, PassContext& ctx) {
     if (!is_gate(g.op(act))) continue;
     const ValueId gate = g.operand(act, 0);
     ValueId a, b;
+    const NodeId ups = defining_op(g, up, OpKind::MatMul), gates = defining_op(g, gate, OpKind::MatMul);
+    if (ups.valid() && gates.valid() && g.operand(ups, 0) != g.operand(gates, 0))
+      return decline(ctx, g, "swiglu", n, "inputs_differ", "the gate and what it multiplies are matmuls of two values");
     const auto up_half = half_of(g, up, &a), gate_half = half_of(g, gate, &b);
     if (!up_half || !gate_half || a != b || up_half->start == gate_half->start) continue;
     if (!g.has_one_use(acted)) {

@@ -47,6 +47,15 @@ TEST_CASE("fuse_swiglu: another axis, a wider source, equal halves or a gate tha
   CHECK(tap.first_decline() == "multi_consumer");
 }
 
+TEST_CASE("fuse_swiglu: a gate by another value than the factor is a miss with a reason") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId up = b.matmul(f32_input(b, "x", {3, 4}), f32_input(b, "u", {4, 5}));
+    return std::vector{b.mul(up, b.unary(OpKind::Silu, b.matmul(f32_input(b, "y", {3, 4}), f32_input(b, "g", {4, 5}))))};
+  });
+  CHECK_FALSE(r.result.changed);
+  CHECK(r.first_decline() == "inputs_differ");
+}
+
 TEST_CASE("fuse_swiglu: symbolic rows and width") {
   const Rewrite r(kPass, [](Builder& b) {
     const Dim s = b.dims().symbol("s"), h = b.dims().symbol("h");
