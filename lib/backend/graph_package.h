@@ -17,8 +17,8 @@ std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module&);
 // Returns the weights and ports of a module without kernels, for weight_files.h.
 codegen::Package graph_only_package(const LirModule&, Diagnostics&);
 
-// The first position of a ScatterElements that writes consecutive rows, if it is an input whose range is checked: the write is one
-// of a slice.
+// The first position of a ScatterElements that writes consecutive rows, if it is an input whose range is checked: the write is
+// one of a slice.
 std::optional<ValueId> consecutive_rows(const LirModule&, const Graph&, NodeId scatter);
 
 // Returns model.json: names and types of inputs, outputs and weights, and the file location of each weight. `parameters`: the
