@@ -30,13 +30,13 @@ def roles(text):
 def spread(readers, dims):
     """Mean and largest distance from it that keep the activations near 1: +-sqrt(3 / fan-in) for products, norms near 1."""
     dims = [int(d) for d in dims.split(",") if d]
-    for op, i, turned in readers:
+    for op, i, transposed in readers:
         if "norm" in op:
             return (1, 0.1) if i in (1, 4) else (0, 0.1)
         if op.startswith("conv") and i == 1:
             return 0, math.sqrt(3 / max(math.prod(dims[1:]), 1))
         if op.startswith(("matmul", "dot")) and len(dims) > 1:
-            return 0, math.sqrt(3 / dims[-1 if turned else -2])
+            return 0, math.sqrt(3 / dims[-1 if transposed else -2])
         if op in ("gather", "gather_elements"):
             return 0, math.sqrt(3)
     if any(op in ("mul", "div") for op, *_ in readers):

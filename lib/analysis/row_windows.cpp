@@ -15,7 +15,7 @@ int64_t size_at(const Graph& g, ValueId v, size_t axis) {
   return axis < dims.size() && dims[axis].is_static() ? dims[axis].size() : 0;
 }
 
-// The only loop over an axis, or the outermost one, of which no other axis of the value has a part. Null if there is none.
+// The outermost loop over an axis. Null if there is none, or if the loop is part of another axis, too.
 const LoopIndex* outermost(const AxisMaps& axes, size_t axis, size_t loop) {
   const LoopIndex* found = nullptr;
   for (size_t d = 0; d < axes.size(); ++d)
@@ -39,7 +39,7 @@ void clip(const RowWindow& w, Iterations out, int64_t rows, int64_t* begin, int6
   *end = std::min(std::max<int64_t>(beyond, 0), *end);
 }
 
-// What a transposed convolution of these rows computes beyond the wanted ones is cut off as padding; what it lacks is zeros.
+// Rows beyond the wanted ones are cut off as padding. Missing rows are zeros.
 void clip_transposed(ConvAttrs* a, size_t k, int64_t taps, RowRange computed, RowRange read) {
   const int64_t first = read.begin * a->strides[k] - a->pads_begin[k];  // of the rows that the sums without padding are
   const int64_t end = first + (read.size() - 1) * a->strides[k] + (taps - 1) * a->dilations[k] + 1;

@@ -12,7 +12,7 @@ namespace rlxc {
 const std::vector<std::string_view>& target_names();  // in the order of backends.def
 // Returns null for an unknown name.
 const TargetTraits* find_target(std::string_view name);
-// What may be meant by a name that is no target's, for an error: "did you mean cuda?".
+// Advice for the error about an unknown target: "did you mean cuda?".
 std::string target_advice(std::string_view name);
 
 }  // namespace rlxc

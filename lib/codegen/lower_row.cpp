@@ -24,7 +24,7 @@ namespace {
 using kernel::LoadInput;
 using Roots = std::span<const Expr>;
 
-// Of the sum of operands 0 to `addends`; times `gamma`, plus `beta`, if present.
+// The norm of the sum of operands 0 to `addends`, times `gamma`, plus `beta`, if present.
 void plain_norm(Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
   spec->norms[0].prologue.body = [&node, slot, addends](Roots, const LoadInput& load) -> std::vector<Expr> {
     Expr v = load(0);

@@ -10,7 +10,7 @@ namespace {
 
 using eval::Tolerance;
 
-// The limit of the norm error tells a wrong scale of values about as small as `atol`. It allows for noise of a tenth of that.
+// The limit of the norm error finds a wrong scale of values near `atol`. Noise of a tenth of `atol` passes.
 struct PrecisionRow {
   std::string_view prefix;  // of --precision; the first row that fits counts
   Tolerance tolerance;

@@ -17,7 +17,7 @@ struct ReferenceRun {
   std::vector<eval::HostValue> outputs;
 };
 
-// Of outputs, by the judge of all commands: as similar to the float outputs as `request.accuracy`.
+// Judges outputs as all commands do: they must be as similar to the float outputs as `request.accuracy`.
 void judge_outputs(const std::vector<eval::HostValue>& outputs, const std::vector<eval::HostValue>& floats, double accuracy,
                    Accuracy*);
 

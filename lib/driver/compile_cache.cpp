@@ -113,7 +113,7 @@ std::optional<Stored> read_stored(const std::string& folder, std::string* why) {
   return out;
 }
 
-// What the file beside a manifest says: a hash of key and manifest, and the bytes of all files.
+// The text of the file beside a manifest: a hash of key and manifest, and the bytes of all files.
 std::string seal_of(const Stored& s, const std::string& key) {
   Sha256 hash;
   for (const std::string_view part : {kSealed, std::string_view(key), std::string_view(s.manifest)}) add_field(&hash, part);

@@ -36,7 +36,7 @@ class CompileCache {
   std::string folder_, key_;
 };
 
-// What a cache holds, the least recently used first.
+// The entries of a cache, the least recently used first.
 struct CacheEntry {
   std::string key, model, target;  // model and target after describe()
   uint64_t bytes = 0;

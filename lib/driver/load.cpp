@@ -186,8 +186,8 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
   return {};
 }
 
-// What a file is called; of one with a name that exporters give every model, its folder: bert of bert/model.onnx, and of
-// bert/onnx/model_quantized.onnx.
+// The stem of the file name. A name that exporters give every model is replaced by that of the folder: bert/model.onnx and
+// bert/onnx/model_quantized.onnx are called bert.
 std::string name_of_file(const std::string& path) {
   constexpr std::string_view kOfExporters[] = {"model", "model_quantized", "model_fp16", "model_optimized", "onnx"};
   std::error_code error;

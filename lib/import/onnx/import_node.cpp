@@ -142,7 +142,7 @@ void Importer::dispatch(NodeWork& work) {
   }
   const bool trains = std::ranges::any_of(work.inputs, [&](ValId v) { return v.valid() && vals_[v.raw].trainable; });
   const bool folded = !op.failed() && row->fold && row->fold(op);
-  // What is trained reaches its users through nodes. The contents serve as sizes.
+  // Trained values reach their users through nodes. The contents serve as sizes.
   const std::vector<ValId> contents(op.results().begin(), op.results().end());
   if (!op.failed() && (!folded || trains)) {
     op.b.set_node_name(node_name(node));

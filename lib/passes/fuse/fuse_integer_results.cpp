@@ -349,7 +349,7 @@ class Results {
   PassContext& context_;
   Order order_;
   bool conv_ = false, steps_ = false, norm_ = false;
-  bool again_ = false;  // whether the node gives codes, which others dequantize or quantize again
+  bool again_ = false;  // whether others dequantize or requantize the result
   NodeId point_;        // where the fused node goes
   std::vector<Moved> moved_;
   std::vector<Follower> followers_;

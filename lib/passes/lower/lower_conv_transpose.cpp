@@ -123,7 +123,7 @@ ValueId repeated(Expansion& e, ValueId v, int64_t phases) {
   return e.b.reshape(e.b.expand(column, {channels, Dim(phases)}), {e.b.dims().mul(channels, Dim(phases))});
 }
 
-// The same of codes, dequantized.
+// The phases of a dequantized value, whose scales are repeated.
 ValueId dequantized_phases(Expansion& e, NodeId dequantize, int64_t groups, const std::vector<Axis>& axes, int64_t phases) {
   QuantAttrs a = e.g.attrs<QuantAttrs>(dequantize);
   a.axis = 0;
