@@ -41,30 +41,57 @@ bool lower_attention(Node& node) {
   if (!heads || !groups || !width || !value_width) return node.fail("heads and head sizes must be constants");
   if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096)
     return node.fail("heads or head sizes do not fit the kernel");
+  const auto spec_in = [&](Scope& s) {
+    kernel::AttentionSpec spec;
+    spec.batch = s.size(q.batch);
+    spec.heads = s.size(q.heads);
+    spec.queries = s.size(q.length);
+    spec.keys = s.size(k.length);
+    spec.group = *heads / *groups;
+    spec.width = *width;
+    spec.value_width = *value_width;
+    spec.mask_is_bias = a.mask == MaskKind::Bias;
+    spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
+    if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;
+    // A row can lack a visible key only with a mask, or with fewer keys than queries.
+    spec.finite = a.finite_mask && (node.has(3) || !t.at_least(t.sub(k.length, q.length), 0));
+    spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
+    spec.softcap = a.softcap;
+    return spec;
+  };
+  const auto add_inputs = [&](Scope& s, kernel::AttentionSpec& spec) {
+    spec.q = by_heads(s.in(0), *width, a.layout, false);
+    spec.k = by_heads(s.in(1), *width, a.layout, transposed);
+    spec.v = by_heads(s.in(2), *value_width, a.layout, false);
+    if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
+  };
+  const auto add_result = [&](Scope& s, kernel::AttentionSpec& spec) {
+    spec.epilogue = s.quantized_result(kAttentionScale, 4);
+    spec.y = by_heads(s.out(), *value_width, a.out_layout, false);
+  };
   Scope s(node);
-  kernel::AttentionSpec spec;
-  spec.batch = s.size(q.batch);
-  spec.heads = s.size(q.heads);
-  spec.queries = s.size(q.length);
-  spec.keys = s.size(k.length);
-  spec.group = *heads / *groups;
-  spec.width = *width;
-  spec.value_width = *value_width;
-  spec.q = by_heads(s.in(0), *width, a.layout, false);
-  spec.k = by_heads(s.in(1), *width, a.layout, transposed);
-  spec.v = by_heads(s.in(2), *value_width, a.layout, false);
-  if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
-  spec.epilogue = s.quantized_result(kAttentionScale, 4);
-  spec.mask_is_bias = a.mask == MaskKind::Bias;
-  spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
-  if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;
-  // A row can lack a visible key only with a mask, or with fewer keys than queries.
-  spec.finite = a.finite_mask && (node.has(3) || !t.at_least(t.sub(k.length, q.length), 0));
-  spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
-  spec.softcap = a.softcap;
-  spec.y = by_heads(s.out(), *value_width, a.out_layout, false);
-  kernel::build_attention(s.builder(), spec, node.mapping());
+  kernel::AttentionSpec spec = spec_in(s);
+  add_inputs(s, spec);
+  const int64_t parts = kernel::attention_parts(spec, node.mapping());
+  if (parts == 1) {
+    add_result(s, spec);
+    kernel::build_attention(s.builder(), spec, node.mapping());
+    s.finish();
+    return true;
+  }
+  const int64_t in_row = kernel::attention_part_elements(spec, parts), in_head = in_row * kernel::constant_value(spec.queries);
+  const uint32_t of_parts = node.scratch(kernel::compute_dtype(node.dtype(0)), t.mul(q.batch, Dim(*heads * in_head)));
+  spec.y = s.scratch(of_parts);
+  spec.y.strides = {*heads * in_head, in_head, in_row, 1};
+  kernel::build_attention(s.builder(), spec, node.mapping(), parts);
   s.finish();
+  Scope sum(node, "sum");
+  kernel::AttentionSpec whole = spec_in(sum);
+  whole.q.dtype = spec.q.dtype;
+  const Operand from = sum.scratch(of_parts);
+  add_result(sum, whole);
+  kernel::build_attention_sum(sum.builder(), whole, from, parts, node.mapping());
+  sum.finish();
   return true;
 }
 

@@ -64,10 +64,10 @@ void attention_on_threads(AttentionOperands& o, const Mapping& m) {
 
 }  // namespace
 
-void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m) {
+void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m, int64_t parts) {
   AttentionOperands o(b, s);
   if (m.workgroups) {
-    if (!attention_on_units(o, m) && !attention_on_grid(o, m)) attention_on_lanes(o, m);
+    if (!attention_of_few(o, m, parts) && !attention_on_units(o, m) && !attention_on_grid(o, m)) attention_on_lanes(o, m);
   } else {
     attention_on_threads(o, m);
   }

@@ -1,6 +1,6 @@
 // The operands, masks and visible key ranges of attention, shared by its implementations: a thread per query (attention.cpp),
-// CPU threads with many queries (attention_tiles.cpp) and with few (attention_rows.cpp), and workgroups (attention_grid.cpp,
-// attention_units.cpp).
+// CPU threads with many queries (attention_tiles.cpp) and with few (attention_rows.cpp), and workgroups (attention_few.cpp,
+// attention_grid.cpp, attention_units.cpp).
 #pragma once
 #include <functional>
 
@@ -73,6 +73,7 @@ Tasks attention_tasks_on_tiles(AttentionOperands&, const Mapping&);
 std::optional<Tasks> attention_tasks_on_rows(AttentionOperands&, const Mapping&);  // for few queries; nullopt: too many
 
 // Each emits the kernel body.
+bool attention_of_few(AttentionOperands&, const Mapping&, int64_t parts);  // on a grid; false, nothing emitted: too many queries
 bool attention_on_units(AttentionOperands&, const Mapping&);  // on a grid; false, nothing emitted: no units that read tiles fit
 bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, nothing emitted: too few lanes or too little shared memory
 

@@ -55,11 +55,16 @@ int dot_shift(DType own, DType of_unit) { return own == of_unit ? 0 : of_unit ==
 
 bool gemm_fills_matrix_unit(const Index& m, const Index& n, const Index& k) {
   constexpr int64_t kFewest = 8;
-  const auto fills = [](const Index& extent) {
+  // Few rows or columns are worth a unit where the other operand is large: their time is that of reading it.
+  constexpr int64_t kFewestOfLarge = 3, kManyOfLarge = 64;
+  const auto has = [](const Index& extent, int64_t least) {
     int64_t size = 0;
-    return !constant(extent, &size) || size >= kFewest;
+    return !constant(extent, &size) || size >= least;
   };
-  return fills(m) && fills(n) && fills(k);
+  const auto beside = [&](const Index& few, const Index& many) {
+    return has(few, has(many, kManyOfLarge) && has(k, kManyOfLarge) ? kFewestOfLarge : kFewest);
+  };
+  return beside(m, n) && beside(n, m) && has(k, kFewest);
 }
 
 std::optional<bool> splits_rows(std::optional<int64_t> m, const Mapping& mapping) {

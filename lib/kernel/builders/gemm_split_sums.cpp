@@ -9,9 +9,10 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kLeastSteps = 64;  // of k that are worth splitting
-constexpr int64_t kBeside = 32;      // threads that read neighbours
-constexpr int64_t kMostOfRun = 32;   // elements of a quantized b that a thread reads at once
+constexpr int64_t kLeastSteps = 64;   // of k that are worth splitting
+constexpr int64_t kBeside = 32;       // threads that read neighbours
+constexpr int64_t kMostOfRun = 32;    // elements of a quantized b that a thread reads at once
+constexpr int64_t kRowsTogether = 2;  // rows of a for which b is read once
 
 class SplitSums {
  public:
@@ -44,6 +45,7 @@ class SplitSums {
         while (across_ > 8 && outputs < m_.busy_workgroups * across_) across_ /= 2;
     }
     parts_ = threads_ / across_;
+    if (!words_ && is_constant(o.spec.m, kRowsTogether)) rows_ = kRowsTogether;
   }
 
   // Whether sums are long enough to split.
@@ -60,9 +62,9 @@ class SplitSums {
       const Expr output = b_.let("output", min(group * across_ + own, outputs - 1));
       part_ = b_.let("part", along_k_ ? thread % parts_ : thread / across_);
       const int64_t wide = along_k_ ? columns_ : lanes_;
-      const Expr columns = o_.n / wide;
-      o_.batch = split_index(b_.let("batch", output / (columns * o_.m)), o_.spec.batch);
-      const Expr row = b_.let("row", output / columns % o_.m), column = b_.let("column", output % columns * wide);
+      const Expr columns = o_.n / wide, rows = o_.m / rows_;
+      o_.batch = split_index(b_.let("batch", output / (columns * rows)), o_.spec.batch);
+      const Expr row = b_.let("row", output / columns % rows * rows_), column = b_.let("column", output % columns * wide);
       const std::vector<Expr> sums = added(words_  ? in_words(row, column)
                                            : runs_ ? of_runs(row, column)
                                                    : of_elements(row, column),
@@ -75,7 +77,7 @@ class SplitSums {
   static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
   bool blocks() const { return words_ && o_.spec.quantized; }
   int halves() const { return o_.spec.two_sums ? 2 : 1; }  // of b
-  Expr outputs_of_threads() const { return o_.batches() * o_.m * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
+  Expr outputs_of_threads() const { return o_.batches() * (o_.m / rows_) * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
 
   // Calls body(step) for the steps of this thread, of `count`.
   void each_step(Expr count, const std::function<void(Expr)>& body) {
@@ -84,14 +86,20 @@ class SplitSums {
 
   std::vector<Expr> of_elements(Expr row, Expr column) {
     std::vector<Buf> sums;
-    for (int i = 0; i < halves(); ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
+    for (int64_t i = 0; i < rows_ * halves(); ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
     each_step(along_k_ ? o_.k / int64_t{lanes_} : o_.k, [&](Expr step) {
       const Expr p = along_k_ ? step * int64_t{lanes_} : step;
-      const Expr a = b_.let("a", along_k_ ? o_.load_a(row, p, lanes_) : broadcast(o_.load_a(row, p), lanes_));
+      std::vector<Expr> a;
+      for (int64_t r = 0; r < rows_; ++r)
+        a.push_back(b_.let("a", along_k_ ? o_.load_a(row + r, p, lanes_) : broadcast(o_.load_a(row + r, p), lanes_)));
       for (int i = 0; i < halves(); ++i) {
         const Expr at = i ? column + o_.n : column;
-        Buf& sum = sums[static_cast<size_t>(i)];
-        sum.set(o_.multiply_add(a, along_k_ ? o_.load_b_along_k(p, at, lanes_) : o_.load_b(p, at, lanes_), sum.get()));
+        Expr of_b = along_k_ ? o_.load_b_along_k(p, at, lanes_) : o_.load_b(p, at, lanes_);
+        if (rows_ > 1) of_b = b_.let("b", of_b);
+        for (size_t r = 0; r < a.size(); ++r) {
+          Buf& sum = sums[r * static_cast<size_t>(halves()) + static_cast<size_t>(i)];
+          sum.set(o_.multiply_add(a[r], of_b, sum.get()));
+        }
       }
     });
     std::vector<Expr> values;
@@ -103,21 +111,29 @@ class SplitSums {
   std::vector<Expr> of_runs(Expr row, Expr column) {
     const int width = static_cast<int>(runs_->width());
     std::vector<Buf> sums;
-    for (int64_t i = 0; i < (o_.spec.two_sums ? 2 : columns_); ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
+    const auto of_row = static_cast<size_t>(o_.spec.two_sums ? 2 : columns_), rows = static_cast<size_t>(rows_);
+    for (size_t i = 0; i < rows * of_row; ++i) sums.push_back(b_.variable("sum", o_.zero(width)));
     const Expr distance = o_.spec.two_sums ? o_.n : b_.i64(1);
     each_step(o_.k / runs_->size(), [&](Expr step) {
       const Expr p = b_.let("p", step * runs_->size()), always = constant_int(b_.kernel(), DType::Bool, 1);
-      std::vector<Expr> of_a;
-      for (int64_t first = 0; first < runs_->size(); first += width)
-        of_a.push_back(b_.let("a", o_.load_a(row, p + first, width)));
-      for (size_t i = 0; i < sums.size(); ++i) {
+      std::vector<Expr> of_a;  // by rows
+      for (int64_t r = 0; r < rows_; ++r)
+        for (int64_t first = 0; first < runs_->size(); first += width)
+          of_a.push_back(b_.let("a", o_.load_a(row + r, p + first, width)));
+      const size_t vectors = of_a.size() / rows;
+      for (size_t i = 0; i < of_row; ++i) {
         const Expr at = i ? column + distance : column, codes = b_.let("run", runs_->codes(p, at, always));
         const CodeRuns::Parameters of_run = runs_->parameters(p, at, always);
-        Buf own = b_.variable("own", o_.zero(width));
+        std::vector<Buf> own;
+        for (size_t r = 0; r < rows; ++r) own.push_back(b_.variable("own", o_.zero(width)));
         runs_->each(codes, of_run.zero, [&](int64_t first, Expr values) {
-          own.set(fma(of_a[static_cast<size_t>(first / width)], values, own.get()));
+          for (size_t r = 0; r < rows; ++r)
+            own[r].set(fma(of_a[r * vectors + static_cast<size_t>(first / width)], values, own[r].get()));
         });
-        sums[i].set(fma(own.get(), broadcast(of_run.scale, width), sums[i].get()));
+        for (size_t r = 0; r < rows; ++r) {
+          Buf& sum = sums[r * of_row + i];
+          sum.set(fma(own[r].get(), broadcast(of_run.scale, width), sum.get()));
+        }
       }
     });
     std::vector<Expr> values;
@@ -208,13 +224,17 @@ class SplitSums {
       };
       return o_.write(row, column, whole(0), o_.spec.two_sums ? std::optional(whole(1)) : std::nullopt);
     }
-    if (!o_.spec.two_sums && sums.size() > 1) {
-      for (size_t i = 0; i < sums.size(); ++i) o_.write(row, column + static_cast<int64_t>(i), sums[i]);
-      return;
-    }
-    for (int i = 0; i < sums[0].lanes(); ++i) {
-      const auto one = [&](Expr v) { return v.lanes() == 1 ? v : rlxc::kernel::lane(v, i); };
-      o_.write(row, column + int64_t{i}, one(sums[0]), sums.size() > 1 ? std::optional(one(sums[1])) : std::nullopt);
+    const size_t of_row = sums.size() / static_cast<size_t>(rows_);
+    for (int64_t r = 0; r < rows_; ++r) {
+      const std::span<const Expr> own = std::span(sums).subspan(static_cast<size_t>(r) * of_row, of_row);
+      if (!o_.spec.two_sums && own.size() > 1) {
+        for (size_t i = 0; i < own.size(); ++i) o_.write(row + r, column + static_cast<int64_t>(i), own[i]);
+        continue;
+      }
+      for (int i = 0; i < own[0].lanes(); ++i) {
+        const auto one = [&](Expr v) { return v.lanes() == 1 ? v : rlxc::kernel::lane(v, i); };
+        o_.write(row + r, column + int64_t{i}, one(own[0]), own.size() > 1 ? std::optional(one(own[1])) : std::nullopt);
+      }
     }
   }
 
@@ -231,6 +251,7 @@ class SplitSums {
   int64_t across_ = 1, parts_ = 1;  // outputs of a workgroup, and threads for each
   bool along_k_ = false;            // neighbouring threads read along k
   bool reads_words_ = false;        // of a panel, several at once
+  int64_t rows_ = 1;                // that a thread computes
   int64_t columns_ = 1;             // that a thread computes of a quantized b, which share the elements of a
   int lanes_ = 1;                   // elements along k, or columns, that a thread reads at once
   Expr part_;

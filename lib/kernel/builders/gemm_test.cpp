@@ -202,7 +202,8 @@ TEST_CASE("products of awkward shapes by matrix units") {
 TEST_CASE("long products by matrix units: several slices at once, and warps that split k") {
   std::vector<KernelCase> cases;
   for (const Form& f :
-       {Form{1, 8, 40, 304, false, true, true, DType::F16}, Form{1, 70, 64, 520, false, true, true, DType::BF16},
+       {Form{1, 8, 40, 304, false, true, true, DType::F16}, Form{1, 3, 72, 130, false, true, true, DType::F16},
+        Form{1, 64, 5, 136, false, true, false, DType::BF16}, Form{1, 70, 64, 520, false, true, true, DType::BF16},
         Form{1, 130, 264, 200, false, true, false, DType::F16}, Form{1, 40, 64, 600, false, false, false, DType::BF16},
         Form{1, 40, 36, 300, false, true, true, DType::BF16, true}, Form{20, 80, 72, 140, false, true, true, DType::F16}})
     cases.push_back(product_case(f));
@@ -325,7 +326,8 @@ TEST_CASE("long products of few rows or columns") {
   for (const Form& f :
        {Form{1, 1, 50, 200}, Form{2, 2, 40, 257, false, true}, Form{1, 130, 1, 200}, Form{1, 3, 2, 90, true, true, true},
         Form{1, 1, 36, 300, false, true, true, DType::F32, true}, Form{1, 1, 20, 128, false, false, true, DType::F32, true},
-        Form{1, 2, 33, 256, false, true, true, DType::F16}, Form{1, 1, 64, 96, false, false, true, DType::BF16}})
+        Form{1, 2, 33, 256, false, true, true, DType::F16}, Form{1, 2, 36, 300, false, true, true, DType::F32, true},
+        Form{1, 2, 40, 256, true, true, true, DType::F16}, Form{1, 1, 64, 96, false, false, true, DType::BF16}})
     cases.push_back(product_case(f));
   for (ByteForm f : {ByteForm{1, 1, 37, 300}, ByteForm{2, 2, 9, 257, DType::I8, DType::U8}})
     for (bool trans_b : {false, true}) {
