@@ -133,7 +133,7 @@ class Rewriter {
 
   void run() {
     grow();
-    if (policy_.mixed()) mark_exact();
+    if (policy_.mixed()) mark_exact(), mark_wide();
     for (NodeId n : graph_.nodes()) {
       grow();
       load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
@@ -177,6 +177,7 @@ class Rewriter {
   void grow() {
     load_time_.resize(graph_.node_capacity());
     exact_.resize(graph_.node_capacity());
+    wide_.resize(graph_.node_capacity());
     changed_.resize(graph_.value_capacity());
     versions_.resize(graph_.value_capacity());
     magnitudes_.resize(graph_.value_capacity());
@@ -286,10 +287,81 @@ class Rewriter {
     }
     if (!any) return DType::F32;
     if (has_trait(graph_.op(n), kCompare)) return low && !wide && both_low(n) ? *low : DType::F32;
-    if (const auto t = policy_.demanded(graph_.op(n), row.cls)) return *t;
-    if (wide) return DType::F32;
+    if (const auto t = policy_.demanded(graph_.op(n), row.cls)) return wide_[n.raw] ? DType::F32 : *t;
+    if (wide || wide_[n.raw]) return DType::F32;
     if (low) return *low;
     return policy_.conservative() ? DType::F32 : policy_.low();  // reads weights only: an embedding, a mask
+  }
+
+  // Multiply-adds for each element of an operand; 0: many, or not known.
+  int64_t uses_of_element(NodeId n, size_t i) const {
+    const auto constant = [&](Dim d) { return module_.dims.constant_value(d).value_or(0); };
+    if (graph_.op(n) == OpKind::MatMul && i == 1) {
+      const auto a = graph_.dims(graph_.operand(n, 0));
+      const bool one_matrix = graph_.dims(graph_.operand(n, 1)).size() == 2;
+      return a.size() < 2 ? 1 : constant(one_matrix ? module_.dims.product(a.first(a.size() - 1)) : a[a.size() - 2]);
+    }
+    if (graph_.op(n) != OpKind::Attention || (i != 1 && i != 2)) return 0;
+    const auto& a = graph_.attrs<AttentionAttrs>(n);
+    const auto q = graph_.dims(graph_.operand(n, 0)), k = graph_.dims(graph_.operand(n, i));
+    const bool packed = a.layout == AttentionLayout::Packed;
+    const size_t heads = a.layout == AttentionLayout::BHSD ? 1 : 2;
+    const int64_t kv_heads = packed ? (a.num_kv_heads ? a.num_kv_heads : a.num_heads) : constant(k[heads]);
+    if (kv_heads == 0) return 0;
+    return constant(q[heads == 1 ? 2 : 1]) * ((packed ? a.num_heads : constant(q[heads])) / kv_heads);
+  }
+
+  bool is_contraction(NodeId n) const { return precision_rule(graph_.op(n)).cls == PrecisionClass::Contraction; }
+
+  // Whether the precision of this operand follows that of the node.
+  bool has_slot(NodeId n, size_t i) const { return i >= 32 || (precision_rule(graph_.op(n)).operands >> i & 1); }
+
+  // Returns whether an operand, such as a cache, would be cast in each run for so few multiply-adds that reading it in f32 is
+  // faster: a cast moves 8 bytes of an element, f32 moves 4.
+  bool costs_more_to_cast(NodeId n) const {
+    constexpr int64_t kFewUses = 16, kLarge = 1 << 12;
+    for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
+      const ValueId v = graph_.operand(n, i);
+      if (!v.valid() || !wide_[graph_.def(v).raw] || graph_.dtype(v) != DType::F32) continue;
+      const int64_t uses = uses_of_element(n, i);
+      const int64_t elements = module_.dims.constant_value(module_.dims.product(graph_.dims(v))).value_or(kLarge);
+      if (uses > 0 && uses <= kFewUses && elements >= kLarge) return true;
+    }
+    return false;
+  }
+
+  // Marks nodes that stay in f32: what reads f32 inputs of the graph, contractions of such values that are not worth a cast, and
+  // what only they read.
+  void mark_wide() {
+    std::vector<NodeId> order;
+    for (NodeId n : graph_.nodes()) {
+      order.push_back(n);
+      const OpKind op = graph_.op(n);
+      if (op == OpKind::Input) {
+        wide_[n.raw] = graph_.type(graph_.result(n)).kind == TypeKind::Tensor && graph_.dtype(graph_.result(n)) == DType::F32;
+      } else if (is_contraction(n)) {
+        wide_[n.raw] = costs_more_to_cast(n);
+      } else if (!has_trait(op, kLeaf) && precision_rule(op).cls != PrecisionClass::Fixed) {
+        for (size_t i = 0; i < graph_.operands(n).size() && !wide_[n.raw]; ++i) {
+          const ValueId v = graph_.operand(n, i);
+          wide_[n.raw] = v.valid() && has_slot(n, i) && wide_[graph_.def(v).raw] && graph_.dtype(v) == DType::F32;
+        }
+      }
+    }
+    std::vector<bool> fixed = wide_;  // nodes whose operands are better computed in f32 than cast
+    for (NodeId n : order)
+      fixed[n.raw] = fixed[n.raw] && (is_contraction(n) || precision_rule(graph_.op(n)).cls == PrecisionClass::Movement);
+    std::ranges::reverse(order);
+    for (NodeId n : order) {
+      if (wide_[n.raw] || has_trait(graph_.op(n), kLeaf) || is_contraction(n)) continue;
+      bool read = false, wide = true;
+      for (size_t r = 0; r < graph_.result_count(n) && wide; ++r)
+        for (const Graph::Use& u : graph_.uses(graph_.result(n, r))) {
+          read = true;
+          wide = wide && fixed[u.user.raw] && has_slot(u.user, u.index);
+        }
+      wide_[n.raw] = fixed[n.raw] = read && wide;
+    }
   }
 
   // Returns whether a result or an operand that would be f16 is known to exceed it.
@@ -420,6 +492,7 @@ class Rewriter {
   std::vector<PrecisionNote>& notes_;
   std::vector<bool> load_time_;                   // by node, see is_load_time
   std::vector<bool> exact_;                       // by node: an index or a decision depends on it
+  std::vector<bool> wide_;                        // by node: f32 because of its operands, or because all that read it are
   std::vector<bool> changed_;                     // by value: was f32, is low now
   std::vector<double> magnitudes_;                // by value: known to be reached, beyond f16; else 0
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16

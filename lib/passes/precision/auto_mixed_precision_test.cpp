@@ -119,6 +119,23 @@ TEST_CASE("sensitive operations stay in f32, unless f16 is demanded") {
   CHECK(h.type_of(OpKind::Exp) == DType::F16);
 }
 
+TEST_CASE("attention of few queries reads a cache in its type, and so does what only it reads") {
+  for (const int64_t queries : {1, 64}) {
+    Fixture f;
+    const ValueId x = f.b.matmul(f.in("x", {2, queries, 32}), f.weight("wq", {32, 32}));
+    AttentionAttrs a;
+    a.num_heads = 2;
+    a.layout = a.out_layout = AttentionLayout::Packed;
+    const std::vector<ValueId> operands{f.b.unary(OpKind::Neg, x), f.in("keys", {2, 100, 32}), f.in("values", {2, 100, 32})};
+    const ValueId y = f.b.create(OpKind::Attention, operands, a);
+    f.mixed({f.b.matmul(y, f.weight("wo", {32, 32}))});
+    const bool few = queries == 1;
+    CHECK(f.type_of(OpKind::Attention) == (few ? DType::F32 : DType::F16));
+    CHECK(f.type_of(OpKind::Neg) == (few ? DType::F32 : DType::F16));
+    CHECK(f.type_of(OpKind::MatMul) == DType::F16);
+  }
+}
+
 TEST_CASE("casts of the model to the type that their operand has then are gone") {
   Fixture f;
   const ValueId x = f.b.matmul(f.in("x", {4, 8}), f.weight("w", {8, 8}));
