@@ -314,19 +314,39 @@ void refuse_arena(const Graph& g, const GraphPlan& plan, uint64_t allowed, Diagn
                         "); smaller sizes (--bind, --range) or a lower --precision take less");
 }
 
+// Bytes of the weights that only load-time nodes read, and of the largest one. Hosts load them in turn.
+std::pair<uint64_t, uint64_t> released_weight_bytes(const Graph& g, const GraphPlan& plan) {
+  uint64_t sum = 0, largest = 0;
+  for (NodeId n : g.nodes()) {
+    if (!is_weight_slice(g, n) && (g.op(n) != OpKind::Param || is_only_sliced(g, n))) continue;
+    const auto at_load = [&](Graph::Use use) {
+      return use.user != g.terminator() && plan.phase[use.user.raw] == Phase::Prologue && !is_weight_slice(g, use.user);
+    };
+    if (g.use_count(g.result(n)) == 0 || !std::ranges::all_of(g.uses(g.result(n)), at_load)) continue;
+    const uint64_t bytes = byte_size(g.type(g.result(n))).value_or(0);
+    sum += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return {sum, largest};
+}
+
 // Leaves the packed region what weights and arena leave of --device-memory. A device of a pipeline has the weights of its stage.
 bool share_device_memory(const Module& m, const GraphPlan& plan, uint64_t weights_size, Request* options, Diagnostics& d) {
   if (options->device_memory == 0) return true;
   weights_size = std::min(weights_size, device_weight_bytes(m.main()));
+  const auto [released, largest] = released_weight_bytes(m.main(), plan);
+  weights_size -= std::min(weights_size, released);
   const uint64_t arena = plan.arena_size.is_static() ? static_cast<uint64_t>(plan.arena_size.size()) : 0;
-  if (weights_size <= options->device_memory && arena <= options->device_memory - weights_size) {
-    const uint64_t room = options->device_memory - weights_size - arena;
+  const uint64_t beside = std::max(arena, largest);  // the arena is allocated after the load
+  if (weights_size <= options->device_memory && beside <= options->device_memory - weights_size) {
+    const uint64_t room = options->device_memory - weights_size - beside;
     options->max_packed = std::min(options->max_packed.value_or(room), room);
     return true;
   }
   d.error(Code::TooLarge,
-          "weights take " + std::to_string(weights_size) + " bytes and activations " + std::to_string(arena) +
-              ", --device-memory allows " + std::to_string(options->device_memory),
+          "weights take " + std::to_string(weights_size) + " bytes" +
+              (largest > 0 ? ", " + std::to_string(largest) + " more while they are loaded," : "") + " and activations " +
+              std::to_string(arena) + ", --device-memory allows " + std::to_string(options->device_memory),
           {}, mesh_of(m) ? "a mesh of more devices divides them" : "--mesh divides them over several devices");
   return false;
 }

@@ -9,11 +9,16 @@ namespace rlxc {
 
 class EmulatedDevice : public Device {
  public:
+  // RLXC_DEVICE_MEMORY=1: says how much memory the program held at most.
+  ~EmulatedDevice() override {
+    if (std::getenv("RLXC_DEVICE_MEMORY")) std::fprintf(stderr, "device memory: %zu bytes at most\n", most_);
+  }
   int allocate(size_t bytes) override {
     const size_t rounded = (bytes + 63) / 64 * 64;
     buffers_.push_back(static_cast<char*>(std::aligned_alloc(64, rounded + 64)));
     std::memset(buffers_.back(), 0xA5, rounded + 64);  // also exposes reads of uninitialised memory
     lengths_.push_back(rounded);
+    most_ = std::max(most_, now_ += rounded);
     return static_cast<int>(buffers_.size()) - 1;
   }
   void release(int buffer) override {
@@ -21,6 +26,7 @@ class EmulatedDevice : public Device {
       if (static_cast<unsigned char>(buffers_[buffer][lengths_[buffer] + i]) != 0xA5) fail("a kernel wrote beyond its buffer");
     std::free(buffers_[buffer]);
     buffers_[buffer] = nullptr;
+    now_ -= lengths_[buffer];
   }
   void write(Address to, const void* from, size_t bytes) override { std::memcpy(pointer(to), from, bytes); }
   void read(void* to, Address from, size_t bytes) override { std::memcpy(to, pointer(from), bytes); }
@@ -53,6 +59,7 @@ class EmulatedDevice : public Device {
   using Entry = void (*)(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes);
   std::vector<char*> buffers_;
   std::vector<size_t> lengths_;
+  size_t now_ = 0, most_ = 0;  // bytes
   std::vector<Kernel> kernels_;
   std::vector<Entry> entries_;
 };

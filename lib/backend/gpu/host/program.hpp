@@ -191,12 +191,7 @@ class Program {
     }
     device_.load(kernels, package);
     check_weights_file(weights);
-    for (const Json& w : json_["weights"].items) load_weight(w, weights);
-    const Json& memory = json_["memory"];
-    packed_ = device_.allocate(static_cast<size_t>(memory["packed"].number));
-    scratch_ = {device_.allocate(static_cast<size_t>(memory["load_scratch"].number)), 0};
-    steps(json_["load"], Frame());
-    device_.release(scratch_.buffer);
+    load_weights(weights);
     if (json_["symbols"].items.empty()) set_sizes({});
   }
 
@@ -356,22 +351,55 @@ class Program {
     if (found != header) fail(folder + "/" + name + " belongs to another model");
   }
 
-  void load_weight(const Json& w, const std::string& folder) {
+  // Calls f(i) for each weight that a step reads, also in its bodies.
+  template <class F>
+  static void each_weight(const Json& step, const F& f) {
+    if (step.items.size() == 3 && step.items[0].string == "W" && step.items[1].kind == Json::Kind::Number) return f(static_cast<size_t>(step.items[1].number));
+    for (const Json& item : step.items) each_weight(item, f);
+  }
+
+  // Runs the load steps. A weight that only they read is on the device from the first to the last of them: the most memory is that of
+  // what stays there and of the weights of one step.
+  void load_weights(const std::string& folder) {
+    const std::vector<Json>& load = json_["load"].items;
+    const Json& memory = json_["memory"];
+    packed_ = device_.allocate(static_cast<size_t>(memory["packed"].number));
+    scratch_ = {device_.allocate(static_cast<size_t>(memory["load_scratch"].number)), 0};
+    weights_.assign(json_["weights"].items.size(), -1);
+    std::vector<size_t> last(weights_.size(), load.size());
+    for (size_t i = 0; i < load.size(); ++i) each_weight(load[i], [&](size_t w) { last[w] = i; });
+    each_weight(json_["graphs"], [&](size_t w) { last[w] = load.size(); });
+    for (size_t w = 0; w < weights_.size(); ++w)
+      if (last[w] == load.size()) load_weight(w, folder);
+    for (size_t i = 0; i < load.size(); ++i) {
+      each_weight(load[i], [&](size_t w) { if (weights_[w] < 0) load_weight(w, folder); });
+      step(load[i], Frame());
+      each_weight(load[i], [&](size_t w) {
+        if (last[w] != i || weights_[w] < 0) return;
+        device_.release(weights_[w]);
+        weights_[w] = -1;
+      });
+    }
+    device_.release(scratch_.buffer);
+  }
+
+  void load_weight(size_t i, const std::string& folder) {
+    const Json& w = json_["weights"].items[i];
     const size_t n = is_here(w) ? bytes(w["bytes"]) : 0;
-    weights_.push_back(device_.allocate(n));
+    weights_[i] = device_.allocate(n);
     if (n == 0) return;
-    if (const Json* slice = w.find("slice")) return load_slice(w, *slice, folder);
+    if (const Json* slice = w.find("slice")) return load_slice(weights_[i], w, *slice, folder);
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
     const size_t stored = bytes(w["stored"]);  // fewer than n: one element, repeated
     std::vector<char> data(n);
     file.seekg(w["offset"].number);
     if (!file.read(data.data(), static_cast<std::streamsize>(stored))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
     for (size_t i = stored; stored && i < n; ++i) data[i] = data[i - stored];
-    device_.write({weights_.back(), 0}, data.data(), n);
+    device_.write({weights_[i], 0}, data.data(), n);
   }
 
   // Reads the runs of a weight that belong to this device.
-  void load_slice(const Json& w, const Json& slice, const std::string& folder) {
+  void load_slice(int to, const Json& w, const Json& slice, const std::string& folder) {
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
     const Link::Member& group = groups_.at(bytes(slice["group"]));
     const size_t runs = bytes(slice["runs"]), run = bytes(slice["run"]), whole = bytes(slice["whole"]);
@@ -381,7 +409,7 @@ class Program {
       file.seekg(w["offset"].number + static_cast<int64_t>(r * whole + first));
       if (!file.read(data.data() + r * run, static_cast<std::streamsize>(own))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
     }
-    device_.write({weights_.back(), 0}, data.data(), data.size());
+    device_.write({to, 0}, data.data(), data.size());
   }
 
   template <class Symbol>
@@ -460,17 +488,19 @@ class Program {
   void graph(int64_t number, const Frame& f) { steps(json_["graphs"].items[static_cast<size_t>(number)], f); }
 
   void steps(const Json& list, const Frame& f) {
-    for (const Json& s : list.items) {
-      const std::string& kind = s.keys[0];
-      if (!is_here(s)) continue;
-      if (const Json* equal = s.find("equal")) check_equal(*equal);
-      if (kind == "kernel") launch(s, f);
-      else if (kind == "copy") device_.copy(place(s["copy"].items[0], f), place(s["copy"].items[1], f), bytes(s["bytes"]));
-      else if (kind == "collective") collective(s, f);
-      else if (kind == "if") branch(s, f);
-      else if (kind == "loop") loop(s, f);
-      else scan(s, f);
-    }
+    for (const Json& s : list.items) step(s, f);
+  }
+
+  void step(const Json& s, const Frame& f) {
+    const std::string& kind = s.keys[0];
+    if (!is_here(s)) return;
+    if (const Json* equal = s.find("equal")) check_equal(*equal);
+    if (kind == "kernel") launch(s, f);
+    else if (kind == "copy") device_.copy(place(s["copy"].items[0], f), place(s["copy"].items[1], f), bytes(s["bytes"]));
+    else if (kind == "collective") collective(s, f);
+    else if (kind == "if") branch(s, f);
+    else if (kind == "loop") loop(s, f);
+    else scan(s, f);
   }
 
   // Memory for an exchange that is not in place.

@@ -4,6 +4,7 @@
 
 const kBytes = { bool: 1, i8: 1, u8: 1, i16: 2, u16: 2, f16: 2, bf16: 2, i32: 4, u32: 4, f32: 4, i64: 8, u64: 8, f64: 8 };
 const kSlot = 256, kSlots = 256;  // of the uniform buffer for launch arguments
+const kReleased = 64 << 20;  // bytes of weights that are released together while a program is loaded
 const padded = n => Math.ceil(n / 4) * 4;
 const aligned = n => Math.ceil(n / 64) * 64;
 
@@ -99,21 +100,43 @@ export class Program {
       const found = new TextDecoder().decode(await weight(launch.weights_file, 0, launch.weights_header.length));
       if (found !== launch.weights_header) throw new Error(`${launch.weights_file} belongs to another model`);
     }
-    for (const w of launch.weights) {
+    p.weights = launch.weights.map(() => null);
+    const load = async i => {
+      const w = launch.weights[i];
       const pieces = p.pieces(w.bytes, launch.max_binding ? Array.from({ length: Math.ceil(w.bytes / launch.max_binding) - 1 }, (_, i) => (i + 1) * launch.max_binding) : []);
       const bytes = new Uint8Array(padded(w.bytes));
       if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
       for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, repeated
       checkWide(`the weight "${w.name}"`, w.dtype, bytes.subarray(0, w.bytes));
       p.store(pieces, 0, bytes);
-      p.weights.push(pieces);
-    }
+      p.weights[i] = pieces;
+    };
     p.packed = aligned(launch.memory.packed);
     const most = Object.fromEntries(launch.ranges.map(([s, , n]) => [s, n]));  // kernels are bound for the memory layout at maximum sizes
     if (launch.symbols.every(s => s in most)) p.setSizes(most);
     else p.resize(p.packed + launch.memory.load_scratch);
-    await p.steps(launch.load, { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] });
-    await p.flush();
+    // A weight that only load steps read is on the device from the first to the last of them.
+    const weightsOf = s => Array.isArray(s) && s.length === 3 && s[0] === 'W' ? [s[1]] : s && typeof s === 'object' ? Object.values(s).flatMap(weightsOf) : [];
+    const last = new Map(), done = [];
+    launch.load.forEach((s, i) => weightsOf(s).forEach(w => last.set(w, i)));
+    weightsOf(launch.graphs).forEach(w => last.delete(w));
+    for (const i of launch.weights.keys()) if (!last.has(i)) await load(i);
+    const frame = { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] };
+    let bytes = 0;
+    const release = async () => {
+      await p.flush();
+      for (const w of done.splice(0)) p.weights[w].forEach(({ buffer }) => buffer.destroy());
+      bytes = 0;
+    };
+    for (const [i, s] of launch.load.entries()) {
+      const weights = new Set(weightsOf(s));
+      for (const w of weights) if (!p.weights[w]) await load(w);
+      await p.steps([s], frame);
+      for (const w of weights) if (last.get(w) === i) done.push(w), bytes += launch.weights[w].bytes;
+      if (bytes >= kReleased) await release();
+    }
+    await release();
+    p.groups.clear();  // those of released weights
     return p;
   }
 
