@@ -116,16 +116,33 @@ bool eval_reverse(Context& c) {
   return eval_remap(c, c.dims(0), tables);
 }
 
+// Copies x, with a stride for each axis (0: repeated, else row-major), to the elements from `out` on. Returns their end.
+template <class T>
+T* spread(const T* x, std::span<const int64_t> dims, std::span<const int64_t> strides, T* out) {
+  if (dims.empty()) return *out = *x, out + 1;
+  if (dims.size() == 1) return strides[0] == 0 ? std::fill_n(out, dims[0], *x) : std::copy_n(x, dims[0], out);
+  for (int64_t i = 0; i < dims[0]; ++i) out = spread(x + i * strides[0], dims.subspan(1), strides.subspan(1), out);
+  return out;
+}
+
 bool eval_expand(Context& c) {
+  TensorData d;
+  const TensorData& x = c.t(0);
   const auto dims = c.result_dims();
-  const Tables own = identity(c.dims(0));
-  const size_t lead = dims.size() - own.size();
-  Tables tables(dims.size());
-  for (size_t k = 0; k < dims.size(); ++k) {
-    if (k < lead || c.dims(0)[k - lead] == 1) tables[k].assign(static_cast<size_t>(dims[k]), 0);
-    else tables[k] = own[k - lead];
-  }
-  return eval_remap(c, dims, tables);
+  if (!c.charge(static_cast<double>(product(dims))) || !c.make(x.dtype, dims, &d)) return false;
+  if (d.elements() == 0) return c.put(std::move(d));
+  const size_t lead = dims.size() - x.dims.size();
+  std::vector<int64_t> strides(dims.size(), 0);
+  const auto own = strides_of(x.dims);
+  for (size_t k = lead; k < dims.size(); ++k)
+    if (x.dims[k - lead] != 1) strides[k] = own[k - lead];
+  return with_cells(x.dtype, [&](auto cell) {
+    using T = decltype(cell);
+    const Cells<T> in(x);
+    CellWriter<T> out(std::move(d));
+    spread(in.data(), std::span<const int64_t>(dims), std::span<const int64_t>(strides), out.data());
+    return c.put(out.finish());
+  });
 }
 
 bool eval_tile(Context& c) {

@@ -60,14 +60,22 @@ bool reduce(Context& c, const TensorData& t, const ReduceAttrs& a, TensorData* t
   const int64_t total = t.elements(), results = product(kept), inner = dims.empty() ? 1 : dims.back();
   if (!c.charge(2.0 * static_cast<double>(total))) return false;
   ReduceOp op = a.op;
-  auto x = load_all<V>(t);
   if (!std::is_same_v<V, double> && op == ReduceOp::LogSumExp) return c.unsupported("log_sum_exp is not defined for integers");
+  std::vector<V> block(static_cast<size_t>(std::min<int64_t>(total, 4096)));  // elements in order
   auto walk = [&](auto f) {
     std::vector<int64_t> at(dims.size(), 0);
+    size_t in_block = block.size();
+    const auto next = [&](int64_t i) {
+      if (in_block == block.size()) {
+        load(t, i, std::min(total - i, static_cast<int64_t>(block.size())), block.data());
+        in_block = 0;
+      }
+      return block[in_block++];
+    };
     int64_t out = 0;
     const int64_t step = dims.empty() ? 0 : strides.back();
     for (int64_t i = 0; i < total; i += inner) {
-      for (int64_t j = 0; j < inner; ++j) f(static_cast<size_t>(out + j * step), x[static_cast<size_t>(i + j)]);
+      for (int64_t j = 0; j < inner; ++j) f(static_cast<size_t>(out + j * step), next(i + j));
       for (size_t k = dims.size() - (dims.empty() ? 0 : 1); k-- > 0;) {
         out += strides[k];
         if (++at[k] < dims[k]) break;
