@@ -295,6 +295,12 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
   return host_file("package.c.in", v);
 }
 
+constexpr const char* kStateUse = R"(
+    model = Model()
+    states = model.start()                       # zeros
+    outputs = model.advance(states, NAME=array)  # updates the states in place
+)";
+
 }  // namespace
 
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
@@ -306,8 +312,14 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
               {"SIZE_COUNT", std::to_string(p.symbols.size())},
               {"WEIGHTS", std::to_string(p.weights.size())},
               {"WEIGHTS_FILE", weights_file(p)},
-              {"NEXT_STATES", ""}};
-  for (const State& s : p.lir->states) v["NEXT_STATES"] += "  next[" + std::to_string(s.input) + "] = NULL;\n";
+              {"NEXT_STATES", ""},
+              {"STATE_PAIRS", ""},
+              {"STATE_USE", p.lir->states.empty() ? "" : kStateUse}};
+  for (const State& s : p.lir->states) {
+    const std::string input = std::to_string(s.input);
+    v["NEXT_STATES"] += "  next[" + input + "] = NULL;\n";
+    v["STATE_PAIRS"] += (v["STATE_PAIRS"].empty() ? "(" : ", (") + input + ", " + std::to_string(s.output) + ")";
+  }
   for (auto& [key, value] : training_values(p.name, o.training)) v.emplace(key, std::move(value));
   for (auto& [key, value] : link_values(p)) v.emplace(std::move(key), std::move(value));
   const std::string declared = prototypes(p);

@@ -8,6 +8,7 @@
 #include "backend/package_text.h"
 #include "backend/weight_files.h"
 #include "ir/dim_postfix.h"
+#include "support/checked.h"
 
 namespace rlxc {
 namespace {
@@ -98,10 +99,16 @@ $FIRST  $N_destroy(c);
 `cc example.c -I. lib$N.a -pthread -lm` builds it.
 )";
 
+// Returns "2, 3": the inputs that are states.
+std::string state_inputs(const Package& p) {
+  std::string s;
+  for (const State& state : p.lir->states) s += (s.empty() ? "" : ", ") + std::to_string(state.input);
+  return s;
+}
+
 std::string c_example(const Example& e, const WeightFiles& located, const CpuPackageOptions& o) {
   const Package& p = e.p;
-  std::string sizes, first, states;
-  for (const State& s : p.lir->states) states += (states.empty() ? "" : ", ") + std::to_string(s.input);
+  std::string sizes, first, states = state_inputs(p);
   if (!states.empty())
     states =
         "  const int states[] = {" + states +
@@ -125,12 +132,21 @@ std::string c_example(const Example& e, const WeightFiles& located, const CpuPac
 }
 
 std::string cpp_example(const Example& e) {
-  const std::string& n = e.p.name;
+  const std::string &n = e.p.name, u = upper(n);
   std::string s = "```cpp\n#include \"" + n + ".hpp\"\n\n" + n + "_model model(\".\");\n";
   if (!e.sizes.empty()) s += "model.set_sizes(std::vector<int64_t>{" + e.numbers() + "});  // " + e.names() + "\n";
-  s += "std::vector<std::vector<std::byte>> inputs;\nstd::vector<const void*> pointers;\nfor (int i = 0; i < " + upper(n) +
+  s += "std::vector<std::vector<std::byte>> inputs;\nstd::vector<const void*> pointers;\nfor (int i = 0; i < " + u +
        "_INPUTS; ++i) inputs.emplace_back(model.input_bytes(i));\nfor (const auto& x : inputs) "
-       "pointers.push_back(x.data());\nconst auto outputs = model.run(pointers);  // bytes of each output\n";
+       "pointers.push_back(x.data());\n";
+  const std::string states = state_inputs(e.p);
+  if (states.empty()) s += "const auto outputs = model.run(pointers);  // bytes of each output\n";
+  else
+    s += "for (int i : {" + states +
+         "}) pointers[i] = nullptr;  // states: they are in the buffers of their outputs\n"
+         "std::vector<std::vector<std::byte>> outputs;\nstd::vector<void*> results;\nfor (int i = 0; i < " +
+         u +
+         "_OUTPUTS; ++i) outputs.emplace_back(model.output_bytes(i));\nfor (auto& y : outputs) results.push_back(y.data());\n"
+         "model.run(pointers, results);\n";
   return s + "```\n\n`" + n + "_error` is thrown where the C API answers an error.\n";
 }
 
@@ -138,6 +154,8 @@ std::string python_example(const Example& e) {
   const Package& p = e.p;
   const DimTable& dims = p.lir->module->dims;
   std::set<std::string> determined;
+  std::set<size_t> states;
+  for (const State& state : p.lir->states) states.insert(state.input);
   std::string arguments;
   for (size_t i = 0; i < p.inputs.size(); ++i) {
     const Type& t = p.lir->module->graph(p.inputs[i].graph).type(p.inputs[i].value);
@@ -147,15 +165,58 @@ std::string python_example(const Example& e) {
     shape = shape.substr(shape.find('[') + 1);
     shape.pop_back();
     if (t.rank() == 1) shape += ",";
-    arguments += "    np.zeros((" + shape + "), " + numpy_type(t.dtype) + "),  # " + p.inputs[i].name.line() + "\n";
+    const std::string zeros = "np.zeros((" + shape + "), " + numpy_type(t.dtype) + "),";
+    if (states.contains(i)) continue;
+    arguments += states.empty() ? "    " + zeros + "  # " + p.inputs[i].name.line() + "\n"
+                                : "    " + p.inputs[i].name.python_string() + ": " + zeros + "\n";
   }
   std::string sizes;
   for (size_t i = 0; i < p.symbols.size(); ++i)
     if (!determined.contains(p.symbols[i].bytes()))
       sizes += (sizes.empty() ? "" : ", ") + p.symbols[i].python_string() + ": " + std::to_string(e.sizes[i]);
-  if (!sizes.empty()) arguments += "    sizes={" + sizes + "},\n";
-  return "```python\nimport numpy as np\nfrom " + p.name + "_model import Model\n\nmodel = Model()\noutputs = model(\n" +
-         arguments + ")  # a list of arrays\n```\n\nIt loads `lib" + p.name + ".so`, which `make` builds.\n";
+  if (!sizes.empty()) sizes = "sizes={" + sizes + "},";
+  const std::string call =
+      states.empty() ? "outputs = model(\n" + arguments + (sizes.empty() ? "" : "    " + sizes + "\n") + ")  # a list of arrays\n"
+                     : "states = model.start()  # zeros\noutputs = model.advance(states, " + sizes + (sizes.empty() ? "" : " ") +
+                           "**{\n" + arguments + "})  # a list of the outputs that are no states\n";
+  return "```python\nimport numpy as np\nfrom " + p.name + "_model import Model\n\nmodel = Model()\n" + call +
+         "```\n\nIt loads `lib" + p.name + ".so`, which `make` builds.\n";
+}
+
+constexpr std::string_view kSteps = R"(## A prompt and its steps
+
+A run of `input_ids` $SHAPE takes the tokens that follow the first `past_length` ones. A prompt is one run of all its tokens with
+`past_length` 0. Each further token is a run of one token, whose `past_length` counts the tokens of all runs before. A smaller
+`past_length` drops the last tokens; what is in the states behind it is not read. If the tokens have no room, the call answers
+`$U_BAD_INDEX`.
+
+A step reads the weights, $WEIGHTS bytes, and what the states hold, at most $STATES bytes. A prompt reads the weights for all its
+tokens together. Memory is allocated when sizes change: between prompt and steps, not between steps.
+
+)";
+
+// How a decoder with a cache of fixed room is called. "" of other models.
+std::string steps_section(const Example& e, const WeightFiles& located) {
+  const Package& p = e.p;
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find(p.inputs, name, [](const auto& x) { return x.name.bytes(); });
+  };
+  const auto tokens = named("input_ids"), end = p.inputs.end();
+  if (tokens == end || named("past_length") == end || p.lir->index_inputs.empty() || p.lir->states.empty()) return "";
+  const Module& m = *p.lir->module;
+  uint64_t weights = 0, states = 0;
+  for (const WeightFiles::Row& row : located.weights) weights += row.stored;
+  for (const State& state : p.lir->states) {
+    const Type& t = m.graph(p.inputs[state.input].graph).type(p.inputs[state.input].value);
+    std::vector<int64_t> dims;
+    for (Dim d : t.dims) dims.push_back(m.dims.evaluate(d, e.bindings).value_or(1));
+    states += static_cast<uint64_t>(checked_product(dims).value_or(0)) * static_cast<uint64_t>(bits(t.dtype)) / 8;
+  }
+  const std::string type = port_type(p, *tokens);
+  return target::expand(kSteps, {{"SHAPE", type.substr(type.find('['))},
+                                 {"WEIGHTS", std::to_string(weights)},
+                                 {"STATES", std::to_string(states)},
+                                 {"U", upper(p.name)}});
 }
 
 constexpr std::string_view kFiles = R"(| file | content |
@@ -202,6 +263,7 @@ std::string cpu_readme(const Package& p, const CpuPackageOptions& o) {
   s += "\n\nwrites `output_<i>.bin` and prints the shapes. `-w FOLDER` names the folder with `" + weights_file(p) +
        "`, if it is not this one; `--threads N` and `--repeat N` measure. In C:\n\n" + c_example(e, located, o) +
        "\nIn C++:\n\n" + cpp_example(e) + "\nIn Python:\n\n" + python_example(e) + "\n";
+  s += steps_section(e, located);
   s += training_readme(p.name, o.training);
   s += target::expand(
       kChecks,
