@@ -22,6 +22,8 @@
 #include "support/temporary_folder.h"
 #include "support/text.h"
 
+extern char** environ;
+
 namespace {
 
 using namespace rlxc;
