@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-using namespace rlxc;
+namespace rlxc {
 
 TEST_CASE("shared libraries: a function of an open library is called, and errors name what is missing") {
   REQUIRE(opens_libraries());
@@ -19,3 +19,5 @@ TEST_CASE("shared libraries: a function of an open library is called, and errors
   CHECK(library_error().find("librlxc-absent.so.7") != std::string::npos);
   close_library(nullptr);
 }
+
+}  // namespace rlxc

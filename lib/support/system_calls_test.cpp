@@ -7,7 +7,7 @@
 
 #include <thread>
 
-using namespace rlxc;
+namespace rlxc {
 
 TEST_CASE("system calls: a nameless file is empty, writable, and closed in programs that are started") {
   const int file = open_nameless_file("test");
@@ -47,3 +47,5 @@ TEST_CASE("system calls: threads have different numbers") {
   CHECK(other != 0);
   CHECK(other != thread_number());
 }
+
+}  // namespace rlxc
