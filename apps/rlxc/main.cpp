@@ -22,6 +22,8 @@
 #include "support/temporary_folder.h"
 #include "support/text.h"
 
+extern char** environ;
+
 namespace {
 
 using namespace rlxc;
@@ -284,7 +286,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (print_help(arguments)) return finish(arguments.empty() ? ExitCode::Usage : ExitCode::Ok);
   if (arguments[0] == "--version") {
-    std::cout << "rlxc " << version() << "\n" << build_description() << "\n";
+    std::cout << "rlxc " << version() << "\n" << build_description() << "\n" << build_features() << "\n";
     return finish(ExitCode::Ok);
   }
   CLI::App app;

@@ -14,6 +14,7 @@ struct Terminal {
 };
 
 std::string build_description();  // commit, compiler and kind of build
+std::string build_features();     // what this build can do, and what it leaves out
 
 ExitCode compile_command(const CompileOptions&, Terminal);
 // Plans a compiled module (lir.json) again with sizes or ranges bound, without the model. The default target is the file's.

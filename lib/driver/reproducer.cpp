@@ -18,6 +18,7 @@
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/progress.h"
+#include "support/system_calls.h"
 #include "support/temporary_folder.h"
 
 namespace rlxc {
@@ -38,10 +39,10 @@ void say(int fd, const char* text) { [[maybe_unused]] const auto written = write
 
 // The first thread that crashes reports it; others, which may read the same file, wait for the end of the process.
 void on_crash(int number, siginfo_t* info, void*) {
-  static std::atomic<pid_t> reporter = 0;
-  pid_t first = 0;
-  if (!reporter.compare_exchange_strong(first, gettid())) {
-    if (first == gettid()) _exit(static_cast<int>(ExitCode::Internal));  // it crashed again
+  static std::atomic<uint64_t> reporter = 0;
+  uint64_t first = 0;
+  if (!reporter.compare_exchange_strong(first, thread_number())) {
+    if (first == thread_number()) _exit(static_cast<int>(ExitCode::Internal));  // it crashed again
     for (;;) pause();
   }
   if (const char* file = number == SIGBUS ? mapped_file_at(info->si_addr) : nullptr) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "options/configuration.h"
+#include "options/option_table.h"
 #include "support/text.h"
 
 using namespace rlxc;

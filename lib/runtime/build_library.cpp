@@ -8,6 +8,7 @@
 
 #include "support/foreign_text.h"
 #include "support/parallel.h"
+#include "support/shared_library.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -83,9 +84,16 @@ std::string build_library(const std::string& compiler, const std::vector<std::st
   return {};
 }
 
+bool check_opens_libraries(const std::string& name, Diagnostics& d) {
+  if (opens_libraries()) return true;
+  d.error(Code::MissingTool, "this build of rlxc is static: it can't load kernels that it builds", "package " + name,
+          "run takes --engine reference or interpreter; `rlxc compile` writes the package, and `make` builds it");
+  return false;
+}
+
 void add_load_error(const std::string& name, Diagnostics& d) {
-  const char* reason = dlerror();
-  d.error(Code::ToolFailed, reason ? reason : "the library lacks a function of its API", "package " + name);
+  const std::string reason = library_error();
+  d.error(Code::ToolFailed, reason.empty() ? "the library lacks a function of its API" : reason, "package " + name);
 }
 
 }  // namespace rlxc

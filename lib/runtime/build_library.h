@@ -1,7 +1,5 @@
 // C sources of packages as a shared library, by a C compiler of this machine.
 #pragma once
-#include <dlfcn.h>
-
 #include <string>
 #include <vector>
 
@@ -25,14 +23,10 @@ void write_sources(const std::vector<TextFile>& package, const target::WorkFolde
 std::string build_library(const std::string& compiler, const std::vector<std::string>& flags, const std::vector<Unit>& units,
                           const std::string& folder, const std::string& name, Diagnostics&);
 
-// A function or variable of a loaded library. False if it has none of this name.
-template <class F>
-bool find_symbol(void* library, const std::string& name, F* f) {
-  *f = reinterpret_cast<F>(dlsym(library, name.c_str()));
-  return *f != nullptr;
-}
+// False, with Code::MissingTool, in a build that opens no libraries.
+bool check_opens_libraries(const std::string& name, Diagnostics&);
 
-// Code::ToolFailed with the message of dlopen or dlsym.
+// Code::ToolFailed with the reason of library_error.
 void add_load_error(const std::string& name, Diagnostics&);
 
 }  // namespace rlxc

@@ -8,6 +8,7 @@
 #include "runtime/build_library.h"
 #include "runtime/package_call.h"
 #include "runtime/process.h"
+#include "support/shared_library.h"
 
 namespace rlxc {
 
@@ -23,6 +24,7 @@ struct LoadedPackage::Api {
 
 std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options,
                                                     Diagnostics& diagnostics) {
+  if (!check_opens_libraries(p.name, diagnostics)) return nullptr;
   for (const codegen::Weight& w : p.weights)
     if (!w.data.valid())
       diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter " + w.name.quoted());
@@ -43,7 +45,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   if (library.empty()) return nullptr;
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
   // Idle pool threads outlive the package.
-  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
+  loaded->library_ = open_library(library, options.threads ? Unloading::Never : Unloading::Allowed);
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find_symbol(loaded->library_, p.name + "_strerror", &api->strerror) ||
       !find_symbol(loaded->library_, p.name + "_create_from", &api->create_from) ||
@@ -80,7 +82,7 @@ size_t LoadedPackage::arena_bytes() const { return api_->arena_size(context_); }
 
 LoadedPackage::~LoadedPackage() {
   if (context_) api_->destroy(context_);
-  if (library_) dlclose(library_);
+  close_library(library_);
 }
 
 std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const eval::HostValue> inputs,

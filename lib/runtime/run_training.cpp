@@ -7,6 +7,7 @@
 #include "backend/c/cpu_package.h"
 #include "backend/weight_files.h"
 #include "runtime/build_library.h"
+#include "support/shared_library.h"
 #include "support/temporary_folder.h"
 
 namespace rlxc {
@@ -51,6 +52,7 @@ bool write_first_states(const TrainingProgram& t, const std::string& path) {
 
 std::unique_ptr<LoadedTrainer> LoadedTrainer::build(const codegen::Package& step, const codegen::Package& forward,
                                                     const TrainingProgram& training, Diagnostics& d) {
+  if (!check_opens_libraries(step.name, d)) return nullptr;
   for (const codegen::Package* p : {&step, &forward})
     for (const codegen::Weight& w : p->weights)
       if (!w.data.valid())
@@ -72,7 +74,7 @@ std::unique_ptr<LoadedTrainer> LoadedTrainer::build(const codegen::Package& step
   }
   const std::string library = build_library("cc", {"-O3", "-march=native"}, units, folder, step.name, d);
   if (library.empty()) return nullptr;
-  t->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);  // idle threads outlive the trainer
+  t->library_ = open_library(library, Unloading::Never);  // idle threads outlive the trainer
   auto api = std::make_unique<Api>();
   const std::string n = step.name + "_";
   if (!t->library_ || !find_symbol(t->library_, n + "strerror", &api->strerror) ||
@@ -98,7 +100,7 @@ LoadedTrainer::LoadedTrainer(std::string name) : name_(std::move(name)) {}
 
 LoadedTrainer::~LoadedTrainer() {
   if (trainer_) api_->destroy(trainer_);
-  if (library_) dlclose(library_);
+  close_library(library_);
 }
 
 bool LoadedTrainer::good(int error, const std::string& what, Diagnostics& d) const {

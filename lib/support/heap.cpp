@@ -1,6 +1,8 @@
 #include "support/heap.h"
 
+#if __has_include(<malloc.h>)
 #include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 #include "support/interner.h"
 
-#include <sys/random.h>
-
 #include <cstring>
+
+#include "support/system_calls.h"
 
 namespace rlxc {
 namespace {
@@ -33,7 +33,7 @@ uint32_t hash_of(std::string_view s, uint64_t seed) {
 }  // namespace
 
 Interner::Interner() : table_(64) {
-  if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
+  if (!random_bytes(&seed_, sizeof seed_)) seed_ = 0x243F6A8885A308D3u;
 }
 
 Interner::Interner(const Interner& o) : names_(o.names_), table_(o.table_), used_(o.used_), chunks_(o.chunks_), seed_(o.seed_) {}

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/system_calls.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -152,7 +153,7 @@ bool is_standard_input(const std::string& path) { return path == "-" || path == 
 // Returns a file in memory with all of standard input, the same for every call, or -1.
 static int standard_input() {
   static const int kept = [] {
-    const int file = ::memfd_create("standard input", MFD_CLOEXEC);
+    const int file = open_nameless_file("standard input");
     std::vector<char> buffer(1 << 20);
     for (ssize_t n = 1; file >= 0 && n != 0;) {
       n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -185,7 +186,7 @@ std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& 
 }
 
 std::optional<MappedFile> map_bytes(std::string_view bytes, const std::string& path, Diagnostics& d) {
-  const Descriptor file(::memfd_create("rlxc", MFD_CLOEXEC));
+  const Descriptor file(open_nameless_file("rlxc"));
   bool written = file.get() >= 0;
   for (size_t at = 0; written && at < bytes.size();) {
     const ssize_t n = ::write(file.get(), bytes.data() + at, bytes.size() - at);
@@ -209,11 +210,11 @@ std::optional<MappedFile> resolve_external(const std::string& model_dir, std::st
   if (names.empty() || relative_path.back() == '/') return unsafe("it names a folder", "name a file");
 
   const std::string base = model_dir.empty() ? "." : model_dir;
-  Descriptor at(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Descriptor at(::open(base.c_str(), folder_flags()));
   for (size_t i = 0; at.get() >= 0 && i < names.size(); ++i) {
     const std::string name(names[i]);
     const bool last = i + 1 == names.size();
-    const int next = ::openat(at.get(), name.c_str(), (last ? kReadFlags : O_PATH | O_DIRECTORY | O_CLOEXEC) | O_NOFOLLOW);
+    const int next = ::openat(at.get(), name.c_str(), (last ? kReadFlags : folder_flags()) | O_NOFOLLOW);
     const int error = errno;
     if (next < 0 && is_link(at.get(), name))
       return unsafe(quote(name) + " is a symbolic link", "put a copy of the file in its place");

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "support/diagnostics.h"
+#include "support/system_calls.h"
 
 namespace rlxc {
 namespace {
@@ -201,7 +202,7 @@ ChildProcess::~ChildProcess() {
 }
 
 void clean_up_on_signals() {
-  if (pipe2(signal_pipe, O_CLOEXEC) != 0) return;
+  if (!open_pipe(signal_pipe)) return;
   std::thread(wait_for_signal).detach();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
     struct sigaction action {};

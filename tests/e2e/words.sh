@@ -64,6 +64,7 @@ print(*sorted({c for o in json.load(sys.stdin)["items"] for c in o["commands"].s
 done
 "$RLXC" --help | grep -q '^Run and measure' || fail "--help has no groups"
 "$RLXC" --version | grep -q '^commit ' || fail "--version has no commit"
+"$RLXC" --version | grep -Eq '^features: (static|dynamic), images BMP, ' || fail "--version has no features"
 
 # Completion offers values.
 "$RLXC" completion bash >"$TMPDIR/rlxc.bash"

@@ -1,12 +1,11 @@
 #include "backend/c/cpu_models.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "backend/c/cpu_dot.h"
 #include "backend/c/cpu_matrix.h"
 #include "support/cpu_features.h"
+#include "support/system_calls.h"
 
 namespace rlxc::target {
 namespace {
@@ -52,7 +51,7 @@ const CpuModel* native_cpu() {
 #if defined(__x86_64__)
     if (has_vnni()) c.dot_instructions = c.pair_dot_instructions = 1;
 #endif
-    if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes >= 128 << 10) c.second_cache = bytes;
+    if (const int64_t bytes = second_cache_bytes(); bytes >= 128 << 10) c.second_cache = bytes;
     return c;
   }();
   return &native;
