@@ -1,5 +1,6 @@
-// Rules on Quantize and Dequantize with one scale. What they round may be selected from a few numbers: a mask is one of two, and
-// a bias of positions is gathered from a small table. Then the numbers are rounded, once, and the rounded ones are selected.
+// Rules on Quantize, Dequantize and FakeQuantize. Those on the first two are of one scale. What they round may be selected from a
+// few numbers: a mask is one of two, and a bias of positions is gathered from a small table. Then the numbers are rounded, once,
+// and the rounded ones are selected.
 //   quantize(where(c, 0, -1e4))  ->  where(c, quantize(0), quantize(-1e4))
 //   quantize(transpose(gather(table, i)))  ->  transpose(gather(quantize(table), i))
 #include <algorithm>
@@ -140,7 +141,31 @@ bool quantize_before_pad(Simplifier& s, NodeId n) {
   return s.replace(n, b.create(Pad, operands, g.attrs<PadAttrs>(pad)));
 }
 
+// Whether all elements of the result are elements of the operand. `all`: and each of them, so that the largest stays.
+bool moves_elements(OpKind op, bool all) {
+  if (op == Reshape || op == Transpose || op == Reverse) return true;
+  return !all && (op == Narrow || op == Slice || op == Relu);  // 0 is a multiple of each scale
+}
+
+// fake_quantize(f(fake_quantize(x))) = f(fake_quantize(x)), if f only moves values and the second scale is the first: the same
+// operand, or that of the largest magnitude.
+bool drop_repeated_rounding(Simplifier& s, NodeId n) {
+  const Graph& g = s.graph();
+  const auto& a = g.attrs<FakeQuantizeAttrs>(n);
+  const bool fixed = a.mode == FakeQuantizeMode::Fixed;
+  ValueId v = arg(s, n);
+  for (size_t i = 0; i < kMostNodes; ++i) {
+    const NodeId d = g.def(v);
+    if (g.op(d) == FakeQuantize)
+      return g.attr_id(d) == g.attr_id(n) && (!fixed || arg(s, d, 1) == arg(s, n, 1)) && s.replace(n, arg(s, n));
+    if (a.axis >= 0 || !moves_elements(g.op(d), !fixed)) return false;
+    v = arg(s, d);
+  }
+  return false;
+}
+
 constexpr Rule kRoundingRules[] = {
+    {FakeQuantize, "drop_repeated_rounding", false, drop_repeated_rounding},
     {Quantize, "quantize_before_pad", false, quantize_before_pad},
     {Quantize, "round_weights", false, round_weights},
     {Dequantize, "round_weights", false, round_weights},

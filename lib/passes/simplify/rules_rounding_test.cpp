@@ -117,3 +117,44 @@ TEST_CASE("what is padded is rounded before") {
   check(Rewrite(kPass, padded(PadMode::Reflect, false)), "exp quantize pad");
   check(Rewrite(kPass, padded(PadMode::Constant, true)), "exp pad quantize");
 }
+
+TEST_CASE("values that are rounded to the same grid again") {
+  const auto round = [](Builder& b, ValueId v, ValueId scale = {}, int64_t axis = -1) {
+    FakeQuantizeAttrs a;
+    a.axis = axis;
+    if (scale.valid()) a.mode = FakeQuantizeMode::Fixed;
+    return scale.valid() ? b.create(OpKind::FakeQuantize, {v, scale}, a) : b.create(OpKind::FakeQuantize, {v}, a);
+  };
+  const auto check = [&](const Rewrite& r, std::string_view left) {
+    CHECK(r.left() == left);
+    same_results(*r.before, *r.after, 1, {1e-6, 1e-6});
+  };
+  using Values = std::vector<ValueId>;
+  check(Rewrite(kPass,
+                [&](Builder& b) -> Values {
+                  return {round(b, b.transpose(b.reshape(round(b, f32_input(b, "x", {4, 6})), {3, 8}), {1, 0}))};
+                }),
+        "fake_quantize reshape transpose");
+  check(Rewrite(kPass,
+                [&](Builder& b) -> Values {
+                  const ValueId scale = f32_param(b, "scale", {1});
+                  return {round(b, b.unary(OpKind::Relu, round(b, f32_input(b, "x", {4, 6}), scale)), scale)};
+                }),
+        "fake_quantize relu");
+  // The largest value may be negative; scales differ; scales of an axis.
+  check(Rewrite(kPass,
+                [&](Builder& b) -> Values {
+                  return {round(b, b.unary(OpKind::Relu, round(b, f32_input(b, "x", {4, 6}))))};
+                }),
+        "fake_quantize relu fake_quantize");
+  check(Rewrite(kPass,
+                [&](Builder& b) -> Values {
+                  return {round(b, round(b, f32_input(b, "x", {4, 6}), f32_param(b, "s", {1})), f32_param(b, "t", {1}))};
+                }),
+        "fake_quantize fake_quantize");
+  check(Rewrite(kPass,
+                [&](Builder& b) -> Values {
+                  return {round(b, b.transpose(round(b, f32_input(b, "x", {4, 4}), {}, 0), {1, 0}), {}, 0)};
+                }),
+        "fake_quantize transpose fake_quantize");
+}
