@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <unordered_set>
 
 #include "support/text.h"
 
@@ -539,17 +540,21 @@ Dim DimTable::bind(Dim d) {
   return result;
 }
 
+// Each name once, however often the expression, whose parts are shared, mentions it.
 void DimTable::collect(Dim d, std::vector<std::string>& out) const {
-  if (d.is_static()) return;
-  for (const Term& t : polys_[d.index()])
-    for (uint32_t a : t.atoms) {
-      if (atoms_[a].is_symbol) {
-        out.push_back(names_[atoms_[a].symbol]);
-      } else {
-        collect(atoms_[a].a, out);
-        collect(atoms_[a].b, out);
+  std::vector<Dim> open{d};
+  std::unordered_set<uint32_t> seen;
+  while (!open.empty()) {
+    const Dim next = open.back();
+    open.pop_back();
+    if (next.is_static()) continue;
+    for (const Term& t : polys_[next.index()])
+      for (uint32_t a : t.atoms) {
+        if (!seen.insert(a).second) continue;
+        if (atoms_[a].is_symbol) out.push_back(names_[atoms_[a].symbol]);
+        else open.insert(open.end(), {atoms_[a].a, atoms_[a].b});
       }
-    }
+  }
 }
 
 std::vector<std::string> DimTable::symbols_of(Dim d) const {

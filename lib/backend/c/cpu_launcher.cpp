@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "analysis/data_dependent_dims.h"
@@ -445,9 +446,9 @@ std::string CSizes::expression(Dim d, const SymbolText& symbol, Parts* parts) co
 
 std::string CSizes::table() const {
   std::string out;
-  const auto given = [&](const std::string& name) {
-    return "s[" + std::to_string(std::ranges::find(symbols_, name, &ForeignText::bytes) - symbols_.begin()) + "]";
-  };
+  std::unordered_map<std::string, std::string> place;
+  for (const ForeignText& s : symbols_) place.emplace(s.bytes(), "s[" + std::to_string(place.size()) + "]");
+  const auto given = [&](const std::string& name) { return place.at(name); };
   Parts parts;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const std::string value = expression(entries_[i], given, &parts);
