@@ -64,23 +64,35 @@ std::string Importer::fresh_name(std::string_view prefix) {
   return n == 0 ? std::string(prefix) : fresh_name(std::string(prefix) + "_" + std::to_string(n));
 }
 
-// JAX passes the sizes of the arguments of @main to a function whose arguments name them.
+// JAX passes the sizes of the arguments of @main to a function whose arguments name them, after it compared those of one name.
 void Importer::name_sizes(const Function& main) {
-  std::map<std::string_view, std::pair<std::string_view, int64_t>> sizes;
+  using Place = std::pair<std::string_view, int64_t>;  // an argument, and its axis
+  std::map<std::string_view, Place> sizes;
+  std::map<std::string_view, std::string_view> same;  // a size that is to equal another one
+  const auto name = [&](std::string_view size, std::string_view called) {
+    if (const auto place = sizes.find(size); place != sizes.end()) size_names_[place->second] = called;
+  };
   for (const Operation& o : main.body.operations) {
     if (o.name == "stablehlo.get_dimension_size" && o.operands.size() == 1 && o.results.size() == 1) {
       const Attr* axis = o.find("dim") ? o.find("dim") : o.find("dimension");
       if (axis) sizes[o.results[0].name] = {o.operands[0].name, axis->integer};
     }
+    if (o.name == "stablehlo.compare" && o.operands.size() == 2 && !o.words.empty() && o.words[0] == "EQ")
+      same[o.operands[0].name] = o.operands[1].name;
     const auto callee = o.name == "call" ? functions_.find(o.symbol) : functions_.end();
     if (callee == functions_.end()) continue;
     const auto& arguments = callee->second->body.arguments;
     for (size_t i = 0; i < std::min(arguments.size(), o.operands.size()); ++i) {
-      const auto size = sizes.find(o.operands[i].name);
-      const Attr* name = find_in(arguments[i].attributes, kGlobal);
-      if (name && size != sizes.end()) size_names_[size->second] = name->text;
-      if (!arguments[i].label.empty() && size == sizes.end()) size_names_[{o.operands[i].name, kUnknownSize}] = arguments[i].label;
+      const std::string_view operand = o.operands[i].name;
+      const Attr* called = find_in(arguments[i].attributes, kGlobal);
+      if (called) name(operand, called->text);
+      else if (!arguments[i].label.empty()) size_names_[{operand, kUnknownSize}] = arguments[i].label;
     }
+  }
+  for (const auto& [size, other] : same) {
+    const auto place = sizes.find(other);
+    const auto known = place == sizes.end() ? size_names_.end() : size_names_.find(place->second);
+    if (known != size_names_.end()) name(size, known->second);
   }
 }
 
