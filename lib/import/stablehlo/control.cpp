@@ -3,6 +3,7 @@
 #include <array>
 
 #include "import/stablehlo/importer.h"
+#include "support/checked.h"
 #include "support/text.h"
 
 namespace rlxc::stablehlo_import {
@@ -137,8 +138,9 @@ std::optional<int64_t> iterations(Op& op) {
   const Operation* step = definition(body, body.operations.back().operands[k].name);
   if (!end || !start || !step || step->name != "stablehlo.add" || step->operands.size() != 2) return std::nullopt;
   for (const size_t i : {0, 1})
-    if (step->operands[i].name == body.arguments[k].name && number(op, body, step->operands[1 - i]) == 1)
-      return std::max<int64_t>(*end - *start, 0);
+    if (const auto count = checked_sub(*end, *start);
+        count && step->operands[i].name == body.arguments[k].name && number(op, body, step->operands[1 - i]) == 1)
+      return std::max<int64_t>(*count, 0);
   return std::nullopt;
 }
 

@@ -40,7 +40,8 @@ void follow(const Value& a, const Value& b, Value* out, Function f) {
 
 std::optional<Dim> follow_integers(DimTable& t, OpKind kind, Dim a, Dim b) {
   const auto x = t.constant_value(a), y = t.constant_value(b);
-  const bool far = (x && std::abs(*x) > Dim::kMax) || (y && std::abs(*y) > Dim::kMax);
+  const auto beyond = [](const std::optional<int64_t>& v) { return v && (*v > Dim::kMax || *v < -Dim::kMax); };
+  const bool far = beyond(x) || beyond(y);
   if (far) return std::nullopt;
   switch (kind) {
     case OpKind::Add: return t.add(a, b);

@@ -156,6 +156,7 @@ void Importer::run() {
     if (name[0] >= '0' && name[0] <= '9') name = "output" + name;
     if (v.valid()) block.graph->add_output(v, module_.symbol(fresh_name(name)));
   }
+  for (size_t i = 0; i < module_.graph_count(); ++i) shape_products(module_.graph(GraphId(i)), d_);
 }
 
 std::vector<Value> Importer::region(const Region& r, std::vector<Value> arguments, bool lift) {

@@ -78,6 +78,7 @@ class Op {
   Builder& b() const;
   ValueId base(const Value&);         // in the current graph, not broadcast
   ValueId whole(const Value&);        // broadcast
+  ValueId view(ValueId, Dims);        // a reshape, or the operand of one that is undone
   Value made(ValueId) const;          // the value of a node
   Value with_dims(ValueId, Dims) const;  // a node that broadcasts to these dims
   Value scalar(DType, double);
@@ -196,6 +197,9 @@ Value ordered_keys(Op&, const Value&);
 
 // Pads an axis at its ends, which may be negative, and between its elements.
 Value padded(Op&, const Value&, const Ints& low, const Ints& high, const Ints& interior, const Value& fill);
+
+// Makes matmuls of all products.
+void shape_products(Graph&, Diagnostics&);
 
 // Sums up what the region of a reduction computes of two scalars.
 enum class Combine : uint8_t { Other, Add, Mul, Max, Min, And, Or, Second };

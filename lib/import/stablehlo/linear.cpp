@@ -115,10 +115,7 @@ void convolution(Op& op) {
   const int64_t groups = op.integer("feature_group_count", 1), batches = op.integer("batch_group_count", 1);
   Value x = op.transpose(factor->first, order_of(*l)), w = op.transpose(factor->second, order_of(*r));
   const auto have = op.sizes(x), kernel = op.sizes(w);
-  if (!kernel || !have) {
-    if (kernel && !have) return;
-    return;
-  }
+  if (!kernel || !have) return;
   if (groups < 1 || batches < 1 || (groups > 1 && batches > 1)) return (void)op.fail(Code::BadAttribute, "its groups are out of range");
   ConvAttrs a;
   a.groups = groups;
@@ -137,7 +134,11 @@ void convolution(Op& op) {
   Ints low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0);
   Ints turned;
   for (size_t i = 0; i < n; ++i) {
-    if (lhs[i] < 1 || rhs[i] < 1 || strides[i] < 1) return (void)op.fail(Code::BadAttribute, "its window is out of range");
+    constexpr int64_t kMost = int64_t{1} << 20, kMostSize = int64_t{1} << 40;
+    const auto within = [](int64_t v, int64_t low, int64_t high) { return v >= low && v <= high; };
+    if (!within(lhs[i], 1, kMost) || !within(rhs[i], 1, kMost) || !within(strides[i], 1, kMost) || !within(pads[2 * i], -kMostSize, kMostSize) ||
+        !within(pads[2 * i + 1], -kMostSize, kMostSize) || (*kernel)[i + 2] > kMostSize)
+      return (void)op.fail(Code::BadAttribute, "its window is out of range");
     interior[i + 2] = lhs[i] - 1;
     low[i + 2] = std::min<int64_t>(pads[2 * i], 0);
     high[i + 2] = std::min<int64_t>(pads[2 * i + 1], 0);

@@ -66,7 +66,8 @@ void broadcast_in_dim(Op& op) {
 
 // The sizes that a vector of integers tells.
 std::optional<Dims> told_sizes(Op& op, const Value& v) {
-  if (v.known && v.dims.size() == 1) return v.known;
+  const auto fits = [&](Dim d) { return d.is_static() || !op.dims().constant_value(d); };  // it is not negative
+  if (v.known && v.dims.size() == 1 && std::ranges::all_of(*v.known, fits)) return v.known;
   op.unsupported("its sizes must be constants or depend on sizes of inputs alone");
   return std::nullopt;
 }
@@ -144,7 +145,7 @@ void sliced(Op& op, const Ints& starts, const Ints& limits, const Ints& steps) {
     if (start < 0 || limit < start || step < 1 || (n && limit > *n))
       return (void)op.fail(Code::BadAttribute, "the range of axis " + std::to_string(i) + " does not fit its operand");
     if (!n) return (void)op.unsupported("the size of axis " + std::to_string(i) + " must be known");
-    const int64_t length = (limit - start + step - 1) / step;
+    const int64_t length = (limit - start) / step + ((limit - start) % step != 0);
     if (start == 0 && length == *n) continue;
     const auto axis = static_cast<int64_t>(i);
     const auto known = v.known;
@@ -252,7 +253,7 @@ Value padded(Op& op, const Value& given, const Ints& low, const Ints& high, cons
   Value v = given;
   Dims before, after;
   for (size_t i = 0; i < low.size() && v.valid(); ++i) {
-    if (interior[i] < 0 || interior[i] > kMost || std::abs(low[i]) > kMost || std::abs(high[i]) > kMost) {
+    if (interior[i] < 0 || interior[i] > kMost || low[i] < -kMost || low[i] > kMost || high[i] < -kMost || high[i] > kMost) {
       op.fail(Code::BadAttribute, "the padding of axis " + std::to_string(i) + " is out of range");
       return {};
     }

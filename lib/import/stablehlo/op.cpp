@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "import/stablehlo/importer.h"
+#include "support/saturate.h"
 #include "support/text.h"
 
 namespace rlxc::stablehlo_import {
@@ -64,7 +65,15 @@ std::string_view Op::word(std::string_view name) const {
   return a ? a->text : std::string_view();
 }
 
-ValueId Op::base(const Value& v) { return im.local(v.id, v.block); }
+ValueId Op::base(const Value& v) { return v.valid() ? im.local(v.id, v.block) : v.id; }
+
+ValueId Op::view(ValueId x, Dims to) {
+  if (!x.valid()) return x;
+  const Graph& g = *im.block().graph;
+  for (NodeId n = g.def(x); g.op(n) == OpKind::Reshape; n = g.def(g.operand(n, 0)))
+    if (std::ranges::equal(g.dims(g.operand(n, 0)), to)) return g.operand(n, 0);
+  return b().reshape(x, std::move(to));
+}
 
 ValueId Op::whole(const Value& v) {
   const ValueId x = base(v);
@@ -73,7 +82,7 @@ ValueId Op::whole(const Value& v) {
   if (std::ranges::equal(have, v.dims)) return x;
   const auto few = static_sizes(have), all = static_sizes(v.dims);
   const bool same = few && all && product(have) == product(v.dims);
-  return same ? b().reshape(x, v.dims) : b().expand(x, v.dims);
+  return same ? view(x, v.dims) : b().expand(x, v.dims);
 }
 
 Value Op::made(ValueId v) const {
@@ -94,7 +103,7 @@ Value Op::with_dims(ValueId v, Dims d) const {
 
 Value Op::scalar(DType t, double v) {
   Value out = made(b().scalar(t, v));
-  if (is_integer(t) || t == DType::Bool) out.known = Dims{dims().constant(static_cast<int64_t>(v))};
+  if (is_integer(t) || t == DType::Bool) out.known = Dims{dims().constant(saturating_cast<int64_t>(v))};
   return out;
 }
 
@@ -161,13 +170,13 @@ Value Op::reshape(const Value& v, Dims d) {
   const bool one = im.block().graph == v.block->graph ? v.block->graph->rank(v.id) == 0 : base(v).valid() && im.block().graph->rank(base(v)) == 0;
   if (one) out = with_dims(base(v), std::move(d));
   else if (std::ranges::equal(v.dims, d)) out = v;
-  else out = made(b().reshape(whole(v), std::move(d)));
+  else out = made(view(whole(v), std::move(d)));
   out.known = v.known;
   return out;
 }
 
 Value Op::transpose(const Value& v, const Ints& perm) {
-  if (std::ranges::is_sorted(perm)) return v;
+  if (!v.valid() || std::ranges::is_sorted(perm)) return v;
   return made(b().transpose(whole(v), perm));
 }
 
@@ -192,8 +201,10 @@ Value Op::broadcast(const Value& v, const Dims& to, const Ints& axes) {
     x = b().transpose(x, perm);
     size_t leading = 0;
     while (leading + 1 < placed.size() && placed[leading] == Dim(1)) ++leading;
+    const Dims all = placed;
     placed.erase(placed.begin(), placed.begin() + static_cast<std::ptrdiff_t>(leading));
-    x = b().reshape(x, placed);
+    const ValueId kept = view(x, all);  // with the leading axes, if that needs no reshape
+    x = !kept.valid() || g.op(g.def(kept)) != OpKind::Reshape ? kept : view(x, placed);
   }
   Value out = with_dims(x, to);
   if (v.known && v.known->size() == 1 && to.size() <= 1) {
@@ -222,6 +233,7 @@ Value Op::narrow(const Value& v, int64_t axis, Dim start, Dim length) {
 }
 
 Value Op::pad(const Value& v, const Dims& before, const Dims& after, const Value& fill) {
+  if (!v.valid()) return v;
   const auto none = [](const Dims& d) { return std::ranges::all_of(d, [](Dim x) { return x == Dim(0); }); };
   if (none(before) && none(after)) return v;
   const ValueId x = whole(v), f = base(fill);

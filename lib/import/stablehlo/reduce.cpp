@@ -8,7 +8,8 @@
 namespace rlxc::stablehlo_import {
 namespace {
 
-constexpr size_t kMostReduced = 16;  // operands
+constexpr size_t kMostReduced = 16;                 // operands
+constexpr int64_t kMostSize = int64_t{1} << 40;     // of an axis that windows slide along
 
 ReduceOp reduce_op(Combine c) {
   switch (c) {
@@ -62,7 +63,7 @@ Value every_second(Op& op, const Value& v, size_t axis, int64_t from, int64_t co
 
 // Combines all elements of an axis, which then has one.
 std::vector<Value> halved(Op& op, std::vector<Value> x, size_t axis) {
-  while (!x.empty() && x[0].valid() && x[0].dims[axis] != Dim(1)) {
+  while (!x.empty() && std::ranges::all_of(x, &Value::valid) && x[0].dims[axis] != Dim(1)) {
     const int64_t n = x[0].dims[axis].size(), half = n / 2;
     std::vector<Value> left, right, rest;
     for (const Value& v : x) {
@@ -153,8 +154,9 @@ void reduce(Op& op) {
     if (!axes->empty()) {
       const bool logic = x.dtype == DType::Bool;
       if (logic) x = op.cast(x, DType::I32);
-      y = op.made(op.b().reduce(reduce_op(c), op.whole(x), *axes, false));
+      y = op.made(op.b().reduce(reduce_op(c), op.whole(x), *axes, true));  // often the axes come back, to broadcast it
       if (logic) y = op.cast(y, DType::Bool);
+      y = op.reshape(y, kept);
     }
     if (!starts_neutral(op, c, op.in(1))) y = op.elementwise(op_kind(c), {y, op.in(1)});
     return op.set(0, std::move(y));
@@ -164,7 +166,7 @@ void reduce(Op& op) {
   for (const int64_t axis : *axes)
     if (!own[static_cast<size_t>(axis)].is_static()) return (void)op.unsupported("with this region, the sizes of its dimensions must be known");
   for (size_t i = axes->size(); i-- > 0;) x = halved(op, x, static_cast<size_t>((*axes)[i]));
-  if (x.size() != n) return;
+  if (x.size() != n || !std::ranges::all_of(x, &Value::valid)) return;
   for (size_t i = 0; i < n; ++i) {
     x[i] = op.reshape(x[i], kept);
     starts.push_back(op.broadcast(op.in(n + i), kept, {}));
@@ -191,7 +193,7 @@ bool read_window(Op& op, size_t rank, Window* w) {
     w->high.push_back(pads[2 * i + 1]);
     for (const int64_t v : {w->size[i], w->stride[i], w->base[i], w->dilation[i]})
       if (v < 1 || v > kMost) return op.fail(Code::BadAttribute, "its window is out of range");
-    if (std::abs(w->low[i]) > kMost || std::abs(w->high[i]) > kMost) return op.fail(Code::BadAttribute, "its padding is out of range");
+    if (w->low[i] < -kMost || w->low[i] > kMost || w->high[i] < -kMost || w->high[i] > kMost) return op.fail(Code::BadAttribute, "its padding is out of range");
   }
   return true;
 }
@@ -287,6 +289,7 @@ void reduce_window(Op& op) {
   const auto own = op.sizes(op.in(0));
   Window w;
   if (!own || !read_window(op, own->size(), &w)) return;
+  if (std::ranges::any_of(*own, [](int64_t s) { return s > kMostSize; })) return (void)op.unsupported("its operand is too large");
   for (size_t i = 0; i < n; ++i)
     if (op.in(i).dims != op.in(0).dims || !op.in(n + i).dims.empty() || op.in(n + i).dtype != op.in(i).dtype)
       return (void)op.fail(Code::BadShape, "its operands do not fit each other");
@@ -306,11 +309,10 @@ void reduce_window(Op& op) {
     return;
   }
   for (size_t i = 0; i < n; ++i) x.push_back(padded(op, op.in(i), w.low, w.high, interior, op.in(n + i)));
-  for (const Value& v : x)
-    if (!v.valid()) return;
-  for (size_t i = 0; i < own->size() && !x.empty(); ++i)
+  const auto whole = [&] { return x.size() == n && std::ranges::all_of(x, &Value::valid); };
+  for (size_t i = 0; i < own->size() && whole(); ++i)
     if (w.size[i] != 1 || w.stride[i] != 1) x = windows(op, x, i, w.size[i], w.stride[i], w.dilation[i]);
-  if (x.size() != n) return;
+  if (!whole()) return;
   const bool neutral = n == 1 && starts_neutral(op, c, op.in(1));
   std::vector<Value> starts;
   for (size_t i = 0; i < n; ++i) starts.push_back(op.broadcast(op.in(n + i), to, {}));

@@ -6,6 +6,7 @@ model on the same random inputs. Prints a line per model; the exit code is the n
 import importlib.util
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -31,8 +32,9 @@ def call(path, arrays):
 
 def differs(path, folder):
     model = rlxc.load(path)
-    if model.symbols:
-        model = rlxc.load(path, bind={symbol: 8 for symbol in model.symbols})
+    symbols = {symbol for port in model.inputs for dim in port.shape for symbol in re.findall(r"[A-Za-z_]\w*", str(dim))}
+    if symbols := symbols & set(model.symbols):
+        model = rlxc.load(path, bind={symbol: 8 for symbol in sorted(symbols)})
     inputs = model.random_inputs()
     expected = list(model.run(inputs).values())
     model.compile("tpu").save(folder, emit="kernels")
