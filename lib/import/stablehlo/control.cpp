@@ -16,7 +16,9 @@ Block body_block(Op& op, std::string_view name) {
 
 // Makes the results outputs of the graph. Returns false after an error.
 bool give(Op& op, Block& block, const std::vector<Value>& results, size_t count) {
-  if (results.size() != count) return !op.im.diagnostics().ok() || op.im.full() ? false : op.fail(Code::BadArity, "a region gives the wrong number of results");
+  if (results.size() != count)
+    return !op.im.diagnostics().ok() || op.im.full() ? false
+                                                     : op.fail(Code::BadArity, "a region gives the wrong number of results");
   for (const Value& v : results) {
     const ValueId id = op.whole(v);
     if (!id.valid()) return false;
@@ -76,7 +78,8 @@ std::vector<Value> choose(Op& op, const Value& index, size_t from) {
   if (from + 1 == op.text.regions.size()) return run(from);
   const Value here = op.elementwise(OpKind::Eq, {index, op.scalar(index.dtype, static_cast<double>(from))});
   if (!here.valid()) return {};
-  return branch(op, here, op.outputs(), [&] { return run(from); }, [&] { return choose(op, index, from + 1); });
+  return branch(
+      op, here, op.outputs(), [&] { return run(from); }, [&] { return choose(op, index, from + 1); });
 }
 
 void case_(Op& op) {
@@ -121,18 +124,21 @@ size_t argument_of(const Region& r, std::string_view name) {
 // The number of iterations of a loop that counts a carried value from a start below an end, in steps of 1.
 std::optional<int64_t> iterations(Op& op) {
   const Region &condition = op.text.regions[0], &body = op.text.regions[1];
-  if (condition.operations.empty() || body.operations.empty() || condition.operations.back().operands.size() != 1) return std::nullopt;
+  if (condition.operations.empty() || body.operations.empty() || condition.operations.back().operands.size() != 1)
+    return std::nullopt;
   const Operation* test = definition(condition, condition.operations.back().operands[0].name);
   if (!test || test->name != "stablehlo.compare" || test->operands.size() != 2) return std::nullopt;
   std::string_view direction = test->words.empty() ? std::string_view() : test->words[0];
   if (const Attr* a = test->find("comparison_direction")) direction = a->text;
   const size_t k = argument_of(condition, test->operands[0].name);
-  if (direction != "LT" || k >= op.inputs() || k >= body.operations.back().operands.size() || !is_integer(op.in(k).dtype)) return std::nullopt;
+  if (direction != "LT" || k >= op.inputs() || k >= body.operations.back().operands.size() || !is_integer(op.in(k).dtype))
+    return std::nullopt;
   for (const Operation& o : condition.operations)
     if (&o != test && o.name != "stablehlo.constant" && o.name != "stablehlo.return") return std::nullopt;
   auto end = number(op, condition, test->operands[1]);
   if (const size_t j = argument_of(condition, test->operands[1].name); !end && j < op.inputs()) {  // carried, and never changed
-    if (j < body.operations.back().operands.size() && body.operations.back().operands[j].name == body.arguments[j].name) end = op.constant(op.in(j));
+    if (j < body.operations.back().operands.size() && body.operations.back().operands[j].name == body.arguments[j].name)
+      end = op.constant(op.in(j));
   }
   const auto start = op.constant(op.in(k));
   const Operation* step = definition(body, body.operations.back().operands[k].name);
@@ -178,10 +184,14 @@ void while_(Op& op) {
   bool good = true;
   op.im.inside(body, [&] {
     std::vector<Value> next = op.im.region(op.text.regions[1], carried);
-    if (next.size() != n) return void(good = !op.im.diagnostics().ok() || op.im.full() ? false : op.fail(Code::BadArity, "its region gives the wrong number of results"));
+    if (next.size() != n)
+      return void(good = !op.im.diagnostics().ok() || op.im.full()
+                             ? false
+                             : op.fail(Code::BadArity, "its region gives the wrong number of results"));
     for (size_t i = 0; i < n; ++i) {
       if (!next[i].valid()) return void(good = false);
-      if (!same_type(op, next[i], carried[i])) return void(good = op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type"));
+      if (!same_type(op, next[i], carried[i]))
+        return void(good = op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type"));
     }
     std::vector<Value> results;
     if (trips) results.push_back(op.scalar(DType::Bool, 1));
@@ -194,7 +204,8 @@ void while_(Op& op) {
   for (const Block::Capture& c : body.captures) operands.push_back(c.outer);
   for (size_t i = 2; i < operands.size(); ++i)
     if (!operands[i].valid()) return;
-  const NodeId node = op.b().create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(n)}, std::array{body.graph->id()});
+  const NodeId node =
+      op.b().create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(n)}, std::array{body.graph->id()});
   for (size_t i = 0; node.valid() && i < n; ++i) op.set(i, op.made(op.im.block().graph->result(node, i)));
 }
 
@@ -234,7 +245,8 @@ void composite(Op& op) {
   for (size_t i = 0; i < std::min(out.size(), op.outputs()); ++i) op.set(i, out[i]);
 }
 
-constexpr OpRow kControlRows[] = {{"case", case_}, {"composite", composite}, {"custom_call", custom_call}, {"if", if_}, {"while", while_}};
+constexpr OpRow kControlRows[] = {
+    {"case", case_}, {"composite", composite}, {"custom_call", custom_call}, {"if", if_}, {"while", while_}};
 
 }  // namespace
 

@@ -86,8 +86,8 @@ void binary(Op& op) {
     follow(a, b, &out, [&](Dim x, Dim y) { return follow_integers(op.dims(), kind, x, y); });
     if (out.known && !std::ranges::all_of(*out.known, [&](Dim d) { return fits(op.dims(), d, a.dtype); })) out.known.reset();
     for (const bool first : {false, true})  // adding 0 and multiplying by 1 keep a range
-      if (const Value &v = first ? a : b, &other = first ? b : a; v.iota && op.constant(other) == (kind == OpKind::Mul ? 1 : 0) &&
-                                                                  (kind == OpKind::Mul || kind == OpKind::Add))
+      if (const Value& v = first ? a : b, &other = first ? b : a;
+          v.iota && op.constant(other) == (kind == OpKind::Mul ? 1 : 0) && (kind == OpKind::Mul || kind == OpKind::Add))
         out.iota = v.iota;
   }
   op.set(0, std::move(out));
@@ -142,7 +142,8 @@ Value as_bits(Op& op, const Value& v, DType t) {
 bool shift_operands(Op& op) {
   if (!op.needs(2) || !same_types(op)) return false;
   const DType t = op.in(0).dtype;
-  return (is_integer(t) && bits(t) >= 8) || op.fail(Code::BadType, "it takes integers of 8 bits or more, and gets " + std::string(name(t)));
+  return (is_integer(t) && bits(t) >= 8) ||
+         op.fail(Code::BadType, "it takes integers of 8 bits or more, and gets " + std::string(name(t)));
 }
 void shift_left(Op& op) {
   if (shift_operands(op)) op.set(0, op.elementwise(OpKind::Shl, {op.in(0), op.in(1)}));
@@ -199,7 +200,8 @@ Value total_order(Op& op, Value v) {
   const DType t = signed_of(v.dtype);
   const Value x = as_bits(op, v, t);
   const Value sign = op.elementwise(OpKind::Shr, {x, op.scalar(t, bits(t) - 1)});
-  const Value magnitude = op.elementwise(OpKind::BitNot, {op.elementwise(OpKind::Shl, {op.scalar(t, 1), op.scalar(t, bits(t) - 1)})});
+  const Value magnitude =
+      op.elementwise(OpKind::BitNot, {op.elementwise(OpKind::Shl, {op.scalar(t, 1), op.scalar(t, bits(t) - 1)})});
   return op.elementwise(OpKind::BitXor, {x, op.elementwise(OpKind::BitAnd, {sign, magnitude})});
 }
 
@@ -284,7 +286,8 @@ void bitcast_convert(Op& op) {
   if (!op.needs(1)) return;
   const DType from = op.in(0).dtype, to = op.declared(0);
   if (bits(from) != bits(to) || is_bool(op.in(0)) || to == DType::Bool)
-    return (void)op.unsupported("it changes the width of elements, from " + std::string(name(from)) + " to " + std::string(name(to)));
+    return (void)op.unsupported("it changes the width of elements, from " + std::string(name(from)) + " to " +
+                                std::string(name(to)));
   op.set(0, as_bits(op, op.in(0), to));
 }
 
@@ -355,7 +358,9 @@ void optimization_barrier(Op& op) {
   for (size_t i = 0; i < op.inputs(); ++i) op.set(i, op.in(i));
 }
 
-void refuse_random(Op& op) { op.unsupported("random numbers of the device are not read: give them as an input, or use JAX's threefry keys"); }
+void refuse_random(Op& op) {
+  op.unsupported("random numbers of the device are not read: give them as an input, or use JAX's threefry keys");
+}
 void refuse_complex(Op& op) { op.unsupported("complex numbers are not read"); }
 
 constexpr OpRow kElementwiseRows[] = {
@@ -427,9 +432,7 @@ constexpr OpRow kElementwiseRows[] = {
 
 }  // namespace
 
-Value ordered_keys(Op& op, const Value& v) {
-  return total_order(op, v);
-}
+Value ordered_keys(Op& op, const Value& v) { return total_order(op, v); }
 
 std::span<const OpRow> elementwise_rows() { return kElementwiseRows; }
 

@@ -1,6 +1,6 @@
-// Imports StableHLO in MLIR's text form, generic or pretty, as JAX and the tpu target print it. Functions that @main calls, at any
-// depth, become a part of it. Reports all errors in one run, with line and column. O(bytes + nodes), where operations of a function
-// count for every call.
+// Imports StableHLO in MLIR's text form, generic or pretty, as JAX and the tpu target print it. Functions that @main calls, at
+// any depth, become a part of it. Reports all errors in one run, with line and column. O(bytes + nodes), where operations of a
+// function count for every call.
 #pragma once
 #include <memory>
 #include <string_view>

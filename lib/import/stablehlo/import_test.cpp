@@ -35,7 +35,9 @@ std::string function(const std::string& types, const std::string& result, const 
   return "module @m {\n  func.func public @main(" + types + ") -> " + result + " {\n" + body + "\n  }\n}\n";
 }
 
-HostValue i32(std::vector<int64_t> dims, const std::vector<double>& values) { return tensor_of(DType::I32, std::move(dims), values); }
+HostValue i32(std::vector<int64_t> dims, const std::vector<double>& values) {
+  return tensor_of(DType::I32, std::move(dims), values);
+}
 
 const std::string kVector = "%x: tensor<4xf32>";
 
@@ -76,7 +78,8 @@ TEST_CASE("the text form of the IR and others are no MLIR") {
 
 TEST_CASE("literals of every form") {
   const auto constant = [](const std::string& literal, const std::string& type) {
-    return run_text(function("", type, "    %0 = stablehlo.constant dense<" + literal + "> : " + type + "\n    return %0 : " + type), {})[0];
+    return run_text(
+        function("", type, "    %0 = stablehlo.constant dense<" + literal + "> : " + type + "\n    return %0 : " + type), {})[0];
   };
   check_values(constant("[[1.5, -2.0], [0x3F800000, 1e-3]]", "tensor<2x2xf32>"), {1.5, -2, 1, 1e-3});
   check_values(constant("\"0x0000803F00000040\"", "tensor<2xf32>"), {1, 2});
@@ -88,7 +91,8 @@ TEST_CASE("literals of every form") {
   CHECK(constant("", "tensor<0xf32>").tensor.dims == std::vector<int64_t>{0});
   CHECK(std::isinf(numbers(constant("0xFF800000", "tensor<f32>"))[0]));
   const auto refused = [](const std::string& literal, const std::string& type) {
-    return errors_of(function("", type, "    %0 = stablehlo.constant dense<" + literal + "> : " + type + "\n    return %0 : " + type));
+    return errors_of(
+        function("", type, "    %0 = stablehlo.constant dense<" + literal + "> : " + type + "\n    return %0 : " + type));
   };
   CHECK(holds(refused("[1.0, 2.0]", "tensor<3xf32>"), "it has 2 elements, and its type has 3"));
   CHECK(holds(refused("\"0x0000\"", "tensor<2xf32>"), "it has 2 bytes"));
@@ -100,8 +104,10 @@ TEST_CASE("literals of every form") {
 
 TEST_CASE("reductions of known operations and of others") {
   const auto reduced = [](const std::string& operation, const std::string& start) {
-    return function("%x: tensor<2x5xf32>", "tensor<2xf32>", "    %c = stablehlo.constant dense<" + start + R"(> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %c) applies stablehlo.)" + operation + R"( across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
+    return function("%x: tensor<2x5xf32>", "tensor<2xf32>",
+                    "    %c = stablehlo.constant dense<" + start + R"(> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %c) applies stablehlo.)" +
+                        operation + R"( across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
     return %0 : tensor<2xf32>)");
   };
   const HostValue x = f32({2, 5}, {1, 2, 3, 4, 5, -1, 2, -3, 4, -5});
@@ -147,7 +153,8 @@ TEST_CASE("an index that is out of range is clamped by gather, and dropped by sc
   check_values(run_text(scatter("      stablehlo.return %b : tensor<f32>"), {x, i, u})[0], {0, 1, 2, 3, 20, 20, 6, 7});
   const std::string add = "      %s = stablehlo.add %a, %b : tensor<f32>\n      stablehlo.return %s : tensor<f32>";
   check_values(run_text(scatter(add), {x, i, u})[0], {0, 1, 2, 3, 24, 25, 6, 7});
-  CHECK(holds(errors_of(scatter("      %s = stablehlo.divide %a, %b : tensor<f32>\n      stablehlo.return %s : tensor<f32>")), "scatter"));
+  CHECK(holds(errors_of(scatter("      %s = stablehlo.divide %a, %b : tensor<f32>\n      stablehlo.return %s : tensor<f32>")),
+              "scatter"));
 }
 
 TEST_CASE("loops, branches and calls read values around them") {
@@ -216,8 +223,10 @@ TEST_CASE("a text that asks for too much is refused") {
   std::string deep = "    %0 = stablehlo.constant dense<1> : tensor<i32>\n";
   for (int i = 0; i < 100; ++i) deep += "    %r = \"stablehlo.case\"(%0) ({\n";
   CHECK(holds(errors_of(function(kVector, "tensor<4xf32>", deep)), "nest deeper"));
-  CHECK(holds(errors_of("module @m {\n  func.func @main(%x: tensor<4xf32> {a = " + std::string(100'000, '[') + "}) {"), "nest deeper"));
-  CHECK(holds(errors_of("module @m {\n  func.func @main() { %0 = stablehlo.constant dense<" + std::string(100'000, '<')), "bracket"));
+  CHECK(holds(errors_of("module @m {\n  func.func @main(%x: tensor<4xf32> {a = " + std::string(100'000, '[') + "}) {"),
+              "nest deeper"));
+  CHECK(holds(errors_of("module @m {\n  func.func @main() { %0 = stablehlo.constant dense<" + std::string(100'000, '<')),
+              "bracket"));
   const std::string recursive = R"(module @m {
   func.func public @main(%x: tensor<f32>) -> tensor<f32> {
     %0 = call @main(%x) : (tensor<f32>) -> tensor<f32>
@@ -226,20 +235,28 @@ TEST_CASE("a text that asks for too much is refused") {
 })";
   CHECK(holds(errors_of(recursive), "nest deeper"));
   // Each function calls the one before it twice.
-  std::string doubled = "module @m {\n  func.func private @f0(%x: tensor<f32>) -> tensor<f32> {\n    return %x : tensor<f32>\n  }\n";
+  std::string doubled =
+      "module @m {\n  func.func private @f0(%x: tensor<f32>) -> tensor<f32> {\n    return %x : tensor<f32>\n  }\n";
   for (int i = 1; i <= 40; ++i) {
     const std::string before = "call @f" + std::to_string(i - 1);
-    doubled += "  func.func " + std::string(i == 40 ? "public @main" : "private @f" + std::to_string(i)) + "(%x: tensor<f32>) -> tensor<f32> {\n    %0 = " + before +
-               "(%x) : (tensor<f32>) -> tensor<f32>\n    %1 = " + before + "(%0) : (tensor<f32>) -> tensor<f32>\n    return %1 : tensor<f32>\n  }\n";
+    doubled += "  func.func " + std::string(i == 40 ? "public @main" : "private @f" + std::to_string(i)) +
+               "(%x: tensor<f32>) -> tensor<f32> {\n    %0 = " + before +
+               "(%x) : (tensor<f32>) -> tensor<f32>\n    %1 = " + before +
+               "(%0) : (tensor<f32>) -> tensor<f32>\n    return %1 : tensor<f32>\n  }\n";
   }
   CHECK(holds(errors_of(doubled + "}"), "more than 100000 operations"));
-  CHECK(holds(errors_of(function("%x: tensor<9999999999999999999xf32>", "tensor<f32>", "    return %x : tensor<f32>")), "too large"));
+  CHECK(holds(errors_of(function("%x: tensor<9999999999999999999xf32>", "tensor<f32>", "    return %x : tensor<f32>")),
+              "too large"));
   // The result is as large as the text says, and no memory is taken for it.
-  CHECK(errors_of(function("", "tensor<1000000x1000000xf32>", "    %0 = stablehlo.constant dense<1.0> : tensor<1000000x1000000xf32>\n    return %0 : tensor<1000000x1000000xf32>")).empty());
+  CHECK(errors_of(function("", "tensor<1000000x1000000xf32>",
+                           "    %0 = stablehlo.constant dense<1.0> : tensor<1000000x1000000xf32>\n    return %0 : "
+                           "tensor<1000000x1000000xf32>"))
+            .empty());
 }
 
 TEST_CASE("a text that is cut anywhere gives a diagnostic") {
-  const std::string text = function("%x: tensor<2x5xf32> {a.b = \"c\"} loc(\"x\")", "(tensor<2xf32> {jax.result_info = \"r\"})", R"(
+  const std::string text =
+      function("%x: tensor<2x5xf32> {a.b = \"c\"} loc(\"x\")", "(tensor<2xf32> {jax.result_info = \"r\"})", R"(
     %c = stablehlo.constant dense<"0x0000803F"> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
     %1 = "stablehlo.sort"(%0) <{dimension = 0 : i64, is_stable = true}> ({

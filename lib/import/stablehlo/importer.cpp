@@ -7,9 +7,9 @@
 namespace rlxc::stablehlo_import {
 namespace {
 
-constexpr int kMaxDepth = 200;               // of calls and regions together
-constexpr int64_t kFewElements = 1024;       // larger literals are parameters
-constexpr int64_t kMostKnown = 64;           // elements of a vector whose values are followed
+constexpr int kMaxDepth = 200;          // of calls and regions together
+constexpr int64_t kFewElements = 1024;  // larger literals are parameters
+constexpr int64_t kMostKnown = 64;      // elements of a vector whose values are followed
 constexpr std::string_view kResultInfo = "jax.result_info", kArgumentInfo = "jax.arg_info", kGlobal = "jax.global_constant";
 
 const OpRow* row_of(std::string_view op) {
@@ -99,8 +99,7 @@ void Importer::name_sizes(const Function& main) {
 void Importer::run() {
   const Function* main = nullptr;
   for (const Function& f : text_.functions) {
-    if (!functions_.emplace(f.name, &f).second)
-      error(Code::DuplicateName, "there are two functions " + quote(f.name), f.at);
+    if (!functions_.emplace(f.name, &f).second) error(Code::DuplicateName, "there are two functions " + quote(f.name), f.at);
     if (f.name == "main") main = &f;
   }
   if (!main)
@@ -117,8 +116,11 @@ void Importer::run() {
     v.block = block_;
     v.dtype = a.type.dtype.value_or(DType::F32);
     const bool good = a.type.dtype && a.type.text.starts_with("tensor") && !is_complex(v.dtype) && v.dtype != DType::String;
-    if (!good) error(Code::UnsupportedAttribute, "the argument %" + ForeignText(a.name).line() + " is of type " +
-                                                     ForeignText(a.type.text).line() + ", which is not read", a.at);
+    if (!good)
+      error(Code::UnsupportedAttribute,
+            "the argument %" + ForeignText(a.name).line() + " is of type " + ForeignText(a.type.text).line() +
+                ", which is not read",
+            a.at);
     for (size_t i = 0; i < a.type.dims.size(); ++i) {
       const int64_t n = a.type.dims[i];
       if (n != kUnknownSize) {
@@ -126,13 +128,17 @@ void Importer::run() {
         continue;
       }
       const auto named = size_names_.find({a.name, static_cast<int64_t>(i)});
-      v.dims.push_back(module_.dims.symbol(named == size_names_.end() ? "dim" + std::to_string(unnamed) : std::string(named->second)));
+      v.dims.push_back(
+          module_.dims.symbol(named == size_names_.end() ? "dim" + std::to_string(unnamed) : std::string(named->second)));
       ++unnamed;
     }
     if (good) {
       const Attr* info = find_in(a.attributes, kArgumentInfo);
       const auto called = size_names_.find({a.name, kUnknownSize});
-      std::string name = name_from(info ? info->text : !a.label.empty() ? a.label : called != size_names_.end() ? called->second : a.name);
+      std::string name = name_from(info                          ? info->text
+                                   : !a.label.empty()            ? a.label
+                                   : called != size_names_.end() ? called->second
+                                                                 : a.name);
       if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name = "arg" + name;
       v.id = block.b.input(fresh_name(name), tensor_type(v.dtype, v.dims));
     }
@@ -141,7 +147,8 @@ void Importer::run() {
   Scope scope;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (!scope.values.emplace(main->body.arguments[i].name, std::vector{arguments[i]}).second)
-      error(Code::DuplicateName, "two arguments are named %" + ForeignText(main->body.arguments[i].name).line(), main->body.arguments[i].at);
+      error(Code::DuplicateName, "two arguments are named %" + ForeignText(main->body.arguments[i].name).line(),
+            main->body.arguments[i].at);
   const std::vector<Value> results = operations(main->body, scope);
   if (!d_.ok()) return;
   if (results.empty()) return void(error(Code::BadGraph, "the function gives no result", main->at));
@@ -161,7 +168,8 @@ void Importer::run() {
 
 std::vector<Value> Importer::region(const Region& r, std::vector<Value> arguments, bool lift) {
   if (r.arguments.size() != arguments.size()) {
-    error(Code::BadArity, "a region takes " + std::to_string(r.arguments.size()) + " values, gets " + std::to_string(arguments.size()),
+    error(Code::BadArity,
+          "a region takes " + std::to_string(r.arguments.size()) + " values, gets " + std::to_string(arguments.size()),
           now_ ? now_->at : 0);
     return {};
   }
@@ -177,11 +185,14 @@ std::vector<Value> Importer::region(const Region& r, std::vector<Value> argument
 std::vector<Value> Importer::call(std::string_view name, std::vector<Value> arguments) {
   const size_t at = now_ ? now_->at : 0;
   const auto f = functions_.find(name);
-  if (f == functions_.end()) return error(Code::UnknownName, "there is no function @" + ForeignText(name).line(), at), std::vector<Value>();
+  if (f == functions_.end())
+    return error(Code::UnknownName, "there is no function @" + ForeignText(name).line(), at), std::vector<Value>();
   const auto& takes = f->second->body.arguments;
   if (takes.size() != arguments.size()) {
-    error(Code::BadArity, "@" + ForeignText(name).line() + " takes " + std::to_string(takes.size()) + " values, gets " +
-                              std::to_string(arguments.size()), at);
+    error(Code::BadArity,
+          "@" + ForeignText(name).line() + " takes " + std::to_string(takes.size()) + " values, gets " +
+              std::to_string(arguments.size()),
+          at);
     return {};
   }
   Scope scope;  // sees nothing of the caller
@@ -197,7 +208,8 @@ std::vector<Value> Importer::call(std::string_view name, std::vector<Value> argu
 
 const Value* Importer::find(std::string_view name, uint32_t index) const {
   for (const Scope* s = scope_; s; s = s->parent)
-    if (const auto it = s->values.find(name); it != s->values.end()) return index < it->second.size() ? &it->second[index] : nullptr;
+    if (const auto it = s->values.find(name); it != s->values.end())
+      return index < it->second.size() ? &it->second[index] : nullptr;
   return nullptr;
 }
 
@@ -227,7 +239,8 @@ std::vector<Value> Importer::operations(const Region& r, Scope& scope) {
     now_ = caller;
     if (returned) break;
   }
-  if (!returned && !full()) error(Code::BadGraph, "a region has no return", r.operations.empty() ? now_ ? now_->at : 0 : r.operations.back().at);
+  if (!returned && !full())
+    error(Code::BadGraph, "a region has no return", r.operations.empty() ? now_ ? now_->at : 0 : r.operations.back().at);
   scope_ = outer;
   --depth_;
   return results;
@@ -262,12 +275,15 @@ void Importer::operation(const Operation& o, Scope& scope) {
     op.fail(Code::UnsupportedOp, "it is not in the vocabulary");
   } else if (lifted_ && !row->elementwise) {
     op.unsupported("it is not elementwise, in the region of an operation that applies the region to every element");
+  } else if (results.empty() && row->name != "custom_call" && row->name != "optimization_barrier") {
+    op.fail(Code::BadArity, "it gives no result");
   } else if (known) {
     row->handler(op);
   }
   size_t next = 0;
   for (const Operation::Result& r : o.results) {
-    std::vector<Value> group(results.begin() + static_cast<std::ptrdiff_t>(next), results.begin() + static_cast<std::ptrdiff_t>(next + r.count));
+    std::vector<Value> group(results.begin() + static_cast<std::ptrdiff_t>(next),
+                             results.begin() + static_cast<std::ptrdiff_t>(next + r.count));
     next += r.count;
     if (!scope.values.emplace(r.name, std::move(group)).second)
       error(Code::DuplicateName, "there are two values %" + ForeignText(r.name).line(), o.at);
@@ -326,7 +342,8 @@ Value Importer::literal(const Attr& a, const TensorType& t, size_t at) {
     }
     data = read_literal(a.text, v.dtype, t.dims, &message);
   }
-  if (!data) return error(Code::BadTensor, "the literal does not fit its type, " + ForeignText(t.text).line() + ": " + message, at), v;
+  if (!data)
+    return error(Code::BadTensor, "the literal does not fit its type, " + ForeignText(t.text).line() + ": " + message, at), v;
   const int64_t count = data->elements();
   if (count <= kMostKnown && (is_integer(v.dtype) || v.dtype == DType::Bool) && bits(v.dtype) >= 8 && v.dtype != DType::U64 &&
       t.dims.size() <= 1) {

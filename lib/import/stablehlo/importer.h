@@ -37,9 +37,9 @@ struct Value {
   Block* block = nullptr;
   DType dtype = DType::F32;
   Dims dims = {};
-  std::optional<Dims> known = {};                   // elements of a short vector of integers or bools, in order
-  std::optional<std::pair<Dim, Dim>> equal = {};    // of a bool: whether these sizes are equal
-  std::optional<int64_t> iota = {};                 // the axis along which it counts from 0
+  std::optional<Dims> known = {};                 // elements of a short vector of integers or bools, in order
+  std::optional<std::pair<Dim, Dim>> equal = {};  // of a bool: whether these sizes are equal
+  std::optional<int64_t> iota = {};               // the axis along which it counts from 0
   bool valid() const { return id.valid(); }
 };
 
@@ -76,14 +76,14 @@ class Op {
   // Values.
   DimTable& dims() const;
   Builder& b() const;
-  ValueId base(const Value&);         // in the current graph, not broadcast
-  ValueId whole(const Value&);        // broadcast
-  ValueId view(ValueId, Dims);        // a reshape, or the operand of one that is undone
-  Value made(ValueId) const;          // the value of a node
+  ValueId base(const Value&);            // in the current graph, not broadcast
+  ValueId whole(const Value&);           // broadcast
+  ValueId view(ValueId, Dims);           // a reshape, or the operand of one that is undone
+  Value made(ValueId) const;             // the value of a node
   Value with_dims(ValueId, Dims) const;  // a node that broadcasts to these dims
   Value scalar(DType, double);
   Value scalar_like(const Value& like, double v) { return scalar(like.dtype, v); }
-  Value size(Dim, DType);             // of rank 0
+  Value size(Dim, DType);  // of rank 0
   Value elementwise(OpKind, const std::vector<Value>&, const Attrs* = nullptr);
   Value add(const Value& x, const Value& y) { return elementwise(OpKind::Add, {x, y}); }
   Value sub(const Value& x, const Value& y) { return elementwise(OpKind::Sub, {x, y}); }

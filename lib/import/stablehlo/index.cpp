@@ -1,5 +1,5 @@
-// Places that values tell: dynamic slices, gather and scatter. Whole rows are gathered and scattered as such; all else by places in
-// the flattened operand, of one number per element.
+// Places that values tell: dynamic slices, gather and scatter. Whole rows are gathered and scattered as such; all else by places
+// in the flattened operand, of one number per element.
 #include <algorithm>
 
 #include "import/stablehlo/importer.h"
@@ -34,7 +34,8 @@ Value dynamic_slice_of(Op& op, Value x, const std::vector<Value>& starts, const 
       continue;
     }
     const Value first = within(op, as_index(op, starts[i]), room);
-    const Value places = sizes[i] == Dim(1) ? op.reshape(first, {Dim(1)}) : op.add(op.broadcast(first, {sizes[i]}, {}), counted(op, sizes[i]));
+    const Value places =
+        sizes[i] == Dim(1) ? op.reshape(first, {Dim(1)}) : op.add(op.broadcast(first, {sizes[i]}, {}), counted(op, sizes[i]));
     x = op.made(op.b().create(OpKind::Gather, {op.whole(x), op.whole(places)}, AxisAttrs{axis}));
   }
   return x;
@@ -74,14 +75,16 @@ Value with_rows(Op& op, const Value& x, const Value& update, const Value& start,
   const Value first = within(op, as_index(op, start), room);
   const Value places = op.add(op.broadcast(first, {update.dims[axis]}, {}), counted(op, update.dims[axis]));
   const Value index = op.broadcast(places, update.dims, {at});
-  return op.made(op.b().create(OpKind::ScatterElements, {op.whole(x), op.whole(index), op.whole(update)}, ScatterAttrs{at, Reduction::None}));
+  return op.made(op.b().create(OpKind::ScatterElements, {op.whole(x), op.whole(index), op.whole(update)},
+                               ScatterAttrs{at, Reduction::None}));
 }
 
 void dynamic_update_slice(Op& op) {
   if (op.inputs() < 2) return (void)op.fail(Code::BadArity, "it takes a value, an update and starts");
   const Value &x = op.in(0), &update = op.in(1);
   const size_t rank = x.dims.size();
-  if (update.dims.size() != rank || update.dtype != x.dtype) return (void)op.fail(Code::BadShape, "its update does not fit its operand");
+  if (update.dims.size() != rank || update.dtype != x.dtype)
+    return (void)op.fail(Code::BadShape, "its update does not fit its operand");
   if (!start_operands(op, 2, rank)) return;
   std::vector<size_t> partial;
   for (size_t i = 0; i < rank; ++i) {
@@ -130,12 +133,16 @@ bool read_numbers(Op& op, bool scatter, const Value& x, const Value& index, Numb
   n->vector = vector ? vector->integer : 0;
   const size_t rank = x.dims.size(), index_rank = index.dims.size();
   if (!is_integer(index.dtype)) return op.fail(Code::BadType, "places are integers");
-  if (n->vector < 0 || n->vector > static_cast<int64_t>(index_rank)) return op.fail(Code::BadAttribute, "index_vector_dim is no axis of the places");
+  if (n->vector < 0 || n->vector > static_cast<int64_t>(index_rank))
+    return op.fail(Code::BadAttribute, "index_vector_dim is no axis of the places");
   const Dim count = n->vector == static_cast<int64_t>(index_rank) ? Dim(1) : index.dims[static_cast<size_t>(n->vector)];
-  if (count != Dim(static_cast<int64_t>(n->mapped.size()))) return op.fail(Code::BadShape, "places have as many numbers as axes are mapped");
+  if (count != Dim(static_cast<int64_t>(n->mapped.size())))
+    return op.fail(Code::BadShape, "places have as many numbers as axes are mapped");
   std::vector<int> used(rank), placed(rank);
   const auto mark = [&](const Ints& axes, std::vector<int>& in) {
-    return std::ranges::all_of(axes, [&](int64_t axis) { return axis >= 0 && axis < static_cast<int64_t>(rank) && ++in[static_cast<size_t>(axis)] == 1; });
+    return std::ranges::all_of(axes, [&](int64_t axis) {
+      return axis >= 0 && axis < static_cast<int64_t>(rank) && ++in[static_cast<size_t>(axis)] == 1;
+    });
   };
   if (!mark(n->collapsed, used) || !mark(n->batching, used) || !mark(n->batching, placed) || !mark(n->mapped, placed))
     return op.fail(Code::BadAttribute, "its dimension numbers do not fit its operand");
@@ -151,7 +158,8 @@ bool read_numbers(Op& op, bool scatter, const Value& x, const Value& index, Numb
     if (n->window[i] < 0 || n->window[i] >= static_cast<int64_t>(all) || (i > 0 && n->window[i] == n->window[i - 1]))
       return op.fail(Code::BadAttribute, "its axes of windows are out of range");
   for (int64_t& axis : n->index_batching) {
-    if (axis < 0 || axis >= static_cast<int64_t>(index_rank) || axis == n->vector) return op.fail(Code::BadAttribute, "its batching axes do not fit its places");
+    if (axis < 0 || axis >= static_cast<int64_t>(index_rank) || axis == n->vector)
+      return op.fail(Code::BadAttribute, "its batching axes do not fit its places");
     if (axis > n->vector) --axis;  // among the others
   }
   return true;
@@ -214,7 +222,8 @@ void gather_slices(Op& op, const Value& x, const Value& index, const Dims& sizes
     const bool one = sizes[i] == Dim(1), all = sizes[i] == x.dims[i];
     const auto room = op.dims().constant_value(op.dims().sub(x.dims[i], sizes[i]));
     if (room && *room < 0) return (void)op.fail(Code::BadShape, "a slice is larger than its operand");
-    if ((contains(n.collapsed, i) || contains(n.batching, i)) && !one) return (void)op.fail(Code::BadAttribute, "slices of axes that are dropped have one element");
+    if ((contains(n.collapsed, i) || contains(n.batching, i)) && !one)
+      return (void)op.fail(Code::BadAttribute, "slices of axes that are dropped have one element");
     rows = rows && (contains(n.mapped, i) ? contains(n.collapsed, i) : all && !contains(n.collapsed, i));
   }
   Dims to(n.batch.size() + n.window.size());
@@ -241,7 +250,8 @@ void gather_slices(Op& op, const Value& x, const Value& index, const Dims& sizes
     Ints perm(to.size());
     for (size_t i = 0; i < batch.size(); ++i) perm[static_cast<size_t>(batch[i])] = axis + static_cast<int64_t>(i);
     for (size_t i = 0; i < n.window.size(); ++i)
-      perm[static_cast<size_t>(n.window[i])] = static_cast<int64_t>(i) < axis ? static_cast<int64_t>(i) : static_cast<int64_t>(i + batch.size());
+      perm[static_cast<size_t>(n.window[i])] =
+          static_cast<int64_t>(i) < axis ? static_cast<int64_t>(i) : static_cast<int64_t>(i + batch.size());
     return op.set(0, y.valid() ? op.transpose(y, perm) : y);
   }
   if (rows && n.mapped.size() > 1) {
@@ -251,7 +261,8 @@ void gather_slices(Op& op, const Value& x, const Value& index, const Dims& sizes
     one.emplace_back(1);
     for (Value& p : parts) p = op.reshape(p, one);
     const Value places = op.concat(parts, static_cast<int64_t>(n.batch.size()));
-    const Value y = op.made(op.b().create(OpKind::GatherNd, {op.whole(op.transpose(x, order)), op.whole(places)}, BatchDimsAttrs{0}));
+    const Value y =
+        op.made(op.b().create(OpKind::GatherNd, {op.whole(op.transpose(x, order)), op.whole(places)}, BatchDimsAttrs{0}));
     Ints perm(to.size());
     for (size_t i = 0; i < batch.size(); ++i) perm[static_cast<size_t>(batch[i])] = static_cast<int64_t>(i);
     for (size_t i = 0; i < n.window.size(); ++i) perm[static_cast<size_t>(n.window[i])] = static_cast<int64_t>(i + batch.size());
@@ -267,7 +278,8 @@ void gather_slices(Op& op, const Value& x, const Value& index, const Dims& sizes
 void gather(Op& op) {
   const auto sizes = op.ints("slice_sizes");
   if (!op.needs(2)) return;
-  if (!sizes || std::ranges::any_of(*sizes, [](int64_t s) { return s < 0; })) return (void)op.fail(Code::BadAttribute, "it needs slice_sizes");
+  if (!sizes || std::ranges::any_of(*sizes, [](int64_t s) { return s < 0; }))
+    return (void)op.fail(Code::BadAttribute, "it needs slice_sizes");
   gather_slices(op, op.in(0), op.in(1), Dims(sizes->begin(), sizes->end()));
 }
 
@@ -290,19 +302,22 @@ std::optional<Reduction> reduction_of(Combine c) {
 
 // Updates outside of the operand have no effect: they get a neutral value, or go to a row behind the last one, which is cut off.
 void scatter(Op& op) {
-  if (op.inputs() != 3 || op.text.regions.size() != 1) return (void)op.unsupported("only one value is read, with one list of updates");
+  if (op.inputs() != 3 || op.text.regions.size() != 1)
+    return (void)op.unsupported("only one value is read, with one list of updates");
   Value x = op.in(0), updates = op.in(2);
   const Value& index = op.in(1);
   Numbers n;
   if (!read_numbers(op, true, x, index, &n)) return;
   const DType type = x.dtype;
   const auto reduction = reduction_of(combine_of(op.text.regions[0]));
-  if (!reduction || (type == DType::Bool && reduction != Reduction::None)) return (void)op.unsupported("its region is none of: the update, add, multiply, maximum, minimum");
+  if (!reduction || (type == DType::Bool && reduction != Reduction::None))
+    return (void)op.unsupported("its region is none of: the update, add, multiply, maximum, minimum");
   const Ints batch = batch_axes(n);
   if (updates.dtype != type || updates.dims.size() != n.batch.size() + n.window.size())
     return (void)op.fail(Code::BadShape, "its updates do not fit its places");
   for (size_t i = 0; i < batch.size(); ++i)
-    if (updates.dims[static_cast<size_t>(batch[i])] != n.batch[i]) return (void)op.fail(Code::BadShape, "its updates do not fit its places");
+    if (updates.dims[static_cast<size_t>(batch[i])] != n.batch[i])
+      return (void)op.fail(Code::BadShape, "its updates do not fit its places");
   bool rows = n.batching.empty();
   for (size_t k = 0; k < n.kept.size(); ++k) {
     const Dim size = updates.dims[static_cast<size_t>(n.window[k])], all = x.dims[static_cast<size_t>(n.kept[k])];
@@ -330,7 +345,9 @@ void scatter(Op& op) {
     if (!contains(n.mapped, static_cast<size_t>(axis))) continue;
     const Value& c = coordinates[i];
     if (!c.valid()) return;
-    if (c.known && of[i].is_static() && std::ranges::all_of(*c.known, [&](Dim d) { return d.is_static() && d.size() < of[i].size(); })) continue;
+    if (c.known && of[i].is_static() &&
+        std::ranges::all_of(*c.known, [&](Dim d) { return d.is_static() && d.size() < of[i].size(); }))
+      continue;
     const Value good = op.elementwise(OpKind::And, {op.elementwise(OpKind::Ge, {c, op.scalar(DType::I64, 0)}),
                                                     op.elementwise(OpKind::Lt, {c, op.size(of[i], DType::I64)})});
     inside = inside ? op.elementwise(OpKind::And, {*inside, good}) : good;
@@ -377,9 +394,11 @@ void scatter(Op& op) {
   if (rows) {
     Dims points = to;
     points.emplace_back(1);
-    y = op.made(op.b().create(OpKind::ScatterNd, {op.whole(x), op.whole(op.reshape(at, points)), op.whole(updates)}, ScatterAttrs{0, *reduction}));
+    y = op.made(op.b().create(OpKind::ScatterNd, {op.whole(x), op.whole(op.reshape(at, points)), op.whole(updates)},
+                              ScatterAttrs{0, *reduction}));
   } else {
-    y = op.made(op.b().create(OpKind::ScatterElements, {op.whole(x), op.whole(op.flat(at)), op.whole(op.flat(updates))}, ScatterAttrs{0, *reduction}));
+    y = op.made(op.b().create(OpKind::ScatterElements, {op.whole(x), op.whole(op.flat(at)), op.whole(op.flat(updates))},
+                              ScatterAttrs{0, *reduction}));
   }
   if (drops && reduction == Reduction::None) y = op.narrow(y, 0, Dim(0), count);
   if (!y.valid()) return;
@@ -387,10 +406,10 @@ void scatter(Op& op) {
 }
 
 constexpr OpRow kIndexRows[] = {{"dynamic_gather", dynamic_gather},
-                           {"dynamic_slice", dynamic_slice},
-                           {"dynamic_update_slice", dynamic_update_slice},
-                           {"gather", gather},
-                           {"scatter", scatter}};
+                                {"dynamic_slice", dynamic_slice},
+                                {"dynamic_update_slice", dynamic_update_slice},
+                                {"gather", gather},
+                                {"scatter", scatter}};
 
 }  // namespace
 

@@ -93,9 +93,12 @@ void convolution(Op& op) {
   const auto factor = factors(op);
   if (!factor) return;
   const Attr* numbers = op.attr("dimension_numbers", "dim_numbers");
-  const Attr* lists = numbers && numbers->items.size() == 1 && numbers->items[0].kind == Attr::Kind::List ? &numbers->items[0] : numbers;
-  if (!lists || lists->items.size() != 3) return (void)op.fail(Code::BadAttribute, "it needs axes as [b, 0, f]x[0, i, o]->[b, 0, f]");
-  const auto l = read_layout(lists->items[0], "b", "f"), r = read_layout(lists->items[1], "o", "i"), o = read_layout(lists->items[2], "b", "f");
+  const Attr* lists =
+      numbers && numbers->items.size() == 1 && numbers->items[0].kind == Attr::Kind::List ? &numbers->items[0] : numbers;
+  if (!lists || lists->items.size() != 3)
+    return (void)op.fail(Code::BadAttribute, "it needs axes as [b, 0, f]x[0, i, o]->[b, 0, f]");
+  const auto l = read_layout(lists->items[0], "b", "f"), r = read_layout(lists->items[1], "o", "i"),
+             o = read_layout(lists->items[2], "b", "f");
   if (!l || !r || !o || l->spatial.size() != r->spatial.size() || l->spatial.size() != o->spatial.size() ||
       factor->first.dims.size() != l->spatial.size() + 2 || factor->second.dims.size() != l->spatial.size() + 2)
     return (void)op.fail(Code::BadAttribute, "its axes do not fit its operands");
@@ -116,11 +119,13 @@ void convolution(Op& op) {
   Value x = op.transpose(factor->first, order_of(*l)), w = op.transpose(factor->second, order_of(*r));
   const auto have = op.sizes(x), kernel = op.sizes(w);
   if (!kernel || !have) return;
-  if (groups < 1 || batches < 1 || (groups > 1 && batches > 1)) return (void)op.fail(Code::BadAttribute, "its groups are out of range");
+  if (groups < 1 || batches < 1 || (groups > 1 && batches > 1))
+    return (void)op.fail(Code::BadAttribute, "its groups are out of range");
   ConvAttrs a;
   a.groups = groups;
   if (batches > 1) {  // groups of the batch become groups of features
-    if ((*have)[0] % batches || (*kernel)[0] % batches) return (void)op.fail(Code::BadShape, "its groups do not divide its batch");
+    if ((*have)[0] % batches || (*kernel)[0] % batches)
+      return (void)op.fail(Code::BadShape, "its groups do not divide its batch");
     Dims split = {Dim(batches), Dim((*have)[0] / batches)};
     split.insert(split.end(), x.dims.begin() + 1, x.dims.end());
     Ints perm(split.size());
@@ -136,8 +141,9 @@ void convolution(Op& op) {
   for (size_t i = 0; i < n; ++i) {
     constexpr int64_t kMost = int64_t{1} << 20, kMostSize = int64_t{1} << 40;
     const auto within = [](int64_t v, int64_t low, int64_t high) { return v >= low && v <= high; };
-    if (!within(lhs[i], 1, kMost) || !within(rhs[i], 1, kMost) || !within(strides[i], 1, kMost) || !within(pads[2 * i], -kMostSize, kMostSize) ||
-        !within(pads[2 * i + 1], -kMostSize, kMostSize) || (*kernel)[i + 2] > kMostSize)
+    if (!within(lhs[i], 1, kMost) || !within(rhs[i], 1, kMost) || !within(strides[i], 1, kMost) ||
+        !within(pads[2 * i], -kMostSize, kMostSize) || !within(pads[2 * i + 1], -kMostSize, kMostSize) ||
+        (*kernel)[i + 2] > kMostSize)
       return (void)op.fail(Code::BadAttribute, "its window is out of range");
     interior[i + 2] = lhs[i] - 1;
     low[i + 2] = std::min<int64_t>(pads[2 * i], 0);

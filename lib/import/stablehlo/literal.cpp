@@ -49,7 +49,7 @@ bool append_element(std::string_view s, DType t, std::vector<std::byte>* out) {
     const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
     if (end != s.data() + s.size() || s.empty() || error == std::errc::invalid_argument) return false;
     if (error == std::errc::result_out_of_range) v = 0;  // a subnormal that is too small
-    if (t == DType::F32) {  // rounded once
+    if (t == DType::F32) {                               // rounded once
       float f = 0;
       if (std::from_chars(s.data(), s.data() + s.size(), f).ec == std::errc()) v = static_cast<double>(f);
     }
@@ -130,7 +130,8 @@ std::optional<TensorData> read_literal(std::string_view text, DType t, const Int
       for (std::byte& x : bytes) x = static_cast<std::byte>(x != std::byte{0});
     return made(t, dims, std::move(bytes), splat);
   }
-  if (text.empty()) return *count == 0 ? std::optional(make_data(t, dims, std::span<const std::byte>())) : bad("it has no element");
+  if (text.empty())
+    return *count == 0 ? std::optional(make_data(t, dims, std::span<const std::byte>())) : bad("it has no element");
   const bool list = text.starts_with('[');
   int64_t elements = 0;
   int depth = 0;

@@ -100,7 +100,8 @@ void reshape(Op& op) {
   const Dims to = op.declared_dims(0);
   const auto have = op.static_sizes(op.in(0).dims), want = op.static_sizes(to);
   if (!want) return (void)op.unsupported("its sizes must be known");
-  if (have && op.product(op.in(0).dims) != op.product(to)) return (void)op.fail(Code::BadShape, "it changes the number of elements");
+  if (have && op.product(op.in(0).dims) != op.product(to))
+    return (void)op.fail(Code::BadShape, "it changes the number of elements");
   op.set(0, op.reshape(op.in(0), to));
 }
 
@@ -166,7 +167,8 @@ void slice(Op& op) {
   if (const Attr* ranges = op.attr("")) {
     for (const Attr& r : ranges->items) {
       const auto v = integers(r);
-      if (!v || v->size() < 2 || v->size() > 3) return (void)op.fail(Code::BadAttribute, "a range is start:limit or start:limit:step");
+      if (!v || v->size() < 2 || v->size() > 3)
+        return (void)op.fail(Code::BadAttribute, "a range is start:limit or start:limit:step");
       starts.push_back((*v)[0]);
       limits.push_back((*v)[1]);
       steps.push_back(v->size() == 3 ? (*v)[2] : 1);
@@ -231,14 +233,14 @@ void dynamic_pad(Op& op) {
 }
 
 constexpr OpRow kMovementRows[] = {{"broadcast_in_dim", broadcast_in_dim},
-                           {"concatenate", concatenate},
-                           {"constant", constant, true},
-                           {"iota", iota},
-                           {"pad", pad},
-                           {"reshape", reshape},
-                           {"reverse", reverse},
-                           {"slice", slice},
-                           {"transpose", transpose}};
+                                   {"concatenate", concatenate},
+                                   {"constant", constant, true},
+                                   {"iota", iota},
+                                   {"pad", pad},
+                                   {"reshape", reshape},
+                                   {"reverse", reverse},
+                                   {"slice", slice},
+                                   {"transpose", transpose}};
 constexpr OpRow kDynamicRows[] = {{"dynamic_broadcast_in_dim", dynamic_broadcast_in_dim},
                                   {"dynamic_iota", dynamic_iota},
                                   {"dynamic_pad", dynamic_pad},

@@ -13,7 +13,8 @@ bool Op::fail(Code code, const std::string& message) {
 }
 
 bool Op::needs(size_t n) {
-  return in_.size() == n || fail(Code::BadArity, "it takes " + std::to_string(n) + " operands, gets " + std::to_string(in_.size()));
+  return in_.size() == n ||
+         fail(Code::BadArity, "it takes " + std::to_string(n) + " operands, gets " + std::to_string(in_.size()));
 }
 
 DimTable& Op::dims() const { return im.module().dims; }
@@ -30,7 +31,8 @@ void Op::set(size_t i, Value v) {
   if (!v.valid() || i >= out_.size()) return;
   const TensorType& t = text.result_types[i];
   const auto wrong = [&] {
-    fail(Code::BadShape, "it gives " + rlxc::text(tensor_type(v.dtype, v.dims), dims()) + ", and its type is " + ForeignText(t.text).line());
+    fail(Code::BadShape,
+         "it gives " + rlxc::text(tensor_type(v.dtype, v.dims), dims()) + ", and its type is " + ForeignText(t.text).line());
   };
   if (t.dtype != v.dtype) return wrong();
   if (!(im.lifted() && t.dims.empty())) {
@@ -167,7 +169,8 @@ Value Op::cast(const Value& v, DType t) {
 Value Op::reshape(const Value& v, Dims d) {
   if (!v.valid()) return v;
   Value out;
-  const bool one = im.block().graph == v.block->graph ? v.block->graph->rank(v.id) == 0 : base(v).valid() && im.block().graph->rank(base(v)) == 0;
+  const bool one = im.block().graph == v.block->graph ? v.block->graph->rank(v.id) == 0
+                                                      : base(v).valid() && im.block().graph->rank(base(v)) == 0;
   if (one) out = with_dims(base(v), std::move(d));
   else if (std::ranges::equal(v.dims, d)) out = v;
   else out = made(view(whole(v), std::move(d)));

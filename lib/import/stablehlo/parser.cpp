@@ -1,5 +1,5 @@
-// Reads MLIR text without knowing the operations: operands, words, attributes, regions and a signature in any order, up to the end
-// of the operation.
+// Reads MLIR text without knowing the operations: operands, words, attributes, regions and a signature in any order, up to the
+// end of the operation.
 #include <charconv>
 
 #include "import/stablehlo/import.h"
@@ -17,9 +17,10 @@ bool is_name(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '$
 
 std::optional<DType> element_type(std::string_view s) {
   constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"i1", DType::Bool},         {"f8E4M3FN", DType::F8E4M3FN}, {"f8E4M3FNUZ", DType::F8E4M3FNUZ}, {"f8E5M2", DType::F8E5M2},
-      {"f8E5M2FNUZ", DType::F8E5M2FNUZ}, {"f4E2M1FN", DType::F4E2M1}, {"f8E8M0FNU", DType::F8E8M0},
-      {"complex<f32>", DType::C64}, {"complex<f64>", DType::C128}, {"index", DType::I64}};
+      {"i1", DType::Bool},          {"f8E4M3FN", DType::F8E4M3FN},     {"f8E4M3FNUZ", DType::F8E4M3FNUZ},
+      {"f8E5M2", DType::F8E5M2},    {"f8E5M2FNUZ", DType::F8E5M2FNUZ}, {"f4E2M1FN", DType::F4E2M1},
+      {"f8E8M0FNU", DType::F8E8M0}, {"complex<f32>", DType::C64},      {"complex<f64>", DType::C128},
+      {"index", DType::I64}};
   for (const auto& [text, type] : kNames)
     if (s == text) return type;
   std::string own(s);
@@ -452,7 +453,8 @@ class Parser {
           op.words.push_back(w);
         }
       }
-      if ((op.name == "return" || op.name.ends_with(".return")) && op.operands.empty() && op.words.empty() && peek() == '}') break;
+      if ((op.name == "return" || op.name.ends_with(".return")) && op.operands.empty() && op.words.empty() && peek() == '}')
+        break;
     }
     if (!failed_) pretty_regions(op, carried);
   }

@@ -1,5 +1,5 @@
-// Reductions of whole axes and of windows. A region of one known operation becomes an op of the IR. Any other region is applied to
-// halves: neighbours are combined until one element is left, which needs log n steps.
+// Reductions of whole axes and of windows. A region of one known operation becomes an op of the IR. Any other region is applied
+// to halves: neighbours are combined until one element is left, which needs log n steps.
 #include <algorithm>
 #include <cmath>
 
@@ -8,8 +8,8 @@
 namespace rlxc::stablehlo_import {
 namespace {
 
-constexpr size_t kMostReduced = 16;                 // operands
-constexpr int64_t kMostSize = int64_t{1} << 40;     // of an axis that windows slide along
+constexpr size_t kMostReduced = 16;              // operands
+constexpr int64_t kMostSize = int64_t{1} << 40;  // of an axis that windows slide along
 
 ReduceOp reduce_op(Combine c) {
   switch (c) {
@@ -164,7 +164,8 @@ void reduce(Op& op) {
   if (n == 2 && arg_reduce(op, *axes)) return;
   std::vector<Value> x(op.all().begin(), op.all().begin() + static_cast<std::ptrdiff_t>(n)), starts;
   for (const int64_t axis : *axes)
-    if (!own[static_cast<size_t>(axis)].is_static()) return (void)op.unsupported("with this region, the sizes of its dimensions must be known");
+    if (!own[static_cast<size_t>(axis)].is_static())
+      return (void)op.unsupported("with this region, the sizes of its dimensions must be known");
   for (size_t i = axes->size(); i-- > 0;) x = halved(op, x, static_cast<size_t>((*axes)[i]));
   if (x.size() != n || !std::ranges::all_of(x, &Value::valid)) return;
   for (size_t i = 0; i < n; ++i) {
@@ -186,14 +187,16 @@ bool read_window(Op& op, size_t rank, Window* w) {
   w->base = op.ints_or(rank, 1, "base_dilations");
   w->dilation = op.ints_or(rank, 1, "window_dilations");
   const Ints pads = op.ints_or(2 * rank, 0, "padding");
-  if (w->size.size() != rank || w->stride.size() != rank || w->base.size() != rank || w->dilation.size() != rank || pads.size() != 2 * rank)
+  if (w->size.size() != rank || w->stride.size() != rank || w->base.size() != rank || w->dilation.size() != rank ||
+      pads.size() != 2 * rank)
     return op.fail(Code::BadAttribute, "its window needs numbers for each axis");
   for (size_t i = 0; i < rank; ++i) {
     w->low.push_back(pads[2 * i]);
     w->high.push_back(pads[2 * i + 1]);
     for (const int64_t v : {w->size[i], w->stride[i], w->base[i], w->dilation[i]})
       if (v < 1 || v > kMost) return op.fail(Code::BadAttribute, "its window is out of range");
-    if (w->low[i] < -kMost || w->low[i] > kMost || w->high[i] < -kMost || w->high[i] > kMost) return op.fail(Code::BadAttribute, "its padding is out of range");
+    if (w->low[i] < -kMost || w->low[i] > kMost || w->high[i] < -kMost || w->high[i] > kMost)
+      return op.fail(Code::BadAttribute, "its padding is out of range");
   }
   return true;
 }

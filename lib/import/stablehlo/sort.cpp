@@ -51,7 +51,8 @@ std::optional<Order> order_of_region(const Region& r) {
   if (r.operations.empty() || r.operations.back().operands.size() != 1) return std::nullopt;
   const Operation* test = defined(r, r.operations.back().operands[0].name);
   if (!test || test->name != "stablehlo.compare" || test->operands.size() != 2) return std::nullopt;
-  const std::string_view direction = comparison(*test), a = canonical(r, test->operands[0].name), b = canonical(r, test->operands[1].name);
+  const std::string_view direction = comparison(*test), a = canonical(r, test->operands[0].name),
+                         b = canonical(r, test->operands[1].name);
   if (direction != "LT" && direction != "GT") return std::nullopt;
   Order out;
   out.descending = direction == "GT";
@@ -79,7 +80,8 @@ void by_key(Op& op, const Order& order, int64_t axis) {
   } else if (key.dtype == DType::Bool) {
     keys = op.cast(key, DType::I32);
   }
-  const NodeId n = op.b().create_node(OpKind::TopK, std::array{op.whole(keys)}, TopKAttrs{key.dims[static_cast<size_t>(axis)], axis, order.descending, true});
+  const NodeId n = op.b().create_node(OpKind::TopK, std::array{op.whole(keys)},
+                                      TopKAttrs{key.dims[static_cast<size_t>(axis)], axis, order.descending, true});
   if (!n.valid()) return;
   const ValueId index = op.im.block().graph->result(n, 1);
   for (size_t i = 0; i < op.inputs(); ++i) {
@@ -113,7 +115,8 @@ void by_counting(Op& op, int64_t axis) {
     backward.insert(backward.end(), {a, b});
   }
   const auto before = op.im.region(op.text.regions[0], forward, true), behind = op.im.region(op.text.regions[0], backward, true);
-  if (before.size() != 1 || behind.size() != 1 || !before[0].valid() || !behind[0].valid() || before[0].dtype != DType::Bool) return;
+  if (before.size() != 1 || behind.size() != 1 || !before[0].valid() || !behind[0].valid() || before[0].dtype != DType::Bool)
+    return;
   const Value i = op.iota(DType::I64, square, axis), j = op.iota(DType::I64, square, axis + 1);
   const Value tie = op.elementwise(OpKind::And, {op.elementwise(OpKind::Not, {behind[0]}), op.elementwise(OpKind::Lt, {j, i})});
   Value is_before = op.elementwise(OpKind::Or, {before[0], tie});
@@ -145,7 +148,8 @@ void top_k(Op& op) {
   if (!op.needs(1) || op.outputs() != 2) return (void)op.fail(Code::BadArity, "it gives values and places");
   const Value& x = op.in(0);
   const auto axis = static_cast<int64_t>(x.dims.size()) - 1;
-  if (axis < 0 || k < 0 || x.dtype == DType::Bool) return (void)op.fail(Code::BadAttribute, "it needs k, and numbers along an axis");
+  if (axis < 0 || k < 0 || x.dtype == DType::Bool)
+    return (void)op.fail(Code::BadAttribute, "it needs k, and numbers along an axis");
   const Value keys = is_float(x.dtype) ? ordered_keys(op, x) : x;
   const NodeId n = op.b().create_node(OpKind::TopK, std::array{op.whole(keys)}, TopKAttrs{Dim(k), axis, true, true});
   if (!n.valid()) return;
