@@ -20,6 +20,7 @@ bool give(Op& op, Block& block, const std::vector<Value>& results, size_t count)
     return !op.im.diagnostics().ok() || op.im.full() ? false
                                                      : op.fail(Code::BadArity, "a region gives the wrong number of results");
   for (const Value& v : results) {
+    if (v.is_complex()) return op.unsupported("its regions give complex numbers");
     const ValueId id = op.whole(v);
     if (!id.valid()) return false;
     block.graph->add_output(id, {});

@@ -361,13 +361,11 @@ void optimization_barrier(Op& op) {
 void refuse_random(Op& op) {
   op.unsupported("random numbers of the device are not read: give them as an input, or use JAX's threefry keys");
 }
-void refuse_complex(Op& op) { op.unsupported("complex numbers are not read"); }
 
 constexpr OpRow kElementwiseRows[] = {
-    {"abs", unary<OpKind::Abs, false>, true},
     {"acos", unary<OpKind::Acos, true>, true},
     {"acosh", unary<OpKind::Acosh, true>, true},
-    {"add", binary<OpKind::Add, OpKind::Or>, true},
+    {"add", binary<OpKind::Add, OpKind::Or>, true, Complex::EachPart},
     {"and", bitwise<OpKind::And, OpKind::BitAnd>, true},
     {"asin", unary<OpKind::Asin, true>, true},
     {"asinh", unary<OpKind::Asinh, true>, true},
@@ -379,8 +377,6 @@ constexpr OpRow kElementwiseRows[] = {
     {"ceil", unary<OpKind::Ceil, true>, true},
     {"clamp", clamp, true},
     {"compare", compare, true},
-    {"complex", refuse_complex, true},
-    {"convert", convert, true},
     {"cosh", unary<OpKind::Cosh, true>, true},
     {"cosine", unary<OpKind::Cos, true>, true},
     {"count_leading_zeros", count_leading_zeros, true},
@@ -388,9 +384,7 @@ constexpr OpRow kElementwiseRows[] = {
     {"erf", unary<OpKind::Erf, true>, true},
     {"exponential", unary<OpKind::Exp, true>, true},
     {"exponential_minus_one", unary<OpKind::Expm1, true>, true},
-    {"fft", refuse_complex},
     {"floor", unary<OpKind::Floor, true>, true},
-    {"imag", refuse_complex, true},
     {"is_finite", is_finite_, true},
     {"is_inf", is_inf, true},
     {"is_neg_inf", is_signed_inf<false>, true},
@@ -400,14 +394,12 @@ constexpr OpRow kElementwiseRows[] = {
     {"logistic", unary<OpKind::Sigmoid, true>, true},
     {"maximum", binary<OpKind::Max, OpKind::Or>, true},
     {"minimum", binary<OpKind::Min, OpKind::And>, true},
-    {"multiply", binary<OpKind::Mul, OpKind::And>, true},
-    {"negate", unary<OpKind::Neg, false>, true},
+    {"negate", unary<OpKind::Neg, false>, true, Complex::EachPart},
     {"not", not_, true},
-    {"optimization_barrier", optimization_barrier, true},
+    {"optimization_barrier", optimization_barrier, true, Complex::EachPart},
     {"or", bitwise<OpKind::Or, OpKind::BitOr>, true},
     {"popcnt", popcnt, true},
     {"power", binary<OpKind::Pow, OpKind::Return>, true},
-    {"real", refuse_complex, true},
     {"reduce_precision", reduce_precision, true},
     {"remainder", binary<OpKind::Fmod, OpKind::Return>, true},
     {"rng", refuse_random},
@@ -424,7 +416,7 @@ constexpr OpRow kElementwiseRows[] = {
     {"sinh", unary<OpKind::Sinh, true>, true},
     {"sqrt", unary<OpKind::Sqrt, true>, true},
     {"square", square, true},
-    {"subtract", binary<OpKind::Sub, OpKind::Return>, true},
+    {"subtract", binary<OpKind::Sub, OpKind::Return>, true, Complex::EachPart},
     {"tan", unary<OpKind::Tan, true>, true},
     {"tanh", unary<OpKind::Tanh, true>, true},
     {"xor", bitwise<OpKind::Xor, OpKind::BitXor>, true},
@@ -433,6 +425,10 @@ constexpr OpRow kElementwiseRows[] = {
 }  // namespace
 
 Value ordered_keys(Op& op, const Value& v) { return total_order(op, v); }
+
+void real_abs(Op& op) { unary<OpKind::Abs, false>(op); }
+void real_convert(Op& op) { convert(op); }
+void real_multiply(Op& op) { binary<OpKind::Mul, OpKind::And>(op); }
 
 std::span<const OpRow> elementwise_rows() { return kElementwiseRows; }
 

@@ -16,7 +16,7 @@ const OpRow* row_of(std::string_view op) {
   static const auto rows = [] {
     std::unordered_map<std::string_view, const OpRow*> all;
     for (const auto family : {elementwise_rows(), special_rows(), movement_rows(), dynamic_rows(), linear_rows(), reduce_rows(),
-                              index_rows(), sort_rows(), control_rows()})
+                              index_rows(), sort_rows(), complex_rows(), control_rows()})
       for (const OpRow& r : family) all.emplace(r.name, &r);
     return all;
   }();
@@ -156,6 +156,8 @@ void Importer::run() {
     Operation none;
     none.at = main->at;
     std::vector<Value> out;
+    if (results[i].is_complex())
+      error(Code::UnsupportedAttribute, "result " + std::to_string(i) + " is complex: give its parts", main->at);
     const ValueId v = Op(*this, none, {}, &out).whole(results[i]);
     const Attr* info = i < main->results.size() ? find_in(main->results[i].attributes, kResultInfo) : nullptr;
     std::string name = name_from(info ? info->text : "");
@@ -197,7 +199,8 @@ std::vector<Value> Importer::call(std::string_view name, std::vector<Value> argu
   }
   Scope scope;  // sees nothing of the caller
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].valid() && takes[i].type.dtype != arguments[i].dtype) {
+    if (const auto t = takes[i].type.dtype;
+        arguments[i].valid() && (!t || part_type(*t) != arguments[i].dtype || is_complex(*t) != arguments[i].is_complex())) {
       error(Code::BadType, "argument " + std::to_string(i) + " of @" + ForeignText(name).line() + " is of another type", at);
       return {};
     }
@@ -277,6 +280,9 @@ void Importer::operation(const Operation& o, Scope& scope) {
     op.unsupported("it is not elementwise, in the region of an operation that applies the region to every element");
   } else if (results.empty() && row->name != "custom_call" && row->name != "optimization_barrier") {
     op.fail(Code::BadArity, "it gives no result");
+  } else if (known && std::ranges::any_of(op.all(), &Value::is_complex) && row->complex != Complex::Own) {
+    if (row->complex == Complex::EachPart) each_part(*row, o, op.all(), &results);
+    else op.unsupported("it does not take complex numbers here");
   } else if (known) {
     row->handler(op);
   }
@@ -287,6 +293,24 @@ void Importer::operation(const Operation& o, Scope& scope) {
     next += r.count;
     if (!scope.values.emplace(r.name, std::move(group)).second)
       error(Code::DuplicateName, "there are two values %" + ForeignText(r.name).line(), o.at);
+  }
+}
+
+void Importer::each_part(const OpRow& row, const Operation& o, const std::vector<Value>& operands, std::vector<Value>* results) {
+  std::vector<Value> real = operands, imaginary = operands, real_results(results->size()), imaginary_results(results->size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].is_complex()) imaginary[i].id = operands[i].imaginary;
+    real[i].imaginary = imaginary[i].imaginary = {};
+  }
+  Op first(*this, o, std::move(real), &real_results, true), second(*this, o, std::move(imaginary), &imaginary_results, true);
+  row.handler(first);
+  if (d_.ok()) row.handler(second);
+  for (size_t i = 0; i < results->size(); ++i) {
+    if (!real_results[i].valid() || !imaginary_results[i].valid()) continue;
+    Value& v = (*results)[i] = real_results[i];
+    v.id = local(v.id, v.block);
+    v.imaginary = local(imaginary_results[i].id, imaginary_results[i].block);
+    v.block = block_;
   }
 }
 
@@ -315,6 +339,19 @@ ValueId Importer::local(ValueId v, Block* from, Block& to) {
 
 Value Importer::literal(const Attr& a, const TensorType& t, size_t at) {
   Value v;
+  if (t.dtype && is_complex(*t.dtype) && a.kind == Attr::Kind::Dense && a.text.starts_with('(')) {  // one number, broadcast
+    const size_t comma = std::min(a.text.find(','), a.text.size() - 1), end = a.text.find(')');
+    TensorType part = t;
+    part.dtype = part_type(*t.dtype);
+    const auto half = [&](size_t from, size_t to) {
+      Attr one = a;
+      one.text = trim(a.text.substr(from, to < from ? 0 : to - from));
+      return literal(one, part, at);
+    };
+    v = half(1, comma);
+    if (v.valid()) v.imaginary = half(comma + 1, end).id;
+    return v.imaginary.valid() ? v : Value();
+  }
   const bool lacks = !t.dtype || is_complex(*t.dtype) || *t.dtype == DType::String;
   if (lacks || std::ranges::count(t.dims, kUnknownSize)) {
     error(Code::UnsupportedAttribute, "constants of type " + ForeignText(t.text).line() + " are not read", at);

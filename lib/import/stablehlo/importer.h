@@ -33,7 +33,8 @@ struct Block {
 
 // What a name means. Broadcasts are made where something needs the whole value: `id` broadcasts to `dims` by NumPy's rule.
 struct Value {
-  ValueId id = {};  // invalid: its operation failed
+  ValueId id = {};         // invalid: its operation failed
+  ValueId imaginary = {};  // of a complex value, whose real part is `id`, and whose `dtype` is that of the parts
   Block* block = nullptr;
   DType dtype = DType::F32;
   Dims dims = {};
@@ -41,6 +42,7 @@ struct Value {
   std::optional<std::pair<Dim, Dim>> equal = {};  // of a bool: whether these sizes are equal
   std::optional<int64_t> iota = {};               // the axis along which it counts from 0
   bool valid() const { return id.valid(); }
+  bool is_complex() const { return imaginary.valid(); }
 };
 
 class Importer;
@@ -48,8 +50,8 @@ class Importer;
 // One operation, while its nodes are made. Functions that fail report an error and return an invalid value.
 class Op {
  public:
-  Op(Importer& importer, const Operation& o, std::vector<Value> operands, std::vector<Value>* results)
-      : im(importer), text(o), in_(std::move(operands)), out_(*results) {}
+  Op(Importer& importer, const Operation& o, std::vector<Value> operands, std::vector<Value>* results, bool of_part = false)
+      : im(importer), text(o), in_(std::move(operands)), out_(*results), part_(of_part) {}
 
   Importer& im;
   const Operation& text;
@@ -109,13 +111,16 @@ class Op {
  private:
   std::vector<Value> in_;
   std::vector<Value>& out_;
+  bool part_;  // a part of complex values
 };
 
 using Handler = void (*)(Op&);
+enum class Complex : uint8_t { Refuse, EachPart, Own };  // Own: the handler knows complex values
 struct OpRow {
   std::string_view name;  // without its dialect
   Handler handler;
   bool elementwise = false;  // it may be applied to tensors where a region has scalars
+  Complex complex = Complex::Refuse;
 };
 std::span<const OpRow> elementwise_rows();
 std::span<const OpRow> special_rows();
@@ -125,6 +130,7 @@ std::span<const OpRow> linear_rows();
 std::span<const OpRow> reduce_rows();
 std::span<const OpRow> index_rows();
 std::span<const OpRow> sort_rows();
+std::span<const OpRow> complex_rows();
 std::span<const OpRow> control_rows();
 
 class Importer {
@@ -166,6 +172,7 @@ class Importer {
   };
   std::vector<Value> operations(const Region&, Scope&);
   void operation(const Operation&, Scope&);
+  void each_part(const OpRow&, const Operation&, const std::vector<Value>& operands, std::vector<Value>* results);
   void name_sizes(const Function& main);
   bool error(Code, std::string message, size_t at, const std::string& help = {});
 
@@ -197,6 +204,14 @@ Value ordered_keys(Op&, const Value&);
 
 // Pads an axis at its ends, which may be negative, and between its elements.
 Value padded(Op&, const Value&, const Ints& low, const Ints& high, const Ints& interior, const Value& fill);
+
+// The same operations on real numbers.
+void real_abs(Op&);
+void real_multiply(Op&);
+void real_convert(Op&);
+
+// The real type of the parts of a complex one; other types as they are.
+inline DType part_type(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 
 // Makes matmuls of all products.
 void shape_products(Graph&, Diagnostics&);

@@ -406,9 +406,9 @@ void scatter(Op& op) {
 }
 
 constexpr OpRow kIndexRows[] = {{"dynamic_gather", dynamic_gather},
-                                {"dynamic_slice", dynamic_slice},
-                                {"dynamic_update_slice", dynamic_update_slice},
-                                {"gather", gather},
+                                {"dynamic_slice", dynamic_slice, false, Complex::EachPart},
+                                {"dynamic_update_slice", dynamic_update_slice, false, Complex::EachPart},
+                                {"gather", gather, false, Complex::EachPart},
                                 {"scatter", scatter}};
 
 }  // namespace

@@ -232,15 +232,15 @@ void dynamic_pad(Op& op) {
   op.set(0, op.pad(op.in(0), *op.in(2).known, *op.in(3).known, op.in(1)));
 }
 
-constexpr OpRow kMovementRows[] = {{"broadcast_in_dim", broadcast_in_dim},
-                                   {"concatenate", concatenate},
+constexpr OpRow kMovementRows[] = {{"broadcast_in_dim", broadcast_in_dim, false, Complex::EachPart},
+                                   {"concatenate", concatenate, false, Complex::EachPart},
                                    {"constant", constant, true},
                                    {"iota", iota},
-                                   {"pad", pad},
-                                   {"reshape", reshape},
-                                   {"reverse", reverse},
-                                   {"slice", slice},
-                                   {"transpose", transpose}};
+                                   {"pad", pad, false, Complex::EachPart},
+                                   {"reshape", reshape, false, Complex::EachPart},
+                                   {"reverse", reverse, false, Complex::EachPart},
+                                   {"slice", slice, false, Complex::EachPart},
+                                   {"transpose", transpose, false, Complex::EachPart}};
 constexpr OpRow kDynamicRows[] = {{"dynamic_broadcast_in_dim", dynamic_broadcast_in_dim},
                                   {"dynamic_iota", dynamic_iota},
                                   {"dynamic_pad", dynamic_pad},

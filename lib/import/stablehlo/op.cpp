@@ -20,7 +20,10 @@ bool Op::needs(size_t n) {
 DimTable& Op::dims() const { return im.module().dims; }
 Builder& Op::b() const { return im.block().b; }
 
-DType Op::declared(size_t i) const { return text.result_types[i].dtype.value_or(DType::F32); }
+DType Op::declared(size_t i) const {
+  const DType t = text.result_types[i].dtype.value_or(DType::F32);
+  return part_ ? part_type(t) : t;
+}
 Dims Op::declared_dims(size_t i) const {
   Dims out;
   for (const int64_t n : text.result_types[i].dims) out.push_back(n == kUnknownSize ? dims().fresh("d") : Dim(n));
@@ -34,7 +37,9 @@ void Op::set(size_t i, Value v) {
     fail(Code::BadShape,
          "it gives " + rlxc::text(tensor_type(v.dtype, v.dims), dims()) + ", and its type is " + ForeignText(t.text).line());
   };
-  if (t.dtype != v.dtype) return wrong();
+  const bool complex = t.dtype && is_complex(*t.dtype);
+  if (!t.dtype || (v.is_complex() || (part_ && complex) ? !complex || part_type(*t.dtype) != v.dtype : t.dtype != v.dtype))
+    return wrong();
   if (!(im.lifted() && t.dims.empty())) {
     if (t.dims.size() != v.dims.size()) return wrong();
     for (size_t k = 0; k < t.dims.size(); ++k)
