@@ -220,7 +220,7 @@ void compare(Op& op) {
       b = total_order(op, b);
     }
     Value out = op.elementwise(kind, {a, b});
-    follow(a, b, &out, [&](Dim x, Dim y) -> std::optional<Dim> {
+    follow(a, b, &out, [&op, kind = kind](Dim x, Dim y) -> std::optional<Dim> {
       DimTable& t = op.dims();
       const auto p = t.constant_value(x), q = t.constant_value(y);
       if (p && q)

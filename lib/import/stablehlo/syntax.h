@@ -52,7 +52,11 @@ struct Argument {
   std::string_view label = {};  // the name of its location
 };
 
-struct Region;
+struct Operation;
+struct Region {
+  std::vector<Argument> arguments;
+  std::vector<Operation> operations;
+};
 
 struct Operation {
   struct Result {
@@ -66,7 +70,7 @@ struct Operation {
   std::vector<Attr> attributes = {};
   std::vector<std::string_view> words = {};  // LT, SIGNED
   std::string_view symbol = {};              // of a call
-  std::vector<Region> regions = {};
+  std::vector<Region> regions;
   std::vector<TensorType> result_types = {};
 
   size_t result_count() const {
@@ -79,11 +83,6 @@ struct Operation {
       if (a.key == key) return &a;
     return nullptr;
   }
-};
-
-struct Region {
-  std::vector<Argument> arguments;
-  std::vector<Operation> operations;
 };
 
 struct Function {
