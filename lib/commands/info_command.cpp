@@ -205,10 +205,11 @@ ExitCode info_command(CompileOptions o, bool json, Terminal t) {
   if (!model) return print_diagnostics(d, t);
   const Module& m = *model->module;
   ModelFacts f;
-  f.format = model->format == "onnx"   ? "ONNX"
-             : model->format == "gguf" ? "GGUF"
-             : model->format == "json" ? "JSON graph"
-                                       : "IR text";
+  f.format = model->format == "onnx"        ? "ONNX"
+             : model->format == "gguf"      ? "GGUF"
+             : model->format == "json"      ? "JSON graph"
+             : model->format == "stablehlo" ? "StableHLO"
+                                            : "IR text";
   f.file_bytes = model->file_size;
   if (model->format == "onnx") f.opsets = opsets_of(o.input);
   for (GraphId id : graphs_in_use(m))

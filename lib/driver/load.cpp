@@ -14,6 +14,7 @@
 #include "import/onnx/import.h"
 #include "import/onnx/printed.h"
 #include "import/onnx/text_proto.h"
+#include "import/stablehlo/import.h"
 #include "ir/bind_dims.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -169,8 +170,8 @@ ForeignFormat foreign_format(std::string_view head, std::string_view path) {
       {"\x08", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlmodel", {"a Core ML model", "export the model with its framework as ONNX"}},
       {"", 0, ".mlpackage", {"a Core ML package", "export the model with its framework as ONNX"}},
-      {"module", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
-      {"", 0, ".mlir", {"MLIR text", "export the model with its framework as ONNX"}},
+      {"ML\xefR", 0, "", {"bytecode of MLIR", "write the module as text: print it, or str(exported.mlir_module()) of JAX"}},
+      {"", 0, ".mlir", {"MLIR text of another form than StableHLO", "write StableHLO, as jax.jit(f).lower(...).as_text() does"}},
       {"", 0, ".pt", {"a PyTorch file", kTorch}},
       {"\x0a",
        0,
@@ -252,7 +253,14 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
                  [bytes = file->bytes()] { return hash_of(bytes); });
   out.hash_sampled = file->size() > kHashedWhole;
   const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
-  if (head.starts_with("module \"") || head.starts_with("//")) {
+  if (stablehlo_import::looks_like_mlir(head)) {
+    out.format = "stablehlo";
+    if (file->size() > kMaxText) {
+      d.error(Code::TooLarge, "StableHLO text beyond 1 GiB");
+      return std::nullopt;
+    }
+    out.module = stablehlo_import::import_stablehlo(as_text(*file), {.max_nodes = o.max_nodes}, d);
+  } else if (head.starts_with("module \"") || head.starts_with("//")) {
     out.format = "text";
     if (file->size() > kMaxText) {
       d.error(Code::TooLarge, "IR text beyond 1 GiB");

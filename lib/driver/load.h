@@ -1,5 +1,5 @@
-// Reads a model in any format: ONNX, GGUF, JSON graph, or IR text (the content determines the format), and applies the transforms
-// of the options.
+// Reads a model in any format: ONNX, GGUF, StableHLO, JSON graph, or IR text (the content determines the format), and applies the
+// transforms of the options.
 #pragma once
 #include <optional>
 

@@ -15,7 +15,7 @@ namespace rlxc {
 
 struct LoadedModel {
   std::unique_ptr<Module> module;
-  std::string format;                             // "onnx", "gguf", "json", "text"
+  std::string format;                             // "onnx", "gguf", "json", "stablehlo", "text"
   std::shared_ptr<const gguf_import::File> gguf;  // of a GGUF file
   uint64_t file_size = 0;
   std::string content_hash;                     // sha256

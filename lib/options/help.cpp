@@ -9,7 +9,8 @@ namespace rlxc {
 namespace {
 
 constexpr std::string_view kAbout =
-    "rlxc compiles machine-learning models: it reads ONNX, GGUF or a JSON graph, and writes a package of kernels for a target "
+    "rlxc compiles machine-learning models: it reads ONNX, GGUF, StableHLO or a JSON graph, and writes a package of kernels for "
+    "a target "
     "with "
     "reports of what it did.";
 constexpr std::string_view kExitCodes =

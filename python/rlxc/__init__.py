@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlxc._errors import CompilerWarning, Diagnostic, Error
 
 if TYPE_CHECKING:
-    from rlxc import torch
+    from rlxc import jax, torch
     from rlxc._api import (
         Calibration,
         Comparison,
@@ -44,6 +44,7 @@ __all__ = [
     "diff",
     "explain",
     "grad",
+    "jax",
     "load",
     "program",
     "targets",
@@ -61,8 +62,8 @@ def __getattr__(name: str) -> Any:
     """The rest is loaded when it is used: the program alone needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'rlxc' has no attribute {name!r}")
-    if name == "torch":
-        return importlib.import_module("rlxc.torch")
+    if name in ("jax", "torch"):
+        return importlib.import_module("rlxc." + name)
     try:
         api = importlib.import_module("rlxc._api")
     except ImportError as error:

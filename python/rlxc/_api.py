@@ -117,7 +117,7 @@ class Model:
 
     @property
     def format(self) -> str:
-        """ "onnx", "gguf", "json" or "text"."""
+        """ "onnx", "gguf", "json", "stablehlo" or "text"."""
         return self._native.format
 
     @property
