@@ -41,7 +41,7 @@ void check_parts(const Shape& s, const std::string& target) {
   REQUIRE_MESSAGE(runner != nullptr, d.text());
   const auto actual = runner->run(inputs, d);
   REQUIRE_MESSAGE(actual.has_value(), d.text());
-  const auto c = eval::compare((*actual)[0], expected[0], 1e-3, 1e-4);
+  const auto c = eval::compare((*actual)[0], expected[0], 1e-3, 3e-3);
   CHECK_MESSAGE(c.pass, c.message);
 }
 
@@ -55,6 +55,8 @@ TEST_CASE("attention of few queries in parts of the keys") {
        R"(num_heads = 4, num_kv_heads = 1, mask = "custom")", "f32[1,4,1,64]"},
       {"f32[1,12,2,256]", "f32[1,1,260,256]", "f32[1,1,260,128]", "f32[1,1,2,260]",
        R"(num_heads = 12, num_kv_heads = 1, mask = "bias")", "f32[1,12,2,128]"},
+      {"f16[1,4,1,8]", "f16[1,2,300,8]", "f16[1,2,300,4]", nullptr, R"(num_heads = 4, num_kv_heads = 2, mask = "none")",
+       "f16[1,4,1,4]"},
       {"f32[1,2,1,80]", "f32[1,2,600,80]", "f32[1,2,600,80]", nullptr,
        R"(num_heads = 2, num_kv_heads = 2, mask = "sliding_window", window = 150, softcap = 3.0)", "f32[1,2,1,80]"},
   };

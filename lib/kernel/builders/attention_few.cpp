@@ -33,7 +33,9 @@ struct Across {
 Across across_head(int64_t width, int lanes, const Mapping& m) {
   const int64_t most = m.warp > 1 ? std::min<int64_t>(m.warp, kLongHead) : kLongHead;
   Across a{lanes};
-  a.threads = std::min<int64_t>(most, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(width, lanes)))));
+  const int64_t least = m.warp > 1 ? kDecodingThreads / kKeysOfBlock : 1;  // no more sets of threads than keys
+  a.threads =
+      std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(width, lanes)))), least, most);
   a.pieces = ceil_div(width, lanes * a.threads);
   return a;
 }
@@ -130,21 +132,21 @@ class FewQueries {
   }
 
   // Stores the dot products of a block's keys and all rows.
-  void dots(Expr key0, Expr to) {
-    if (m_.warp == 1) return dots_of_threads(key0, to);
+  void dots(Expr key0) {
+    if (m_.warp == 1) return dots_of_threads(key0);
     each_key(AttentionPart::K, k_, key0, [&](Expr j, const std::vector<Expr>& key) {
       for (int64_t r = 0; r < rows_; ++r) {
         Expr sum = o_.zero(k_.lanes);
         for (size_t piece = 0; piece < key.size(); ++piece)
           sum = fma(queries_of_rows_[static_cast<size_t>(r) * key.size() + piece].get(), key[piece], sum);
         const Expr dot = across_threads(ExprOp::Add, b_.let("dot", k_.lanes > 1 ? reduce_add(sum) : sum), k_.threads);
-        b_.when(thread_ % k_.threads == 0, [&] { scores_.store(to + (r * kKeysOfBlock + j), dot); });
+        b_.when(thread_ % k_.threads == 0, [&] { scores_.store(r * kKeysOfBlock + j, dot); });
       }
     });
   }
 
   // The same without shuffles: a thread has a key.
-  void dots_of_threads(Expr key0, Expr to) {
+  void dots_of_threads(Expr key0) {
     const int lanes = k_.lanes;
     b_.loop("turn", ceil_div(kKeysOfBlock, threads_), [&](Expr turn) {
       const Expr j = b_.let("j", turn * threads_ + thread_), key = b_.let("key", min(key0 + j, o_.keys - 1));
@@ -159,21 +161,21 @@ class FewQueries {
       });
       for (int64_t r = 0; r < rows_; ++r) {
         const Expr sum = sums[static_cast<size_t>(r)].get();
-        scores_.store(to + (r * kKeysOfBlock + j), lanes > 1 ? reduce_add(sum) : sum);
+        scores_.store(r * kKeysOfBlock + j, lanes > 1 ? reduce_add(sum) : sum);
       }
     });
   }
 
   // Turns dot products into weights. Each row has a set of threads, which keep its maximum and their parts of its sum.
-  void weights(Expr key0, Expr end, Expr at) {
+  void weights(Expr key0, Expr end) {
     const Expr row = b_.let("row", thread_ / of_row_), own_row = b_.let("own_row", min(row, rows_ - 1));
-    const Expr query = select_row(own_row), first = at + own_row * kKeysOfBlock + thread_ % of_row_;
+    const Expr query = select_row(own_row), first = own_row * kKeysOfBlock + thread_ % of_row_;
     const int64_t each = kKeysOfBlock / of_row_;
     const Buf own = b_.registers("own", o_.type, each), largest = b_.variable("largest", top_.get());
     const auto key_of = [&](Expr i) { return key0 + thread_ % of_row_ + i * of_row_; };
     b_.loop("i", each, [&](Expr i) {
       const Expr key = b_.let("key", key_of(i));
-      const Expr score = o_.score(scores_.load_if(row < rows_, first + i * of_row_, o_.zero()), query, min(key, o_.keys - 1));
+      const Expr score = o_.score(scores_.load(first + i * of_row_), query, min(key, o_.keys - 1));
       const Expr seen = b_.let("score", select(key < end, score, o_.low()));
       own.store(i, seen);
       largest.set(max(largest.get(), seen));
@@ -185,12 +187,12 @@ class FewQueries {
     b_.loop("i", each, [&](Expr i) {
       const Expr weight = b_.let("weight", exp(own.load(i) - base));
       sum_.set(sum_.get() + weight);
-      b_.when(row < rows_, [&] { scores_.store(first + i * of_row_, weight); });
+      b_.when(row < rows_, [&] { weights_.store(first + i * of_row_, weight); });
     });
     b_.when(row < rows_ && thread_ % of_row_ == 0, [&] { factors_.store(own_row, factor); });
   }
 
-  void add_values(Expr key0, Expr at) {
+  void add_values(Expr key0) {
     for (int64_t r = 0; r < rows_; ++r) {
       const Expr factor = b_.let("factor", factors_.load(r));
       for (int64_t piece = 0; piece < v_.pieces; ++piece) {
@@ -200,7 +202,7 @@ class FewQueries {
     }
     each_key(AttentionPart::V, v_, key0, [&](Expr j, const std::vector<Expr>& value) {
       for (int64_t r = 0; r < rows_; ++r) {
-        const Expr weight = b_.let("weight", scores_.load(at + (r * kKeysOfBlock + j)));
+        const Expr weight = b_.let("weight", weights_.load(r * kKeysOfBlock + j));
         for (size_t piece = 0; piece < value.size(); ++piece) {
           const Buf& sum = results_[static_cast<size_t>(r) * value.size() + piece];
           sum.set(fma(broadcast(weight, v_.lanes), value[piece], sum.get()));
@@ -266,7 +268,8 @@ class FewQueries {
   }
 
   void body() {
-    scores_ = b_.shared("scores", o_.type, 2 * rows_ * kKeysOfBlock);  // of two blocks in turn
+    scores_ = b_.shared("scores", o_.type, rows_ * kKeysOfBlock);
+    weights_ = b_.shared("weights", o_.type, rows_ * kKeysOfBlock);
     for (auto [buf, name] : {std::pair{&factors_, "factors"}, {&totals_, "totals"}, {&tops_, "tops"}})
       *buf = b_.shared(name, o_.type, rows_);
     for (int64_t r = 0; r < rows_; ++r)
@@ -279,13 +282,12 @@ class FewQueries {
                each = b_.let("each", ceil_div(blocks, parts_));
     const Expr first = b_.let("first", min(part_ * each, blocks));
     b_.loop("block", min(each, blocks - first), [&](Expr block) {
-      const Expr key0 = b_.let("key0", (begin + first + block) * kKeysOfBlock),
-                 at = b_.let("at", block % 2 * (rows_ * kKeysOfBlock));
-      dots(key0, at);
+      const Expr key0 = b_.let("key0", (begin + first + block) * kKeysOfBlock);
+      dots(key0);
       b_.barrier();
-      weights(key0, end, at);
+      weights(key0, end);
       b_.barrier();
-      add_values(key0, at);
+      add_values(key0);
     });
     store_rows();
   }
@@ -297,7 +299,7 @@ class FewQueries {
   Across k_, v_;
   int64_t queries_ = 1, rows_ = 1, row_blocks_ = 1, threads_ = 1, of_row_ = 1;
   Expr thread_, part_, row0_;
-  Buf exchange_, shared_queries_, scores_, factors_, totals_, tops_;
+  Buf exchange_, shared_queries_, scores_, weights_, factors_, totals_, tops_;
   std::vector<Buf> queries_of_rows_, results_;  // per row and piece
   Buf top_, sum_;                               // of the row of this thread in weights()
 };

@@ -142,7 +142,7 @@ bool quantize_before_pad(Simplifier& s, NodeId n) {
 }
 
 // Whether all elements of the result are elements of the operand. `all`: and each of them, so that the largest stays.
-bool moves_elements(OpKind op, bool all) {
+bool keeps_elements(OpKind op, bool all) {
   if (op == Reshape || op == Transpose || op == Reverse) return true;
   return !all && (op == Narrow || op == Slice || op == Relu);  // 0 is a multiple of each scale
 }
@@ -158,7 +158,7 @@ bool drop_repeated_rounding(Simplifier& s, NodeId n) {
     const NodeId d = g.def(v);
     if (g.op(d) == FakeQuantize)
       return g.attr_id(d) == g.attr_id(n) && (!fixed || arg(s, d, 1) == arg(s, n, 1)) && s.replace(n, arg(s, n));
-    if (a.axis >= 0 || !moves_elements(g.op(d), !fixed)) return false;
+    if (a.axis >= 0 || !keeps_elements(g.op(d), !fixed)) return false;
     v = arg(s, d);
   }
   return false;
