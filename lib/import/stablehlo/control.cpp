@@ -70,7 +70,7 @@ void if_(Op& op) {
   std::vector<Value> out;
   if (const auto known = op.constant(c)) out = op.im.region(op.text.regions[*known ? 0 : 1], {});
   else out = branch(op, c, op.outputs(), side(0), side(1));
-  for (size_t i = 0; i < std::min(out.size(), op.outputs()); ++i) op.set(i, out[i]);
+  op.set_all(out);
 }
 
 // The region of number `index`; the last one for numbers that are out of range.
@@ -90,14 +90,7 @@ void case_(Op& op) {
     return (void)op.unsupported("it needs 1 to " + std::to_string(kMost) + " regions");
   if (!is_integer(op.in(0).dtype) || !op.in(0).dims.empty()) return (void)op.fail(Code::BadType, "its index is one integer");
   const std::vector<Value> out = choose(op, op.in(0), 0);
-  for (size_t i = 0; i < std::min(out.size(), op.outputs()); ++i) op.set(i, out[i]);
-}
-
-const Operation* definition(const Region& r, std::string_view name) {
-  for (const Operation& o : r.operations)
-    for (const Operation::Result& x : o.results)
-      if (x.name == name) return &o;
-  return nullptr;
+  op.set_all(out);
 }
 
 std::optional<int64_t> number(Op& op, const Region& r, const Operand& x) {
@@ -129,10 +122,8 @@ std::optional<int64_t> iterations(Op& op) {
     return std::nullopt;
   const Operation* test = definition(condition, condition.operations.back().operands[0].name);
   if (!test || test->name != "stablehlo.compare" || test->operands.size() != 2) return std::nullopt;
-  std::string_view direction = test->words.empty() ? std::string_view() : test->words[0];
-  if (const Attr* a = test->find("comparison_direction")) direction = a->text;
   const size_t k = argument_of(condition, test->operands[0].name);
-  if (direction != "LT" || k >= op.inputs() || k >= body.operations.back().operands.size() || !is_integer(op.in(k).dtype))
+  if (test->direction() != "LT" || k >= op.inputs() || k >= body.operations.back().operands.size() || !is_integer(op.in(k).dtype))
     return std::nullopt;
   for (const Operation& o : condition.operations)
     if (&o != test && o.name != "stablehlo.constant" && o.name != "stablehlo.return") return std::nullopt;
@@ -243,7 +234,7 @@ void composite(Op& op) {
   const Attr* f = op.attr("decomposition");
   if (!f) return (void)op.fail(Code::BadAttribute, "it needs a decomposition");
   const std::vector<Value> out = op.im.call(f->text, op.all());
-  for (size_t i = 0; i < std::min(out.size(), op.outputs()); ++i) op.set(i, out[i]);
+  op.set_all(out);
 }
 
 constexpr OpRow kControlRows[] = {

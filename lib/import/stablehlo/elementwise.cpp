@@ -194,30 +194,16 @@ void count_leading_zeros(Op& op) {
   op.set(0, as_bits(op, op.sub(op.scalar_like(x, bits(t)), population(op, x)), t));
 }
 
-// Integers that are ordered as the floats are: -NaN, -inf, ..., -0, 0, ..., inf, NaN.
-Value total_order(Op& op, Value v) {
-  if (bits(v.dtype) < 32) v = op.cast(v, DType::F32);
-  const DType t = signed_of(v.dtype);
-  const Value x = as_bits(op, v, t);
-  const Value sign = op.elementwise(OpKind::Shr, {x, op.scalar(t, bits(t) - 1)});
-  const Value magnitude =
-      op.elementwise(OpKind::BitNot, {op.elementwise(OpKind::Shl, {op.scalar(t, 1), op.scalar(t, bits(t) - 1)})});
-  return op.elementwise(OpKind::BitXor, {x, op.elementwise(OpKind::BitAnd, {sign, magnitude})});
-}
-
 void compare(Op& op) {
   if (!op.needs(2) || !same_types(op)) return;
-  std::string_view direction = op.word("comparison_direction"), order = op.word("compare_type");
-  if (direction.empty() && !op.text.words.empty()) direction = op.text.words[0];
-  if (order.empty() && op.text.words.size() > 1) order = op.text.words[1];
   constexpr std::pair<std::string_view, OpKind> kKinds[] = {{"EQ", OpKind::Eq}, {"NE", OpKind::Ne}, {"LT", OpKind::Lt},
                                                             {"LE", OpKind::Le}, {"GT", OpKind::Gt}, {"GE", OpKind::Ge}};
   for (const auto& [text, kind] : kKinds) {
-    if (text != direction) continue;
+    if (text != op.text.direction()) continue;
     Value a = op.in(0), b = op.in(1);
-    if (order == "TOTALORDER" && is_float(a.dtype)) {
-      a = total_order(op, a);
-      b = total_order(op, b);
+    if (op.text.is_total_order() && is_float(a.dtype)) {
+      a = ordered_keys(op, a);
+      b = ordered_keys(op, b);
     }
     Value out = op.elementwise(kind, {a, b});
     follow(a, b, &out, [&op, kind = kind](Dim x, Dim y) -> std::optional<Dim> {
@@ -424,7 +410,15 @@ constexpr OpRow kElementwiseRows[] = {
 
 }  // namespace
 
-Value ordered_keys(Op& op, const Value& v) { return total_order(op, v); }
+Value ordered_keys(Op& op, const Value& given) {
+  const Value v = bits(given.dtype) < 32 ? op.cast(given, DType::F32) : given;
+  const DType t = signed_of(v.dtype);
+  const Value x = as_bits(op, v, t);
+  const Value sign = op.elementwise(OpKind::Shr, {x, op.scalar(t, bits(t) - 1)});
+  const Value magnitude =
+      op.elementwise(OpKind::BitNot, {op.elementwise(OpKind::Shl, {op.scalar(t, 1), op.scalar(t, bits(t) - 1)})});
+  return op.elementwise(OpKind::BitXor, {x, op.elementwise(OpKind::BitAnd, {sign, magnitude})});
+}
 
 void real_abs(Op& op) { unary<OpKind::Abs, false>(op); }
 void real_convert(Op& op) { convert(op); }

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kMaxDepth = 200;          // of calls and regions together
 constexpr int64_t kFewElements = 1024;  // larger literals are parameters
-constexpr int64_t kMostKnown = 64;      // elements of a vector whose values are followed
 constexpr std::string_view kResultInfo = "jax.result_info", kArgumentInfo = "jax.arg_info", kGlobal = "jax.global_constant";
 
 const OpRow* row_of(std::string_view op) {
@@ -270,10 +269,7 @@ void Importer::operation(const Operation& o, Scope& scope) {
   if (o.result_types.size() < results.size()) {
     op.fail(Code::NotAModel, "its " + std::to_string(results.size()) + " results have no types");
   } else if (calls) {
-    if (known) {
-      std::vector<Value> given = call(o.symbol, op.all());
-      for (size_t i = 0; i < std::min(given.size(), results.size()); ++i) op.set(i, std::move(given[i]));
-    }
+    if (known) op.set_all(call(o.symbol, op.all()));
   } else if (!row) {
     op.fail(Code::UnsupportedOp, "it is not in the vocabulary");
   } else if (lifted_ && !row->elementwise) {

@@ -16,6 +16,8 @@ namespace rlxc::stablehlo_import {
 using Dims = std::vector<Dim>;
 using Ints = std::vector<int64_t>;
 
+inline constexpr int64_t kMostKnown = 64;  // elements of a vector whose values are followed
+
 // A graph that is built. What it reads of the graphs around it are inputs of it.
 struct Block {
   struct Capture {
@@ -31,7 +33,7 @@ struct Block {
   std::map<std::pair<const Block*, uint32_t>, ValueId> copied_of = {};  // constants
 };
 
-// What a name means. Broadcasts are made where something needs the whole value: `id` broadcasts to `dims` by NumPy's rule.
+// The meaning of a name. `id` broadcasts to `dims` by NumPy's rule; Op::whole makes the broadcast where an operation needs it.
 struct Value {
   ValueId id = {};         // invalid: its operation failed
   ValueId imaginary = {};  // of a complex value, whose real part is `id`, and whose `dtype` is that of the parts
@@ -63,6 +65,7 @@ class Op {
   bool needs(size_t operands);  // an error unless there are so many
   // Sets a result. An error if it is not of the type that the text declares.
   void set(size_t i, Value);
+  void set_all(const std::vector<Value>&);  // as many as there are
   bool fail(Code, const std::string& message);
   bool unsupported(const std::string& message) { return fail(Code::UnsupportedAttribute, message); }
   DType declared(size_t i) const;
@@ -199,7 +202,7 @@ std::optional<TensorData> read_literal(std::string_view text, DType, const Ints&
 // The integers of a literal or a list; a literal of one number is repeated as its type says.
 std::optional<Ints> integers(const Attr&);
 
-// Integers that are ordered as the floats are, with -0 before 0, and NaN behind all or before all by its sign.
+// Integers that are ordered as the floats are: -NaN, -inf, ..., -0, 0, ..., inf, NaN.
 Value ordered_keys(Op&, const Value&);
 
 // Pads an axis at its ends, which may be negative, and between its elements.

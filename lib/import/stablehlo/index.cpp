@@ -300,7 +300,7 @@ std::optional<Reduction> reduction_of(Combine c) {
   }
 }
 
-// Updates outside of the operand have no effect: they get a neutral value, or go to a row behind the last one, which is cut off.
+// Updates outside of the operand have no effect. They get a neutral value, or go to an extra row, which is cut off.
 void scatter(Op& op) {
   if (op.inputs() != 3 || op.text.regions.size() != 1)
     return (void)op.unsupported("only one value is read, with one list of updates");

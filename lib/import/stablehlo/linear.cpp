@@ -1,5 +1,6 @@
 // Products: dot_general, dot and convolution.
 #include <algorithm>
+#include <numeric>
 
 #include "import/stablehlo/importer.h"
 #include "support/text.h"
@@ -83,6 +84,14 @@ std::optional<Layout> read_layout(const Attr& list, std::string_view first, std:
   return out;
 }
 
+// The permutation of `rank` axes that swaps the first two.
+Ints swapped_axes(size_t rank) {
+  Ints perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[0], perm[1]);
+  return perm;
+}
+
 Ints order_of(const Layout& l) {
   Ints perm = {l.first, l.second};
   perm.insert(perm.end(), l.spatial.begin(), l.spatial.end());
@@ -128,16 +137,13 @@ void convolution(Op& op) {
       return (void)op.fail(Code::BadShape, "its groups do not divide its batch");
     Dims split = {Dim(batches), Dim((*have)[0] / batches)};
     split.insert(split.end(), x.dims.begin() + 1, x.dims.end());
-    Ints perm(split.size());
-    for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
-    std::swap(perm[0], perm[1]);
     Dims merged = {split[1], op.dims().mul(Dim(batches), x.dims[1])};
     merged.insert(merged.end(), x.dims.begin() + 2, x.dims.end());
-    x = op.reshape(op.transpose(op.reshape(x, split), perm), merged);
+    x = op.reshape(op.transpose(op.reshape(x, split), swapped_axes(split.size())), merged);
     a.groups = batches;
   }
   Ints low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0);
-  Ints turned;
+  Ints reversed;
   for (size_t i = 0; i < n; ++i) {
     constexpr int64_t kMost = int64_t{1} << 20, kMostSize = int64_t{1} << 40;
     const auto within = [](int64_t v, int64_t low, int64_t high) { return v >= low && v <= high; };
@@ -152,7 +158,7 @@ void convolution(Op& op) {
     a.dilations.push_back(rhs[i]);
     a.pads_begin.push_back(std::max<int64_t>(pads[2 * i], 0));
     a.pads_end.push_back(std::max<int64_t>(pads[2 * i + 1], 0));
-    if (reversal[i]) turned.push_back(static_cast<int64_t>(i) + 2);
+    if (reversal[i]) reversed.push_back(static_cast<int64_t>(i) + 2);
   }
   // Without strides, elements between those of the operand make the transposed convolution of the reversed kernel.
   const bool transposed = std::ranges::any_of(lhs, [](int64_t d) { return d > 1; }) &&
@@ -178,16 +184,13 @@ void convolution(Op& op) {
     Ints all;
     for (size_t i = 0; i < n; ++i)
       if (!reversal[i]) all.push_back(static_cast<int64_t>(i) + 2);
-    Ints perm(n + 2);
-    for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
-    std::swap(perm[0], perm[1]);
-    ValueId weights = op.whole(op.transpose(w, perm));
+    ValueId weights = op.whole(op.transpose(w, swapped_axes(n + 2)));
     if (!all.empty()) weights = op.b().create(OpKind::Reverse, {weights}, AxesAttrs{all});
     y = op.b().create(OpKind::ConvTranspose, {op.whole(x), weights}, std::move(t));
   } else {
     x = padded(op, x, low, high, interior, op.scalar_like(x, 0));
     ValueId weights = op.whole(w);
-    if (!turned.empty()) weights = op.b().create(OpKind::Reverse, {weights}, AxesAttrs{turned});
+    if (!reversed.empty()) weights = op.b().create(OpKind::Reverse, {weights}, AxesAttrs{reversed});
     y = op.b().create(OpKind::Conv, {op.whole(x), weights}, std::move(a));
   }
   op.set(0, op.transpose(op.made(y), inverse_permutation(order_of(*o))));

@@ -133,7 +133,7 @@ void concatenate(Op& op) {
     all_known = all_known && v.known;
     if (all_known) known.insert(known.end(), v.known->begin(), v.known->end());
   }
-  if (all_known && known.size() <= 64) out.known = std::move(known);
+  if (all_known && static_cast<int64_t>(known.size()) <= kMostKnown) out.known = std::move(known);
   op.set(0, std::move(out));
 }
 

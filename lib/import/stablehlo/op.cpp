@@ -1,4 +1,4 @@
-// What the translations of operations share: checked results, attributes of both forms, and values that are broadcast late.
+// Op: checked results, attributes of both forms, and values that are broadcast late.
 #include <algorithm>
 
 #include "import/stablehlo/importer.h"
@@ -49,6 +49,10 @@ void Op::set(size_t i, Value v) {
       }
   }
   out_[i] = std::move(v);
+}
+
+void Op::set_all(const std::vector<Value>& values) {
+  for (size_t i = 0; i < std::min(values.size(), out_.size()); ++i) set(i, values[i]);
 }
 
 const Attr* Op::attr(std::string_view name, std::string_view other) const {
@@ -217,7 +221,7 @@ Value Op::broadcast(const Value& v, const Dims& to, const Ints& axes) {
   Value out = with_dims(x, to);
   if (v.known && v.known->size() == 1 && to.size() <= 1) {
     const auto n = to.empty() ? std::optional<int64_t>(1) : dims().constant_value(to[0]);
-    if (n && *n <= 64) out.known = Dims(static_cast<size_t>(*n), (*v.known)[0]);
+    if (n && *n <= kMostKnown) out.known = Dims(static_cast<size_t>(*n), (*v.known)[0]);
   } else if (v.known && v.dims == to) {
     out.known = v.known;
   }

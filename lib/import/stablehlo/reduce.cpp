@@ -85,9 +85,7 @@ std::string signature(const Region& r) {
     std::string_view name = o.name;
     name.remove_prefix(std::min(name.size(), name.find('.') + 1));
     std::string line(name);
-    std::string_view direction = o.words.empty() ? std::string_view() : o.words[0];
-    if (const Attr* a = o.find("comparison_direction")) direction = a->text;
-    if (!direction.empty()) line += " " + std::string(direction);
+    if (!o.direction().empty()) line += " " + std::string(o.direction());
     for (const Operand& x : o.operands) line += " " + (names.contains(x.name) ? names[x.name] : "?");
     if (!o.results.empty()) names[o.results[0].name] = "(" + line + ")";
     if (name == "return") out = line;

@@ -11,29 +11,17 @@ namespace {
 
 constexpr int64_t kMostPairs = int64_t{1} << 24;  // of elements that are compared with each other
 
-const Operation* defined(const Region& r, std::string_view name) {
-  for (const Operation& o : r.operations)
-    for (const Operation::Result& x : o.results)
-      if (x.name == name) return &o;
-  return nullptr;
-}
-
-std::string_view comparison(const Operation& o) {
-  const Attr* a = o.find("comparison_direction");
-  return a ? a->text : o.words.empty() ? std::string_view() : o.words[0];
-}
-
 // The argument behind selections that make all zeros and all NaNs equal.
 std::string_view canonical(const Region& r, std::string_view name) {
   for (int step = 0; step < 2; ++step) {
-    const Operation* o = defined(r, name);
+    const Operation* o = definition(r, name);
     if (!o || o->name != "stablehlo.select" || o->operands.size() != 3) break;
-    const Operation *condition = defined(r, o->operands[0].name), *constant = defined(r, o->operands[1].name);
+    const Operation *condition = definition(r, o->operands[0].name), *constant = definition(r, o->operands[1].name);
     if (!condition || condition->name != "stablehlo.compare" || condition->operands.size() != 2 || !constant ||
         constant->name != "stablehlo.constant")
       break;
-    const std::string_view direction = comparison(*condition);
-    const Operation* zero = defined(r, condition->operands[1].name);
+    const std::string_view direction = condition->direction();
+    const Operation* zero = definition(r, condition->operands[1].name);
     const bool of_zero = direction == "EQ" && zero && zero->name == "stablehlo.constant";
     const bool of_nan = direction == "NE" && condition->operands[0].name == condition->operands[1].name;
     if (!of_zero && !of_nan) break;
@@ -49,15 +37,14 @@ struct Order {
 
 std::optional<Order> order_of_region(const Region& r) {
   if (r.operations.empty() || r.operations.back().operands.size() != 1) return std::nullopt;
-  const Operation* test = defined(r, r.operations.back().operands[0].name);
+  const Operation* test = definition(r, r.operations.back().operands[0].name);
   if (!test || test->name != "stablehlo.compare" || test->operands.size() != 2) return std::nullopt;
-  const std::string_view direction = comparison(*test), a = canonical(r, test->operands[0].name),
+  const std::string_view direction = test->direction(), a = canonical(r, test->operands[0].name),
                          b = canonical(r, test->operands[1].name);
   if (direction != "LT" && direction != "GT") return std::nullopt;
   Order out;
   out.descending = direction == "GT";
-  const Attr* type = test->find("compare_type");
-  out.total = type ? type->text == "TOTALORDER" : test->words.size() > 1 && test->words[1] == "TOTALORDER";
+  out.total = test->is_total_order();
   out.made_equal = a != test->operands[0].name;
   if (out.made_equal != (b != test->operands[1].name)) return std::nullopt;
   for (size_t i = 0; i + 1 < r.arguments.size(); i += 2)

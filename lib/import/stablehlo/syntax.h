@@ -83,7 +83,22 @@ struct Operation {
       if (a.key == key) return &a;
     return nullptr;
   }
+  // The value of an enumeration: the attribute of the generic form, or word i of the pretty one. Empty without either.
+  std::string_view word(std::string_view key, size_t i) const {
+    const Attr* a = find(key);
+    return a ? a->text : i < words.size() ? words[i] : std::string_view();
+  }
+  std::string_view direction() const { return word("comparison_direction", 0); }
+  bool is_total_order() const { return word("compare_type", 1) == "TOTALORDER"; }
 };
+
+// Returns the operation of a region that defines a value; null for an argument or a value from outside.
+inline const Operation* definition(const Region& r, std::string_view value) {
+  for (const Operation& o : r.operations)
+    for (const Operation::Result& x : o.results)
+      if (x.name == value) return &o;
+  return nullptr;
+}
 
 struct Function {
   std::string_view name;
