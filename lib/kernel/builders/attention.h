@@ -11,7 +11,8 @@ void build_attention(Builder&, const AttentionSpec&, const Mapping&, int64_t par
 
 // The number of parts into which workgroups split the keys: more than 1 for few queries and heads on a grid.
 int64_t attention_parts(const AttentionSpec&, const Mapping&);
-// Elements of a row of parts, in f32 (f64 for f64): the sums of values of each part, then its largest score and sum of weights.
+// Elements of a row of parts, in the compute type: the weighted sums of values of each part, then the largest score and the sum
+// of weights of each.
 inline int64_t attention_part_elements(const AttentionSpec& s, int64_t parts) { return parts * (s.value_width + 2); }
 // Adds the results of parts, in rows [batch, head, query], inputs of the epilogue, y.
 void build_attention_sum(Builder&, const AttentionSpec&, Operand parts_of_rows, int64_t parts, const Mapping&);

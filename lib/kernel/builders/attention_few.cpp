@@ -1,13 +1,14 @@
 // Attention of few queries on a grid, as in decoding (after Flash-Decoding, Dao et al. 2023). Its time is that of reading keys
-// and values, so the rows of a workgroup are the queries of all heads that share them. Neighbouring threads read along a head;
-// each set of them takes its own keys. Where heads are too few for the device, workgroups share the keys of a head, and a second
-// kernel adds what they have.
+// and values, so the rows of a workgroup are the queries of all heads that share them. Sets of neighbouring threads
+// read a key each, along the head. Heads may be too few for the device: then workgroups split the keys of a head, and a second
+// kernel adds the parts.
 #include <algorithm>
 #include <bit>
 
 #include "kernel/builders/attention.h"
 #include "kernel/builders/attention_operands.h"
 #include "kernel/builders/matrix_fragment.h"
+#include "kernel/builders/reduce.h"
 #include "kernel/builders/row_walk.h"
 
 namespace rlxc::kernel {
@@ -16,7 +17,7 @@ namespace {
 using AttentionPart = AttentionOperands::Part;
 
 constexpr int64_t kDecodedQueries = 4, kDecodingThreads = 128, kThreadsWithoutShuffles = 64;
-constexpr int64_t kKeysOfBlock = 64;  // per block
+constexpr int64_t kKeysOfBlock = 64;
 constexpr int64_t kMostOfRows = 64;   // elements of queries, or of results, that a thread keeps
 constexpr int64_t kLongHead = 32;     // threads along a head, at most
 constexpr int64_t kKeysOfPart = 128;  // of a workgroup, at least, where several share a head
@@ -84,11 +85,7 @@ class FewQueries {
 
   // Combines v over aligned sets of `count` threads; all threads of a set have the result.
   Expr across_threads(ExprOp combine, Expr v, int64_t count) {
-    if (m_.warp > 1) {
-      for (int64_t step = count / 2; step > 0; step /= 2)
-        v = b_.let("all", make(combine, v, b_.shuffle_xor(v, static_cast<int>(step))));
-      return v;
-    }
+    if (m_.warp > 1) return combine_shuffled(b_, "all", combine, v, count);
     if (count == 1) return v;
     if (!exchange_.builder()) exchange_ = b_.shared("exchange", o_.type, threads_);
     exchange_.store(thread_, v);
@@ -304,15 +301,14 @@ class FewQueries {
   Buf top_, sum_;                               // of the row of this thread in weights()
 };
 
-}  // namespace
-
 bool has_few_queries(const AttentionSpec& s, const Mapping& m) {
-  int64_t queries = 0, keys = kLarge;
-  constant(s.keys, &keys);
-  return m.workgroups && constant(s.queries, &queries) && queries >= 1 && queries <= kDecodedQueries && keys > 0 &&
+  int64_t queries = 0;
+  return m.workgroups && constant(s.queries, &queries) && queries >= 1 && queries <= kDecodedQueries && !is_constant(s.keys, 0) &&
          is_constant(s.k.strides[3], 1) && is_constant(s.v.strides[3], 1) &&
          std::max(s.width, s.value_width) <= kLongHead * kMostOfRows / 4;
 }
+
+}  // namespace
 
 int64_t attention_parts(const AttentionSpec& s, const Mapping& m) {
   if (!has_few_queries(s, m)) return 1;

@@ -5,6 +5,7 @@
 
 #include "kernel/builders/dot_words.h"
 #include "kernel/builders/gemm_codes.h"
+#include "kernel/builders/reduce.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -194,8 +195,7 @@ class SplitSums {
   // Adds what the threads of an output have. The result is that of part 0.
   std::vector<Expr> added(std::vector<Expr> own, Expr output) {
     if (along_k_ && parts_ <= m_.warp) {
-      for (Expr& v : own)
-        for (int64_t step = parts_ / 2; step > 0; step /= 2) v = b_.let("all", v + b_.shuffle_xor(v, static_cast<int>(step)));
+      for (Expr& v : own) v = combine_shuffled(b_, "all", ExprOp::Add, v, parts_);
       return own;
     }
     std::vector<Expr> all;

@@ -32,10 +32,14 @@ Expr combine_lanes(ExprOp combine, Expr v) {
   }
 }
 
+Expr combine_shuffled(Builder& b, const char* name, ExprOp combine, Expr v, int64_t count) {
+  for (int64_t step = count / 2; step > 0; step /= 2) v = b.let(name, make(combine, v, b.shuffle_xor(v, static_cast<int>(step))));
+  return v;
+}
+
 Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr thread, int64_t threads) {
   int64_t warp = std::min<int64_t>(m.warp, threads);
-  Expr v = value;
-  for (int64_t step = warp / 2; step > 0; step /= 2) v = b.let("sum", make(combine, v, b.shuffle_xor(v, static_cast<int>(step))));
+  Expr v = combine_shuffled(b, "sum", combine, value, warp);
   int64_t parts = threads / std::max<int64_t>(warp, 1);
   if (parts == 1) return v;
   Buf partial = b.shared("partial", value.dtype(), parts);
