@@ -40,8 +40,9 @@ void remap(const T* x, const Tables& tables, const T& fill, T* out) {
   }
 }
 
-// Copies operand 0 through the tables.
-bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, const TensorData* fill = nullptr) {
+// Puts a tensor of these dims in the type of operand 0, whose cells write(cells of operand 0, cells of the result) sets.
+template <class F>
+bool put_moved(Context& c, std::vector<int64_t> dims, const F& write) {
   TensorData d;
   const TensorData& x = c.t(0);
   if (!c.charge(static_cast<double>(product(dims))) || !c.make(x.dtype, std::move(dims), &d)) return false;
@@ -49,11 +50,18 @@ bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, con
   return with_cells(x.dtype, [&](auto cell) {
     using T = decltype(cell);
     const Cells<T> in(x);
+    CellWriter<T> out(std::move(d));
+    write(in.data(), out.data());
+    return c.put(out.finish());
+  });
+}
+
+// Copies operand 0 through the tables.
+bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, const TensorData* fill = nullptr) {
+  return put_moved(c, std::move(dims), [&]<class T>(const T* x, T* out) {
     T zero{};
     if (fill) zero = Cells<T>(*fill)[0];
-    CellWriter<T> out(std::move(d));
-    remap(in.data(), tables, zero, out.data());
-    return c.put(out.finish());
+    remap(x, tables, zero, out);
   });
 }
 
@@ -126,22 +134,15 @@ T* spread(const T* x, std::span<const int64_t> dims, std::span<const int64_t> st
 }
 
 bool eval_expand(Context& c) {
-  TensorData d;
-  const TensorData& x = c.t(0);
   const auto dims = c.result_dims();
-  if (!c.charge(static_cast<double>(product(dims))) || !c.make(x.dtype, dims, &d)) return false;
-  if (d.elements() == 0) return c.put(std::move(d));
-  const size_t lead = dims.size() - x.dims.size();
+  const auto& x = c.dims(0);
+  const size_t lead = dims.size() - x.size();
   std::vector<int64_t> strides(dims.size(), 0);
-  const auto own = strides_of(x.dims);
+  const auto own = strides_of(x);
   for (size_t k = lead; k < dims.size(); ++k)
-    if (x.dims[k - lead] != 1) strides[k] = own[k - lead];
-  return with_cells(x.dtype, [&](auto cell) {
-    using T = decltype(cell);
-    const Cells<T> in(x);
-    CellWriter<T> out(std::move(d));
-    spread(in.data(), std::span<const int64_t>(dims), std::span<const int64_t>(strides), out.data());
-    return c.put(out.finish());
+    if (x[k - lead] != 1) strides[k] = own[k - lead];
+  return put_moved(c, dims, [&]<class T>(const T* from, T* out) {
+    spread(from, std::span<const int64_t>(dims), std::span<const int64_t>(strides), out);
   });
 }
 

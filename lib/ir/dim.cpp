@@ -36,6 +36,24 @@ std::optional<int64_t> apply(DimFn fn, int64_t a, int64_t b) {
 
 constexpr std::string_view kFnNames[] = {"floordiv", "mod", "min", "max"};
 
+// Calls f(a) once for each symbol and function of an expression, whose parts are shared.
+template <class Polys, class Atoms, class F>
+void each_atom(const Polys& polys, const Atoms& atoms, Dim d, const F& f) {
+  std::vector<Dim> open{d};
+  std::unordered_set<uint32_t> seen;
+  while (!open.empty()) {
+    const Dim next = open.back();
+    open.pop_back();
+    if (next.is_static()) continue;
+    for (const auto& term : polys[next.index()])
+      for (uint32_t a : term.atoms) {
+        if (!seen.insert(a).second) continue;
+        f(a);
+        if (!atoms[a].is_symbol) open.insert(open.end(), {atoms[a].a, atoms[a].b});
+      }
+  }
+}
+
 void append_key(std::string& key, int64_t v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); }
 
 bool is_plain_symbol(std::string_view s) {
@@ -410,19 +428,7 @@ Dim DimTable::canonical(Dim d) {
 }
 
 void DimTable::index_atoms(Dim d, uint32_t reader) {
-  std::vector<Dim> open = {d};
-  std::set<uint32_t> seen;
-  while (!open.empty()) {
-    const Dim next = open.back();
-    open.pop_back();
-    if (next.is_static()) continue;
-    for (const Term& t : polys_[next.index()])
-      for (uint32_t a : t.atoms) {
-        if (!seen.insert(a).second) continue;
-        readers_[a].push_back(reader);
-        if (!atoms_[a].is_symbol) open.insert(open.end(), {atoms_[a].a, atoms_[a].b});
-      }
-  }
+  each_atom(polys_, atoms_, d, [&](uint32_t a) { readers_[a].push_back(reader); });
 }
 
 // Right-hand sides never contain a replaced symbol or function, so `canonical` needs one rewrite.
@@ -540,21 +546,10 @@ Dim DimTable::bind(Dim d) {
   return result;
 }
 
-// Each name once, however often the expression, whose parts are shared, mentions it.
 void DimTable::collect(Dim d, std::vector<std::string>& out) const {
-  std::vector<Dim> open{d};
-  std::unordered_set<uint32_t> seen;
-  while (!open.empty()) {
-    const Dim next = open.back();
-    open.pop_back();
-    if (next.is_static()) continue;
-    for (const Term& t : polys_[next.index()])
-      for (uint32_t a : t.atoms) {
-        if (!seen.insert(a).second) continue;
-        if (atoms_[a].is_symbol) out.push_back(names_[atoms_[a].symbol]);
-        else open.insert(open.end(), {atoms_[a].a, atoms_[a].b});
-      }
-  }
+  each_atom(polys_, atoms_, d, [&](uint32_t a) {
+    if (atoms_[a].is_symbol) out.push_back(names_[atoms_[a].symbol]);
+  });
 }
 
 std::vector<std::string> DimTable::symbols_of(Dim d) const {

@@ -133,7 +133,10 @@ class Rewriter {
 
   void run() {
     grow();
-    if (policy_.mixed()) mark_exact(), mark_wide();
+    if (policy_.mixed()) {
+      mark_exact();
+      mark_wide();
+    }
     for (NodeId n : graph_.nodes()) {
       grow();
       load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
@@ -142,12 +145,10 @@ class Rewriter {
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
       if (is_low(t) && !context_.rewrite([] { return true; })) t = DType::F32;
-      const PrecisionRule row = precision_rule(graph_.op(n));
       for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
         const ValueId v = graph_.operand(n, i);
         if (!v.valid() || !candidate(v)) continue;
-        const bool slot = i >= 32 || (row.operands >> i & 1);
-        convert(n, i, slot ? t : DType::F32);
+        convert(n, i, has_slot(n, i) ? t : DType::F32);
       }
       if (!is_low(t)) continue;
       ++lowered;
@@ -239,7 +240,7 @@ class Rewriter {
     std::ranges::reverse(order);
     for (NodeId n : order) {
       if (has_trait(graph_.op(n), kLeaf)) continue;
-      const bool passes = exact_[n.raw] && precision_rule(graph_.op(n)).cls != PrecisionClass::Contraction;
+      const bool passes = exact_[n.raw] && !is_contraction(n);
       if (!passes && !decides(n)) continue;
       for (ValueId v : graph_.operands(n))
         if (v.valid() && graph_.type(v).kind == TypeKind::Tensor && graph_.dtype(v) == DType::F32)
@@ -276,7 +277,7 @@ class Rewriter {
     std::optional<DType> low;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
       const ValueId v = graph_.operand(n, i);
-      if (!v.valid() || (i < 32 && !(row.operands >> i & 1)) || !candidate(v)) continue;
+      if (!v.valid() || !has_slot(n, i) || !candidate(v)) continue;
       any = true;
       if (load_time_[graph_.def(v).raw]) continue;
       if (const auto t = low_type(v)) {
@@ -374,9 +375,8 @@ class Rewriter {
     };
     for (size_t r = 0; r < graph_.result_count(n); ++r)
       if (exceeds(graph_.result(n, r), "values reach ")) return true;
-    const uint32_t slots = precision_rule(graph_.op(n)).operands;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i)
-      if ((i >= 32 || (slots >> i & 1)) && exceeds(graph_.operand(n, i), "it reads values that reach ")) return true;
+      if (has_slot(n, i) && exceeds(graph_.operand(n, i), "it reads values that reach ")) return true;
     return false;
   }
 

@@ -117,8 +117,8 @@ export class Program {
     else p.resize(p.packed + launch.memory.load_scratch);
     // A weight that only load steps read is on the device from the first to the last of them.
     const weightsOf = s => Array.isArray(s) && s.length === 3 && s[0] === 'W' ? [s[1]] : s && typeof s === 'object' ? Object.values(s).flatMap(weightsOf) : [];
-    const last = new Map(), done = [];
-    launch.load.forEach((s, i) => weightsOf(s).forEach(w => last.set(w, i)));
+    const last = new Map(), done = [], read = launch.load.map(s => new Set(weightsOf(s)));
+    read.forEach((weights, i) => weights.forEach(w => last.set(w, i)));
     weightsOf(launch.graphs).forEach(w => last.delete(w));
     for (const i of launch.weights.keys()) if (!last.has(i)) await load(i);
     const frame = { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] };
@@ -128,10 +128,9 @@ export class Program {
       for (const w of done.splice(0)) p.weights[w].forEach(({ buffer }) => buffer.destroy());
       bytes = 0;
     };
-    for (const [i, s] of launch.load.entries()) {
-      const weights = new Set(weightsOf(s));
+    for (const [i, weights] of read.entries()) {
       for (const w of weights) if (!p.weights[w]) await load(w);
-      await p.steps([s], frame);
+      await p.steps([launch.load[i]], frame);
       for (const w of weights) if (last.get(w) === i) done.push(w), bytes += launch.weights[w].bytes;
       if (bytes >= kReleased) await release();
     }
