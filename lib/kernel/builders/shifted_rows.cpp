@@ -69,7 +69,8 @@ class ShiftedRows {
     Expr done = b_.i64(0);
     std::vector<std::pair<int, int>> blocks{{lanes_, 1}, {1, 1}};
     if (most > 1) blocks.insert(blocks.begin(), {lanes_, most});
-    for (const auto& [lanes, count] : blocks) {
+    for (const std::pair<int, int>& block : blocks) {
+      const int lanes = block.first, count = block.second;
       const int64_t step = int64_t{lanes} * count;
       const Expr steps = (width_ - done) / step;
       b_.loop("v", steps, [&](Expr v) {
