@@ -521,6 +521,14 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
   return r;
 }
 
+// Returns whether the matmul itself rounds its few rows.
+bool rounds_rows(const Node& node, const Contraction& p) {
+  if (!p.rounded || !p.dots) return false;
+  const auto size = [&](Dim d) { return node.table().constant_value(d); };
+  const auto m = size(p.m), n = size(p.n), k = size(p.k), batch = size(node.table().product(p.batch));
+  return m && n && k && batch == 1 && kernel::gemm_rounds_rows(*m, *n, *k, p.quantized->block, node.dtype(0), node.mapping());
+}
+
 bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   // A grid makes words of unpacked operands, too.
@@ -531,7 +539,8 @@ bool emit(Node& node, Contraction p) {
              where_copied = quantizes && (copies || (node.mapping().workgroups && p.dots));
   if (quantizes && !where_copied) p.left = rounded_operand(node);
   std::optional<RoundedLeft> rounded;
-  if (p.rounded || p.is_split()) {
+  const bool in_groups = rounds_rows(node, p);
+  if (!in_groups && (p.rounded || p.is_split())) {
     rounded = round_left(node, p);
     p.left = rounded->values;
   }
@@ -556,6 +565,7 @@ bool emit(Node& node, Contraction p) {
     g.b.strides = turned_strides(s, p);
   } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   set_unit(node, p, &g);
+  g.rounds_rows = in_groups;
   if (p.quantized) {
     g.quantized = p.quantized;
     g.quantized->scale = quantization_parameter(node, s, p, 2, quantized ? quantized->scale : std::nullopt);

@@ -69,6 +69,7 @@ Expr DotWords::word(const std::function<Expr(int q)>& code) const {
 
 Expr DotWords::word_of_a(Expr row, Expr p, bool whole) const {
   if (o_.spec.rows_packed) return o_.from_a.load(o_.where_a(row, p));
+  if (o_.spec.rounds_rows) return o_.row_words.load(row * steps + p);
   const Expr k = p * unit.group;
   if (whole && words_of_memory_) {
     const Expr word = bitcast_to(o_.from_a.load(o_.where_a(row, k), unit.group), Type(DType::I32));
@@ -130,9 +131,9 @@ Expr DotWords::quantized_word(Expr p, Expr column) const {
 
 Expr DotWords::add_block(Expr sum, Expr row, Expr column, Expr block, Expr total) const {
   const Quantized& c = *o_.spec.quantized;
-  const Expr k = block * block_, of_row = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row, block);
+  const Expr k = block * block_, of_row = o_.sum_of_row(row, block);
   const Expr zero = o_.zero_point_of_b(k, column, DType::I32) + (c.sign - (c.bits == 8 ? kSignFlip : 0));
-  const Expr scale = o_.scale_of_b(k, column) * o_.of_row(o_.row_scales, o_.spec.rounded->scale, row, block);
+  const Expr scale = o_.scale_of_b(k, column) * o_.scale_of_row(row, block);
   return fma(cast_to(sum - zero * of_row, DType::F32), scale, total);
 }
 

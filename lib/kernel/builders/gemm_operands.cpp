@@ -110,6 +110,14 @@ Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
 
 Expr GemmOperands::of_row(const Buf& from, const Operand& o, Expr row, Expr block) const { return from.load(at(o, row, block)); }
 
+Expr GemmOperands::scale_of_row(Expr row, Expr block) const {
+  return spec.rounds_rows ? row_scales.load(row * blocks() + block) : of_row(row_scales, spec.rounded->scale, row, block);
+}
+
+Expr GemmOperands::sum_of_row(Expr row, Expr block) const {
+  return spec.rounds_rows ? row_sums.load(row * blocks() + block) : of_row(row_sums, spec.rounded->sums, row, block);
+}
+
 std::optional<Expr> GemmOperands::zero_of_a(Expr row) const {
   if (!spec.a_zero) return std::nullopt;
   return cast_to(a_zero.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);

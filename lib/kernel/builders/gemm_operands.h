@@ -10,6 +10,7 @@ struct GemmBuffers {
   Buf from_a, from_b, to_c;
   Buf scale, zero_point;               // of quantized values
   Buf row_scales, row_sums, row_fine;  // of rounded rows
+  Buf row_words;                       // of rows that workgroups round, four values each
   Buf floats;                          // rows that are split
   Buf a_zero, b_zero, b_row;
   FusedInputs of_rows;  // of the prologue
@@ -37,6 +38,8 @@ class GemmOperands : public GemmBuffers {
   Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
   std::optional<Expr> zero_of_a(Expr row) const;                        // in the accumulator type
   Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of RoundedRows
+  Expr scale_of_row(Expr row, Expr block) const;                        // of rounded rows
+  Expr sum_of_row(Expr row, Expr block) const;
   // The scale (f32) and the zero point of an element of a quantized b. Where the condition is false, nothing is read.
   Expr scale_of_b(Expr k, Expr column, std::optional<Expr> condition = {}) const;
   Expr zero_point_of_b(Expr k, Expr column, DType, std::optional<Expr> condition = {}) const;
@@ -61,6 +64,7 @@ class GemmOperands : public GemmBuffers {
   bool c_down() const;                          // whether columns of c are contiguous and rows are not
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
+  Expr blocks() const { return spec.quantized->block ? k / spec.quantized->block : b.i64(1); }  // of a row
   Expr batches() const { return product(b.kernel(), spec.batch); }
 
   Builder& b;

@@ -67,6 +67,8 @@ struct GemmSpec {
   // panels, blocks, columns.
   std::optional<Quantized> quantized;
   std::optional<RoundedRows> rounded;
+  // On a grid: each workgroup rounds all rows of a, which are floats, in shared memory (gemm_rounds_rows).
+  bool rounds_rows = false;
   std::optional<Operand> floats;  // the rows that are split as `a`; multiplied in f32 unless splits_rows_of(m)
   // On a dot unit: quantizes the elements of a, which are f32 then. A grid does so where it reads them.
   Prologue prologue;

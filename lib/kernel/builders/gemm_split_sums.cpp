@@ -6,6 +6,7 @@
 #include "kernel/builders/dot_words.h"
 #include "kernel/builders/gemm_codes.h"
 #include "kernel/builders/reduce.h"
+#include "kernel/builders/round_rows.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -14,6 +15,15 @@ constexpr int64_t kLeastSteps = 64;   // of k that are worth splitting
 constexpr int64_t kBeside = 32;       // threads that read neighbours
 constexpr int64_t kMostOfRun = 32;    // elements of a quantized b that a thread reads at once
 constexpr int64_t kRowsTogether = 2;  // rows of a for which b is read once
+// Rows that workgroups round: bytes that all workgroups read, from a cache mostly. More take longer than a launch.
+constexpr int64_t kMostReadBytes = 4 << 20;
+
+// Outputs of a workgroup if neighbouring threads have neighbouring outputs.
+int64_t outputs_beside(const Mapping& m, std::optional<int64_t> outputs) {
+  int64_t across = std::min<int64_t>(kBeside, m.workgroup_size);
+  while (outputs && across > 8 && *outputs < m.busy_workgroups * across) across /= 2;
+  return across;
+}
 
 class SplitSums {
  public:
@@ -40,10 +50,9 @@ class SplitSums {
       if (!words_ && !s.quantized && !s.b_at && !s.b_zero)
         lanes_ =
             static_cast<int>(contiguous_lanes(s.b, s.b.strides.size() - 1, o.n, std::min(4, m.load_lanes(bytes(s.b.dtype)))));
-      across_ = std::min(kBeside, threads_);
       int64_t outputs = 0;
-      if (constant(outputs_of_threads(), &outputs))
-        while (across_ > 8 && outputs < m_.busy_workgroups * across_) across_ /= 2;
+      const bool known = constant(outputs_of_threads(), &outputs);
+      across_ = outputs_beside(m, known ? std::optional(outputs) : std::nullopt);
     }
     parts_ = threads_ / across_;
     if (!words_ && is_constant(o.spec.m, kRowsTogether)) rows_ = kRowsTogether;
@@ -59,6 +68,7 @@ class SplitSums {
   void run() {
     const Expr outputs = outputs_of_threads();
     for_each_workgroup(b_, m_, "group", ceil_div(outputs, across_), threads_, [&](Expr group, Expr thread) {
+      if (o_.spec.rounds_rows) round_rows(thread);
       const Expr own = along_k_ ? thread / parts_ : thread % across_;
       const Expr output = b_.let("output", min(group * across_ + own, outputs - 1));
       part_ = b_.let("part", along_k_ ? thread % parts_ : thread / across_);
@@ -79,6 +89,43 @@ class SplitSums {
   bool blocks() const { return words_ && o_.spec.quantized; }
   int halves() const { return o_.spec.two_sums ? 2 : 1; }  // of b
   Expr outputs_of_threads() const { return o_.batches() * (o_.m / rows_) * (o_.n / (along_k_ ? columns_ : int64_t{lanes_})); }
+
+  // Rounds all rows, with a team of threads for each block.
+  void round_rows(Expr thread) {
+    const int group = words_->unit.group;
+    int64_t rows = 0, k = 0;
+    constant(o_.m, &rows);
+    constant(o_.k, &k);
+    const int64_t of_block = words_->steps_of_block() * group, blocks = k / of_block;
+    o_.row_words = b_.shared("row_words", DType::I32, rows * k / group);
+    o_.row_scales = b_.shared("row_scales", DType::F32, rows * blocks);
+    o_.row_sums = b_.shared("row_sums", DType::I32, rows * blocks);
+    const Expr vectors = b_.i64(of_block / group);
+    const int64_t team = rounding_team(m_, vectors), entries = rows * blocks, teams = threads_ / team;
+    const auto lanes = contiguous_lanes(o_.spec.a, o_.spec.a.strides.size() - 1, o_.k, group);
+    o_.batch = split_index(b_.i64(0), o_.spec.batch);
+    b_.loop("e", (entries + teams - 1) / teams, [&](Expr e) {
+      const Expr i = b_.let("i", e * teams + thread / team), entry = b_.let("entry", min(i, entries - 1));
+      const Expr row = b_.let("row", entry / blocks), first = b_.let("first", entry % blocks * of_block);
+      const auto load = [&](Expr v) {
+        if (lanes == group) return o_.load_a(row, first + v * group, group);
+        const Buf values = b_.registers("values", DType::F32, group);
+        for (int q = 0; q < group; ++q) values.store(q, o_.load_a(row, first + v * group + q));
+        return values.load(0, group);
+      };
+      const auto store = [&](Expr v, Expr values, Expr) {
+        const Expr word = words_->word([&](int q) { return rlxc::kernel::lane(values, q); });
+        b_.when(i < entries, [&] { o_.row_words.store((row * k + first) / group + v, word); });
+      };
+      const Expr member = thread % team;
+      const RoundedBlock block = round_block(b_, m_, {vectors, member, group, static_cast<int>(team), load, store});
+      b_.when(i < entries && member == 0, [&] {
+        o_.row_scales.store(entry, block.scale);
+        o_.row_sums.store(entry, block.sum);
+      });
+    });
+    b_.barrier();
+  }
 
   // Calls body(step) for the steps of this thread, of `count`.
   void each_step(Expr count, const std::function<void(Expr)>& body) {
@@ -258,6 +305,12 @@ class SplitSums {
 };
 
 }  // namespace
+
+bool gemm_rounds_rows(int64_t m, int64_t n, int64_t k, int64_t block, DType a, const Mapping& mapping) {
+  if (!mapping.workgroups || m > kRowsTogether || k < kLeastSteps || mapping.workgroup_size <= kBeside) return false;
+  const int64_t entries = block ? m * k / block : m, workgroups = m * n / outputs_beside(mapping, m * n);
+  return m * k + 8 * entries <= mapping.shared_bytes / 2 && workgroups * m * k * rlxc::bits(a) / 8 <= kMostReadBytes;
+}
 
 bool gemm_by_split_sums(GemmOperands& o, const Mapping& m) {
   SplitSums sums(o, m);

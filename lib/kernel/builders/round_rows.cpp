@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "kernel/builders/dot_unit.h"
+#include "kernel/builders/reduce.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -20,6 +21,19 @@ constexpr int64_t kHeadroom = kDouble / 64;                              // carr
 constexpr int64_t kSmall = 1 << (kFraction - 9);                         // numbers below it are accurate with all digits only
 constexpr int64_t kLargePerSmall = 4;                                    // so many others make up for one of them
 
+// Converts a whole number below 2^22. A cast takes several instructions on CPUs: it also handles NaN and large numbers.
+Expr integer_of(Expr whole, const Mapping& m) {
+  if (m.workgroups) return cast_to(whole, DType::I32);
+  return bitcast_to(whole + std::bit_cast<float>(kShift), DType::I32) - kShift;
+}
+
+Buf integers(Builder& b, const char* name, int lanes) {
+  return b.variable(name, broadcast(constant_int(b.kernel(), DType::I32, 0), lanes));
+}
+
+// The bits of a magnitude. Magnitudes are ordered as their bits are, those of NaN last.
+Expr magnitude(Expr v) { return bitcast_to(v, Type(DType::I32, v.lanes())) & kMagnitude; }
+
 class RoundRows {
  public:
   RoundRows(Builder& b, const RoundRowsSpec& s, const Mapping& m)
@@ -32,6 +46,7 @@ class RoundRows {
     if (s.fine) fine_ = result(*s.fine);
     lanes_ = m.workgroups || !is_constant(s.x.strides.back(), 1) ? 1 : m.vector_lanes(4);
     while (!is_multiple(block_, lanes_)) lanes_ /= 2;
+    if (!s.fine) team_ = rounding_team(m, block_ / lanes_);
   }
 
   void run() {
@@ -40,21 +55,35 @@ class RoundRows {
     constant(block_, &bytes);
     const Expr rows = product(b_.kernel(), s_.rows), entries = rows * blocks_;
     const Expr count = s_.where_it_pays ? select(splits_rows_of(rows, m_), entries, 0) : entries;
-    for_each(b_, m_, "entry", count, 5 * bytes, [&](Expr entry) {
-      entry_ = entry;
-      row_ = b_.let("row", entry / blocks_);
-      first_ = b_.let("first", entry % blocks_ * block_);
-      std::vector<Expr> index = split_index(row_, s_.rows);
-      index.push_back(first_);
-      from_ = b_.let("from", element_at(b_.kernel(), s_.x, index));
-      s_.fine ? split() : rounded();
+    if (team_ == 1) {
+      for_each(b_, m_, "entry", count, 5 * bytes, [&](Expr entry) {
+        set_entry(entry);
+        s_.fine ? split() : rounded(b_.i64(0), {});
+      });
+      return;
+    }
+    const int64_t threads = m_.workgroup_size, teams = threads / team_;
+    for_each_workgroup(b_, m_, "group", ceil_div(count, teams), threads, [&](Expr group, Expr thread) {
+      const Expr entry = b_.let("entry", group * teams + thread / int64_t{team_});
+      const bool whole = is_multiple(count, teams);
+      set_entry(whole ? entry : b_.let("own", min(entry, count - 1)));
+      rounded(thread % int64_t{team_}, whole ? std::optional<Expr>() : entry < count);
     });
   }
 
  private:
+  void set_entry(Expr entry) {
+    entry_ = entry;
+    row_ = b_.let("row", entry / blocks_);
+    first_ = b_.let("first", entry % blocks_ * block_);
+    std::vector<Expr> index = split_index(row_, s_.rows);
+    index.push_back(first_);
+    from_ = b_.let("from", element_at(b_.kernel(), s_.x, index));
+  }
+
   Expr vector(Expr scalar) const { return broadcast(scalar, lanes_); }
   Expr integer(int64_t v) const { return constant_int(b_.kernel(), DType::I32, v); }
-  Buf counter(const char* name) { return b_.variable(name, vector(integer(0))); }
+  Buf counter(const char* name) { return integers(b_, name, lanes_); }
 
   Expr load(Expr j) const { return cast_to(x_.load(from_ + j * s_.x.strides.back().in(b_.kernel()), lanes_), DType::F32); }
 
@@ -62,35 +91,32 @@ class RoundRows {
     b_.loop("j", block_ / lanes_, [&](Expr j) { body(j * lanes_); });
   }
 
-  // The bits of the largest magnitude. Magnitudes are ordered as their bits are, those of NaN last.
-  Expr most() {
-    const Buf most = counter("most");
-    each_vector([&](Expr j) { most.set(max(most.get(), bitcast_to(load(j), Type(DType::I32, lanes_)) & kMagnitude)); });
-    return reduce_max(most.get());
-  }
-
-  // Converts a whole number below 2^22. A cast takes several instructions on CPUs: it also handles NaN and large numbers.
-  Expr integer_of(Expr whole) const {
-    if (m_.workgroups) return cast_to(whole, DType::I32);
-    return bitcast_to(whole + std::bit_cast<float>(kShift), DType::I32) - kShift;
-  }
-
-  void rounded() {
-    const Expr largest = b_.let("largest", most());
-    const Expr scale = b_.let("scale", bitcast_to(select(largest < kInfinity, largest, kNan), Type(DType::F32)) / kMostCode);
-    const Expr inverse = b_.let("inverse", select(scale != 0, 1 / scale, 0)), to = b_.let("to", row_ * k_ + first_);
-    const Buf sum = counter("sum");
-    each_vector([&](Expr j) {
-      const Expr code = b_.let("code", integer_of(round_even(load(j) * inverse)));
-      values_.store(to + j, s_.scale ? cast_to(code, DType::I8) : cast_to(cast_to(code, DType::F32) * scale, s_.values.dtype));
-      if (s_.sums) sum.set(sum.get() + code);
+  // Stores nothing where the condition is false.
+  void rounded(Expr member, std::optional<Expr> condition) {
+    const Expr to = b_.let("to", row_ * k_ + first_);
+    const auto guarded = [&](const std::function<void()>& body) { condition ? b_.when(*condition, body) : body(); };
+    const RoundedBlock block =
+        round_block(b_, m_,
+                    {block_ / lanes_, member, lanes_, team_, [&](Expr v) { return load(v * lanes_); },
+                     [&](Expr v, Expr values, Expr scale) {
+                       guarded([&] {
+                         values_.store(to + v * lanes_, s_.scale ? cast_to(values, DType::I8)
+                                                                 : cast_to(cast_to(values, DType::F32) * scale, s_.values.dtype));
+                       });
+                     },
+                     s_.sums.has_value()});
+    if (team_ > 1) condition = condition ? *condition && member == 0 : member == 0;
+    if (!s_.scale && !s_.sums) return;
+    guarded([&] {
+      if (s_.scale) scales_.store(entry_, block.scale);
+      if (s_.sums) sums_.store(entry_, block.sum);
     });
-    if (s_.scale) scales_.store(entry_, scale);
-    if (s_.sums) sums_.store(entry_, reduce_add(sum.get()));
   }
 
   void split() {
-    const Expr largest = b_.let("largest", most()), finite = b_.let("finite", largest < kInfinity);
+    const Buf most = counter("most");
+    each_vector([&](Expr j) { most.set(max(most.get(), magnitude(load(j)))); });
+    const Expr largest = b_.let("largest", reduce_max(most.get())), finite = b_.let("finite", largest < kInfinity);
     // The headroom keeps the first digit below 128.
     const Expr power = b_.let("power", max((largest + kHeadroom) & kInfinity, kLeastPower));
     const Expr inverse = b_.let("inverse", bitcast_to(kInversePower - (power - kLeastPower), Type(DType::F32)));
@@ -124,11 +150,35 @@ class RoundRows {
   const Mapping& m_;
   Expr k_, block_, blocks_;
   Buf x_, values_, scales_, sums_, fine_;
-  int lanes_ = 1;
+  int lanes_ = 1, team_ = 1;
   Expr entry_, row_, first_, from_;
 };
 
 }  // namespace
+
+int rounding_team(const Mapping& m, Expr vectors) {
+  int team = 1;
+  while (2 * team <= m.warp && is_multiple(vectors, 2 * team)) team *= 2;
+  return team;
+}
+
+RoundedBlock round_block(Builder& b, const Mapping& m, const BlockRounding& r) {
+  const auto each_vector = [&](const std::function<void(Expr)>& body) {
+    b.loop("j", r.vectors / int64_t{r.team}, [&](Expr j) { body(r.team == 1 ? j : j * int64_t{r.team} + r.member); });
+  };
+  const Buf most = integers(b, "most", r.lanes), sum = r.adds ? integers(b, "sum", r.lanes) : Buf();
+  each_vector([&](Expr v) { most.set(max(most.get(), magnitude(r.load(v)))); });
+  const Expr largest = combine_shuffled(b, "largest", ExprOp::Max, b.let("largest", reduce_max(most.get())), r.team);
+  const Expr scale = b.let("scale", bitcast_to(select(largest < kInfinity, largest, kNan), Type(DType::F32)) / kMostCode);
+  const Expr inverse = b.let("inverse", select(scale != 0, 1 / scale, 0));
+  each_vector([&](Expr v) {
+    const Expr values = b.let("code", integer_of(round_even(r.load(v) * inverse), m));
+    r.store(v, values, scale);
+    if (r.adds) sum.set(sum.get() + values);
+  });
+  if (!r.adds) return {scale, {}};
+  return {scale, combine_shuffled(b, "sum", ExprOp::Add, reduce_add(sum.get()), r.team)};
+}
 
 void build_round_rows(Builder& b, const RoundRowsSpec& s, const Mapping& m) { RoundRows(b, s, m).run(); }
 

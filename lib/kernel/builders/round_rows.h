@@ -29,4 +29,19 @@ struct RoundRowsSpec {
 // Adds arguments x, values, [scale, sums, fine] and the body.
 void build_round_rows(Builder&, const RoundRowsSpec&, const Mapping&);
 
+// A block that is rounded by a team of neighbouring threads: member, member + team, ... of its vectors by each. The team is a
+// power of two that divides the number of vectors, 1 without shuffles. All threads of a warp must get here.
+struct BlockRounding {
+  Expr vectors, member;
+  int lanes = 1, team = 1;
+  std::function<Expr(Expr vector)> load;  // f32
+  std::function<void(Expr vector, Expr values, Expr scale)> store;
+  bool adds = true;  // whether the sum is used
+};
+struct RoundedBlock {
+  Expr scale, sum;
+};
+RoundedBlock round_block(Builder&, const Mapping&, const BlockRounding&);
+int rounding_team(const Mapping&, Expr vectors);
+
 }  // namespace rlxc::kernel
