@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   write("write lir.json", [&](JsonWriter& out) { report::write_lir(lir, out, context); });
   write("write plan.json", [&](JsonWriter& out) { report::write_plan(lir, out, context); });
   const report::ModuleCounts counts = report::count_module(*lir.module);
-  write("write fusion.json", [&](JsonWriter& out) { report::write_fusion({counts, counts, {}, *lir.module}, out, context); });
+  write("write fusion.json", [&](JsonWriter& out) { report::write_fusion({counts, counts, {}, lir, {}}, out, context); });
   write("write graph.json", [&](JsonWriter& out) { report::write_graph(*lir.module, out, context); });
   time("scan graph.json", nodes, text, [&] { JsonReader(text).skip(); });
   time("read graph.json", nodes, text, [&] {

@@ -11,7 +11,7 @@
 
 #include "ir/builder.h"
 #include "ir/graphs.h"
-#include "passes/pass.h"
+#include "passes/passes.h"
 
 using namespace rlxc;
 
