@@ -1,5 +1,6 @@
 // Attention: maps every layout to strides of one builder.
 #include <cmath>
+#include <optional>
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/attention.h"
@@ -69,29 +70,48 @@ bool lower_attention(Node& node) {
     spec.epilogue = s.quantized_result(kAttentionScale, 4);
     spec.y = by_heads(s.out(), *value_width, a.out_layout, false);
   };
-  Scope s(node);
-  kernel::AttentionSpec spec = spec_in(s);
-  add_inputs(s, spec);
-  const int64_t parts = kernel::attention_parts(spec, node.mapping());
-  if (parts == 1) {
-    add_result(s, spec);
-    kernel::build_attention(s.builder(), spec, node.mapping());
+  // `of_one`: launched in runs of one query, as in decoding, or only in the others; absent: always.
+  const auto emit = [&](std::optional<bool> of_one) {
+    const auto begin = [&](Scope& s) {
+      kernel::AttentionSpec spec = spec_in(s);
+      if (of_one) s.launch_if(q.length, *of_one);
+      if (of_one.value_or(false)) spec.queries = 1;
+      return spec;
+    };
+    Scope s(node, of_one.value_or(false) ? "query" : "");
+    kernel::AttentionSpec spec = begin(s);
+    add_inputs(s, spec);
+    const int64_t parts = kernel::attention_parts(spec, node.mapping());
+    if (parts == 1) {
+      add_result(s, spec);
+      kernel::build_attention(s.builder(), spec, node.mapping());
+      return s.finish();
+    }
+    const int64_t in_row = kernel::attention_part_elements(spec, parts), in_head = in_row * kernel::constant_value(spec.queries);
+    const uint32_t of_parts = node.scratch(kernel::compute_dtype(node.dtype(0)), t.mul(q.batch, Dim(*heads * in_head)));
+    spec.y = s.scratch(of_parts);
+    spec.y.strides = {*heads * in_head, in_head, in_row, 1};
+    kernel::build_attention(s.builder(), spec, node.mapping(), parts);
     s.finish();
-    return true;
-  }
-  const int64_t in_row = kernel::attention_part_elements(spec, parts), in_head = in_row * kernel::constant_value(spec.queries);
-  const uint32_t of_parts = node.scratch(kernel::compute_dtype(node.dtype(0)), t.mul(q.batch, Dim(*heads * in_head)));
-  spec.y = s.scratch(of_parts);
-  spec.y.strides = {*heads * in_head, in_head, in_row, 1};
-  kernel::build_attention(s.builder(), spec, node.mapping(), parts);
-  s.finish();
-  Scope sum(node, "sum");
-  kernel::AttentionSpec whole = spec_in(sum);
-  whole.q.dtype = spec.q.dtype;
-  const Operand from = sum.scratch(of_parts);
-  add_result(sum, whole);
-  kernel::build_attention_sum(sum.builder(), whole, from, parts, node.mapping());
-  sum.finish();
+    Scope sum(node, "sum");
+    kernel::AttentionSpec whole = begin(sum);
+    whole.q.dtype = spec.q.dtype;
+    const Operand from = sum.scratch(of_parts);
+    add_result(sum, whole);
+    kernel::build_attention_sum(sum.builder(), whole, from, parts, node.mapping());
+    sum.finish();
+  };
+  const auto has_row_form = [&] {
+    if (q.length.is_static()) return false;
+    Scope probe(node);
+    kernel::AttentionSpec spec = spec_in(probe);
+    add_inputs(probe, spec);
+    spec.queries = 1;
+    return kernel::attention_has_few_queries(spec, node.mapping());
+  };
+  if (!has_row_form()) return emit({}), true;
+  emit(true);
+  emit(false);
   return true;
 }
 

@@ -493,7 +493,8 @@ struct RoundedLeft {
   uint32_t values = 0, scale = 0, sums = 0, fine = 0;
 };
 
-RoundedLeft round_left(Node& node, const Contraction& p) {
+// `of_many`: launched only in runs of several rows.
+RoundedLeft round_left(Node& node, const Contraction& p, bool of_many) {
   DimTable& t = node.table();
   const auto x = node.dims(0);
   const bool one_row = p.splits_in_some_runs && kernel::splits_rows(2, node.mapping()) == false;
@@ -516,83 +517,113 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
     spec.sums = s.scratch(r.sums);
   }
   if (p.is_split()) spec.fine = s.scratch(r.fine);
+  if (of_many) s.launch_if(p.m, false);
   kernel::build_round_rows(s.builder(), spec, node.mapping());
   s.finish();
   return r;
 }
 
+// The runs that a kernel of a matmul is for: on grids one row, as in decoding, has another form than many.
+enum class Runs : uint8_t { All, OfOneRow, OfOthers };
+
+// Returns whether the number of rows, which a run decides, selects one of two kernels.
+bool has_two_forms(const Node& node, const Contraction& p) {
+  constexpr int64_t kLeast = 64;  // columns and terms
+  const auto least = [&](Dim d) { return node.table().constant_value(d).value_or(0) >= kLeast; };
+  return node.mapping().workgroups && !p.m.is_static() && node.table().product(p.batch) == Dim(1) && !p.zero_points &&
+         (!p.dots || p.quantized) && !p.is_split() && least(p.n) && least(p.k);
+}
+
 // Returns whether the matmul itself rounds its few rows.
-bool rounds_rows(const Node& node, const Contraction& p) {
+bool rounds_rows(const Node& node, const Contraction& p, Runs runs) {
   if (!p.rounded || !p.dots) return false;
   const auto size = [&](Dim d) { return node.table().constant_value(d); };
-  const auto m = size(p.m), n = size(p.n), k = size(p.k), batch = size(node.table().product(p.batch));
+  const auto m = runs == Runs::OfOneRow ? 1 : size(p.m), n = size(p.n), k = size(p.k),
+             batch = size(node.table().product(p.batch));
   return m && n && k && batch == 1 && kernel::gemm_rounds_rows(*m, *n, *k, p.quantized->block, node.dtype(0), node.mapping());
 }
 
-bool emit(Node& node, Contraction p) {
-  const std::optional<uint32_t> panels = pack_panels(node, p);
-  // A grid makes words of unpacked operands, too.
-  if (p.quantized ? node.prepacked.empty() : !panels && !node.mapping().workgroups) p.dots = nullptr;
-  // A task can copy rows that are not contiguous, or quantize them.
-  const bool copies = p.zero_points && p.dots && panels && p.k.is_static() && !node.mapping().workgroups;
-  const bool quantizes = rounds_operand(node.graph, node.id),
-             where_copied = quantizes && (copies || (node.mapping().workgroups && p.dots));
-  if (quantizes && !where_copied) p.left = rounded_operand(node);
+// Buffers that take the places of operands.
+struct Prepared {
+  std::optional<uint32_t> panels, rows, turned;
+  std::optional<PackedWeight> quantized;
   std::optional<RoundedLeft> rounded;
-  const bool in_groups = rounds_rows(node, p);
-  if (!in_groups && (p.rounded || p.is_split())) {
-    rounded = round_left(node, p);
-    p.left = rounded->values;
-  }
-  const std::optional<uint32_t> rows = pack_rows(node, p), turned = turn_weight(node, p);
-  const std::optional<PackedWeight> quantized = pack_quantized(node, p);
-  Scope s(node);
+  bool copies = false, where_copied = false;
+};
+
+void multiply(Node& node, Contraction p, const Prepared& by, Runs runs) {
+  const bool in_groups = rounds_rows(node, p, runs);
+  if (in_groups) p.left = {};
+  Scope s(node, runs == Runs::OfOneRow ? "row" : "");
   GemmSpec g = spec_of(s, p);
-  if (rows) {
-    g.a = s.scratch(*rows);
+  if (by.rows) {
+    g.a = s.scratch(*by.rows);
     g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)};
     g.rows_packed = true;
   } else g.a = left_operand(node, s, p);
-  if (panels) {
-    g.b = s.scratch(*panels);
+  if (by.panels) {
+    g.b = s.scratch(*by.panels);
     g.b.strides = matrix_strides(s, p.b, p.batch);
     g.packed = true;
-  } else if (quantized) {
-    g.b = s.scratch(quantized->quantized);
+  } else if (by.quantized) {
+    g.b = s.scratch(by.quantized->quantized);
     g.packed = true;
-  } else if (turned) {
-    g.b = s.scratch(*turned);
+  } else if (by.turned) {
+    g.b = s.scratch(*by.turned);
     g.b.strides = turned_strides(s, p);
   } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   set_unit(node, p, &g);
   g.rounds_rows = in_groups;
   if (p.quantized) {
     g.quantized = p.quantized;
-    g.quantized->scale = quantization_parameter(node, s, p, 2, quantized ? quantized->scale : std::nullopt);
+    g.quantized->scale = quantization_parameter(node, s, p, 2, by.quantized ? by.quantized->scale : std::nullopt);
     if (node.has(3)) {
-      g.quantized->zero = quantization_parameter(node, s, p, 3, quantized ? quantized->zero : std::nullopt);
+      g.quantized->zero = quantization_parameter(node, s, p, 3, by.quantized ? by.quantized->zero : std::nullopt);
       g.quantized->zero_quantized = zero_is_quantized(node);
     }
   }
-  if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
-  if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
-  if (where_copied) g.prologue = quantized_operand(s.in(kQuantOperands), *g.a_zero, code_type(node.graph, node.id));
-  if (copies && (where_copied || !kernel::is_constant(g.a.strides.back(), 1)))
-    g.copied_rows = where_copied ? code_type(node.graph, node.id) : g.a.dtype;
-  if (rounded && p.dots) {
+  if (has_zero(node, p, 0) && !by.rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
+  if (has_zero(node, p, 1) && (!by.panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
+  if (by.where_copied) g.prologue = quantized_operand(s.in(kQuantOperands), *g.a_zero, code_type(node.graph, node.id));
+  if (by.copies && (by.where_copied || !kernel::is_constant(g.a.strides.back(), 1)))
+    g.copied_rows = by.where_copied ? code_type(node.graph, node.id) : g.a.dtype;
+  if (by.rounded && p.dots && !in_groups) {
     DimTable& t = node.table();
     const int64_t block = p.quantized->block;
     const Dim entries = block ? t.floor_div(p.k, Dim(block)) : Dim(1);
-    g.rounded = kernel::RoundedRows{rows_in_scratch(s, p, rounded->scale, s.size(entries)),
-                                    rows_in_scratch(s, p, rounded->sums, s.size(t.mul(entries, p.digits())))};
-    if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, rounded->fine, s.size(entries));
+    g.rounded = kernel::RoundedRows{rows_in_scratch(s, p, by.rounded->scale, s.size(entries)),
+                                    rows_in_scratch(s, p, by.rounded->sums, s.size(t.mul(entries, p.digits())))};
+    if (p.is_split()) g.rounded->fine = rows_in_scratch(s, p, by.rounded->fine, s.size(entries));
     if (p.is_split() && p.splits_in_some_runs) g.floats = side_operand(node, s, 0, p.a, p.batch, true, p.run);
   }
   g.epilogue = epilogue_of(node, s, p);
   g.c = by_rows(s.out(), p, node.result_dims());
   for (size_t i = 1; i <= p.also.size(); ++i) g.epilogue.also.push_back(by_rows(s.out(i), p, node.result_dims()));
+  if (runs != Runs::All) s.launch_if(p.m, runs == Runs::OfOneRow);
+  if (runs == Runs::OfOneRow) g.m = 1;
   kernel::build_gemm(s.builder(), g, node.mapping());
   s.finish();
+}
+
+bool emit(Node& node, Contraction p) {
+  Prepared by;
+  by.panels = pack_panels(node, p);
+  // A grid makes words of unpacked operands, too.
+  if (p.quantized ? node.prepacked.empty() : !by.panels && !node.mapping().workgroups) p.dots = nullptr;
+  // A task can copy rows that are not contiguous, or quantize them.
+  by.copies = p.zero_points && p.dots && by.panels && p.k.is_static() && !node.mapping().workgroups;
+  const bool quantizes = rounds_operand(node.graph, node.id), two_forms = has_two_forms(node, p);
+  by.where_copied = quantizes && (by.copies || (node.mapping().workgroups && p.dots));
+  if (quantizes && !by.where_copied) p.left = rounded_operand(node);
+  if (!rounds_rows(node, p, Runs::All) && (p.rounded || p.is_split())) {
+    by.rounded = round_left(node, p, two_forms && rounds_rows(node, p, Runs::OfOneRow));
+    p.left = by.rounded->values;
+  }
+  by.rows = pack_rows(node, p);
+  by.turned = turn_weight(node, p);
+  by.quantized = pack_quantized(node, p);
+  if (two_forms) multiply(node, p, by, Runs::OfOneRow);
+  multiply(node, p, by, two_forms ? Runs::OfOthers : Runs::All);
   return true;
 }
 
@@ -681,124 +712,6 @@ std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>&
   const Contraction p = contraction_of(node);
   if (node.mapping().workgroups && !p.dots) return prepack_turned(node, p, on_load);
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
-}
-
-// Each row is a matmul in a batch, because rows choose their matrix.
-bool lower_grouped_matmul(Node& node) {
-  const auto x = node.dims(0), w = node.dims(1), y = node.result_dims();
-  const bool trans_b = node.attrs<MatMulAttrs>().trans_b;
-  Scope s(node);
-  GemmSpec g;
-  g.accumulate = accumulator(node.result_dtype());
-  const Index k = s.size(x[1]), n = s.size(y[1]);
-  g.batch = {s.size(x[0])};
-  g.n = n;
-  g.k = k;
-  g.a = s.in(0);
-  g.a.strides = {k, k, 1};
-  g.b = s.in(1);
-  g.b.strides = {k.in(s.kernel()) * n.in(s.kernel()), trans_b ? 1 : n, trans_b ? k : 1};
-  g.b_row = s.in(2);
-  g.b_rows = s.size(w[0]);
-  g.c = s.out();
-  g.c.strides = {n, n, 1};
-  kernel::build_gemm(s.builder(), g, node.mapping());
-  s.finish();
-  return true;
-}
-
-// Batch axes, and all free axes of each side but the last, become batch axes of the matmul. Several contracted axes are collapsed
-// by copying the operands to the order batch, free, contracted.
-bool lower_dot_general(Node& node) {
-  const auto& a = node.attrs<DotGeneralAttrs>();
-  struct Axes {
-    std::vector<int64_t> batch, free, summed;
-    std::vector<int64_t> order() const {
-      std::vector<int64_t> all = batch;
-      all.insert(all.end(), free.begin(), free.end());
-      all.insert(all.end(), summed.begin(), summed.end());
-      return all;
-    }
-  };
-  Axes side[2] = {{a.lhs_batch, {}, a.lhs_contracting}, {a.rhs_batch, {}, a.rhs_contracting}};
-  for (size_t i = 0; i < 2; ++i)
-    for (int64_t d = 0; d < static_cast<int64_t>(node.dims(i).size()); ++d) {
-      auto has = [&](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
-      if (!has(side[i].batch) && !has(side[i].summed)) side[i].free.push_back(d);
-    }
-  const bool copy = side[0].summed.size() != 1;
-  uint32_t copies[2] = {};
-  for (size_t i = 0; copy && i < 2; ++i) {
-    copies[i] = node.scratch(node.dtype(i), node.table().product(node.dims(i)));
-    Scope s(node, "order");
-    Operand x = s.in(i), y = s.scratch(copies[i]);
-    Dims shape, strides;
-    for (int64_t d : side[i].order()) {
-      shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)]));
-      strides.push_back(x.strides[static_cast<size_t>(d)]);
-    }
-    x.strides = strides;
-    y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
-    kernel::build_map(s.builder(), {shape, {x}, {y}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
-    s.finish();
-  }
-  Scope s(node);
-  GemmSpec g;
-  g.accumulate = accumulator(node.result_dtype());
-  Dim k(1);
-  for (int64_t d : side[0].summed) k = node.table().mul(k, node.dims(0)[static_cast<size_t>(d)]);
-  g.k = s.size(k);
-  // Strides of each axis of the operands, and of the single contracted axis.
-  Operand o[2];
-  Dims own[2];
-  for (size_t i = 0; i < 2; ++i) {
-    o[i] = copy ? s.scratch(copies[i]) : s.in(i);
-    o[i].name = std::string(1, "ab"[i]);
-    own[i].assign(node.dims(i).size(), 0);
-    if (copy) {
-      Dims shape;
-      for (int64_t d : side[i].order()) shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)]));
-      const Dims strides = kernel::dense(s.kernel(), "a", o[i].dtype, shape).strides;
-      for (size_t d = 0; d < shape.size(); ++d) own[i][static_cast<size_t>(side[i].order()[d])] = strides[d];
-    } else {
-      own[i] = o[i].strides;
-    }
-    o[i].strides.clear();
-  }
-  auto size_at = [&](size_t i, int64_t d) { return s.size(node.dims(i)[static_cast<size_t>(d)]); };
-  auto stride_at = [&](size_t i, int64_t d) { return own[i][static_cast<size_t>(d)]; };
-  for (size_t b = 0; b < side[0].batch.size(); ++b) {
-    g.batch.push_back(size_at(0, side[0].batch[b]));
-    for (size_t i = 0; i < 2; ++i) o[i].strides.push_back(stride_at(i, side[i].batch[b]));
-  }
-  for (size_t i = 0; i < 2; ++i)
-    for (size_t f = 0; f + 1 < side[i].free.size(); ++f) {
-      g.batch.push_back(size_at(i, side[i].free[f]));
-      o[i].strides.push_back(stride_at(i, side[i].free[f]));
-      o[1 - i].strides.push_back(0);
-    }
-  const Index summed[2] = {copy ? Index(1) : stride_at(0, side[0].summed[0]), copy ? Index(1) : stride_at(1, side[1].summed[0])};
-  const Index free[2] = {side[0].free.empty() ? Index(0) : stride_at(0, side[0].free.back()),
-                         side[1].free.empty() ? Index(0) : stride_at(1, side[1].free.back())};
-  if (!side[0].free.empty()) g.m = size_at(0, side[0].free.back());
-  if (!side[1].free.empty()) g.n = size_at(1, side[1].free.back());
-  o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
-  o[1].strides.insert(o[1].strides.end(), {summed[1], free[1]});
-  g.a = o[0];
-  g.b = o[1];
-  // Result axes: batch, free axes of a, free axes of b. Matmul axes: batch, leading free axes, then m, n.
-  g.c = s.out();
-  const Dims y = g.c.strides;
-  const size_t nb = side[0].batch.size(), fa = side[0].free.size();
-  Dims c(y.begin(), y.begin() + static_cast<int64_t>(nb));
-  for (size_t f = 0; f + 1 < fa; ++f) c.push_back(y[nb + f]);
-  for (size_t f = 0; f + 1 < side[1].free.size(); ++f) c.push_back(y[nb + fa + f]);
-  c.push_back(fa ? y[nb + fa - 1] : Index(0));
-  c.push_back(side[1].free.empty() ? Index(0) : y.back());
-  g.c.strides = c;
-  kernel::build_gemm(s.builder(), g, node.mapping());
-  s.finish();
-  return true;
 }
 
 }  // namespace rlxc::codegen

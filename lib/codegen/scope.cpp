@@ -161,7 +161,16 @@ void Scope::may_alias() {
     if (b.space == kernel::Space::Global) b.may_alias = true;
 }
 
+void Scope::launch_if(Dim dim, bool is_one) {
+  const Expr d = size(dim).in(kernel()), one = max(min(d, 2 - d), 0);
+  launched_ = is_one ? one : 1 - one;
+}
+
 void Scope::finish(bool on_load, bool copies) {
+  if (launched_) {  // hosts skip launches of empty grids
+    kernel::Stmt& grid = kernel()->body.front();
+    grid.index = (Expr{kernel(), grid.index} * *launched_).id;
+  }
   kernel::Kernel k = builder_->finish();
   kernel::simplify(k);
   // A buffer that is bound twice and written aliases itself.

@@ -1,6 +1,7 @@
 // Tools of the lowering functions (lower_*.cpp): the node being lowered, and a kernel under construction.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,8 @@ class Scope {
   std::vector<std::pair<std::string, DType>> outputs();  // all results, for build_generate
   void may_alias();                                      // results may share memory with operands at equal indices
 
+  // Launches the kernel of a grid only in runs in which the dim is 1, or only in the others.
+  void launch_if(Dim, bool is_one);
   // Simplifies the kernel and adds a launch of it.
   void finish(bool on_load = false, bool copies = false);
 
@@ -97,6 +100,7 @@ class Scope {
   std::unique_ptr<kernel::Builder> builder_;
   Launch launch_;
   std::vector<std::pair<Dim, Expr>> sizes_;
+  std::optional<Expr> launched_;  // 1 in runs that launch the kernel, 0 in others
 };
 
 // Moves the first element of the operand to this position of an axis.

@@ -9,6 +9,8 @@ namespace rlxc::kernel {
 // has the results of the parts, for build_attention_sum.
 void build_attention(Builder&, const AttentionSpec&, const Mapping&, int64_t parts = 1);
 
+// Whether few queries of all heads that share keys are the rows of a workgroup.
+bool attention_has_few_queries(const AttentionSpec&, const Mapping&);
 // The number of parts into which workgroups split the keys: more than 1 for few queries and heads on a grid.
 int64_t attention_parts(const AttentionSpec&, const Mapping&);
 // Elements of a row of parts, in the compute type: the weighted sums of values of each part, then the largest score and the sum

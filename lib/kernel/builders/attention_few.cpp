@@ -301,17 +301,17 @@ class FewQueries {
   Buf top_, sum_;                               // of the row of this thread in weights()
 };
 
-bool has_few_queries(const AttentionSpec& s, const Mapping& m) {
+}  // namespace
+
+bool attention_has_few_queries(const AttentionSpec& s, const Mapping& m) {
   int64_t queries = 0;
   return m.workgroups && constant(s.queries, &queries) && queries >= 1 && queries <= kDecodedQueries && !is_constant(s.keys, 0) &&
          is_constant(s.k.strides[3], 1) && is_constant(s.v.strides[3], 1) &&
          std::max(s.width, s.value_width) <= kLongHead * kMostOfRows / 4;
 }
 
-}  // namespace
-
 int64_t attention_parts(const AttentionSpec& s, const Mapping& m) {
-  if (!has_few_queries(s, m)) return 1;
+  if (!attention_has_few_queries(s, m)) return 1;
   int64_t heads = kLarge, batch = 1, keys = kLarge * kKeysOfPart;
   constant(s.heads, &heads);
   constant(s.batch, &batch);
@@ -321,7 +321,7 @@ int64_t attention_parts(const AttentionSpec& s, const Mapping& m) {
 }
 
 bool attention_of_few(AttentionOperands& o, const Mapping& m, int64_t parts) {
-  if (!has_few_queries(o.spec, m)) return false;
+  if (!attention_has_few_queries(o.spec, m)) return false;
   FewQueries(o, m, parts).run();
   return true;
 }
