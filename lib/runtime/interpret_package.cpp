@@ -45,9 +45,10 @@ class InterpretedDevice : public Device {
     count_command("copies");
     if (bytes) std::memmove(at(to, bytes), at(from, bytes), bytes);
   }
-  void load(const std::vector<Kernel>&, const std::string&) override {
+  int load(const std::vector<Kernel>&, const std::string&) override {
     for (const kernel::Kernel& k : package_.kernels)
       if (const auto problems = kernel::verify(k, limits_); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
+    return 0;
   }
   void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
     const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];

@@ -662,7 +662,8 @@ constexpr GpuPackaging cuda_packaging(std::string_view object_extension, std::st
           .object_extension = object_extension,
           .makefile = makefile,
           .command = "./run",
-          .how = kMakeRun};
+          .how = kMakeRun,
+          .example = cxx_example};
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& option
   s += example_size_arguments(p);
   for (size_t i = 0; i < p.inputs.size(); ++i) s += " input_" + std::to_string(i) + ".bin";
   s += "\n";
-  if (packaging.example) s += "\n" + packaging.example(p);
+  if (packaging.example)
+    if (const std::string example = packaging.example(p); !example.empty()) s += "\n" + example;
   return s +
          "\n## What is checked\n\nThe sizes against the model and its memory plan, the lengths of inputs, the fingerprint of the "
          "weights, "
@@ -59,6 +60,35 @@ std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& option
          checked_ranges(p, "the run fails") + (p.lir->index_inputs.empty() ? "Indices" : "Other indices") +
          " that the inputs give are " +
          (p.lir->check_indices ? "checked" : "clamped into their range; `--hardened` makes them errors") + ".\n";
+}
+
+std::string cxx_example(const Package& p) {
+  if (p.mesh) return {};
+  std::string sizes;
+  const std::vector<int64_t> values = example_sizes(p);
+  for (size_t i = 0; i < values.size(); ++i)
+    sizes += (i ? ", {" : "{") + p.symbols[i].c_string() + ", " + std::to_string(values[i]) + "}";
+  return R"(## In an application
+
+```cpp
+#include "device.hpp"
+
+const auto device = rlxc::make_device();     // make_device(1, stream): GPU 1, a stream or command queue of the application
+rlxc::Program program(*device, ".", ".");    // the folders of the package and of its weights
+)" + (sizes.empty() ? std::string() : "program.set_sizes({" + sizes + "});\n") +
+         R"(std::vector<std::vector<char>> in(program.inputs()), out(program.outputs());
+for (size_t i = 0; i < in.size(); ++i) in[i].resize(program.input_bytes(i));
+for (size_t i = 0; i < out.size(); ++i) out[i].resize(program.output_room(i));
+std::vector<const void*> inputs;
+std::vector<void*> outputs;
+for (auto& data : in) inputs.push_back(data.data());
+for (auto& data : out) outputs.push_back(data.data());
+program.run(inputs, outputs);                // output_shape(i) and output_bytes(i) say how large results are
+```
+
+`run_on_device` takes memory of the device in the same order (a device pointer, or an `id<MTLBuffer>`), which kernels read and write in
+place; it returns while they run. Null stands for a buffer of the program, as for states. Several programs may share a device.
+)";
 }
 
 std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {

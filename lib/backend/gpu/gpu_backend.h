@@ -39,6 +39,8 @@ constexpr std::array<HostPart, 3> cxx_host(std::string_view device) {
            {"main.cc", "main.cpp", "a runner on raw files, and an example of the API"}}};
 }
 
+std::string cxx_example(const codegen::Package&);
+
 inline constexpr std::string_view kMakeRun =
     "Build with `make`. Then, in this folder, `./run [--repeat N] WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw "
     "files, little-endian, and writes output_<i>.bin; `--repeat N` also measures N more runs.";

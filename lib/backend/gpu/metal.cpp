@@ -207,8 +207,12 @@ static constexpr TargetInfo kMetal = {.name = "metal",
                                       .max_arguments = 31,
                                       .claims = 1,
                                       .host_run = {.how = HostRun::How::Emulated, .compiler = "clang++", .msl_arguments = true}};
-static constexpr GpuPackaging kMetalPackaging = {
-    .host = kMetalHost, .object_extension = ".metallib", .makefile = kMetalMakefile, .command = "./run", .how = kMakeRun};
+static constexpr GpuPackaging kMetalPackaging = {.host = kMetalHost,
+                                                 .object_extension = ".metallib",
+                                                 .makefile = kMetalMakefile,
+                                                 .command = "./run",
+                                                 .how = kMakeRun,
+                                                 .example = cxx_example};
 
 const Backend& metal_backend() {
   static const GpuBackend backend(kMetal, kMetalPackaging);

@@ -27,6 +27,8 @@ using GraphRun = hipGraphExec_t;
 #define cuModuleLoad hipModuleLoad
 #define cuModuleGetFunction hipModuleGetFunction
 #define cuLaunchKernel hipModuleLaunchKernel
+#define cuModuleUnload hipModuleUnload
+#define cuStreamDestroy hipStreamDestroy
 #else
 #include <cuda.h>
 #define RLXC_MODULE ".fatbin"
@@ -46,33 +48,45 @@ namespace rlxc {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice() {
+  CudaDevice(int number, void* stream) : stream_(static_cast<Stream>(stream)), owns_stream_(!stream) {
 #ifdef RLXC_HIP
     RLXC_CHECK(hipInit(0));
-    RLXC_CHECK(hipSetDevice(0));
+    RLXC_CHECK(hipSetDevice(number));
 #else
-    CUdevice device;
     CUcontext context;
     RLXC_CHECK(cuInit(0));
-    RLXC_CHECK(cuDeviceGet(&device, 0));
-    RLXC_CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    RLXC_CHECK(cuDeviceGet(&device_, number));
+    RLXC_CHECK(cuDevicePrimaryCtxRetain(&context, device_));
     RLXC_CHECK(cuCtxSetCurrent(context));
 #endif
-    RLXC_CHECK(cuStreamCreate(&stream_, 0));  // in order with the default stream, which a link uses
+    if (owns_stream_) RLXC_CHECK(cuStreamCreate(&stream_, 0));  // in order with the default stream, which a link uses
+  }
+  ~CudaDevice() override {
+    (void)cuStreamSynchronize(stream_);
+    for (GraphRun r : recordings_)
+      if (r) (void)cuGraphExecDestroy(r);
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (buffers_[i] && owned_[i]) (void)cuMemFree(buffers_[i]);
+    for (Module m : modules_) (void)cuModuleUnload(m);
+    if (owns_stream_) (void)cuStreamDestroy(stream_);
+#ifndef RLXC_HIP
+    (void)cuDevicePrimaryCtxRelease(device_);
+#endif
   }
 
   int allocate(size_t bytes) override {
     DevicePointer p{};
     RLXC_CHECK(cuMemAlloc(&p, std::max<size_t>(bytes, 1)));
-    for (size_t i = 0; i < buffers_.size(); ++i)
-      if (!buffers_[i]) return buffers_[i] = p, static_cast<int>(i);
-    buffers_.push_back(p);
-    return static_cast<int>(buffers_.size()) - 1;
+    return add(p, true);
   }
+  int adopt(void* memory) override { return add((DevicePointer)memory, false); }
   void release(int buffer) override {
-    wait();
-    RLXC_CHECK(cuMemFree(buffers_[buffer]));
-    buffers_[buffer] = DevicePointer{};
+    const size_t i = static_cast<size_t>(buffer);
+    if (owned_[i]) {
+      wait();
+      RLXC_CHECK(cuMemFree(buffers_[i]));
+    }
+    buffers_[i] = DevicePointer{};
   }
   void write(Address to, const void* from, size_t bytes) override {
     if (bytes) RLXC_CHECK(cuMemcpyHtoDAsync(at(to), const_cast<void*>(from), bytes, stream_));
@@ -89,18 +103,23 @@ class CudaDevice : public Device {
 
   void* pointer(Address a) const override { return (char*)buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
 
-  void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
-    kernels_ = kernels;
+  int load(const std::vector<Kernel>& kernels, const std::string& folder) override {
+    const int first = static_cast<int>(kernels_.size());
     std::map<std::string, Module> modules;
     for (const Kernel& k : kernels) {
       const std::string path = folder + "/" + k.file.substr(0, k.file.find('.')) + RLXC_MODULE;
-      if (!modules.count(path)) RLXC_CHECK(cuModuleLoad(&modules[path], path.c_str()));
+      if (!modules.count(path)) {
+        RLXC_CHECK(cuModuleLoad(&modules[path], path.c_str()));
+        modules_.push_back(modules[path]);
+      }
+      kernels_.push_back(k);
       functions_.emplace_back();
       RLXC_CHECK(cuModuleGetFunction(&functions_.back(), modules[path], k.name.c_str()));
 #ifndef RLXC_HIP
       if (dynamic_shared(k)) RLXC_CHECK(cuFuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(k.shared_bytes)));
 #endif
     }
+    return first;
   }
 
   void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) override {
@@ -118,31 +137,59 @@ class CudaDevice : public Device {
     RLXC_CHECK(cuStreamBeginCapture(stream_, RLXC_RECORD));
     return true;
   }
-  void end_record() override {
+  int end_record() override {
     Graph graph;
     RLXC_CHECK(cuStreamEndCapture(stream_, &graph));
-    if (recorded_) RLXC_CHECK(cuGraphExecDestroy(recorded_));
-    RLXC_CHECK(cuGraphInstantiate(&recorded_, graph, 0));
+    recordings_.emplace_back();
+    RLXC_CHECK(cuGraphInstantiate(&recordings_.back(), graph, 0));
     RLXC_CHECK(cuGraphDestroy(graph));
+    return static_cast<int>(recordings_.size()) - 1;
   }
-  void replay() override { RLXC_CHECK(cuGraphLaunch(recorded_, stream_)); }
+  void replay(int recording) override { RLXC_CHECK(cuGraphLaunch(recordings_[static_cast<size_t>(recording)], stream_)); }
+  void forget(int recording) override {
+    wait();
+    GraphRun& r = recordings_[static_cast<size_t>(recording)];
+    RLXC_CHECK(cuGraphExecDestroy(r));
+    r = {};
+  }
 
  private:
   template <class Status>
   static void check(Status status, Status success, const char* call) {
-    if (status != success) fail(std::string(call) + ": error " + std::to_string(static_cast<int>(status)));
+    if (status == success) return;
+#ifdef RLXC_HIP
+    const char* name = hipGetErrorName(status);
+#else
+    const char* name = nullptr;
+    cuGetErrorName(status, &name);
+#endif
+    fail(std::string(call) + ": " + (name ? name : "error") + " (" + std::to_string(static_cast<int>(status)) + ")");
+  }
+  int add(DevicePointer p, bool owned) {
+    size_t i = 0;
+    while (i < buffers_.size() && buffers_[i]) ++i;
+    if (i == buffers_.size()) buffers_.emplace_back(), owned_.push_back(true);
+    buffers_[i] = p;
+    owned_[i] = owned;
+    return static_cast<int>(i);
   }
   // Kernels declare arrays up to 48 KiB, and take more from the launch.
   static uint32_t dynamic_shared(const Kernel& k) { return k.shared_bytes > 48 << 10 ? k.shared_bytes : 0; }
   DevicePointer at(Address a) const { return (DevicePointer)pointer(a); }
 
+#ifndef RLXC_HIP
+  CUdevice device_{};
+#endif
   Stream stream_{};
-  GraphRun recorded_{};
+  bool owns_stream_ = true;
+  std::vector<GraphRun> recordings_;
+  std::vector<Module> modules_;
   std::vector<DevicePointer> buffers_;
+  std::vector<bool> owned_;  // buffers that are not the application's
   std::vector<Kernel> kernels_;
   std::vector<Function> functions_;
 };
 
-inline std::unique_ptr<Device> make_device() { return std::make_unique<CudaDevice>(); }
+inline std::unique_ptr<Device> make_device(int number, void* stream) { return std::make_unique<CudaDevice>(number, stream); }
 
 }  // namespace rlxc

@@ -3,6 +3,8 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <cstdio>
+
 #include "program.hpp"
 
 namespace rlxc {
@@ -18,12 +20,23 @@ class EmulatedDevice : public Device {
     buffers_.push_back(static_cast<char*>(std::aligned_alloc(64, rounded + 64)));
     std::memset(buffers_.back(), 0xA5, rounded + 64);  // also exposes reads of uninitialised memory
     lengths_.push_back(rounded);
+    owned_.push_back(true);
     most_ = std::max(most_, now_ += rounded);
     return static_cast<int>(buffers_.size()) - 1;
   }
+  int adopt(void* memory) override {
+    buffers_.push_back(static_cast<char*>(memory));
+    lengths_.push_back(0);
+    owned_.push_back(false);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
   void release(int buffer) override {
+    if (!owned_[buffer]) return void(buffers_[buffer] = nullptr);
     for (size_t i = 0; i < 64; ++i)
-      if (static_cast<unsigned char>(buffers_[buffer][lengths_[buffer] + i]) != 0xA5) fail("a kernel wrote beyond its buffer");
+      if (static_cast<unsigned char>(buffers_[buffer][lengths_[buffer] + i]) != 0xA5) {
+        std::fprintf(stderr, "a kernel wrote beyond its buffer\n");
+        std::_Exit(1);  // the end of a program ignores exceptions
+      }
     std::free(buffers_[buffer]);
     buffers_[buffer] = nullptr;
     now_ -= lengths_[buffer];
@@ -35,8 +48,9 @@ class EmulatedDevice : public Device {
 
   void* pointer(Address a) const override { return buffers_[static_cast<size_t>(a.buffer)] + a.offset; }
 
-  void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
-    kernels_ = kernels;
+  int load(const std::vector<Kernel>& kernels, const std::string& folder) override {
+    const int first = static_cast<int>(kernels_.size());
+    kernels_.insert(kernels_.end(), kernels.begin(), kernels.end());
     std::map<std::string, void*> libraries;
     for (size_t i = 0; i < kernels.size(); ++i) {
       const std::string path = folder + "/" + kernels[i].file.substr(0, kernels[i].file.find('.')) + ".so";
@@ -45,6 +59,7 @@ class EmulatedDevice : public Device {
       entries_.push_back(reinterpret_cast<Entry>(dlsym(libraries[path], ("rlxc_entry_" + std::to_string(i)).c_str())));
       if (!entries_.back()) fail(path + ": no kernel " + kernels[i].name);
     }
+    return first;
   }
 
   void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) override {
@@ -59,11 +74,12 @@ class EmulatedDevice : public Device {
   using Entry = void (*)(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes);
   std::vector<char*> buffers_;
   std::vector<size_t> lengths_;
+  std::vector<bool> owned_;  // buffers that are not the application's
   size_t now_ = 0, most_ = 0;  // bytes
   std::vector<Kernel> kernels_;
   std::vector<Entry> entries_;
 };
 
-inline std::unique_ptr<Device> make_device() { return std::make_unique<EmulatedDevice>(); }
+inline std::unique_ptr<Device> make_device(int, void*) { return std::make_unique<EmulatedDevice>(); }
 
 }  // namespace rlxc

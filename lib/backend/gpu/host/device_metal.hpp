@@ -9,20 +9,21 @@ namespace rlxc {
 
 class MetalDevice : public Device {
  public:
-  MetalDevice() : device_(MTLCreateSystemDefaultDevice()) {
-    if (!device_) fail("no Metal device");
-    queue_ = [device_ newCommandQueue];
+  // `queue`: an id<MTLCommandQueue> of the application, or null.
+  MetalDevice(int number, void* queue) {
+    if (number == 0) device_ = MTLCreateSystemDefaultDevice();
+    else if (NSArray<id<MTLDevice>>* all = MTLCopyAllDevices(); static_cast<NSUInteger>(number) < all.count) device_ = all[number];
+    if (!device_) fail("no Metal device " + std::to_string(number));
+    queue_ = queue ? (__bridge id<MTLCommandQueue>)queue : [device_ newCommandQueue];
   }
 
   int allocate(size_t bytes) override {
     id<MTLBuffer> b = [device_ newBufferWithLength:std::max<size_t>(bytes, 16) options:MTLResourceStorageModeShared];
     if (!b) fail("out of memory");
-    for (size_t i = 0; i < buffers_.size(); ++i)
-      if (!buffers_[i]) return buffers_[i] = b, static_cast<int>(i);
-    buffers_.push_back(b);
-    return static_cast<int>(buffers_.size()) - 1;
+    return add(b);
   }
-  void release(int buffer) override { finish(), buffers_[buffer] = nil; }
+  int adopt(void* buffer) override { return add((__bridge id<MTLBuffer>)buffer); }  // an id<MTLBuffer>
+  void release(int buffer) override { buffers_[buffer] = nil; }  // command buffers keep what they use
   void write(Address to, const void* from, size_t bytes) override { finish(), std::memcpy(pointer(to), from, bytes); }
   void read(void* to, Address from, size_t bytes) override { finish(), std::memcpy(to, pointer(from), bytes); }
   void copy(Address to, Address from, size_t bytes) override {
@@ -34,9 +35,17 @@ class MetalDevice : public Device {
     [blit endEncoding];
   }
   void wait() override { finish(); }
+  void submit() override {
+    end_encoding();
+    if (!commands_) return;
+    [commands_ commit];
+    submitted_ = commands_;
+    commands_ = nil;
+  }
 
-  void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
-    kernels_ = kernels;
+  int load(const std::vector<Kernel>& kernels, const std::string& folder) override {
+    const int first = static_cast<int>(kernels_.size());
+    kernels_.insert(kernels_.end(), kernels.begin(), kernels.end());
     std::map<std::string, id<MTLLibrary>> libraries;
     for (const Kernel& k : kernels) {
       const std::string path = folder + "/" + k.file.substr(0, k.file.find('.')) + ".metallib";
@@ -47,6 +56,7 @@ class MetalDevice : public Device {
       if (!pipeline) fail(path + ": " + k.name + ": " + (error ? error.localizedDescription.UTF8String : "no such function"));
       pipelines_.push_back(pipeline);
     }
+    return first;
   }
 
   // Dispatches of one encoder run in order, and each sees the writes of earlier ones.
@@ -65,6 +75,12 @@ class MetalDevice : public Device {
   }
 
  private:
+  int add(id<MTLBuffer> b) {
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (!buffers_[i]) return buffers_[i] = b, static_cast<int>(i);
+    buffers_.push_back(b);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
   char* pointer(Address a) { return static_cast<char*>(buffers_[a.buffer].contents) + a.offset; }
   id<MTLCommandBuffer> commands() {
     if (!commands_) commands_ = [queue_ commandBuffer];
@@ -75,23 +91,23 @@ class MetalDevice : public Device {
     encoder_ = nil;
   }
   void finish() {
-    end_encoding();
-    if (!commands_) return;
-    [commands_ commit];
-    [commands_ waitUntilCompleted];
-    if (commands_.error) fail(commands_.error.localizedDescription.UTF8String);
-    commands_ = nil;
+    submit();
+    if (!submitted_) return;
+    [submitted_ waitUntilCompleted];
+    id<MTLCommandBuffer> done = submitted_;
+    submitted_ = nil;
+    if (done.error) fail(done.error.localizedDescription.UTF8String);
   }
 
   id<MTLDevice> device_;
   id<MTLCommandQueue> queue_;
-  id<MTLCommandBuffer> commands_ = nil;
+  id<MTLCommandBuffer> commands_ = nil, submitted_ = nil;  // being encoded; the last of those that run
   id<MTLComputeCommandEncoder> encoder_ = nil;
   std::vector<id<MTLBuffer>> buffers_;
   std::vector<id<MTLComputePipelineState>> pipelines_;
   std::vector<Kernel> kernels_;
 };
 
-inline std::unique_ptr<Device> make_device() { return std::make_unique<MetalDevice>(); }
+inline std::unique_ptr<Device> make_device(int number, void* queue) { return std::make_unique<MetalDevice>(number, queue); }
 
 }  // namespace rlxc

@@ -133,23 +133,28 @@ struct Kernel {
   std::vector<bool> narrow;  // symbols that are i32, not i64
 };
 
-// The device interface of a program. Operations run in order; `read` and `wait` wait for earlier ones.
+// The device interface of programs, which may share a device. Operations run in order; `read` and `wait` wait for earlier ones.
 class Device {
  public:
   virtual ~Device() = default;
   virtual int allocate(size_t bytes) = 0;
+  // A buffer for memory of the application on the device, which `release` leaves to the application.
+  virtual int adopt(void*) { fail("the device can't use memory of the application"); }
   virtual void release(int buffer) = 0;
   virtual void write(Address to, const void* from, size_t bytes) = 0;
   virtual void read(void* to, Address from, size_t bytes) = 0;
   virtual void copy(Address to, Address from, size_t bytes) = 0;
   virtual void wait() = 0;
-  virtual void load(const std::vector<Kernel>& kernels, const std::string& folder) = 0;
+  virtual void submit() {}  // starts what the device has collected
+  // Returns the number of the first of these kernels.
+  virtual int load(const std::vector<Kernel>& kernels, const std::string& folder) = 0;
   virtual void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) = 0;
   virtual void* pointer(Address) const { fail("the device has no addresses for a link"); }
   // Launches and copies between `record` and `end_record` are not run but kept for `replay`. False: the device can't.
   virtual bool record() { return false; }
-  virtual void end_record() {}
-  virtual void replay() {}
+  virtual int end_record() { return -1; }  // the number of the recording
+  virtual void replay(int) {}
+  virtual void forget(int) {}
 };
 
 // Exchange of data with the devices that run the program together. All members of a group call a function with equal arguments;
@@ -173,8 +178,11 @@ class Link {
   virtual void all_gather(int group, const void* in, void* out, size_t bytes) = 0;
   virtual void exchange(int group, const std::vector<Message>& sent, const std::vector<Message>& received) = 0;
 };
-std::unique_ptr<Device> make_device();  // device.hpp
+// device.hpp: the device of this number. Operations go to the stream of the application (CUstream, hipStream_t), or to one of the
+// device's own.
+std::unique_ptr<Device> make_device(int number = 0, void* stream = nullptr);
 
+// Several programs may share a device, which must outlive them. Not for several threads at once.
 class Program {
  public:
   // `package`: the folder of launch.json and the compiled kernels; `weights`: the folder of the weight files. `link`: to the other
@@ -189,11 +197,22 @@ class Program {
       for (const Json& s : k["symbols"].items) kernel.narrow.push_back(s.string == "i32");
       kernels.push_back(std::move(kernel));
     }
-    device_.load(kernels, package);
+    first_kernel_ = device_.load(kernels, package);
     check_weights_file(weights);
     load_weights(weights);
     if (json_["symbols"].items.empty()) set_sizes({});
   }
+  ~Program() {
+    try {
+      forget_recording();
+      for (int b : weights_) release(b);
+      for (int b : io_) release(b);
+      for (int b : {packed_, arena_.buffer, spare_}) release(b);
+    } catch (const std::exception&) {  // the device is lost
+    }
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
 
   size_t inputs() const { return json_["inputs"].items.size(); }
   size_t outputs() const { return json_["outputs"].items.size(); }
@@ -229,15 +248,14 @@ class Program {
       else open_sizes_[expressions.keys[i]] = &expressions.items[i];
     }
     symbols_ = symbols;
-    runs_ = 0;
+    forget_recording();
     check_equal(json_["equal"]);
     const Json& memory = json_["memory"];
-    if (arena_.buffer >= 0) device_.release(arena_.buffer);
+    release(arena_.buffer);
     const size_t arena = bytes(memory["arena"]), held = bytes(memory["held"]), scratch = bytes(memory["scratch"]);
     arena_ = {device_.allocate(arena + held + scratch + bytes(memory["cells"])), 0};
     held_ = {arena_.buffer, arena}, scratch_ = {arena_.buffer, arena + held}, cells_ = {arena_.buffer, arena + held + scratch};
-    for (int b : io_)
-      if (b >= 0) device_.release(b);
+    for (int b : io_) release(b);
     io_.clear();
     for (size_t i = 0; i < inputs(); ++i) io_.push_back(place_of_input(i) == i ? device_.allocate(input_bytes(i)) : -1);
     for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_room(i)));
@@ -247,21 +265,47 @@ class Program {
   // way if no output is read.
   void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
     for (size_t i = 0; i < inputs(); ++i) check_indices(json_["inputs"].items[i], inputs_given[i]);
-    Frame frame;
-    frame.arena = arena_;
-    for (size_t i = 0; i < inputs(); ++i) {
-      frame.in.push_back({io_[place_of_input(i)], 0});
-      if (inputs_given[i]) device_.write(frame.in.back(), inputs_given[i], input_bytes(i));
-    }
-    for (size_t i = 0; i < outputs(); ++i) frame.out.push_back({io_[inputs() + i], 0});
-    const Json& bad_indices = json_["bad_indices"];
-    int64_t bad = 0;
-    if (!bad_indices.null()) device_.write(moved(cells_, bytes(bad_indices)), &bad, sizeof bad);
-    run_graph(frame);
-    if (!bad_indices.null()) device_.read(&bad, moved(cells_, bytes(bad_indices)), sizeof bad);
-    if (bad > 0) fail(std::to_string(bad) + " indices that the inputs give are out of range");
+    const Frame frame = own_frame();
+    for (size_t i = 0; i < inputs(); ++i)
+      if (inputs_given[i]) device_.write(frame.in[i], inputs_given[i], input_bytes(i));
+    run_checked(frame, {});
     for (size_t i = 0; i < outputs(); ++i)
       if (outputs_wanted[i]) device_.read(outputs_wanted[i], frame.out[i], output_bytes(i));
+  }
+
+  // The same on memory of the device, of input_bytes and output_room, that kernels read and write in place: nothing is copied, and
+  // the call returns while the run is under way. Null: the program's own buffer, as for a state. Indices in such inputs are clamped,
+  // or counted by hardened packages. Runs on the same memory are recorded and replayed as others are.
+  void run_on_device(const std::vector<void*>& inputs_given, const std::vector<void*>& outputs_given) {
+    Frame frame = own_frame();
+    std::vector<int> adopted;
+    const auto adopt = [&](void* memory, Address* at) {
+      if (memory) adopted.push_back(device_.adopt(memory)), *at = {adopted.back(), 0};
+    };
+    try {
+      for (size_t i = 0; i < inputs(); ++i) {
+        if (inputs_given[i] && place_of_input(i) != i) fail("the input \"" + input_name(i) + "\" is a state, whose memory is the program's");
+        adopt(inputs_given[i], &frame.in[i]);
+      }
+      for (size_t i = 0; i < outputs(); ++i) {
+        if (outputs_given[i] && is_state(i)) fail("output " + std::to_string(i) + " is a state, whose memory is the program's");
+        adopt(outputs_given[i], &frame.out[i]);
+      }
+      std::vector<void*> memory = inputs_given;
+      memory.insert(memory.end(), outputs_given.begin(), outputs_given.end());
+      run_checked(frame, memory);
+      device_.submit();
+    } catch (...) {
+      for (int b : adopted) device_.release(b);
+      throw;
+    }
+    for (int b : adopted) device_.release(b);
+  }
+
+  // False: each run launches its kernels on the stream, as an application needs that records the stream itself.
+  void set_recording(bool on) {
+    forget_recording();
+    records_ = on;
   }
 
  private:
@@ -290,13 +334,45 @@ class Program {
     return i;
   }
 
-  // The second run records the steps, if the host decides nothing between them; this run and later ones replay them.
-  void run_graph(const Frame& frame) {
-    if (runs_ == 1) recorded_ = all_recordable() && device_.record();
-    if (runs_ < 2 || !recorded_) graph(0, frame);
-    if (runs_ == 1 && recorded_) device_.end_record();
-    if (runs_ > 0 && recorded_) device_.replay();
+  bool is_state(size_t output) const {
+    const std::vector<Json>& states = json_["states"].items;
+    return std::any_of(states.begin(), states.end(), [&](const Json& s) { return static_cast<size_t>(s.items[1].number) == output; });
+  }
+  Frame own_frame() const {
+    Frame frame;
+    frame.arena = arena_;
+    for (size_t i = 0; i < inputs(); ++i) frame.in.push_back({io_[place_of_input(i)], 0});
+    for (size_t i = 0; i < outputs(); ++i) frame.out.push_back({io_[inputs() + i], 0});
+    return frame;
+  }
+
+  void run_checked(const Frame& frame, const std::vector<void*>& memory) {
+    const Json& bad_indices = json_["bad_indices"];
+    int64_t bad = 0;
+    if (!bad_indices.null()) device_.write(moved(cells_, bytes(bad_indices)), &bad, sizeof bad);
+    run_graph(frame, memory);
+    if (!bad_indices.null()) device_.read(&bad, moved(cells_, bytes(bad_indices)), sizeof bad);
+    if (bad > 0) fail(std::to_string(bad) + " indices that the inputs give are out of range");
+  }
+
+  // The second run on the same memory of the application records the steps, if the host decides nothing between them; this run and
+  // later ones replay them.
+  void run_graph(const Frame& frame, const std::vector<void*>& memory) {
+    if (memory != memory_) forget_recording();
+    memory_ = memory;
+    const bool records = runs_ == 1 && records_ && all_recordable() && device_.record();
+    if (recording_ < 0) graph(0, frame);
+    if (records) recording_ = device_.end_record();
+    if (recording_ >= 0) device_.replay(recording_);
     runs_ = std::min(runs_ + 1, 2);
+  }
+  void forget_recording() {
+    if (recording_ >= 0) device_.forget(recording_);
+    recording_ = -1;
+    runs_ = 0;
+  }
+  void release(int buffer) {
+    if (buffer >= 0) device_.release(buffer);
   }
   bool all_recordable() const {
     const std::vector<Json>& steps = json_["graphs"].items[0].items;
@@ -506,7 +582,7 @@ class Program {
   // Memory for an exchange that is not in place.
   Address spare(size_t bytes) {
     if (spare_bytes_ < bytes) {
-      if (spare_ >= 0) device_.release(spare_);
+      release(spare_);
       spare_ = device_.allocate(bytes);
       spare_bytes_ = bytes;
     }
@@ -577,7 +653,7 @@ class Program {
       grid[a] = static_cast<uint32_t>(evaluate(extent, [&](const std::string& i) { return sizes.at(std::stoul(i)); }));
       empty |= grid[a] == 0;
     }
-    if (!empty) device_.launch(kernel, places(s["places"], f), sizes, grid);
+    if (!empty) device_.launch(first_kernel_ + kernel, places(s["places"], f), sizes, grid);
     if (const Json* found = s.find("extents"))
       for (const Json& e : found->items) {
         int64_t n = 0;
@@ -704,8 +780,11 @@ class Program {
   std::vector<Link::Member> groups_;
   int spare_ = -1;
   size_t spare_bytes_ = 0;
-  int runs_ = 0;  // with these sizes, up to 2
-  bool recorded_ = false;
+  int first_kernel_ = 0;
+  int runs_ = 0;  // with these sizes on this memory, up to 2
+  std::vector<void*> memory_;  // of the application, that the last run was on
+  bool records_ = true;
+  int recording_ = -1;
   std::vector<int> weights_, io_;
   int packed_ = -1;
   Address arena_, held_, scratch_, cells_;
