@@ -386,6 +386,7 @@ ExitCode profile_command(const CompileOptions& o, const ProfileRequest& request,
   if (const auto profile = profile_model(o, request, d)) {
     clear_progress_line();
     std::cout << (request.json ? profile_json(*profile) : profile_text(*profile, request));
+    if (!request.trace.empty()) write_file(request.trace, profile_trace(*profile), d);
   }
   return print_diagnostics(d, t);
 }

@@ -191,4 +191,32 @@ std::string profile_json(const Profile& p) {
   return out;
 }
 
+std::string profile_trace(const Profile& p) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object().key("displayTimeUnit").string("ms").key("traceEvents").begin_array();
+  const auto begin = [&](std::string_view phase, int64_t thread) -> JsonWriter& {
+    return w.begin_object(JsonLayout::Line).key("ph").string(phase).key("pid").integer(1).key("tid").integer(thread);
+  };
+  begin("M", 0)
+      .key("name")
+      .string("process_name")
+      .key("args")
+      .begin_object()
+      .key("name")
+      .string(p.model)
+      .end_object()
+      .end_object();
+  double at = 0;
+  for (const NodeTime& n : p.nodes) {
+    begin("X", 1).key("name").string(n.node).key("cat").string(n.op).key("ts").number(rounded_ms(at) * 1e3);
+    w.key("dur").number(rounded_ms(n.ms) * 1e3).key("args").begin_object().key("op").string(n.op);
+    w.key("result").string(n.result).key("launches").integer(static_cast<int64_t>(n.launches)).key("flops").number(n.cost.flops);
+    w.key("bytes").integer(n.cost.bytes_read + n.cost.bytes_written).end_object().end_object();
+    at += n.ms;
+  }
+  w.end_array().end_object().finish();
+  return out;
+}
+
 }  // namespace rlxc

@@ -42,5 +42,7 @@ std::optional<std::vector<eval::HostValue>> host_inputs(LoadedModel&, const Comp
 double rounded_ms(double);  // to nanoseconds
 std::string profile_text(const Profile&, const ProfileRequest&);
 std::string profile_json(const Profile&);
+// Trace events (JSON): the nodes one after another, as in a run whose every node takes its least time. In microseconds.
+std::string profile_trace(const Profile&);
 
 }  // namespace rlxc

@@ -404,6 +404,8 @@ inline constexpr Option kOptions[] = {
      .help = "number of runs"},
     {.flag = "--top", .field = &ProfileRequest::top, .commands = kProfile,
      .help = "number of slowest nodes to print"},
+    {.flag = "--trace", .field = &ProfileRequest::trace, .commands = kProfile, .value = "FILE",
+     .help = "write a run as trace events, for Perfetto and chrome://tracing"},
     {.flag = "--repeat", .field = &BenchRequest::runs, .commands = kBench, .low = 1, .high = 1000000,
      .help = "number of measured runs"},
     {.flag = "--warm-up", .field = &BenchRequest::warm_up, .commands = kBench, .high = 1000000,

@@ -162,6 +162,7 @@ struct ProfileRequest {
   int64_t threads = 1, repeat = 10;
   uint64_t top = 20;  // number of printed nodes
   bool json = false;
+  std::string trace;  // a file for the time line; empty: none
 };
 
 struct BenchRequest {

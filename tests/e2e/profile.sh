@@ -21,6 +21,16 @@ assert "least of 3 runs on 2 threads" in text and f"in {len(nodes)} nodes" in te
 for op in {n["op"] for n in nodes}:
     assert op in text, op
 EOF
+"$RLXC" profile examples/bert.onnx --repeat 2 --json --trace "$out/trace.json" >"$out/traced.json"
+python3 - "$out/traced.json" "$out/trace.json" <<'EOF'
+import json, sys
+nodes = json.load(open(sys.argv[1]))["nodes"]
+process, *events = json.load(open(sys.argv[2]))["traceEvents"]
+assert process["ph"] == "M" and [e["name"] for e in events] == [n["node"] for n in nodes]
+for n, e, after in zip(nodes, events, events[1:]):
+    assert e["ph"] == "X" and e["args"]["op"] == n["op"] and e["args"]["bytes"] == n["bytes"], e
+    assert abs(e["dur"] - 1e3 * n["ms"]) < 2e-3 and abs(e["ts"] + e["dur"] - after["ts"]) < 5e-3, (n, e, after)
+EOF
 loop=/usr/share/libonnx-testdata/data/node/test_loop11
 "$RLXC" profile $loop/model.onnx --data $loop/test_data_set_0 --repeat 2 | grep -q 'ms a run'
 text=/usr/share/libonnx-testdata/data/node/test_strnormalizer_export_monday_casesensintive_lower

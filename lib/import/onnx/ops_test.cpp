@@ -31,10 +31,13 @@ TEST_CASE("every operator of ONNX is imported") {
 
 TEST_CASE("operators of every opset answer any number of operands, given or left out") {
   const std::vector<std::vector<std::string>> kinds = {{"x"}, {"i"}, {"x", "i"}, {"x", "c"}, {"i", "c"}, {"b"}};
-  for (int64_t opset : {1, 6, 7, 9, 10, 11, 12, 13, 18, 22, 24, 27})
+  size_t turn = 0;  // half of the kinds with each opset, the others with the next one
+  for (int64_t opset : {1, 6, 7, 9, 10, 11, 12, 13, 18, 22, 24, 27}) {
+    ++turn;
     for (size_t count = 0; count < 9; ++count)
       for (size_t gap = 0; gap <= count; ++gap)
-        for (const auto& kind : kinds) {
+        for (size_t k = (turn + gap) % 2; k < kinds.size(); k += 2) {
+          const auto& kind = kinds[k];
           OnnxModel m(opset);
           for (const char* domain : {"ai.onnx.ml", "com.microsoft", "ai.onnx.preview.training"}) m.opset(domain, 3);
           m.input("x", DType::F32, {2, 3}, some(6, 1));
@@ -53,4 +56,5 @@ TEST_CASE("operators of every opset answer any number of operands, given or left
           m.load(d);
           CHECK_FALSE(d.items().empty());
         }
+  }
 }
