@@ -33,7 +33,7 @@ bool lower_attention(Node& node) {
   const auto& a = node.attrs<AttentionAttrs>();
   DimTable& t = node.table();
   const bool transposed = a.k_transposed && a.layout == AttentionLayout::BHSD;
-  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv_heads = a.kv_heads();
   const View q = view_of(t, node.dims(0), a.layout, a.num_heads, false),
              k = view_of(t, node.dims(1), a.layout, kv_heads, transposed),
              v = view_of(t, node.dims(2), a.layout, kv_heads, false);

@@ -159,7 +159,7 @@ namespace {
 bool eval_attention(Context& c) {
   const auto& a = c.a<AttentionAttrs>();
   AttentionOperands p;
-  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv_heads = a.kv_heads();
   if (a.layout == AttentionLayout::Packed && (c.dims(0)[2] % a.num_heads || c.dims(1)[2] % kv_heads || c.dims(2)[2] % kv_heads))
     return c.fail("the heads do not divide the packed sizes");
   p.q_view = head_view(c.dims(0), a.layout, a.num_heads);

@@ -80,7 +80,7 @@ bool eval_decoder_block(Context& c) {
   enum { kX, kNorm1, kShift1, kQ, kK, kV, kO, kNorm2, kShift2, kGate, kUp, kDown, kCos, kSin, kMask };
   const auto& a = c.a<DecoderAttrs>();
   const auto& d = c.dims(kX);
-  const int64_t heads = a.num_heads, width = a.head_dim, kv_heads = a.num_kv_heads ? a.num_kv_heads : heads;
+  const int64_t heads = a.num_heads, width = a.head_dim, kv_heads = a.kv_heads();
   if (d.size() != 3 || heads < 1 || width < 2 || width % 2 || kv_heads < 1 || heads % kv_heads)
     return c.fail("needs x [B,S,E] and head sizes that fit");
   const std::pair<int, std::vector<int64_t>> shapes[] = {{kQ, {d[2], heads * width}},

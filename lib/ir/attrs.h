@@ -232,6 +232,7 @@ struct AttentionAttrs {
   double scale = 0, softcap = 0;  // scale 0: 1/sqrt(head size); softcap 0: none
   bool k_transposed = false;      // k is [B,H,D,S] (bhsd layout only)
   bool finite_mask = false;       // for causal, sliding_window and custom masks
+  int64_t kv_heads() const { return num_kv_heads ? num_kv_heads : num_heads; }
   RLXC_REFLECT(f("num_heads", self.num_heads); f("num_kv_heads", self.num_kv_heads); f("layout", self.layout);
                f("out_layout", self.out_layout); f("mask", self.mask); f("window", self.window); f("scale", self.scale);
                f("softcap", self.softcap); f("k_transposed", self.k_transposed); f("finite_mask", self.finite_mask);)
@@ -459,6 +460,7 @@ struct DecoderAttrs {
   int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0;
   double eps = 1e-5;
   MaskKind mask = MaskKind::Causal;
+  int64_t kv_heads() const { return num_kv_heads ? num_kv_heads : num_heads; }
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
                f("eps", self.eps); f("mask", self.mask);)
 };

@@ -635,7 +635,7 @@ void attention(Maker& m) {
   const auto& a = m.attrs<AttentionAttrs>();
   const HeadDims in(a.layout), out(a.out_layout);
   const bool packed = a.layout == AttentionLayout::Packed;
-  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv_heads = a.kv_heads();
   const Dim shared = packed ? Dim(kv_heads) : m.in(1)[in.heads];  // whole groups of query heads read a head of keys
   const size_t batch = m.loop(m.in(0)[0]), heads = m.loop(shared);
   // Masks by position need all rows.

@@ -281,7 +281,7 @@ bool infer_attention(InferContext& c) {
     return {d[0], d[1], d[2], d[3]};
   };
   if (packed && (a.num_heads < 1 || a.num_kv_heads < 0)) return c.fail("the packed layout needs num_heads");
-  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv_heads = a.kv_heads();
   const Parts q = split(0, a.num_heads), k = split(1, kv_heads), v = split(2, kv_heads);
   if (!require_equal(c, q.b, k.b, "batch sizes") || !require_equal(c, q.b, v.b, "batch sizes") ||
       !require_equal(c, q.d, k.d, "head sizes of q and k") || !require_equal(c, k.s, v.s, "lengths of k and v") ||

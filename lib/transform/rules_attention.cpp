@@ -147,7 +147,7 @@ bool attention_back(Adjoint& a) {
 
 AttentionGradients attention_gradients(const AttentionAttrs& a, Term q0, Term k0, Term v0, Term mask, Term dy0,
                                        bool wants_scores) {
-  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv_heads = a.kv_heads();
   const bool turned = a.k_transposed && a.layout == AttentionLayout::BHSD;
   const Term q = heads_first(q0, a.layout, a.num_heads), v = heads_first(v0, a.layout, kv_heads),
              dy = heads_first(dy0, a.out_layout, a.num_heads);

@@ -31,7 +31,7 @@ ValueId visible(Expansion& e, Dim queries, Dim keys, const AttentionAttrs& a) {
 std::vector<ValueId> attention(Expansion& e) {
   const auto& a = e.attrs<AttentionAttrs>();
   DimTable& t = e.b.dims();
-  const int64_t kv = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const int64_t kv = a.kv_heads();
   ValueId q = heads_first(e, e.in(0), a.layout, a.num_heads), k = heads_first(e, e.in(1), a.layout, kv),
           v = heads_first(e, e.in(2), a.layout, kv);
   if (!q.valid() || !k.valid() || !v.valid()) return {};

@@ -65,7 +65,7 @@ Values decoder_block(Expansion& e) {
   const ValueId k = e.b.create(OpKind::Rope, {e.b.matmul(n, e.in(kK)), e.in(kCos), e.in(kSin)}, rope);
   AttentionAttrs attention;
   attention.num_heads = a.num_heads;
-  attention.num_kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  attention.num_kv_heads = a.kv_heads();
   attention.layout = attention.out_layout = AttentionLayout::Packed;
   attention.mask = a.mask;
   const ValueId heads = e.b.create(OpKind::Attention, {q, k, e.b.matmul(n, e.in(kV)), e.in(kMask)}, attention);

@@ -307,7 +307,7 @@ class Rewriter {
     const auto q = graph_.dims(graph_.operand(n, 0)), k = graph_.dims(graph_.operand(n, i));
     const bool packed = a.layout == AttentionLayout::Packed;
     const size_t heads = a.layout == AttentionLayout::BHSD ? 1 : 2;
-    const int64_t kv_heads = packed ? (a.num_kv_heads ? a.num_kv_heads : a.num_heads) : constant(k[heads]);
+    const int64_t kv_heads = packed ? a.kv_heads() : constant(k[heads]);
     if (kv_heads == 0) return 0;
     return constant(q[heads == 1 ? 2 : 1]) * ((packed ? a.num_heads : constant(q[heads])) / kv_heads);
   }
