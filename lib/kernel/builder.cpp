@@ -162,6 +162,10 @@ Expr Builder::shuffle_xor(Expr value, int mask) {
   return let("other", {kernel(), kernel_->intern({ExprOp::ShuffleXor, value.type(), {value.id}, mask})});
 }
 
+Expr Builder::warp_reduce(const WarpReduction& r, Expr value) {
+  return let("all", {kernel(), kernel_->intern({ExprOp::WarpReduce, value.type(), {value.id}, payload_of(r)})});
+}
+
 Expr Builder::matrix_multiply(const MatrixUnit& unit, Expr a, Expr b, Expr c) {
   return let("product",
              {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}, kernel_->unit(&unit)})});

@@ -133,7 +133,8 @@ class Builder {
   Expr grid(const std::string& name, int axis, Index extent) { return open_for(name, extent.in(kernel()), LoopKind::Grid, axis); }
   Expr threads(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Thread, axis); }
 
-  Expr shuffle_xor(Expr value, int mask);  // every thread of the workgroup must reach it
+  Expr shuffle_xor(Expr value, int mask);              // every thread of the workgroup must reach it
+  Expr warp_reduce(const WarpReduction&, Expr value);  // likewise
   // a * b + c on a matrix unit. Every thread of the workgroup must reach it.
   Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
   Expr tile(const Buf& shared, Expr first);  // an operand of a unit that reads tiles: its first element

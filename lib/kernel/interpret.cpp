@@ -362,6 +362,7 @@ class Interpreter {
           else if (w < active_.size()) out[c] = in(0)[w * n + c % n];
         }
         return;
+      case ExprOp::WarpReduce: return warp_reduce(e, in(0), out);
       case ExprOp::MatrixMultiply: return matrix_multiply(e, out);
       case ExprOp::Dot:
         for (size_t c = 0, group = type(0).lanes / n; c < cells; ++c) {
@@ -386,6 +387,22 @@ class Interpreter {
         DType t = type(0).dtype;
         for (size_t c = 0; c < cells; ++c)
           out[c] = apply(e.op, t, in(0)[c], operands > 1 ? in(1)[c] : Value{}, operands > 2 ? in(2)[c] : Value{});
+      }
+    }
+  }
+
+  void warp_reduce(const ExprNode& e, const std::vector<Value>& in, std::vector<Value>& out) {
+    const WarpReduction r = warp_reduction(e.payload);
+    const size_t warp = static_cast<size_t>(r.threads), n = e.type.lanes, threads = active_.size();
+    if (threads % warp != 0) find("a reduction of a warp that is not whole");
+    for (size_t w = 0; w < threads; ++w) {
+      const size_t first = w / warp * warp, end = std::min(first + warp, threads);
+      for (size_t t = first; active_[w] && t < end; ++t)
+        if (!active_[t]) find("a reduction with a thread that does not take part");
+      for (size_t lane = 0; lane < n; ++lane) {
+        Value all = in[first * n + lane];
+        for (size_t t = first + 1; t < end; ++t) all = apply(r.combine, e.type.dtype, all, in[t * n + lane], {});
+        out[w * n + lane] = all;
       }
     }
   }

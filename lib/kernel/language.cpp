@@ -46,7 +46,7 @@ bool is_collective(const Kernel& k, const ExprNode& e) {
     const size_t unit = static_cast<size_t>(e.payload);
     return unit >= k.units.size() || k.units[unit]->warp > 1;
   }
-  return e.op == ExprOp::ShuffleXor;
+  return e.op == ExprOp::ShuffleXor || e.op == ExprOp::WarpReduce;
 }
 
 ExprId Kernel::intern(const ExprNode& node) {

@@ -51,6 +51,16 @@ inline bool moves_lanes(ExprOp op) {
   return op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh || op == ExprOp::EvenLanes || op == ExprOp::OddLanes;
 }
 
+// Of WarpReduce, whose payload holds both.
+struct WarpReduction {
+  ExprOp combine;  // Add, Max or Min
+  int threads;     // of a warp
+};
+constexpr int64_t payload_of(const WarpReduction& r) { return static_cast<int64_t>(r.combine) << 16 | r.threads; }
+constexpr WarpReduction warp_reduction(int64_t payload) {
+  return {static_cast<ExprOp>(payload >> 16), static_cast<int>(payload & 0xffff)};
+}
+
 using ExprId = Id<struct ExprTag>;
 using VarId = Id<struct VarTag>;
 using BufferId = Id<struct BufferTag>;
@@ -89,6 +99,9 @@ struct Buffer {
   bool separate = false;   // a read-only weight; targets with limited bindings bind it on its own
   // On those targets: the first of the consecutive bindings that hold it, and their number. Written buffers come first.
   uint8_t binding = 0, bindings = 1;
+  // Elements of the array that holds it, where the language has no other accesses than to whole elements: words of a binding (on
+  // those targets), elements of a Shared buffer. All buffers of a binding have the same number.
+  uint8_t grain = 1;
 };
 
 enum class Cache : uint8_t { First, Second };

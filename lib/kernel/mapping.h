@@ -19,14 +19,17 @@ struct Mapping {
   // Grids of workgroups.
   int workgroup_size = 256;  // threads, unless the builder chooses
   int max_workgroup_size = 1024;
-  int busy_workgroups = 96;  // so many occupy a device
-  int warp = 1;              // threads that shuffle_xor reaches; 1 without shuffles
+  int busy_workgroups = 96;   // so many occupy a device
+  int warp = 1;               // threads that shuffle_xor reaches; 1 without shuffles
+  bool warp_reduces = false;  // has one function for the sum, maximum or minimum of a warp
   std::span<const MatrixUnit> matrix_units;
   std::span<const MatrixUnit> tile_units;
   std::span<const DotUnit> dot_units;
+  bool whole_vectors = false;  // reads vectors of shared memory at once only where it is written by whole vectors
   int64_t shared_bytes = 48 << 10;
-  int64_t pipeline_bytes = 0;  // of shared memory for deferred stores; 0: stores are not deferred
-  int warp_tile = 32;          // rows and columns of a result that a warp can hold
+  int64_t shared_bytes_of_several = 0;  // so many leave room for other workgroups beside it; 0: shared_bytes
+  int64_t pipeline_bytes = 0;           // of shared memory for deferred stores; 0: stores are not deferred
+  int warp_tile = 32;                   // rows and columns of a result that a warp can hold
   std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
   // Loops on CPU threads.
   int threads = 1;

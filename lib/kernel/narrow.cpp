@@ -83,18 +83,20 @@ class Narrow {
       if (was64[a] && !is_narrow(args[a])) all_narrow = false;
     }
     bool memory = type_rule(e.op) == TypeRule::Memory;
-    bool arithmetic = is64 && !memory && e.op != ExprOp::Bitcast;
+    bool arithmetic = is64 && !memory && e.op != ExprOp::Bitcast, bounded = false;
     if (memory) {
       if (e.op == ExprOp::LoadIf && was64[2]) args[2] = wide(args[2]);
     } else if (!all_narrow || (arithmetic && !assume_ && !fits(ranges_.of(id))) || e.op == ExprOp::Bitcast) {
       for (int a = 0; a < operand_count(e.op); ++a)
         if (was64[a]) args[a] = wide(args[a]);
+      bounded = arithmetic && fits(ranges_.of(id));  // such as an index that was read, within its range
       arithmetic = false;
     }
     ExprNode copy = e;
     copy.args = args;
     if (arithmetic) copy.type.dtype = DType::I32;
-    return with_operands(k_, copy, args);
+    const ExprId result = with_operands(k_, copy, args);
+    return bounded ? cast_to({k_, result}, DType::I32).id : result;
   }
 
   Kernel* k_;

@@ -51,6 +51,10 @@ class Text {
     else if (e.op == ExprOp::Cast || e.op == ExprOp::Bitcast || e.op == ExprOp::Broadcast) s += "<" + type_text(e.type) + ">(";
     else s += "(";
     for (int n = 0; n < operand_count(e.op); ++n) s += (n ? ", " : "") + expr(e.args[n]);
+    if (e.op == ExprOp::WarpReduce) {
+      const WarpReduction r = warp_reduction(e.payload);
+      s += ", " + std::string(name(r.combine)) + ", " + std::to_string(r.threads);
+    }
     if (e.op == ExprOp::DotInstructions) s += std::to_string(e.payload);
     else if (e.op == ExprOp::Ramp || e.op == ExprOp::Lane || e.op == ExprOp::ShuffleXor) s += ", " + std::to_string(e.payload);
     else if ((moves_lanes(e.op) || e.op == ExprOp::Dot) && e.payload != 0) s += ", " + std::to_string(e.payload);

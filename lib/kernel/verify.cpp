@@ -95,6 +95,13 @@ class Verifier {
       if (first != e.type) bad("changes the type");
       return;
     }
+    if (e.op == ExprOp::WarpReduce) {
+      const WarpReduction r = warp_reduction(e.payload);
+      if (first != e.type) bad("changes the type");
+      if (r.threads < 2 || (r.combine != ExprOp::Add && r.combine != ExprOp::Max && r.combine != ExprOp::Min))
+        bad("no such reduction");
+      return;
+    }
     if (moves_lanes(e.op)) {
       if (first != e.type || type(1) != e.type || e.type.lanes % 2 != 0) bad("operands are not two vectors of its type");
       const bool groups = e.op == ExprOp::InterleaveLow || e.op == ExprOp::InterleaveHigh;

@@ -447,6 +447,18 @@ constexpr mem_flags operator|(mem_flags a, mem_flags) { return a; }
 inline void threadgroup_barrier(mem_flags) { emu::barrier(); }
 template <class T>
 T simd_shuffle_xor(T v, ushort mask) { return emu::shuffle_xor(v, mask); }
+template <class T, class F>
+T emu_simd(T v, F combine) {
+  for (ushort mask = 16; mask > 0; mask /= 2) v = combine(v, emu::shuffle_xor(v, mask));
+  return v;
+}
+template <class T>
+T simd_sum(T v) { return emu_simd(v, [](T a, T b) { return a + b; }); }
+template <class T>
+T simd_max(T v) { return emu_simd(v, [](T a, T b) { return a > b ? a : b; }); }
+template <class T>
+T simd_min(T v) { return emu_simd(v, [](T a, T b) { return a < b ? a : b; }); }
+inline bool simd_any(bool v) { return emu_simd(v, [](bool a, bool b) { return a || b; }); }
 template <class To, class From>
 To as_type(From from) {
   static_assert(sizeof(To) == sizeof(From));

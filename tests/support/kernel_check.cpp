@@ -108,7 +108,8 @@ std::array<int64_t, 3> extents(const Kernel& k, const std::array<ExprId, 3>& of,
 }
 
 bool uses_units(const Kernel& k) {
-  return !k.units.empty() || std::ranges::any_of(k.exprs, [](const ExprNode& e) { return e.op == ExprOp::Dot; });
+  return !k.units.empty() ||
+         std::ranges::any_of(k.exprs, [](const ExprNode& e) { return e.op == ExprOp::Dot || e.op == ExprOp::WarpReduce; });
 }
 
 bool uses_f64(const Kernel& k) {

@@ -70,6 +70,7 @@ class CLike {
   virtual std::string ramp(Type, const std::string& base, int64_t stride, Helpers&) const = 0;
   virtual std::string lane(const std::string& vector, int n) const = 0;
   virtual std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const;
+  virtual std::string warp_reduce(Type, const kernel::WarpReduction&, const std::string& value, Helpers&) const { return value; }
   virtual std::string matrix_multiply(const kernel::MatrixUnit&, Helpers&) const { return ""; }  // a function of a, b and c
 
   virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }              // likewise

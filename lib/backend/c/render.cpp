@@ -342,6 +342,7 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
+      case ExprOp::WarpReduce: return {target_.warp_reduce(e.type, kernel::warp_reduction(e.payload), arg(0), helpers_)};
       case ExprOp::MatrixMultiply: {
         const kernel::MatrixUnit& u = *k_->units[static_cast<size_t>(e.payload)];
         const std::string name = target_.matrix_multiply(u, helpers_);

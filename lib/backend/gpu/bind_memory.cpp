@@ -19,9 +19,12 @@ constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every
 constexpr size_t kMostBindings = 255;
 constexpr uint64_t kMostBuffers = 4096;  // of memory, each as large as a binding
 
-constexpr int64_t kWord = 4;  // bytes
+constexpr int64_t kWord = 4, kVector = 16;  // bytes
 
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
+int64_t alignment_of(const DimTable& dims, Dim offset) {
+  return dims.is_multiple(offset, kVector) ? kVector : dims.is_multiple(offset, kWord) ? kWord : 1;
+}
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
 
 bool is_weight(const BufferSlice& p) { return p.memory == BufferSlice::Memory::Weights; }
@@ -115,8 +118,11 @@ class Memory {
   bool is_known() const { return is_known_; }
   uint64_t total() const { return total_; }
 
-  // Whether the arena of a graph begins at a multiple of 4 bytes.
-  bool begins_word(GraphId graph) const { return !unaligned_.contains(graph.raw); }
+  // A power of two, at most kVector, that divides the address of the arena of a graph.
+  int64_t alignment(GraphId graph) const {
+    const auto less = less_aligned_.find(graph.raw);
+    return less == less_aligned_.end() ? kVector : less->second;
+  }
 
   // Splits the range between parts. A part larger than the limit starts a buffer and is split at multiples of the limit.
   std::vector<uint64_t> cuts(uint64_t limit) const {
@@ -159,7 +165,8 @@ class Memory {
         if (!s.is_control()) continue;
         for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
           arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
-          if (!begins_word(g) || !p_.lir->module->dims.is_multiple(s.body_arena, kWord)) unaligned_.insert(body.raw);
+          const int64_t aligned = std::min(alignment(g), alignment_of(p_.lir->module->dims, s.body_arena));
+          if (aligned < kVector) less_aligned_[body.raw] = aligned;
           graphs.push_back(body);
         }
       }
@@ -171,7 +178,7 @@ class Memory {
   uint64_t total_ = 0, scratch_ = 0, cells_ = 0;
   std::vector<uint64_t> inputs_, outputs_, arena_;  // arenas by graph
   std::vector<std::pair<uint64_t, uint64_t>> parts_;
-  std::set<uint32_t> unaligned_;  // graphs
+  std::map<uint32_t, int64_t> less_aligned_;  // by graph
 };
 
 // The bindings of an argument: its memory, and its first buffer and their number.
@@ -193,7 +200,7 @@ class KernelSplitter {
     p_.kernels = std::move(kernels_);
   }
 
-  std::vector<std::vector<bool>> begins_words;  // of the kernels, by argument
+  std::vector<std::vector<uint8_t>> alignments;  // of the kernels, by argument
 
  private:
   Pieces pieces(const BufferSlice& p, GraphId graph) const {
@@ -213,11 +220,12 @@ class KernelSplitter {
     return count > 1 && !p.offset.is_static() ? all : Pieces{false, first, count};
   }
 
-  // Whether the argument begins at a multiple of 4 bytes. Inputs and outputs of bodies may begin anywhere.
-  bool begins_word(const BufferSlice& p, GraphId graph) const {
+  // A power of two, at most kVector, that divides the argument's address. Inputs and outputs of bodies may begin anywhere.
+  uint8_t alignment(const BufferSlice& p, GraphId graph) const {
     const bool is_moved = p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output;
-    const bool is_aligned = p_.lir->module->dims.is_multiple(p.offset, kWord);
-    return (graph.raw == 0 || !is_moved) && is_aligned && memory_.begins_word(graph);
+    if (graph.raw != 0 && is_moved) return 1;
+    const int64_t of_buffers = limit_ % kVector == 0 ? kVector : kWord;
+    return static_cast<uint8_t>(std::min({alignment_of(p_.lir->module->dims, p.offset), memory_.alignment(graph), of_buffers}));
   }
 
   // Bindings of memory buffers are numbered in order, which makes those of an argument consecutive. Weights follow.
@@ -234,14 +242,13 @@ class KernelSplitter {
     if (count > kMostBindings) too_many(s, count);
     std::vector<uint8_t> key;
     size_t next = memories.size();
-    std::vector<bool> words;
+    std::vector<uint8_t> aligned;
     for (size_t i = 0; i < arguments.size(); ++i) {
       const Pieces& a = arguments[i];
-      const bool is_packed = rlxc::bits(p_.kernels[s.kernel].buffers[i].type.dtype) < 32;
-      words.push_back(!is_packed || begins_word(s.places[i], s.graph));
+      aligned.push_back(alignment(s.places[i], s.graph));
       const size_t binding = a.separate ? next : static_cast<size_t>(std::distance(memories.begin(), memories.find(a.first)));
       if (a.separate) next += a.count;
-      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count), words.back()});
+      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count), aligned.back()});
     }
     const auto [it, is_new] = variants_.try_emplace({s.kernel, key}, static_cast<uint32_t>(kernels_.size()));
     if (!is_new) return it->second;
@@ -254,7 +261,7 @@ class KernelSplitter {
     if (const uint32_t n = counts_[s.kernel]++) k.name += "_" + std::to_string(n);
     if (count > kSureBindings && count <= kMostBindings) too_many(s, count);
     kernels_.push_back(std::move(k));
-    begins_words.push_back(std::move(words));
+    alignments.push_back(std::move(aligned));
     return it->second;
   }
 
@@ -280,7 +287,7 @@ class KernelSplitter {
 
 }  // namespace
 
-std::vector<std::vector<bool>> bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
+std::vector<std::vector<uint8_t>> bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
   WeightCopies copies(p);
   copies.of_control();
   copies.of_launches();
@@ -307,7 +314,7 @@ std::vector<std::vector<bool>> bind_memory(Package* p, uint64_t limit, Diagnosti
   }
   KernelSplitter splitter(p, limit, memory, d);
   splitter.run();
-  return std::move(splitter.begins_words);
+  return std::move(splitter.alignments);
 }
 
 }  // namespace rlxc

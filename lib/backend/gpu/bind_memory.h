@@ -12,7 +12,7 @@ namespace rlxc {
 // split and the host rejects sizes that are too large. Arguments of control flow bodies are bound to all buffers. Warns, with the
 // nodes, if a kernel needs more bindings than every device has; an error if it needs more than can exist. Weights beyond these
 // bindings, the small ones first, are copied to packed memory when the package is loaded.
-// Returns for each kernel which of its arguments are known to begin at multiples of 4 bytes in all launches.
-std::vector<std::vector<bool>> bind_memory(codegen::Package*, uint64_t limit, Diagnostics&);
+// Returns for each kernel and argument a power of two, at most 16, that divides its address in bytes in all launches.
+std::vector<std::vector<uint8_t>> bind_memory(codegen::Package*, uint64_t limit, Diagnostics&);
 
 }  // namespace rlxc

@@ -92,12 +92,12 @@ place; it returns while they run. Null stands for a buffer of the program, as fo
 }
 
 std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {
-  std::vector<std::vector<bool>> begins_words;
-  if (info.max_binding > 0) begins_words = bind_memory(&p, p.lir->max_binding, d);
-  begins_words.resize(p.kernels.size());
+  std::vector<std::vector<uint8_t>> alignments;
+  if (info.max_binding > 0) alignments = bind_memory(&p, p.lir->max_binding, d);
+  alignments.resize(p.kernels.size());
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     kernel::Kernel& k = p.kernels[i];
-    if (packaging.prepare) packaging.prepare(k, begins_words[i]);
+    if (packaging.prepare) packaging.prepare(k, alignments[i]);
     else kernel::narrow_indices(k);
     const std::string reason = packaging.refuses ? packaging.refuses(k) : "";
     if (reason.empty()) continue;

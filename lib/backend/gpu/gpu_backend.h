@@ -23,9 +23,9 @@ struct GpuPackaging {
   std::string_view how;                    // for the README: how to build and run
   std::vector<TextFile> (*model_files)(const codegen::Package&) = nullptr;  // further files, with the names of inputs and outputs
   std::string (*example)(const codegen::Package&) = nullptr;                // for the README: an example call, markdown
-  // Applied before rendering; null: narrow_indices (kernel/simplify.h). begins_word: whether an argument begins at a multiple of
-  // 4 bytes; empty if all do.
-  void (*prepare)(kernel::Kernel&, const std::vector<bool>& begins_word) = nullptr;
+  // Applied before rendering; null: narrow_indices (kernel/simplify.h). alignments: a power of two, at most 16, that divides the
+  // address of an argument in bytes; empty: 16 for all.
+  void (*prepare)(kernel::Kernel&, const std::vector<uint8_t>& alignments) = nullptr;
   // The language with 16-bit floats, which some devices have, and whether a kernel is written in it, too.
   const target::CLike& (*with_f16)() = nullptr;
   bool (*uses_f16)(const kernel::Kernel&) = nullptr;

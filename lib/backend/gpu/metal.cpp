@@ -49,6 +49,16 @@ class Metal : public GpuCxx {
     return "simd_shuffle_xor(" + value + ", ushort(" + std::to_string(mask) + "))";
   }
 
+  // The language does not say whether its extremes of a simdgroup keep NaN.
+  std::string warp_reduce(Type t, const kernel::WarpReduction& r, const std::string& value, Helpers& h) const override {
+    const std::string what = r.combine == ExprOp::Add ? "sum" : r.combine == ExprOp::Max ? "max" : "min";
+    if (r.combine == ExprOp::Add || !is_float(t.dtype)) return "simd_" + what + "(" + value + ")";
+    const std::string name = "rlxc_simd_" + what, v = type(t, h);
+    if (h.needs(name))
+      h.add("inline " + v + " " + name + "(" + v + " a) {\n  return simd_any(isnan(a)) ? NAN : simd_" + what + "(a);\n}\n");
+    return name + "(" + value + ")";
+  }
+
   std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
     const std::string name = "rlxc_multiply_" + std::string(rlxc::name(u.operand));
     if (h.needs(name)) h.add(expand(kMultiply, {{"F", name}, {"T", scalar(u.operand)}}));
@@ -172,6 +182,13 @@ constexpr MatrixUnit simdgroup(DType t) {
 }
 constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16), simdgroup(DType::F32)};
 
+constexpr kernel::Mapping metal_mapping() {
+  kernel::Mapping m = grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups, kByteDots);
+  m.warp_reduces = true;
+  m.shared_bytes_of_several = 16 << 10;
+  return m;
+}
+
 constexpr std::string_view kMetalMakefile = R"(# make builds the kernels and the runner `run` (needs Xcode's command line tools).
 KERNELS = $FILES
 
@@ -199,7 +216,7 @@ static constexpr TargetInfo kMetal = {.name = "metal",
                                       .language = target::metal,
                                       .supports = has_kernels,
                                       .dtypes = kKernelTypes,
-                                      .mapping = grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups, kByteDots),
+                                      .mapping = metal_mapping(),
                                       .region_steps = 128,
                                       .region_inputs = 25,
                                       .machine = {500, 200, 4000, 64, 100e3},

@@ -5,10 +5,12 @@
 // packed in words (f16 and bf16 load as f32), which one thread stores whole where it can (whole_words.h); other stores are
 // atomic, because threads share words. 64-bit integers take 8 bytes in memory and are computed in 32 bits. f64 is rejected.
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "backend/c/scalar_helpers.h"
 #include "backend/gpu/gpu_backend.h"
+#include "backend/gpu/grains.h"
 #include "backend/gpu/web_model.h"
 #include "backend/gpu/whole_words.h"
 #include "kernel/math.h"
@@ -137,8 +139,7 @@ class Wgpu : public CLike {
 
   std::string load_word(const Buffer& b, const std::string& index, Helpers& h) const override {
     if (!packed(b) || is_half(b)) return {};
-    const std::string at = element_at(b, index), per_word = std::to_string(32 / rlxc::bits(b.type.dtype));
-    return "bitcast<i32>(" + word_at(b, "(" + at + ") / " + per_word, h) + ")";
+    return "bitcast<i32>(" + word_at(b, word_index(b, index), h) + ")";
   }
 
   std::string load(Type t, const Buffer& b, const std::string& index, bool gather, Helpers& h) const override {
@@ -150,8 +151,8 @@ class Wgpu : public CLike {
       return type(t, h) + "(" + elements + ")";
     }
     std::string name = "rlxc_load_" + b.name + std::to_string(t.lanes) + (gather ? "_at" : ""), all;
-    if (!gather && !is_half(b) && has_whole_words(b, t.lanes)) {
-      if (h.needs(name)) h.add(load_words(name, t, b, h));
+    if (!gather && (reads_elements(b, t.lanes) || (!is_half(b) && has_whole_words(b, t.lanes)))) {
+      if (h.needs(name)) h.add(reads_elements(b, t.lanes) ? load_elements(name, t, b, h) : load_words(name, t, b, h));
       return name + "(" + index + ")";
     }
     if (h.needs(name)) {
@@ -177,7 +178,8 @@ class Wgpu : public CLike {
     }
     std::string name = "rlxc_store_" + b.name + std::to_string(t.lanes), all;
     if (h.needs(name)) {
-      if (!is_half(b) && has_whole_words(b, t.lanes)) all = store_words(t, b, h);
+      if (reads_elements(b, t.lanes)) all = store_elements(t, b, h);
+      else if (!is_half(b) && has_whole_words(b, t.lanes)) all = store_words(t, b, h);
       else
         for (int i = 0; i < t.lanes; ++i)
           all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
@@ -211,7 +213,8 @@ class Wgpu : public CLike {
   }
   std::string shared(const Buffer& b, int64_t extent, Helpers& h) const override {
     if (h.needs("shared " + b.name))
-      h.add("var<workgroup> " + b.name + ": array<" + word(b) + ", " + std::to_string(extent) + ">;\n");
+      h.add("var<workgroup> " + b.name + ": array<" + array_element(b, word(b)) + ", " +
+            std::to_string((extent + b.grain - 1) / b.grain) + ">;\n");
     return "";
   }
   std::string loop_head(const std::string& i, Type, const std::string& extent, Helpers&) const override {
@@ -234,11 +237,7 @@ class Wgpu : public CLike {
       for (int m = b.binding; m < b.binding + b.bindings; ++m)
         if (declared.insert(memory(b, m)).second)
           bindings += binding(m == 0 ? 0 : m + 1) + "var<storage, " + (b.separate ? "read> " : "read_write> ") + memory(b, m) +
-                      ": array<" +
-                      (is_half(b)              ? "f16"
-                       : atomic && !b.separate ? "atomic<u32>"
-                                               : "u32") +
-                      ">;\n";
+                      ": array<" + (atomic && !b.separate && !is_half(b) ? "atomic<u32>" : array_element(b, item(b))) + ">;\n";
       arguments += (arguments.empty() ? "" : ", ") + b.name + "_at: i32";
     }
     for (kernel::VarId v : k.symbols) {
@@ -266,6 +265,76 @@ class Wgpu : public CLike {
   const bool has_f16_;
   bool is_half(const Buffer& b) const { return has_f16_ && global(b) && b.type.dtype == DType::F16; }
 
+  // What an array of memory consists of: words, or halves where the device has them.
+  std::string item(const Buffer& b) const { return is_half(b) ? "f16" : "u32"; }
+  int items(const Buffer& b) const { return is_half(b) ? 2 * b.grain : b.grain; }  // of an element of the array
+  std::string array_element(const Buffer& b, const std::string& item) const {
+    const int n = global(b) ? items(b) : b.grain;
+    return b.grain == 1 ? item : "vec" + std::to_string(n) + "<" + item + ">";
+  }
+  // Items of an array of vectors by number, and elements of it by the number of their first item.
+  static std::string of_array(const std::string& array, const std::string& item, int items) {
+    const std::string mask = std::to_string(items - 1);
+    return array + "[(" + item + ") >> " + shift(items) + "][(" + item + ") & " + mask + "]";
+  }
+  static std::string shift(int items) {
+    return std::string(1, static_cast<char>('0' + std::countr_zero(static_cast<unsigned>(items)))) + "u";
+  }
+
+  // Whether a vector is whole elements of an array of vectors. choose_grains() makes them begin at one.
+  bool reads_elements(const Buffer& b, int lanes) const {
+    return b.grain > 1 && lanes * static_cast<int>(global(b) ? rlxc::bits(b.type.dtype) : 32) % (32 * b.grain) == 0;
+  }
+  // Elements of the array in the vector.
+  int elements_of(const Buffer& b, int lanes) const { return packed(b) ? lanes / in_word(b) / b.grain : lanes / b.grain; }
+  // The number of the first item of the vector whose first element is `i`.
+  std::string first_item(const Buffer& b) const {
+    if (!global(b)) return "i";
+    return packed(b) && !is_half(b) ? word_index(b, "i") : element_at(b, "i");
+  }
+
+  std::string load_elements(const std::string& name, Type t, const Buffer& b, Helpers& h) const {
+    const int n = elements_of(b, t.lanes);
+    const std::string v = type(t, h);
+    std::string loads = "  let at = (" + first_item(b) + ") >> " + shift(global(b) ? items(b) : b.grain) + ";\n", all;
+    std::vector<std::string> words;
+    for (int i = 0; i < n; ++i) {
+      const std::string at = i ? "at + " + std::to_string(i) : "at", e = "e" + std::to_string(i);
+      loads += "  let " + e + " = " + (global(b) ? touch(b, at, Touch::LoadElement, "", h) : b.name + "[" + at + "]") + ";\n";
+      all += (i ? ", " : "") + e;
+      for (int w = 0; w < b.grain; ++w) words.push_back(e + "[" + std::to_string(w) + "]");
+    }
+    const std::string head = "fn " + name + "(i: i32) -> " + v + " {\n" + loads + "  return ";
+    if (packed(b) && !is_half(b)) return head + of_words(t, b, words, h) + ";\n}\n";
+    const std::string joined =
+        n == 1 ? all : "vec" + std::to_string(t.lanes) + "<" + (global(b) ? item(b) : word(b)) + ">(" + all + ")";
+    if (!global(b)) return head + joined + ";\n}\n";
+    if (is_half(b)) return head + v + "(" + joined + ");\n}\n";
+    return head + (scalar(t.dtype) == "u32" ? joined : "bitcast<" + v + ">(" + joined + ")") + ";\n}\n";
+  }
+
+  std::string store_elements(Type t, const Buffer& b, Helpers& h) const {
+    const int n = elements_of(b, t.lanes), each = t.lanes / n;
+    std::string all = "  let at = (" + first_item(b) + ") >> " + shift(global(b) ? items(b) : b.grain) + ";\n";
+    for (int i = 0; i < n; ++i) {
+      const std::string at = i ? "at + " + std::to_string(i) : "at", to = array_element(b, global(b) ? item(b) : word(b));
+      std::string part, value;
+      for (int l = 0; l < each; ++l) part += (l ? ", v[" : "v[") + std::to_string(i * each + l) + "]";
+      part = n == 1 ? "v" : type({t.dtype, each}, h) + "(" + part + ")";
+      if (!global(b)) {
+        all += "  " + b.name + "[" + at + "] = " + part + ";\n";
+        continue;
+      }
+      if (is_half(b)) value = to + "(" + part + ")";
+      else if (!packed(b)) value = scalar(t.dtype) == "u32" ? part : "bitcast<" + to + ">(" + part + ")";
+      else
+        for (int w = 0; w < b.grain; ++w)
+          value += (w ? ", " : to + "(") + word_of(t, b, i * b.grain + w) + (w + 1 == b.grain ? ")" : "");
+      all += "  " + touch(b, at, Touch::StoreElement, value, h) + "\n";
+    }
+    return all;
+  }
+
   // Returns the element type of the array for a Shared buffer.
   static std::string word(const Buffer& b) { return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype); }
 
@@ -280,13 +349,16 @@ class Wgpu : public CLike {
   }
 
   // An access to a word, as a WGSL expression or statement over $P, its place, and $V.
-  enum class Touch : uint8_t { Load, Store, And, Or, Add, AddFloat };
+  // LoadElement, StoreElement: to an element of an array of vectors, with its number as the word.
+  enum class Touch : uint8_t { Load, LoadElement, Store, StoreElement, And, Or, Add, AddFloat };
   struct TouchText {
     std::string_view name, plain, atomic;
   };
   static constexpr TouchText kTouches[] = {
       {"load", "$P", "atomicLoad(&$P)"},
+      {"load_element", "$P", ""},
       {"store", "$P = $V;", "atomicStore(&$P, $V);"},
+      {"store_element", "$P = $V;", ""},
       {"and", "", "atomicAnd(&$P, $V);"},
       {"or", "", "atomicOr(&$P, $V);"},
       {"add", "", "atomicAdd(&$P, $V);"},
@@ -298,9 +370,11 @@ class Wgpu : public CLike {
   // Emits a helper function if several bindings hold the buffer, or if the access takes more than a line.
   std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) const {
     const TouchText& row = kTouches[static_cast<size_t>(what)];
-    const bool loads = what == Touch::Load;
+    const bool loads = what == Touch::Load || what == Touch::LoadElement;
+    const bool is_element = what == Touch::LoadElement || what == Touch::StoreElement, is_part = b.grain > 1 && !is_element;
     const auto text = [&](int binding, std::string_view at, std::string_view v) {
-      const std::string place = memory(b, binding) + "[" + std::string(at) + "]";
+      const std::string array = memory(b, binding);
+      const std::string place = is_part ? of_array(array, std::string(at), items(b)) : array + "[" + std::string(at) + "]";
       return expand(!b.separate && h.has(kAtomicMemory) ? row.atomic : row.plain, {{"P", place}, {"V", std::string(v)}});
     };
     if (b.bindings == 1 && what != Touch::AddFloat) return text(b.binding, word, value);
@@ -309,13 +383,13 @@ class Wgpu : public CLike {
       std::string body = "  var at = u32(word);\n";
       const int last = b.binding + b.bindings - 1;
       for (int m = b.binding; m < last; ++m) {
-        const std::string length = "arrayLength(&" + memory(b, m) + ")";
+        const std::string length = "arrayLength(&" + memory(b, m) + ")" + (is_part ? " * " + std::to_string(items(b)) + "u" : "");
         body += "  if (at < " + length + ") { " +
                 (loads ? "return " + text(m, "at", "v") + ";" : text(m, "at", "v") + " return;") + " }\n  at -= " + length +
                 ";\n";
       }
       body += "  " + (loads ? "return " + text(last, "at", "v") + ";" : text(last, "at", "v")) + "\n";
-      const std::string t = is_half(b) ? "f16" : "u32";
+      const std::string t = is_element ? array_element(b, item(b)) : item(b);
       h.add("fn " + name + "(word: i32" + (loads ? ") -> " + t : ", v: " + t + ")") + " {\n" + body + "}\n");
     }
     return name + "(" + word + (loads ? ")" : ", " + value + ");");
@@ -500,18 +574,29 @@ class Wgpu : public CLike {
   static int in_word(const Buffer& b) { return 32 / static_cast<int>(rlxc::bits(b.type.dtype)); }
   static bool has_whole_words(const Buffer& b, int lanes) { return packed(b) && lanes >= in_word(b); }
   static std::string word_index(const Buffer& b, const std::string& index) {
-    return "(" + element_at(b, index) + ") / " + std::to_string(in_word(b));
+    return "(" + element_at(b, index) + ") >> " + shift(in_word(b));
   }
 
   std::string load_words(const std::string& name, Type t, const Buffer& b, Helpers& h) const {
+    std::string loads;
+    std::vector<std::string> words;
+    for (int n = 0; n < t.lanes / in_word(b); ++n) {
+      words.push_back("w" + std::to_string(n));
+      loads += "  let " + words.back() + " = " + word_at(b, n ? "at + " + std::to_string(n) : "at", h) + ";\n";
+    }
+    return "fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + word_index(b, "i") + ";\n" + loads + "  return " +
+           of_words(t, b, words, h) + ";\n}\n";
+  }
+
+  // A vector from the words that hold it.
+  std::string of_words(Type t, const Buffer& b, const std::vector<std::string>& words, Helpers& h) const {
     const int each = in_word(b), bits = 32 / each;
     const std::string v = type(t, h), u = type({DType::U32, t.lanes}, h), rest = u + "(" + std::to_string(32 - bits) + "u)";
-    std::string loads, parts, halves, value;
-    for (int n = 0; n < t.lanes / each; ++n) {
-      const std::string word = "w" + std::to_string(n);
-      loads += "  let " + word + " = " + word_at(b, n ? "at + " + std::to_string(n) : "at", h) + ";\n";
-      halves += (n ? ", unpack2x16float(" : "unpack2x16float(") + word + ")";
-      for (int i = 0; i < each; ++i) parts += (n + i ? ", " : "") + word + (i ? " >> " + std::to_string(i * bits) + "u" : "");
+    std::string parts, halves, value;
+    for (const std::string& word : words) {
+      halves += (halves.empty() ? "unpack2x16float(" : ", unpack2x16float(") + word + ")";
+      for (int i = 0; i < each; ++i)
+        parts += (parts.empty() ? "" : ", ") + word + (i ? " >> " + std::to_string(i * bits) + "u" : "");
     }
     const std::string all = u + "(" + parts + ")", masked = "(" + all + " & " + u + "(" + mask_of(t.dtype) + "))";
     if (t.dtype == DType::F16) value = t.lanes == 2 ? halves : v + "(" + halves + ")";
@@ -519,26 +604,29 @@ class Wgpu : public CLike {
     else if (t.dtype == DType::Bool) value = masked + " != " + u + "()";
     else if (is_signed(t.dtype)) value = "bitcast<" + v + ">(" + all + " << " + rest + ") >> " + rest;
     else value = masked;
-    return "fn " + name + "(i: i32) -> " + v + " {\n  let at = " + word_index(b, "i") + ";\n" + loads + "  return " + value +
-           ";\n}\n";
+    return value;
   }
 
   std::string store_words(Type t, const Buffer& b, Helpers& h) const {
-    const int each = in_word(b), bits = 32 / each;
     std::string all = "  let at = " + word_index(b, "i") + ";\n";
-    for (int n = 0; n < t.lanes / each; ++n) {
-      const auto part = [&](int i) { return "v[" + std::to_string(n * each + i) + "]"; };
-      std::string word = t.dtype == DType::F16 ? "pack2x16float(vec2<f32>(" + part(0) + ", " + part(1) + "))" : "";
-      for (int i = 0; i < each && t.dtype != DType::F16; ++i)
-        word += i ? " | (" + bits_of(t.dtype, part(i)) + " << " + std::to_string(i * bits) + "u)" : bits_of(t.dtype, part(i));
-      all += "  " + touch(b, n ? "at + " + std::to_string(n) : "at", Touch::Store, word, h) + "\n";
-    }
+    for (int n = 0; n < t.lanes / in_word(b); ++n)
+      all += "  " + touch(b, n ? "at + " + std::to_string(n) : "at", Touch::Store, word_of(t, b, n), h) + "\n";
     return all;
+  }
+
+  // The word of elements n * in_word .. of the vector v.
+  static std::string word_of(Type t, const Buffer& b, int n) {
+    const int each = in_word(b), bits = 32 / each;
+    const auto part = [&](int i) { return "v[" + std::to_string(n * each + i) + "]"; };
+    if (t.dtype == DType::F16) return "pack2x16float(vec2<f32>(" + part(0) + ", " + part(1) + "))";
+    std::string word = bits_of(t.dtype, part(0));
+    for (int i = 1; i < each; ++i) word += " | (" + bits_of(t.dtype, part(i)) + " << " + std::to_string(i * bits) + "u)";
+    return word;
   }
 
   std::string load_scalar(Type t, const Buffer& b, const std::string& index, Helpers& h) const {
     if (!global(b)) {
-      std::string at = b.name + "[" + index + "]";
+      std::string at = b.grain > 1 ? of_array(b.name, index, b.grain) : b.name + "[" + index + "]";
       return t.dtype == DType::Bool && b.space == Space::Shared ? "(" + at + " != 0u)" : at;
     }
     if (is_half(b)) return "f32(" + word_at(b, element_at(b, index), h) + ")";
@@ -549,9 +637,9 @@ class Wgpu : public CLike {
     std::string name = "rlxc_read_" + b.name;
     int bits = rlxc::bits(t.dtype), per_word = 32 / bits;
     if (h.needs(name)) {
-      std::string word = word_at(b, "at / " + std::to_string(per_word), h),
-                  shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
-      const std::string value = of_bits(t, "(" + word + " >> (" + shift + ")) & " + mask_of(t.dtype), h);
+      const std::string word = word_at(b, "at >> " + shift(per_word), h),
+                        by = "u32(at & " + std::to_string(per_word - 1) + ") * " + std::to_string(bits) + "u";
+      const std::string value = of_bits(t, "(" + word + " >> (" + by + ")) & " + mask_of(t.dtype), h);
       h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value +
             ";\n}\n");
     }
@@ -574,10 +662,11 @@ class Wgpu : public CLike {
     std::string name = "rlxc_write_" + b.name;
     int bits = rlxc::bits(t), per_word = 32 / bits;
     if (h.needs(name)) {
-      const std::string mask = mask_of(t), n = std::to_string(per_word), part = bits_of(t, "v");
-      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " +
-            n + ") * " + std::to_string(bits) + "u;\n  " + touch(b, "at / " + n, Touch::And, "~(" + mask + " << shift)", h) +
-            "\n  " + touch(b, "at / " + n, Touch::Or, part + " << shift", h) + "\n}\n");
+      const std::string mask = mask_of(t), word = "at >> " + shift(per_word), part = bits_of(t, "v");
+      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at & " +
+            std::to_string(per_word - 1) + ") * " + std::to_string(bits) + "u;\n  " +
+            touch(b, word, Touch::And, "~(" + mask + " << shift)", h) + "\n  " +
+            touch(b, word, Touch::Or, part + " << shift", h) + "\n}\n");
     }
     return name + "(" + index + ", " + value + ");";
   }
@@ -607,9 +696,12 @@ static bool wgpu_uses_f16(const Kernel& k) {
 }
 
 // Narrows 64-bit integers to 32 bits, except in argument types. Constants saturate.
-static void wgpu_prepare(Kernel& k, const std::vector<bool>& begins_word) {
+static void wgpu_prepare(Kernel& k, const std::vector<uint8_t>& alignments) {
+  std::vector<bool> begins_word;
+  for (const uint8_t bytes : alignments) begins_word.push_back(bytes >= 4);
   align_words(k, begins_word);
   merge_stores(k, begins_word);
+  choose_grains(k, alignments);
   kernel::narrow_indices(k, true);
   auto narrow = [](Type& t) {
     if (t.dtype == DType::I64) t.dtype = DType::I32;
@@ -659,6 +751,7 @@ constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs", "carries out `launch.
 constexpr kernel::Mapping wgpu_mapping() {
   kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4, {}, kByteDotsOfOneSign);
   m.max_grid = {65535, 65535, 65535};
+  m.whole_vectors = true;
   return m;
 }
 

@@ -69,6 +69,12 @@ int AttentionOperands::together(Part p, int most) const {
            is_multiple(o.strides[2], n);
   };
   while (most > 1 && !fits(most)) most /= 2;
+  if (p != Part::Y) return most;
+  for (const Operand& input : spec.epilogue.inputs) {
+    const size_t axis = input.strides.size() - 1;
+    if (input.split(axis)) return 1;
+    if (!is_constant(input.strides[axis], 0)) most = static_cast<int>(contiguous_lanes(input, axis, b.i64(width), most));
+  }
   return most;
 }
 void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {

@@ -19,7 +19,8 @@ class AttentionOperands {
   Expr load_q(Expr query, Expr d, int lanes = 1) const;
   Expr load_k(Expr key, Expr d, int lanes = 1) const;  // lanes along the head, or along contiguous keys
   Expr load_v(Expr key, Expr d, int lanes = 1) const;
-  // Elements of a head in their stored type, 0 where `exists` is false. together(): how many elements one load may read.
+  // Elements of a head in their stored type, 0 where `exists` is false. together(): how many elements one load may read, or
+  // for Y one store may write.
   enum class Part : uint8_t { Q, K, V, Y };
   Expr stored(Part, Expr exists, Expr position, Expr d, int lanes) const;
   int together(Part, int most) const;

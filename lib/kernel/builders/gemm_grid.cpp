@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kSlice = 16;      // most steps of k in shared memory, of a group of threads
 constexpr int64_t kNeighbours = 4;  // neighbouring rows or columns of a thread, which it reads at once
-constexpr int64_t kGap = 4;         // elements between steps of k of rows contiguous along k, which spread over the banks
+constexpr int64_t kGap = 4;         // elements after each step of k of rows contiguous along k, or each of these rows
 
 // Rows and columns per thread, and groups of threads that share a tile and split the steps of k. From the largest tile on: large
 // ones read less memory, small ones occupy the device.
@@ -25,7 +25,11 @@ struct GridSide {
   Buf shared, next;  // next: the thread's elements of the next slice
   int64_t size = 0, pitch = 0, wide = 1;
   bool along_k = false;                      // whether neighbouring threads read along k, else along i
+  bool keeps_rows = false;                   // whether steps of k are neighbours in shared memory, else rows or columns
   std::function<Expr(Expr i, Expr p)> load;  // `wide` elements along k or i; 0 beyond the operand
+
+  Expr place(Expr i, Expr p) const { return keeps_rows ? i * pitch + p : p * pitch + i; }
+  int64_t elements(int64_t steps) const { return (keeps_rows ? size : steps) * pitch; }
 };
 
 class GridTiles {
@@ -78,8 +82,9 @@ class GridTiles {
       const int64_t down = known ? std::min(shape.rows, tiles(rows, 1)) : shape.rows,
                     across = known ? std::min(shape.columns, tiles(columns, 1)) : shape.columns;
       const auto fits = [&](int64_t stages) {
-        const int64_t elements =
-            stages * slice * (side * (down + across) + 2 * kGap) + (shape.deep - 1) * down * across * side * side;
+        const int64_t in_slice = side * (down + across),
+                      gaps = kGap * (m_.whole_vectors ? std::max(in_slice, 2 * slice) : 2 * slice);
+        const int64_t elements = stages * (slice * in_slice + gaps) + (shape.deep - 1) * down * across * side * side;
         return elements * rlxc::bits(element_type()) / 8 <= m_.shared_bytes;
       };
       if (!fits(1)) continue;
@@ -102,7 +107,10 @@ class GridTiles {
       if (!computed || t.along_k) t.wide = computed ? most : contiguous_lanes(from, axis, t.along_k ? o_.k : length, most);
       while (slice_ % t.wide != 0) t.wide /= 2;
     }
-    t.pitch = t.size + (t.along_k ? kGap : 0);
+    // Whole vectors along k are stored as they are read.
+    t.keeps_rows = m_.whole_vectors && plain() && &t == &a_ && t.along_k && t.wide == kNeighbours;
+    if (t.keeps_rows) beside_rows_ = 1;
+    t.pitch = t.keeps_rows ? slice_ + kGap : t.size + (t.along_k ? kGap : 0);
   }
 
   void plan_loads() {
@@ -148,11 +156,11 @@ class GridTiles {
   void put(const GridSide& t, Expr base) {
     each_block(t, [&](Expr e, Expr i, Expr p) {
       const Expr v = t.next.load(e * t.wide, static_cast<int>(t.wide));
-      if (!t.along_k || t.wide == 1) return t.shared.store(base + p * t.pitch + i, v);
-      for (int l = 0; l < t.wide; ++l) t.shared.store(base + (p + l) * t.pitch + i, rlxc::kernel::lane(v, l));
+      if (!t.along_k || t.wide == 1 || t.keeps_rows) return t.shared.store(base + t.place(i, p), v);
+      for (int l = 0; l < t.wide; ++l) t.shared.store(base + t.place(i, p + l), rlxc::kernel::lane(v, l));
     });
   }
-  Expr stage(const GridSide& t, Expr slice) const { return slice % stages_ * (slice_ * t.pitch); }
+  Expr stage(const GridSide& t, Expr slice) const { return slice % stages_ * t.elements(slice_); }
 
   // Returns the row of a thread's sums i, and the column of its sums j in the tile of b, whose halves follow one another.
   Expr row_at(int64_t i) const { return y_ * beside_rows_ + (i / beside_rows_ * side_ * beside_rows_ + i % beside_rows_); }
@@ -160,14 +168,19 @@ class GridTiles {
     const int64_t in_half = j % own_, first = in_half / beside_columns_ * side_ * beside_columns_ + in_half % beside_columns_;
     return x_ * beside_columns_ + (j / own_ * own_ * side_ + first);
   }
-  // Returns the elements of a row of a slice that a thread multiplies.
-  static std::vector<Expr> elements(const Buf& slice, Expr row, int64_t count, int64_t beside,
-                                    const std::function<Expr(int64_t)>& at) {
-    std::vector<Expr> all;
-    for (int64_t i = 0; i < count; i += beside) {
-      const Expr v = slice.load(row + at(i), static_cast<int>(beside));
-      for (int l = 0; l < beside; ++l) all.push_back(beside == 1 ? v : rlxc::kernel::lane(v, l));
+  // Returns the elements that a thread multiplies, of `steps` steps of k from p on: of each step `count`.
+  std::vector<std::vector<Expr>> elements(const GridSide& t, Expr base, Expr p, int64_t steps, int64_t count, int64_t beside,
+                                          const std::function<Expr(int64_t)>& at) {
+    std::vector<std::vector<Expr>> all(static_cast<size_t>(steps));
+    for (int64_t i = 0; t.keeps_rows && i < count; ++i) {
+      const Expr v = b_.let("row", t.shared.load(base + t.place(at(i), p), static_cast<int>(steps)));
+      for (int64_t s = 0; s < steps; ++s) all[static_cast<size_t>(s)].push_back(rlxc::kernel::lane(v, static_cast<int>(s)));
     }
+    for (int64_t s = 0; !t.keeps_rows && s < steps; ++s)
+      for (int64_t i = 0; i < count; i += beside) {
+        const Expr v = t.shared.load(base + t.place(at(i), p + s), static_cast<int>(beside));
+        for (int l = 0; l < beside; ++l) all[static_cast<size_t>(s)].push_back(beside == 1 ? v : rlxc::kernel::lane(v, l));
+      }
     return all;
   }
 
@@ -183,7 +196,7 @@ class GridTiles {
     plan_loads();
     for (auto [side, name] : {std::pair{&a_, "a"}, {&b_side_, "b"}}) {
       const int64_t blocks = slice_ * side->size / side->wide;
-      side->shared = b_.shared(std::string("tile_") + name, element_type(), stages_ * slice_ * side->pitch);
+      side->shared = b_.shared(std::string("tile_") + name, element_type(), stages_ * side->elements(slice_));
       side->next = b_.registers(std::string("next_") + name, element_type(), (blocks + threads() - 1) / threads() * side->wide);
     }
     if (words_ && words_->needs_rows() && !words_->has_rows()) of_rows_.emplace(b_, "row_sums", a_.size, thread_, threads());
@@ -205,17 +218,18 @@ class GridTiles {
                  b_base = b_.let("b_base", stage(b_side_, slice));
       for (const GridSide* side : {&a_, &b_side_})
         if (several) fetch(*side, next * slice_);
-      b_.unroll("p", slice_ / deep_, [&](Expr step) {
-        const Expr p = deep_ == 1 ? step : b_.let("own", step * deep_ + deep_at_);
-        const std::vector<Expr> left =
-            elements(a_.shared, a_base + p * a_.pitch, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
-        const std::vector<Expr> right = elements(b_side_.shared, b_base + p * b_side_.pitch, columns_, beside_columns_,
-                                                 [&](int64_t j) { return column_at(j); });
-        for (int64_t i = 0; i < rows_; ++i)
-          for (int64_t j = 0; j < columns_; ++j) {
-            Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
-            sum.set(multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
-          }
+      const int64_t together = a_.keeps_rows ? kNeighbours : 1;
+      b_.unroll("p", slice_ / deep_ / together, [&](Expr step) {
+        const Expr p = deep_ == 1 ? step * together : b_.let("own", (step * deep_ + deep_at_) * together);
+        const auto left = elements(a_, a_base, p, together, rows_, beside_rows_, [&](int64_t i) { return row_at(i); });
+        const auto right =
+            elements(b_side_, b_base, p, together, columns_, beside_columns_, [&](int64_t j) { return column_at(j); });
+        for (size_t s = 0; s < left.size(); ++s)
+          for (int64_t i = 0; i < rows_; ++i)
+            for (int64_t j = 0; j < columns_; ++j) {
+              Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
+              sum.set(multiply_add(left[s][static_cast<size_t>(i)], right[s][static_cast<size_t>(j)], sum.get()));
+            }
       });
       if (blocks()) {
         const int64_t slices = words_->steps_of_block() / slice_;
@@ -224,11 +238,11 @@ class GridTiles {
       }
       if (of_rows_)
         of_rows_->add(
-            slice_, [&](Expr p, Expr i) { return a_.shared.load(a_base + p * a_.pitch + i); },
+            slice_, [&](Expr p, Expr i) { return a_.shared.load(a_base + a_.place(i, p)); },
             [&](Expr word, Expr sum) { return words_->add_a(word, sum); });
       if (of_columns_)
         of_columns_->add(
-            slice_, [&](Expr p, Expr i) { return b_side_.shared.load(b_base + p * b_side_.pitch + i); },
+            slice_, [&](Expr p, Expr i) { return b_side_.shared.load(b_base + b_side_.place(i, p)); },
             [&](Expr word, Expr sum) { return words_->add_b(word, sum); });
       if (several && stages_ == 1) b_.barrier();
       for (const GridSide* side : {&a_, &b_side_})

@@ -40,11 +40,13 @@ class SplitSums {
       if (!words_ && s.quantized) {
         runs_.emplace(o, m, kMostOfRun, of_a);
         if (runs_->size() == 1) runs_.reset();
-        else if (int64_t n = 0; !s.two_sums && constant(o.n, &n) && n % 2 == 0 && n / 2 >= m.busy_workgroups * across_)
+        else if (int64_t n = 0;
+                 fills_words() || (!s.two_sums && constant(o.n, &n) && n % 2 == 0 && n / 2 >= m.busy_workgroups * across_))
           columns_ = 2;
       } else if (!words_) {
         lanes_ =
             static_cast<int>(std::min(of_a, contiguous_lanes(s.b, s.b.strides.size() - 2, o.k, m.load_lanes(bytes(s.b.dtype)))));
+        if (fills_words()) columns_ = 2;
       }
     } else {
       if (!words_ && !s.quantized && !s.b_at && !s.b_zero)
@@ -85,6 +87,12 @@ class SplitSums {
   }
 
  private:
+  // Whether two results fill a word, where threads must not store parts of one.
+  bool fills_words() const {
+    return m_.whole_vectors && !o_.spec.two_sums && is_multiple(o_.n, 2) && rlxc::bits(o_.spec.c.dtype) == 16 &&
+           writes_together(2);
+  }
+
   static int bytes(DType t) { return static_cast<int>(rlxc::bits(t)) / 8; }
   bool blocks() const { return words_ && o_.spec.quantized; }
   int halves() const { return o_.spec.two_sums ? 2 : 1; }  // of b
@@ -134,18 +142,19 @@ class SplitSums {
 
   std::vector<Expr> of_elements(Expr row, Expr column) {
     std::vector<Buf> sums;
-    for (int64_t i = 0; i < rows_ * halves(); ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
+    const int64_t of_row = halves() * (along_k_ ? columns_ : 1);
+    for (int64_t i = 0; i < rows_ * of_row; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes_)));
     each_step(along_k_ ? o_.k / int64_t{lanes_} : o_.k, [&](Expr step) {
       const Expr p = along_k_ ? step * int64_t{lanes_} : step;
       std::vector<Expr> a;
       for (int64_t r = 0; r < rows_; ++r)
         a.push_back(b_.let("a", along_k_ ? o_.load_a(row + r, p, lanes_) : broadcast(o_.load_a(row + r, p), lanes_)));
-      for (int i = 0; i < halves(); ++i) {
-        const Expr at = i ? column + o_.n : column;
+      for (int64_t i = 0; i < of_row; ++i) {
+        const Expr at = i == 0 ? column : o_.spec.two_sums ? column + o_.n : column + i;
         Expr of_b = along_k_ ? o_.load_b_along_k(p, at, lanes_) : o_.load_b(p, at, lanes_);
         if (rows_ > 1) of_b = b_.let("b", of_b);
         for (size_t r = 0; r < a.size(); ++r) {
-          Buf& sum = sums[r * static_cast<size_t>(halves()) + static_cast<size_t>(i)];
+          Buf& sum = sums[r * static_cast<size_t>(of_row) + static_cast<size_t>(i)];
           sum.set(o_.multiply_add(a[r], of_b, sum.get()));
         }
       }
@@ -249,12 +258,17 @@ class SplitSums {
     for (const Expr& v : own) {
       const int wide = v.lanes();
       const Buf parts = b_.shared("parts", v.type().dtype, threads_ * wide), total = b_.variable("all", v);
-      parts.store((part_ * across_ + output) * int64_t{wide}, v);
-      b_.barrier();
-      b_.when(part_ == 0, [&] {
-        b_.loop("other", parts_ - 1,
-                [&](Expr i) { total.set(total.get() + parts.load(((i + 1) * across_ + output) * int64_t{wide}, wide)); });
-      });
+      const auto place = [&](Expr part) { return (part * across_ + output) * int64_t{wide}; };
+      parts.store(place(part_), v);
+      for (int64_t left = parts_; left > 1;) {
+        const int64_t each = parts_of_thread(left);
+        left /= each;
+        b_.barrier();
+        b_.when(part_ < left, [&] {
+          b_.loop("other", each - 1, [&](Expr i) { total.set(total.get() + parts.load(place(part_ + (i + 1) * left), wide)); });
+          if (left > 1) parts.store(place(part_), total.get());
+        });
+      }
       all.push_back(total.get());
     }
     return all;
@@ -275,7 +289,13 @@ class SplitSums {
     for (int64_t r = 0; r < rows_; ++r) {
       const std::span<const Expr> own = std::span(sums).subspan(static_cast<size_t>(r) * of_row, of_row);
       if (!o_.spec.two_sums && own.size() > 1) {
-        for (size_t i = 0; i < own.size(); ++i) o_.write(row + r, column + static_cast<int64_t>(i), own[i]);
+        if (writes_together(own.size())) o_.write(row + r, column, beside(own));
+        else
+          for (size_t i = 0; i < own.size(); ++i) o_.write(row + r, column + static_cast<int64_t>(i), own[i]);
+        continue;
+      }
+      if (const int lanes = own[0].lanes(); lanes > 1 && writes_together(static_cast<size_t>(lanes))) {
+        o_.write(row + r, column, own[0], own.size() > 1 ? std::optional(own[1]) : std::nullopt);
         continue;
       }
       for (int i = 0; i < own[0].lanes(); ++i) {
@@ -283,6 +303,16 @@ class SplitSums {
         o_.write(row + r, column + int64_t{i}, one(own[0]), own.size() > 1 ? std::optional(one(own[1])) : std::nullopt);
       }
     }
+  }
+
+  bool writes_together(size_t columns) const {
+    const auto n = static_cast<int64_t>(columns);
+    return o_.lanes_of_writes(n) == n;
+  }
+  Expr beside(std::span<const Expr> values) const {
+    const Buf all = b_.registers("beside", values[0].dtype(), static_cast<int64_t>(values.size()));
+    for (size_t i = 0; i < values.size(); ++i) all.store(static_cast<int64_t>(i), values[i]);
+    return all.load(0, static_cast<int>(values.size()));
   }
 
   bool adds_a() const { return words_->needs_rows() && !words_->has_rows(); }

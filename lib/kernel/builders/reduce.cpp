@@ -37,19 +37,50 @@ Expr combine_shuffled(Builder& b, const char* name, ExprOp combine, Expr v, int6
   return v;
 }
 
+int64_t parts_of_thread(int64_t parts) {
+  constexpr int64_t kMost = 16;
+  int64_t each = parts;
+  if (parts > kMost)
+    for (each = 2; each < kMost && each * each < parts;) each *= 2;
+  return each;
+}
+
+namespace {
+
+Expr combine_warp(Builder& b, const Mapping& m, ExprOp combine, Expr v, int64_t threads) {
+  const DType t = v.dtype();
+  const bool is_reduced = combine == ExprOp::Add || combine == ExprOp::Max || combine == ExprOp::Min;
+  if (m.warp_reduces && is_reduced && threads == m.warp && (t == DType::F32 || t == DType::I32 || t == DType::U32))
+    return b.warp_reduce({combine, m.warp}, v);
+  return combine_shuffled(b, "sum", combine, v, threads);
+}
+
+Expr combine_elements(const Mapping& m, ExprOp combine, const Buf& of, Expr first, int64_t count) {
+  const DType t = of.type().dtype;
+  const int64_t lanes = t == DType::Bool ? 1 : std::min<int64_t>(count, m.load_lanes(static_cast<int>(rlxc::bits(t)) / 8));
+  Expr all = of.load(first, static_cast<int>(lanes));
+  for (int64_t i = lanes; i < count; i += lanes) all = make(combine, all, of.load(first + i, static_cast<int>(lanes)));
+  return lanes > 1 ? combine_lanes(combine, all) : all;
+}
+
+}  // namespace
+
 Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr thread, int64_t threads) {
   int64_t warp = std::min<int64_t>(m.warp, threads);
-  Expr v = combine_shuffled(b, "sum", combine, value, warp);
+  Expr v = combine_warp(b, m, combine, value, warp);
   int64_t parts = threads / std::max<int64_t>(warp, 1);
   if (parts == 1) return v;
   Buf partial = b.shared("partial", value.dtype(), parts);
   b.when(thread % warp == 0, [&] { partial.store(thread / warp, v); });
   b.barrier();
-  for (int64_t step = parts / 2; step > 0; step /= 2) {
-    b.when(thread < step, [&] { partial.store(thread, make(combine, partial[thread], partial[thread + step])); });
+  for (int64_t each; (each = parts_of_thread(parts)) < parts;) {
+    parts /= each;
+    const Buf fewer = b.shared("partial", value.dtype(), parts);
+    b.when(thread < parts, [&] { fewer.store(thread, combine_elements(m, combine, partial, thread * each, each)); });
     b.barrier();
+    partial = fewer;
   }
-  Expr all = partial[0];
+  Expr all = b.let("all", combine_elements(m, combine, partial, b.i64(0), parts));
   b.barrier();
   return all;
 }
@@ -256,10 +287,15 @@ class ReduceBuilder {
       });
       const Buf partial = b_.shared("partial", s_.accumulate, threads);
       partial.store(thread, acc.get());
-      for (int64_t step = parts / 2; step > 0; step /= 2) {
+      for (int64_t left = parts; left > 1;) {
+        const int64_t each = parts_of_thread(left);
+        left /= each;
         b_.barrier();
-        b_.when(part < step,
-                [&] { partial.store(thread, make(s_.combine, partial.load(thread), partial.load(thread + step * across))); });
+        b_.when(part < left, [&] {
+          Expr sum = partial.load(thread);
+          for (int64_t i = 1; i < each; ++i) sum = make(s_.combine, sum, partial.load(thread + i * left * across));
+          partial.store(thread, sum);
+        });
       }
       b_.when(part == 0 && group * across + own < results_, [&] { finish(result, partial.load(thread), start); });
     });

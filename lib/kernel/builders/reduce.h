@@ -33,6 +33,9 @@ Expr combine_lanes(ExprOp combine, Expr vector);
 // Combines `value` over all threads of a workgroup; every thread gets the result. Uses shared memory and barriers: control must
 // be uniform.
 Expr combine_group(Builder&, const Mapping&, ExprOp combine, Expr value, Expr thread, int64_t threads);
+// How many of so many parts, a power of two, a thread combines at once, where threads exchange parts in shared memory: a barrier
+// takes longer than a few loads.
+int64_t parts_of_thread(int64_t parts);
 // Combines v over aligned sets of `count` threads of a warp, a power of two. All threads of a set have the result.
 Expr combine_shuffled(Builder&, const char* name, ExprOp combine, Expr v, int64_t count);
 

@@ -2,18 +2,22 @@ fn rlxc_float(bits: u32) -> f32 {
   var b = bits;  // not a constant: infinities are allowed
   return bitcast<f32>(b);
 }
-@group(0) @binding(0) var<storage, read_write> rlxc_memory: array<u32>;
+@group(0) @binding(0) var<storage, read_write> rlxc_memory: array<vec2<u32>>;
 struct Arguments { x_at: i32, s_at: i32, b_at: i32, y_at: i32, n: i32 }
 @group(0) @binding(1) var<uniform> rlxc_arguments: Arguments;
 fn rlxc_load_x2(i: i32) -> vec2<f32> {
-  return vec2<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.x_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.x_at + (i + 1)]));
+  let at = (rlxc_arguments.x_at + i) >> 1u;
+  let e0 = rlxc_memory[at];
+  return bitcast<vec2<f32>>(e0);
 }
 fn rlxc_read_s(i: i32) -> f32 {
   let at = rlxc_arguments.s_at + i;
-  return unpack2x16float((rlxc_memory[at / 2] >> (u32(at % 2) * 16u)) & 0xffffu).x;
+  return unpack2x16float((rlxc_memory[(at >> 1u) >> 1u][(at >> 1u) & 1] >> (u32(at & 1) * 16u)) & 0xffffu).x;
 }
 fn rlxc_load_b2(i: i32) -> vec2<f32> {
-  return vec2<f32>(bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + i]), bitcast<f32>(rlxc_memory[rlxc_arguments.b_at + (i + 1)]));
+  let at = (rlxc_arguments.b_at + i) >> 1u;
+  let e0 = rlxc_memory[at];
+  return bitcast<vec2<f32>>(e0);
 }
 fn rlxc_isnan_f32x2(x: vec2<f32>) -> vec2<bool> {
   return vec2<i32>(2139095040) < (bitcast<vec2<i32>>(x) & vec2<i32>(2147483647));
@@ -36,8 +40,8 @@ fn rlxc_exp_f32x2(x: vec2<f32>) -> vec2<f32> {
   return t4 * t4;
 }
 fn rlxc_store_y2(i: i32, v: vec2<f32>) {
-  rlxc_memory[rlxc_arguments.y_at + i] = bitcast<u32>(v[0]);
-  rlxc_memory[rlxc_arguments.y_at + (i + 1)] = bitcast<u32>(v[1]);
+  let at = (rlxc_arguments.y_at + i) >> 1u;
+  rlxc_memory[at] = bitcast<vec2<u32>>(v);
 }
 
 @compute @workgroup_size(64, 1, 1)

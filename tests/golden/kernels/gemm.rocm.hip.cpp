@@ -121,8 +121,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) gemm(const float* __restric
       }
       #pragma unroll
       for (int32_t p_7 = 0; p_7 < 16; ++p_7) {
-        const vec<float, 4> tile_a_at = *(const vec<float, 4>*)(tile_a + a_base + p_7 * 68 + t7);
-        const vec<float, 4> tile_b_at = *(const vec<float, 4>*)(tile_b + b_base + p_7 * 64 + t12);
+        const vec<float, 4> tile_a_at = *(const vec<float, 4>*)(tile_a + a_base + (p_7 * 68 + t7));
+        const vec<float, 4> tile_b_at = *(const vec<float, 4>*)(tile_b + b_base + (p_7 * 64 + t12));
         const float t8 = tile_a_at[0];
         const float t13 = tile_b_at[0];
         sum = fmaf(t8, t13, sum);
@@ -154,16 +154,16 @@ extern "C" __global__ void __launch_bounds__(256, 2) gemm(const float* __restric
       const int32_t t17 = next % 2;
       const int32_t t18 = t17 * 1088;
       const int32_t t19 = p_8 * 68;
-      tile_a[t18 + t19 + i_7] = next_a_at_2[0];
-      tile_a[t18 + (t19 + 68) + i_7] = next_a_at_2[1];
-      tile_a[t18 + (t19 + 136) + i_7] = next_a_at_2[2];
-      tile_a[t18 + (t19 + 204) + i_7] = next_a_at_2[3];
+      tile_a[t18 + (t19 + i_7)] = next_a_at_2[0];
+      tile_a[t18 + (t19 + 68 + i_7)] = next_a_at_2[1];
+      tile_a[t18 + (t19 + 136 + i_7)] = next_a_at_2[2];
+      tile_a[t18 + (t19 + 204 + i_7)] = next_a_at_2[3];
       #pragma unroll
       for (int32_t e_8 = 0; e_8 < 2; ++e_8) {
         const int32_t block_8 = e_8 * 256 + thread_id;
         const int32_t p_9 = block_8 / 32;
         const int32_t i_8 = block_8 % 32 * 2;
-        *(vec<float, 2>*)(tile_b + t17 * 1024 + p_9 * 64 + i_8) = *(const vec<float, 2>*)(next_b + e_8 * 2);
+        *(vec<float, 2>*)(tile_b + t17 * 1024 + (p_9 * 64 + i_8)) = *(const vec<float, 2>*)(next_b + e_8 * 2);
       }
     }
     const int32_t row = row0 + t7;

@@ -3,6 +3,44 @@
 #include <math_constants.h>
 #include <stdint.h>
 
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
+  T at[N];
+  vec() = default;
+  __device__ explicit vec(T s) {
+    for (int i = 0; i < N; ++i) at[i] = s;
+  }
+  __device__ T& operator[](int i) { return at[i]; }
+  __device__ const T& operator[](int i) const { return at[i]; }
+};
+#define RLXC_VECTOR_OPERATOR(op)                                                     \
+  template <class T, int N>                                                          \
+  __device__ inline auto operator op(const vec<T, N>& a, const vec<T, N>& b) {       \
+    vec<decltype(a[0] op b[0]), N> r;                                                \
+    for (int i = 0; i < N; ++i) r[i] = a[i] op b[i];                                 \
+    return r;                                                                        \
+  }
+RLXC_VECTOR_OPERATOR(+)
+RLXC_VECTOR_OPERATOR(-)
+RLXC_VECTOR_OPERATOR(*)
+RLXC_VECTOR_OPERATOR(/)
+RLXC_VECTOR_OPERATOR(&)
+RLXC_VECTOR_OPERATOR(|)
+RLXC_VECTOR_OPERATOR(^)
+RLXC_VECTOR_OPERATOR(<)
+RLXC_VECTOR_OPERATOR(<=)
+RLXC_VECTOR_OPERATOR(==)
+RLXC_VECTOR_OPERATOR(!=)
+template <class T, int N>
+__device__ inline vec<T, N> operator-(vec<T, N> a) {
+  for (int i = 0; i < N; ++i) a[i] = -a[i];
+  return a;
+}
+__device__ inline float rlxc_reduce_add_f32x4(vec<float, 4> a) {
+  for (int w = 4 / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; ++i) a[i] = a[i] + a[i + w];
+  return a[0];
+}
 
 extern "C" __global__ void __launch_bounds__(128) reduction(const float* __restrict__ x, float* __restrict__ y, int32_t n) {
   const int32_t i_x = blockIdx.x;
@@ -29,18 +67,10 @@ extern "C" __global__ void __launch_bounds__(128) reduction(const float* __restr
       partial[thread_id / 32] = sum_5;
     }
     __syncthreads();
-    if (thread_id < 2) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 2];
-    }
-    __syncthreads();
-    if (thread_id < 1) {
-      partial[thread_id] = partial[thread_id] + partial[1];
-    }
-    __syncthreads();
-    const float partial_at_5 = partial[0];
+    const float all_v = rlxc_reduce_add_f32x4(*(const vec<float, 4>*)(partial + 0));
     __syncthreads();
     if (thread_id == 0) {
-      y[i_x] = partial_at_5 / 70.0f;
+      y[i_x] = all_v / 70.0f;
     }
   }
 }

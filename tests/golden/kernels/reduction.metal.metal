@@ -2,6 +2,11 @@
 
 using namespace metal;
 
+inline float rlxc_reduce_add_f32x4(float4 a) {
+  for (int w = 4 / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; ++i) a[i] = a[i] + a[i + w];
+  return a[0];
+}
 
 kernel void reduction(device const float* x [[buffer(0)]], device float* y [[buffer(1)]], constant int& n [[buffer(2)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_thread [[thread_position_in_threadgroup]]) {
   const int i_x = rlxc_group.x;
@@ -13,33 +18,15 @@ kernel void reduction(device const float* x [[buffer(0)]], device float* y [[buf
     if (thread_id < 70) {
       acc = acc + x[base + thread_id];
     }
-    const float acc_at_2 = acc;
-    const float other = simd_shuffle_xor(acc_at_2, ushort(16));
-    const float sum = acc_at_2 + other;
-    const float other_2 = simd_shuffle_xor(sum, ushort(8));
-    const float sum_2 = sum + other_2;
-    const float other_3 = simd_shuffle_xor(sum_2, ushort(4));
-    const float sum_3 = sum_2 + other_3;
-    const float other_4 = simd_shuffle_xor(sum_3, ushort(2));
-    const float sum_4 = sum_3 + other_4;
-    const float other_5 = simd_shuffle_xor(sum_4, ushort(1));
-    const float sum_5 = sum_4 + other_5;
+    const float all_v = simd_sum(acc);
     if ((thread_id % 32) == 0) {
-      partial[thread_id / 32] = sum_5;
+      partial[thread_id / 32] = all_v;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (thread_id < 2) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 2];
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (thread_id < 1) {
-      partial[thread_id] = partial[thread_id] + partial[1];
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    const float partial_at_5 = partial[0];
+    const float all_v_2 = rlxc_reduce_add_f32x4(*(threadgroup const float4*)(partial + 0));
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (thread_id == 0) {
-      y[i_x] = partial_at_5 / 70.0f;
+      y[i_x] = all_v_2 / 70.0f;
     }
   }
 }

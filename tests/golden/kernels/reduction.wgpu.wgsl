@@ -6,6 +6,19 @@ fn rlxc_float(bits: u32) -> f32 {
 struct Arguments { x_at: i32, y_at: i32, n: i32 }
 @group(0) @binding(1) var<uniform> rlxc_arguments: Arguments;
 var<workgroup> partial: array<f32, 64>;
+var<workgroup> partial_2: array<f32, 8>;
+fn rlxc_add_f32(a: f32, b: f32) -> f32 {
+  return a + b;
+}
+fn rlxc_reduce_add_f32x4(a: vec4<f32>) -> f32 {
+  return rlxc_add_f32(rlxc_add_f32(a[0], a[2]), rlxc_add_f32(a[1], a[3]));
+}
+fn rlxc_load_partial4(i: i32) -> vec4<f32> {
+  return vec4<f32>(partial[i], partial[i + 1], partial[i + 2], partial[i + 3]);
+}
+fn rlxc_load_partial_24(i: i32) -> vec4<f32> {
+  return vec4<f32>(partial_2[i], partial_2[i + 1], partial_2[i + 2], partial_2[i + 3]);
+}
 
 @compute @workgroup_size(64, 1, 1)
 fn reduction(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {
@@ -26,34 +39,15 @@ fn reduction(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invoca
     let acc_at_2: f32 = acc;
     partial[thread_id] = acc_at_2;
     workgroupBarrier();
-    if (thread_id < 32) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 32];
-    }
-    workgroupBarrier();
-    if (thread_id < 16) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 16];
-    }
-    workgroupBarrier();
     if (thread_id < 8) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 8];
+      let t0: i32 = thread_id * 8;
+      partial_2[thread_id] = rlxc_reduce_add_f32x4(rlxc_load_partial4(t0) + rlxc_load_partial4(t0 + 4));
     }
     workgroupBarrier();
-    if (thread_id < 4) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 4];
-    }
-    workgroupBarrier();
-    if (thread_id < 2) {
-      partial[thread_id] = partial[thread_id] + partial[thread_id + 2];
-    }
-    workgroupBarrier();
-    if (thread_id < 1) {
-      partial[thread_id] = partial[thread_id] + partial[1];
-    }
-    workgroupBarrier();
-    let partial_at_13: f32 = partial[0];
+    let all_v: f32 = rlxc_reduce_add_f32x4(rlxc_load_partial_24(0) + rlxc_load_partial_24(4));
     workgroupBarrier();
     if (thread_id == 0) {
-      rlxc_memory[rlxc_arguments.y_at + i] = bitcast<u32>(partial_at_13 / 70.0f);
+      rlxc_memory[rlxc_arguments.y_at + i] = bitcast<u32>(all_v / 70.0f);
     }
   }
 }

@@ -21,6 +21,9 @@ export interface Launch {
   [key: string]: unknown;
 }
 
+/** Bytes of a file on a server, which may ignore ranges. */
+export function fetchRange(url: string | URL, offset: number, bytes: number): Promise<Uint8Array>;
+
 export class Program {
   /** source: text of a kernel file; weight: bytes of a weights file; blocking: kernels are compiled on this thread, in turn. */
   static create(gpu: Gpu | undefined, launch: Launch, source: (file: string) => string | Promise<string>,

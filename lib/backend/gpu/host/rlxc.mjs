@@ -5,6 +5,7 @@
 const kBytes = { bool: 1, i8: 1, u8: 1, i16: 2, u16: 2, f16: 2, bf16: 2, i32: 4, u32: 4, f32: 4, i64: 8, u64: 8, f64: 8 };
 const kSlot = 256, kSlots = 256;  // of the uniform buffer for launch arguments
 const kReleased = 64 << 20;  // bytes of weights that are released together while a program is loaded
+const kAhead = 4, kAheadBytes = 64 << 20;  // weights that are requested before they are needed, and their bytes
 const padded = n => Math.ceil(n / 4) * 4;
 const aligned = n => Math.ceil(n / 64) * 64;
 
@@ -73,6 +74,44 @@ const kFourBytes = (word, type) => `bitcast<vec4<${type}>>(vec4<u32>(${word}) <<
 const kPackedDots = [['dot4I8Packed', 'i32'], ['dot4U8Packed', 'u32']].map(([name, type]) =>
   `fn ${name}(a: u32, b: u32) -> ${type} {\n  return dot(${kFourBytes('a', type)}, ${kFourBytes('b', type)});\n}\n`).join('');
 
+// Requests weights in this order, some of them ahead. Returns what gives the bytes of each, once and in this order.
+function ahead(order, bytesOf, request) {
+  const requests = [];
+  let next = 0, bytes = 0;
+  const fill = () => {
+    while (next < order.length && requests.length < kAhead && (requests.length === 0 || bytes + bytesOf(order[next]) <= kAheadBytes)) {
+      const arriving = (async i => request(i))(order[next]);
+      arriving.catch(() => {});  // thrown where the weight is needed
+      bytes += bytesOf(order[next++]);
+      requests.push(arriving);
+    }
+  };
+  fill();
+  return async i => {
+    const arrived = await requests[0];
+    requests.shift();
+    bytes -= bytesOf(i);
+    fill();
+    return arrived;
+  };
+}
+
+const firstAnswers = new Map();  // by URL: the whole file of a server without ranges, or null
+
+// Bytes of a file on a server. A server that ignores the range is asked once.
+export async function fetchRange(url, offset, bytes) {
+  if (bytes === 0) return new Uint8Array(0);
+  const key = String(url), first = firstAnswers.get(key), whole = first && await first;
+  if (whole) return whole.subarray(offset, offset + bytes);
+  const answer = fetch(url, { headers: { Range: `bytes=${offset}-${offset + bytes - 1}` } }).then(async a => {
+    if (!a.ok) throw new Error(`${url}: ${a.status}`);
+    return { all: new Uint8Array(await a.arrayBuffer()), isRange: a.status === 206 };
+  });
+  if (!first) firstAnswers.set(key, answer.then(a => a.isRange ? null : a.all, () => null));
+  const { all, isRange } = await answer;
+  return isRange ? all : all.subarray(offset, offset + bytes);
+}
+
 export class Program {
   // gpu: navigator.gpu; launch: the object of launch.json; source(file): text of a kernel; weight(file, offset, bytes): its bytes.
   // blocking: kernels are compiled on this thread, in turn. Without a page to keep alive that saves Node from polling.
@@ -89,23 +128,37 @@ export class Program {
     p.groups = new Map();
     p.device.pushErrorScope('validation');
     p.blocking = blocking;
-    p.kernels = await Promise.all(launch.kernels.map(async k => p.kernel(await source((f16 && k.f16_file) || k.file), k.name, k.bindings, k.separate)));
-    p.copyMemory = await p.kernel(copyShader('memory'), 'copy', [[0, 1]], [0]);
-    p.copyWeight = await p.kernel(copyShader('weight'), 'copy', [[0, 1], [1, 1]], [0, 1]);
-    await p.checked('kernels');
-    p.uniform = p.buffer(kSlot * kSlots, GPUBufferUsage.UNIFORM);
-    p.slots = new Int32Array(kSlot / 4 * kSlots);
-    p.weights = [];
+    // Weights arrive while kernels are compiled.
+    const weightsOf = s => Array.isArray(s) && s.length === 3 && s[0] === 'W' ? [s[1]] : s && typeof s === 'object' ? Object.values(s).flatMap(weightsOf) : [];
+    const last = new Map(), read = launch.load.map(s => new Set(weightsOf(s)));
+    read.forEach((weights, i) => weights.forEach(w => last.set(w, i)));
+    const packed = [...last.keys()];
+    weightsOf(launch.graphs).forEach(w => last.delete(w));
+    const kept = [...launch.weights.keys()].filter(i => !last.has(i));
     if (launch.weights.some(w => w.bytes && w.file === launch.weights_file)) {
       const found = new TextDecoder().decode(await weight(launch.weights_file, 0, launch.weights_header.length));
       if (found !== launch.weights_header) throw new Error(`${launch.weights_file} belongs to another model`);
     }
+    const bytesOf = ahead([...kept, ...packed.filter(i => last.has(i))], i => launch.weights[i].bytes, i => {
+      const w = launch.weights[i];
+      return w.bytes ? weight(w.file, w.offset, w.stored) : new Uint8Array(0);
+    });
+    const kernels = Promise.all([
+      ...launch.kernels.map(async k => p.kernel(await source((f16 && k.f16_file) || k.file), k.name, k.bindings, k.separate)),
+      p.kernel(copyShader('memory'), 'copy', [[0, 1]], [0]), p.kernel(copyShader('weight'), 'copy', [[0, 1], [1, 1]], [0, 1]),
+    ]);
+    p.kernels = await kernels;
+    [p.copyMemory, p.copyWeight] = p.kernels.splice(-2);
+    await p.checked('kernels');
+    p.uniform = p.buffer(kSlot * kSlots, GPUBufferUsage.UNIFORM);
+    p.slots = new Int32Array(kSlot / 4 * kSlots);
+    p.weights = [];
     p.weights = launch.weights.map(() => null);
     const load = async i => {
       const w = launch.weights[i];
       const pieces = p.pieces(w.bytes, launch.max_binding ? Array.from({ length: Math.ceil(w.bytes / launch.max_binding) - 1 }, (_, i) => (i + 1) * launch.max_binding) : []);
       const bytes = new Uint8Array(padded(w.bytes));
-      if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
+      bytes.set(await bytesOf(i));
       for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, repeated
       checkWide(`the weight "${w.name}"`, w.dtype, bytes.subarray(0, w.bytes));
       p.store(pieces, 0, bytes);
@@ -116,11 +169,8 @@ export class Program {
     if (launch.symbols.every(s => s in most)) p.setSizes(most);
     else p.resize(p.packed + launch.memory.load_scratch);
     // A weight that only load steps read is on the device from the first to the last of them.
-    const weightsOf = s => Array.isArray(s) && s.length === 3 && s[0] === 'W' ? [s[1]] : s && typeof s === 'object' ? Object.values(s).flatMap(weightsOf) : [];
-    const last = new Map(), done = [], read = launch.load.map(s => new Set(weightsOf(s)));
-    read.forEach((weights, i) => weights.forEach(w => last.set(w, i)));
-    weightsOf(launch.graphs).forEach(w => last.delete(w));
-    for (const i of launch.weights.keys()) if (!last.has(i)) await load(i);
+    for (const i of kept) await load(i);
+    const done = [];
     const frame = { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] };
     let bytes = 0;
     const release = async () => {
@@ -203,7 +253,7 @@ export class Program {
   }
   async i64(address) { return Number(new DataView(await this.read(address, 8)).getBigInt64(0, true)); }
   buffer(bytes, usage) {
-    return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+    return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, Math.ceil(bytes / 16) * 16), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
   }
   // Returns buffers for this many bytes, split at these addresses. Those beyond the end (before sizes are set) are empty.
   pieces(bytes, cuts) {
