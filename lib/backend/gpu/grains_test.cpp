@@ -20,7 +20,7 @@ const Buffer& named(const Kernel& k, const std::string& name) { return *std::ran
 
 // y[to(i) ..] = x[from(i) ..] in vectors.
 Kernel copied(DType t, int lanes, const std::function<Expr(Expr)>& from, const std::function<Expr(Expr)>& to, int stored = 0) {
-  Builder b("copied");
+  kernel::Builder b("copied");
   const Buf x = b.input("x", t, 1024), y = b.output("y", t, 1024);
   for_each(b, wgpu_backend().info.mapping, "i", 64, 1, [&](Expr i) {
     const Expr v = b.let("v", x.load(from(i), lanes));
@@ -75,7 +75,7 @@ TEST_CASE("memory of whole vectors is an array of vectors") {
 
 TEST_CASE("shared memory of whole vectors is an array of vectors") {
   for (const bool whole : {true, false}) {
-    Builder b("turned");
+    kernel::Builder b("turned");
     const Buf x = b.input("x", DType::F32, 256), y = b.output("y", DType::F32, 256);
     const Expr thread = b.threads("thread", 0, 64);
     const Buf s = b.shared("s", DType::F32, 258);
