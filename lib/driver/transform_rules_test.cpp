@@ -8,6 +8,7 @@
 #include "ir/verify.h"
 #include "passes/legalise/decompositions.h"
 #include "support/rule_cases.h"
+#include "support/rule_variants.h"
 #include "transform/batch.h"
 #include "transform/batch_rules.h"
 #include "transform/coverage.h"
@@ -222,6 +223,15 @@ const std::vector<RuleCase>& cases() {
   return all;
 }
 
+const std::vector<RuleCase>& variants() {
+  static const std::vector<RuleCase> all = [] {
+    std::vector<RuleCase> cases;
+    for (Sample& s : variant_samples()) cases.push_back(case_of(std::move(s)));
+    return cases;
+  }();
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("the tables of transforms know most kinds, and what they know is tried") {
@@ -250,6 +260,23 @@ TEST_CASE("tangents and gradients of every kind agree with each other and with d
 
 TEST_CASE("the tangent of the gradient is the gradient of the tangent, for every kind") {
   for (const RuleCase& c : cases()) check_second_order(c);
+}
+
+TEST_CASE("derivatives with other attributes, broadcasts, repeated indices, and axes of size 1 and 0") {
+  for (const RuleCase& c : variants()) {
+    INFO(print(*c.make()));
+    check_derivatives(c);
+    check_second_order(c);
+  }
+}
+
+TEST_CASE("both directions make the same choice where a derivative is not unique") {
+  for (Sample& s : kink_samples()) {
+    RuleCase c = case_of(std::move(s));
+    c.rounds = true;
+    INFO(print(*c.make()));
+    check_derivatives(c);
+  }
 }
 
 TEST_CASE("a batch of every kind is its samples one by one") {
