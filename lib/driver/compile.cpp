@@ -79,7 +79,8 @@ bool choose_dispatch(TargetTraits* traits, const CompileOptions& o, Diagnostics&
   add_kinds(o.force_native, "--force-native", &native, d);
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
-    const bool expands = legalise::decomposition(op) != nullptr;
+    const bool is_control = op == OpKind::If || op == OpKind::Loop;  // passes write them as tensor operations, where they can
+    const bool expands = legalise::decomposition(op) != nullptr || (is_control && common[k]);
     if (common[k] && native[k])
       d.error(Code::BadFlag, std::string(kind_name(op)) + " is named by --force-common and by --force-native");
     else if (common[k] && !expands)

@@ -247,7 +247,8 @@ inline constexpr Option kOptions[] = {
              "model predicts a gain)"},
     {.key = "unroll", .flag = "--unroll", .field = &PassOptions::unroll_max_nodes, .group = Group::Passes,
      .commands = kPassCommands, .value = "N", .in_manifest = true,
-     .help = "unroll loops of constant trip count that expand to at most N nodes"},
+     .help = "unroll loops of a constant or bounded trip count, and compute both branches of an If, where that takes at most N "
+             "nodes"},
     {.key = "promote-param", .flag = "--promote-param", .field = &PassOptions::promoted_params, .group = Group::Passes,
      .commands = kPassCommands, .value = "NAME", .in_manifest = true, .help = "make a parameter an input (repeatable)"},
     {.key = "specialise-param", .flag = "--specialise-param", .field = &PassOptions::specialised_params, .group = Group::Passes,
