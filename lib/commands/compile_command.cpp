@@ -364,8 +364,11 @@ ExitCode specialize_command(CompileOptions o, Terminal t) {
     return print_diagnostics(d, t);
   }
   if (o.targets.empty()) o.targets = {target};
-  if (o.emit.empty()) o.emit = {Emit::Lir, Emit::Plan, Emit::Arena};
   o.stop_after = "hir";  // the passes have run already
+  if (o.emit.empty()) {
+    o.emit = {Emit::Lir, Emit::Plan, Emit::Arena};
+    if (kept_fusion(o)) o.emit.insert(Emit::Fusion);
+  }
   o.plan_only = o.allow_missing_weights = !o.emit.contains(Emit::Kernels);
   return compile_command(o, t);
 }

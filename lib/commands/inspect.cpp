@@ -53,8 +53,9 @@ void print_table(std::ostream& out, const std::vector<std::vector<std::string>>&
 }
 
 // Columns of numbers, which may be unknown (null).
-constexpr std::string_view kNumberColumns[] = {"exit",        "region_steps", "region_inputs",  "launch_ns", "wait_ns",
-                                               "memory_gbps", "alignment",    "workgroup_size", "warp",      "shared_bytes"};
+constexpr std::string_view kNumberColumns[] = {"exit",           "region_steps", "region_inputs", "launch_ns",
+                                               "wait_ns",        "memory_gbps",  "peak_gflops",   "alignment",
+                                               "workgroup_size", "warp",         "shared_bytes"};
 
 void write_cell(JsonWriter& w, std::string_view column, const std::string& cell) {
   const bool number = std::ranges::find(kNumberColumns, column) != std::end(kNumberColumns);
@@ -81,6 +82,16 @@ void print_rows(const std::string& topic, const std::vector<std::string>& header
   }
   w.end_array().end_object().finish();
   std::cout << text;
+}
+
+// What computes an operation on a target.
+std::string_view served_by(OpKind op, const TargetInfo& target) {
+  if (has_trait(op, kLeaf | kTerminator)) return "none needed";
+  if (has_trait(op, kCollective)) return target.collectives ? "host" : target.annotations ? "compiler" : "-";
+  if (target.supports(op)) return target.language ? "kernel" : "operation";
+  if (legalise::decomposition(op) || has_trait(op, kHir | kFused) || codegen::has_lowering(op)) return "decomposed";
+  if (has_byte_form(op)) return "on bytes";
+  return transform::coverage(op, transform::Table::Gradient, false) == "lowered" ? "lowered" : "-";
 }
 
 std::string operand_range(OpKind k) {
@@ -161,16 +172,17 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
       rows.push_back({std::string(t.name), std::string(t.emits), std::to_string(t.region_steps), std::to_string(t.region_inputs),
                       std::to_string(static_cast<int64_t>(t.machine.launch_ns)),
                       std::isinf(t.machine.wait_ns) ? "" : std::to_string(static_cast<int64_t>(t.machine.wait_ns)),
-                      std::to_string(static_cast<int64_t>(t.machine.memory_gbps)), std::to_string(t.alignment),
+                      std::to_string(static_cast<int64_t>(t.machine.memory_gbps)),
+                      std::to_string(static_cast<int64_t>(t.machine.peak_gflops)), std::to_string(t.alignment),
                       grid ? std::to_string(m.workgroup_size) : "", grid ? std::to_string(m.warp) : "",
                       grid ? std::to_string(m.shared_bytes) : "", join(units, ", "), join(types, " ")});
     }
     if (!json)
-      rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "wait ns", "GB/s", "alignment",
-                                 "lanes", "warp", "shared", "matrix units", "element types"});
+      rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "wait ns", "GB/s", "GFLOP/s",
+                                 "alignment", "lanes", "warp", "shared", "matrix units", "element types"});
     print_rows(topic,
-               {"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "alignment",
-                "workgroup_size", "warp", "shared_bytes", "matrix_units", "element_types"},
+               {"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "peak_gflops",
+                "alignment", "workgroup_size", "warp", "shared_bytes", "matrix_units", "element_types"},
                rows, json);
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});
@@ -196,12 +208,7 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
       std::vector<std::string> row{std::string(name(op)), std::string(kind_name(op)), operand_range(op)};
       if (matrix) {
         row.push_back(eval::has_evaluator(op) ? "yes" : "-");
-        row.push_back(codegen::has_lowering(op)            ? "yes"
-                      : has_trait(op, kFused | kHir)       ? "decomposed"
-                      : has_trait(op, kLeaf | kTerminator) ? "none needed"
-                      : has_trait(op, kCollective)         ? "host"
-                      : has_byte_form(op)                  ? "on bytes"
-                                                           : "-");
+        for (const Backend* b : backends()) row.emplace_back(served_by(op, b->info));
         using transform::Table;
         for (Table table : {Table::Gradient, Table::Tangent, Table::Batch})
           row.emplace_back(transform::coverage(op, table, legalise::decomposition(op) != nullptr));
@@ -211,8 +218,13 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
       rows.push_back(std::move(row));
     }
     std::vector<std::string> header{"name", "kind", "operands"};
-    if (matrix) header.insert(header.end(), {"reference", "kernels", "gradient", "tangent", "batch", "onnx"});
+    if (matrix) {
+      header.emplace_back("reference");
+      for (const Backend* b : backends()) header.emplace_back(b->info.name);
+      header.insert(header.end(), {"gradient", "tangent", "batch", "onnx"});
+    }
     header.push_back("doc");
+    if (matrix && !json) rows.insert(rows.begin(), header);
     print_rows(topic, header, rows, json);
   } else if (topic == "env") {
     rows = environment_rows();

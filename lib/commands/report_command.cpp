@@ -33,7 +33,7 @@ std::optional<std::string> read_artefact(const fs::path& path, Diagnostics& d) {
   if (r.begin_object())
     for (std::string_view key; r.next_key(&key);) key == "format" ? r.string(&format) : r.skip();
   r.finish();
-  if (const auto fault = version_fault(text); r.ok() && fault) {
+  if (const auto fault = form_fault(text); r.ok() && fault) {
     d.error(Code::BadJson, fault->message, quote(path.string()));
     return std::nullopt;
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 
 #include "backend/backend.h"
 #include "backend/c/cpu.h"
@@ -29,6 +31,8 @@
 #include "report/plan_json.h"
 #include "report/precision.h"
 #include "report/sharding.h"
+#include "support/json_form.h"
+#include "support/json_reader.h"
 #include "support/output_file.h"
 #include "support/output_folder.h"
 #include "support/parallel.h"
@@ -267,6 +271,32 @@ void write_kernels_folder(const Compiled& c, const Compiled* forward, const Inpu
 
 }  // namespace
 
+std::optional<FusionFiles> kept_fusion(const CompileOptions& o) {
+  if (o.stop_after != "hir" || fs::path(o.input).filename() != "lir.json") return std::nullopt;  // the passes ran before
+  const auto read = [&](const char* name) {
+    std::ifstream file(fs::path(o.input).replace_filename(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  // The model and the target that a file is about, as it has them.
+  const auto about = [](const std::string& text) {
+    JsonReader r(text);
+    std::string_view input, target;
+    std::string both;
+    if (r.peek() == JsonReader::Kind::Object && r.begin_object())
+      for (std::string_view key; r.next_key(&key);) {
+        const bool wanted = key == "input" || key == "target";
+        std::string_view raw;
+        if (!wanted) r.skip();
+        else if (r.raw(&raw)) both += raw;
+      }
+    return r.ok() ? both : std::string();
+  };
+  FusionFiles files{read("fusion.json"), read("fusion.txt")};
+  const std::string model = about(files.json);
+  if (model.empty() || model != about(read("lir.json")) || version_fault(files.json)) return std::nullopt;
+  return files;
+}
+
 std::string fusion_text(const Compiled& c, const InputIdentity& input) {
   std::string s;
   report::write_fusion_text(fusion_of(c), &s, context_of(c, input));
@@ -293,6 +323,7 @@ std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled& 
   add("lir.json", [&](JsonWriter& w) { report::write_lir(c.lir, w, context); });
   add("plan.json", [&](JsonWriter& w) { report::write_plan(c.lir, w, context); });
   add("fusion.json", [&](JsonWriter& w) { report::write_fusion(fusion_of(c), w, context); });
+  if (auto kept = kept_fusion(o)) out.back().second = std::move(kept->json);
   add("dispatch.json", [&](JsonWriter& w) { report::write_dispatch(*c.lir.module, dispatch_of(c), w, context); });
   add("precision.json", [&](JsonWriter& w) { report::write_precision(precision, w, context); });
   add("quant.json", [&](JsonWriter& w) { report::write_quant(precision, w, context); });
@@ -330,7 +361,11 @@ bool write_artefacts(const Compiled& c, const Compiled* forward, const InputIden
         "plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); }, access);
     w.text("plan.txt", plan_text, access);
   }
-  if (w.wants(Emit::Fusion)) {
+  const std::optional<FusionFiles> kept = kept_fusion(o);
+  if (w.wants(Emit::Fusion) && kept) {
+    w.text("fusion.json", [&] { return kept->json; });
+    w.text("fusion.txt", [&] { return kept->text; });
+  } else if (w.wants(Emit::Fusion)) {
     w.json("fusion.json", [&](JsonWriter& j) { report::write_fusion(fusion_of(c), j, context); });
     w.text("fusion.txt", [&] { return fusion_text(c, input); });
   }

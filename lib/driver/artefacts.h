@@ -33,6 +33,12 @@ bool has_text_form(Emit);
 // The JSON reports by name, whether they are written or not.
 std::vector<std::pair<std::string, std::string>> json_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&);
 
+// The fusion report beside a lir.json that is planned again; nullopt if there is none, or it is about another compile.
+struct FusionFiles {
+  std::string json, text;
+};
+std::optional<FusionFiles> kept_fusion(const CompileOptions&);
+
 // The targets as report.html compares them.
 report::PageMachines page_machines();
 // report.html.

@@ -79,7 +79,8 @@ bool choose_dispatch(TargetTraits* traits, const CompileOptions& o, Diagnostics&
   add_kinds(o.force_native, "--force-native", &native, d);
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
-    const bool expands = legalise::decomposition(op) != nullptr;
+    const bool is_control = op == OpKind::If || op == OpKind::Loop;  // passes write them as tensor operations, where they can
+    const bool expands = legalise::decomposition(op) != nullptr || (is_control && common[k]);
     if (common[k] && native[k])
       d.error(Code::BadFlag, std::string(kind_name(op)) + " is named by --force-common and by --force-native");
     else if (common[k] && !expands)
@@ -94,11 +95,31 @@ bool choose_dispatch(TargetTraits* traits, const CompileOptions& o, Diagnostics&
   return d.ok();
 }
 
+// A figure of the machine by which the cost model decides; null: there is none of this name.
+double* machine_figure(Machine& m, std::string_view name) {
+  const std::pair<std::string_view, double*> figures[] = {
+      {"launch-ns", &m.launch_ns}, {"wait-ns", &m.wait_ns}, {"memory-gbps", &m.memory_gbps}, {"peak-gflops", &m.peak_gflops}};
+  for (const auto& [known, figure] : figures)
+    if (known == name) return figure;
+  return nullptr;
+}
+
 bool set_fusion_limits(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
   for (const auto& [key, value] : o.fusion_limits) {
+    if (double* figure = machine_figure(traits->machine, key)) {
+      const bool is_rate = figure == &traits->machine.memory_gbps || figure == &traits->machine.peak_gflops;
+      double number = 0;
+      if (!parse_number(value, &number) || !(number >= 0 && number <= 1e12) || (is_rate && number == 0))
+        d.error(Code::BadFlag,
+                "--fusion-limits " + key + "=" + value + " is not a number " + (is_rate ? "above 0" : "from 0") + " to 1e12");
+      else *figure = number;
+      continue;
+    }
     uint32_t* limit = key == "steps" ? &traits->region_max_steps : key == "inputs" ? &traits->region_max_inputs : nullptr;
     uint32_t number = 0;
-    if (!limit) d.error(Code::BadFlag, "--fusion-limits: no limit \"" + key + "\"", {}, "the limits are steps and inputs");
+    if (!limit)
+      d.error(Code::BadFlag, "--fusion-limits: no limit \"" + key + "\"", {},
+              "the limits are steps, inputs, launch-ns, wait-ns, memory-gbps and peak-gflops");
     else if (!parse_number(value, &number) || number < 2 || number > *limit)
       d.error(Code::BadFlag, "--fusion-limits " + key + "=" + value + " is not a number from 2 to " + std::to_string(*limit));
     else *limit = number;

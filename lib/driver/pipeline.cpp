@@ -26,7 +26,9 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
       4);
   if (!options.rule_file.empty()) add("rules", {"user_rules", "dead_code_elimination"});
   if (options.lint) add("lint", {"numeric_lint"});
-  if (options.unroll_max_nodes > 0) add("lower", {"unroll_loops", "sccp", "constant_folding"}, 4);
+  // Runs control flow as tensor operations, where --unroll asks for it or the target may lack it.
+  const bool may_lack = !options.supported_ops.empty() || !options.force_common.empty();
+  if (options.unroll_max_nodes > 0 || may_lack) add("lower", {"select_branches", "unroll_loops", "sccp", "constant_folding"}, 4);
   // Raises exporter idioms to the ops that they implement.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});

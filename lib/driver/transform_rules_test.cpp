@@ -8,6 +8,7 @@
 #include "ir/verify.h"
 #include "passes/legalise/decompositions.h"
 #include "support/rule_cases.h"
+#include "support/rule_variants.h"
 #include "transform/batch.h"
 #include "transform/batch_rules.h"
 #include "transform/coverage.h"
@@ -222,6 +223,15 @@ const std::vector<RuleCase>& cases() {
   return all;
 }
 
+const std::vector<RuleCase>& variants() {
+  static const std::vector<RuleCase> all = [] {
+    std::vector<RuleCase> cases;
+    for (Sample& s : variant_samples()) cases.push_back(case_of(std::move(s)));
+    return cases;
+  }();
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("the tables of transforms know most kinds, and what they know is tried") {
@@ -252,6 +262,23 @@ TEST_CASE("the tangent of the gradient is the gradient of the tangent, for every
   for (const RuleCase& c : cases()) check_second_order(c);
 }
 
+TEST_CASE("derivatives with other attributes, broadcasts, repeated indices, and axes of size 1 and 0") {
+  for (const RuleCase& c : variants()) {
+    INFO(print(*c.make()));
+    check_derivatives(c);
+    check_second_order(c);
+  }
+}
+
+TEST_CASE("both directions make the same choice where a derivative is not unique") {
+  for (Sample& s : kink_samples()) {
+    RuleCase c = case_of(std::move(s));
+    c.rounds = true;
+    INFO(print(*c.make()));
+    check_derivatives(c);
+  }
+}
+
 TEST_CASE("a batch of every kind is its samples one by one") {
   for (const RuleCase& c : cases()) {
     std::set<uint64_t> tried;
@@ -264,6 +291,82 @@ TEST_CASE("a batch of every kind is its samples one by one") {
     tried.insert(all), tried.insert(floats);
     for (uint64_t which : tried)
       if (which) check_batch(c, which);
+  }
+}
+
+TEST_CASE("a batch of a loop whose samples iterate a different number of times") {
+  const char* text = R"(module "m" mir {
+graph @main {
+  %0 = input "n" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "s" : f64[2]
+  %3 = input "w" : f64[2]
+  %4 = loop(%0, %1, %2, %3) [@step] {carries = 1} : f64[2]
+  return %4 "last"
+}
+graph @step {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "s" : f64[2]
+  %3 = input "w" : f64[2]
+  %4 = mul(%2, %3) : f64[2]
+  %5 = add(%4, %2) : f64[2]
+  %6 = reduce(%5) {op = "sum", axes = [0]} : f64[]
+  %7 = constant {data = dense [20]} : f64[]
+  %8 = lt(%6, %7) : bool[]
+  return %8 "c", %5 "s"
+}
+}
+)";
+  const auto truth = [](double v) { return bools({}, {v}); };
+  const std::vector<std::vector<HostValue>> samples{
+      {i64({}, {6}), truth(1), tensor_of(DType::F64, {2}, {1.0, 2.0}), tensor_of(DType::F64, {2}, {1.0, 0.5})},
+      {i64({}, {2}), truth(1), tensor_of(DType::F64, {2}, {-1.0, 2.0}), tensor_of(DType::F64, {2}, {0.3, 0.2})},
+      {i64({}, {0}), truth(0), tensor_of(DType::F64, {2}, {4.0, 3.0}), tensor_of(DType::F64, {2}, {0.7, 2.0})}};
+  // Outputs: the result and its gradients by s and w.
+  const auto differentiated = [](Module& m) {
+    Graph& g = m.main();
+    Diagnostics d;
+    Builder b(g, &d);
+    std::vector<ValueId> wrt;
+    for (size_t i : {2, 3}) wrt.push_back(g.result(g.inputs()[i]));
+    const auto grads = transform::gradients(b, g.outputs()[0], {}, wrt, {}, d, expand_by_table);
+    REQUIRE_MESSAGE(grads, d.text());
+    std::vector<ValueId> outputs{g.outputs()[0]};
+    outputs.insert(outputs.end(), grads->begin(), grads->end());
+    g.set_outputs(outputs);
+  };
+  for (uint64_t which = 1; which < 16; ++which) {
+    INFO("inputs ", which);
+    const RuleCase c = case_of(text, samples[0]);
+    const auto batch = c.make();
+    std::vector<transform::BatchAxis> axes;
+    std::vector<HostValue> in;
+    std::vector<std::vector<HostValue>> single(samples.size(), samples[0]);
+    for (size_t i = 0; i < 4; ++i) {
+      const bool varies = which >> i & 1;
+      std::vector<HostValue> rows;
+      for (size_t k = 0; k < samples.size(); ++k) {
+        if (varies) single[k][i] = samples[k][i];
+        rows.push_back(samples[k][i]);
+      }
+      axes.push_back(varies ? transform::BatchAxis(0) : std::nullopt);
+      in.push_back(varies ? stacked(rows) : samples[0][i]);
+    }
+    Diagnostics d;
+    REQUIRE_MESSAGE(transform::batch_main(*batch, axes, Dim(kSamples), expand_by_table, d), d.text());
+    differentiated(*batch);
+    const auto got = run(*batch, in);
+    std::vector<std::vector<HostValue>> expected(3);
+    for (const auto& inputs : single) {
+      const auto one = c.make();
+      differentiated(*one);
+      const auto r = run(*one, inputs);
+      for (size_t i = 0; i < 3; ++i) expected[i].push_back(r[i]);
+    }
+    check_close(got[0], stacked(expected[0]), 1e-12, 1e-12);
+    for (size_t i : {2, 3})  // of inputs that all samples share, the gradient is a sum over samples
+      if (which >> i & 1) check_close(got[i - 1], stacked(expected[i - 1]), 1e-12, 1e-12);
   }
 }
 

@@ -208,7 +208,8 @@ inline constexpr Option kOptions[] = {
      .help = "form no fused operations, and decompose those of the model"},
     {.key = "fusion-limits", .flag = "--fusion-limits", .field = &CompileOptions::fusion_limits, .group = Group::Passes,
      .commands = kPassCommands, .value = "NAME=N,...", .comma_separated = true, .in_manifest = true,
-     .help = "form smaller regions than the target allows: of at most N steps (steps=N) or operands (inputs=N)"},
+     .help = "form smaller regions than the target allows: of at most N steps (steps=N) or operands (inputs=N); or decide "
+             "about fusions by other figures than those of `rlxc list targets`: launch-ns, wait-ns, memory-gbps, peak-gflops"},
     {.key = "cpu", .flag = "--cpu", .field = &CompileOptions::cpu, .group = Group::Passes, .commands = kPassCommands, .value = "NAME",
      .in_manifest = true,
      .help = "processor for which the cpu target makes kernels: native (this one), zen4, skylake-avx512, sapphirerapids, zen3, "
@@ -247,7 +248,8 @@ inline constexpr Option kOptions[] = {
              "model predicts a gain)"},
     {.key = "unroll", .flag = "--unroll", .field = &PassOptions::unroll_max_nodes, .group = Group::Passes,
      .commands = kPassCommands, .value = "N", .in_manifest = true,
-     .help = "unroll loops of constant trip count that expand to at most N nodes"},
+     .help = "unroll loops of a constant or bounded trip count, and compute both branches of an If, where that takes at most N "
+             "nodes"},
     {.key = "promote-param", .flag = "--promote-param", .field = &PassOptions::promoted_params, .group = Group::Passes,
      .commands = kPassCommands, .value = "NAME", .in_manifest = true, .help = "make a parameter an input (repeatable)"},
     {.key = "specialise-param", .flag = "--specialise-param", .field = &PassOptions::specialised_params, .group = Group::Passes,
@@ -316,7 +318,8 @@ inline constexpr Option kOptions[] = {
      .help = "write what the transforms did, as transform.json of a compile"},
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
-     .help = "artefacts to write; svg: graph and arena; onnx: the graph after the last pass (default: all but onnx and report; specialize: lir,plan,arena)"},
+     .help = "artefacts to write; svg: graph and arena; onnx: the graph after the last pass (default: all but onnx and report; "
+             "specialize: lir,plan,arena, and the fusion report beside the lir.json)"},
     {.flag = "--text", .field = &CompileOptions::text, .group = Group::Output, .commands = kCompile | kSpecialize,
      .help = "with -o -: the text form of plan, fusion, dispatch, transform or sharding"},
     {.key = "opset", .flag = "--opset", .field = &CompileOptions::opset, .group = Group::Output,

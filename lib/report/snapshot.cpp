@@ -164,7 +164,7 @@ class FactReader {
 
 bool read_facts(std::string_view artefact, std::string_view json, const std::string& prefix, Snapshot* out,
                 std::string* message) {
-  if (const auto fault = version_fault(json)) {
+  if (const auto fault = form_fault(json)) {
     *message = fault->message;
     return false;
   }

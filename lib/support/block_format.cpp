@@ -305,6 +305,28 @@ struct FourXS {
   }
 };
 
+// Four scales, f8e4m3fn whose NaN is 0, and 32 bytes of two FP4 quants: of each 16 elements the first half is in the low halves
+// of 8 bytes.
+struct FourNv {
+  static float scale(uint8_t b) {
+    const double d = decode_float(DType::F8E4M3FN, b);
+    return std::isnan(d) ? 0 : static_cast<float>(d);
+  }
+  static size_t byte(size_t i) { return 4 + i / 16 * 8 + i % 8; }
+  static int shift(size_t i) { return i % 16 < 8 ? 0 : 4; }
+  static void decode(Bytes b, std::span<float> out) {
+    for (size_t i = 0; i < 64; ++i) out[i] = scale(b[i / 16]) * fp4_values()[b[byte(i)] >> shift(i) & 15];
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    constexpr float kLargest = 6;
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    for (size_t s = 0; s < 4; ++s)
+      b[s] = static_cast<uint8_t>(encode_float(DType::F8E4M3FN, std::fabs(extremes(v.subspan(s * 16, 16)).largest) / kLargest));
+    for (size_t i = 0; i < 64; ++i)
+      b[byte(i)] = static_cast<uint8_t>(b[byte(i)] | nearest_entry(fp4_values(), v[i], scale(b[i / 16])) << shift(i));
+  }
+};
+
 // Elements -d, 0 or d: 64 bytes of 2-bit quants, d.
 struct TernaryTwo {
   static void decode(Bytes b, std::span<float> out) {
@@ -365,13 +387,23 @@ template <class F>
 constexpr BlockFormatRow row(std::string_view name, int elements, int bytes) {
   return {name, elements, bytes, F::decode, F::encode};
 }
-constexpr BlockFormatRow kBlockFormatRows[kBlockFormatCount] = {
-    row<Small<4, false>>("q4_0", 32, 18), row<Small<4, true>>("q4_1", 32, 20),     row<Small<5, false>>("q5_0", 32, 22),
-    row<Small<5, true>>("q5_1", 32, 24),  row<Eight<32, false>>("q8_0", 32, 34),   row<TwoK>("q2_k", 256, 84),
-    row<ThreeK>("q3_k", 256, 110),        row<Medium<4>>("q4_k", 256, 144),        row<Medium<5>>("q5_k", 256, 176),
-    row<SixK>("q6_k", 256, 210),          row<Eight<256, true>>("q8_k", 256, 292), row<Table<false>>("iq4_nl", 32, 18),
-    row<FourXS>("iq4_xs", 256, 136),      row<TernaryOne>("tq1_0", 256, 54),       row<TernaryTwo>("tq2_0", 256, 66),
-    row<Table<true>>("mxfp4", 32, 17)};
+constexpr BlockFormatRow kBlockFormatRows[kBlockFormatCount] = {row<Small<4, false>>("q4_0", 32, 18),
+                                                                row<Small<4, true>>("q4_1", 32, 20),
+                                                                row<Small<5, false>>("q5_0", 32, 22),
+                                                                row<Small<5, true>>("q5_1", 32, 24),
+                                                                row<Eight<32, false>>("q8_0", 32, 34),
+                                                                row<TwoK>("q2_k", 256, 84),
+                                                                row<ThreeK>("q3_k", 256, 110),
+                                                                row<Medium<4>>("q4_k", 256, 144),
+                                                                row<Medium<5>>("q5_k", 256, 176),
+                                                                row<SixK>("q6_k", 256, 210),
+                                                                row<Eight<256, true>>("q8_k", 256, 292),
+                                                                row<Table<false>>("iq4_nl", 32, 18),
+                                                                row<FourXS>("iq4_xs", 256, 136),
+                                                                row<TernaryOne>("tq1_0", 256, 54),
+                                                                row<TernaryTwo>("tq2_0", 256, 66),
+                                                                row<Table<true>>("mxfp4", 32, 17),
+                                                                row<FourNv>("nvfp4", 64, 36)};
 
 const BlockFormatRow& row_of(BlockFormat f) { return kBlockFormatRows[static_cast<size_t>(f)]; }
 

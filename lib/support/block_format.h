@@ -1,5 +1,5 @@
 // Block-quantized weight formats: fixed numbers of elements in fixed numbers of bytes, including scales. GGUF: the layouts of
-// ggml (ggml-common.h, ggml-quants.c). mxfp4: OCP Microscaling Formats 1.0.
+// ggml (ggml-common.h, ggml-quants.c). mxfp4: OCP Microscaling Formats 1.0. nvfp4: without the factor of a tensor.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,12 +24,13 @@ enum class BlockFormat : uint8_t {
   IQ4_XS,
   TQ1_0,
   TQ2_0,
-  MXFP4
+  MXFP4,
+  NVFP4
 };
-inline constexpr int kBlockFormatCount = 16;
+inline constexpr int kBlockFormatCount = 17;
 
 std::string_view name(BlockFormat);  // "q4_k"
-int block_elements(BlockFormat);     // 32 or 256
+int block_elements(BlockFormat);     // 32, 64 or 256
 int block_bytes(BlockFormat);
 std::optional<BlockFormat> block_format_from_name(std::string_view);
 

@@ -145,14 +145,31 @@ std::vector<float> tq2_0(const Bytes& b) {
       for (size_t m = 0; m < 32; ++m) x.push_back(half(b, 64) * static_cast<float>((b[j + m] >> shift & 3) - 1));
   return x;
 }
+// A scale byte has 4 exponent bits, of bias 7, and 3 of the fraction; all ones are no number, which stands for 0.
+std::vector<float> nvfp4(const Bytes& b) {
+  constexpr float kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  std::vector<float> x(64);
+  for (size_t s = 0; s < 4; ++s) {
+    const int exponent = b[s] >> 3 & 15, fraction = b[s] & 7;
+    float d = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                            : std::ldexp(1 + static_cast<float>(fraction) / 8, exponent - 7);
+    if ((b[s] & 127) == 127) d = 0;
+    if (b[s] & 128) d = -d;
+    for (size_t j = 0; j < 16; ++j) {
+      const int q = b[4 + s * 8 + j % 8] >> (j < 8 ? 0 : 4) & 15;
+      x[s * 16 + j] = d * kValues[q & 7] * (q < 8 ? 1.0F : -1.0F);
+    }
+  }
+  return x;
+}
 
 }  // namespace
 
 TEST_CASE("blocks decode by the formulas of their layouts") {
   const std::pair<BlockFormat, std::vector<float> (*)(const Bytes&)> formulas[] = {
-      {BlockFormat::Q4_0, q4_0},   {BlockFormat::Q5_1, q5_1},  {BlockFormat::Q2_K, q2_k}, {BlockFormat::Q3_K, q3_k},
-      {BlockFormat::Q4_K, q4_k},   {BlockFormat::Q5_K, q5_k},  {BlockFormat::Q6_K, q6_k}, {BlockFormat::IQ4_XS, iq4_xs},
-      {BlockFormat::TQ1_0, tq1_0}, {BlockFormat::TQ2_0, tq2_0}};
+      {BlockFormat::Q4_0, q4_0},   {BlockFormat::Q5_1, q5_1},   {BlockFormat::Q2_K, q2_k},  {BlockFormat::Q3_K, q3_k},
+      {BlockFormat::Q4_K, q4_k},   {BlockFormat::Q5_K, q5_k},   {BlockFormat::Q6_K, q6_k},  {BlockFormat::IQ4_XS, iq4_xs},
+      {BlockFormat::TQ1_0, tq1_0}, {BlockFormat::TQ2_0, tq2_0}, {BlockFormat::NVFP4, nvfp4}};
   test::Random random(7);
   for (const auto& row : formulas)
     for (int round = 0; round < 20; ++round) {
@@ -175,7 +192,8 @@ TEST_CASE("encoding errs by about a step") {
       {BlockFormat::Q4_0, 0.13},  {BlockFormat::Q4_1, 0.07},   {BlockFormat::Q5_0, 0.065}, {BlockFormat::Q5_1, 0.035},
       {BlockFormat::Q8_0, 0.005}, {BlockFormat::Q2_K, 0.37},   {BlockFormat::Q3_K, 0.3},   {BlockFormat::Q4_K, 0.075},
       {BlockFormat::Q5_K, 0.04},  {BlockFormat::Q6_K, 0.04},   {BlockFormat::Q8_K, 0.005}, {BlockFormat::IQ4_NL, 0.1},
-      {BlockFormat::MXFP4, 0.26}, {BlockFormat::IQ4_XS, 0.12}, {BlockFormat::TQ1_0, 0.51}, {BlockFormat::TQ2_0, 0.51}};
+      {BlockFormat::MXFP4, 0.26}, {BlockFormat::IQ4_XS, 0.12}, {BlockFormat::TQ1_0, 0.51}, {BlockFormat::TQ2_0, 0.51},
+      {BlockFormat::NVFP4, 0.19}};
   test::Random random(8);
   for (const auto& row : steps) {
     const BlockFormat f = row.first;

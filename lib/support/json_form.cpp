@@ -1,11 +1,14 @@
 #include "support/json_form.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <vector>
 
 #include "support/json_reader.h"
+#include "support/number.h"
 #include "support/parse_number.h"
 #include "support/schemas.h"
 #include "support/text.h"
@@ -13,14 +16,73 @@
 namespace rlxc {
 namespace {
 
-// Of a schema: what concerns the names of members. Nodes are positions in a list.
+enum Kinds : uint8_t { kObject = 1, kArray = 2, kString = 4, kInteger = 8, kFraction = 16, kBool = 32, kNull = 64, kAny = 127 };
+constexpr std::pair<uint8_t, std::string_view> kKindNames[] = {
+    {kObject, "an object"},   {kArray, "a list"},       {kString, "a text"}, {kInteger | kFraction, "a number"},
+    {kInteger, "an integer"}, {kBool, "true or false"}, {kNull, "null"}};
+
+uint8_t kinds_of(JsonReader::Kind kind) {
+  switch (kind) {
+    case JsonReader::Kind::Object: return kObject;
+    case JsonReader::Kind::Array: return kArray;
+    case JsonReader::Kind::String: return kString;
+    case JsonReader::Kind::Bool: return kBool;
+    case JsonReader::Kind::Null: return kNull;
+    default: return kInteger | kFraction;
+  }
+}
+
+// Which values a schema allows. Bounds are of numbers, words of texts.
+struct Allowed {
+  uint8_t kinds = kAny;
+  std::optional<std::vector<std::string>> words;
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  bool above_least = false;  // without the least itself
+  int64_t items = 0;         // fewest of a list
+  std::vector<std::string> required;
+
+  void also(const Allowed& a) {
+    kinds &= a.kinds;
+    if (!words) words = a.words;
+    if (a.least > least) least = a.least, above_least = a.above_least;
+    most = std::min(most, a.most);
+    items = std::max(items, a.items);
+    for (const std::string& name : a.required)
+      if (std::ranges::find(required, name) == required.end()) required.push_back(name);
+  }
+  // What this or another one allows. A schema that allows no numbers says nothing about their bounds.
+  void either(const Allowed& a) {
+    const auto combined = [&](uint8_t of, auto combine) {
+      if (!(kinds & of)) combine(*this, a, true);
+      else if (a.kinds & of) combine(*this, a, false);
+    };
+    combined(kInteger | kFraction, [](Allowed& x, const Allowed& y, bool copies) {
+      if (copies || y.least < x.least) x.least = y.least, x.above_least = y.above_least;
+      x.most = copies ? y.most : std::max(x.most, y.most);
+    });
+    combined(kString, [](Allowed& x, const Allowed& y, bool copies) {
+      if (copies || !y.words) x.words = y.words;
+      else if (x.words) x.words->insert(x.words->end(), y.words->begin(), y.words->end());
+    });
+    combined(kArray, [](Allowed& x, const Allowed& y, bool copies) { x.items = copies ? y.items : std::min(x.items, y.items); });
+    combined(kObject, [](Allowed& x, const Allowed& y, bool copies) {
+      if (copies) x.required = y.required;
+      else std::erase_if(x.required, [&](const std::string& n) { return std::ranges::find(y.required, n) == y.required.end(); });
+    });
+    kinds |= a.kinds;
+  }
+};
+
+// Nodes are positions in a list.
 struct SchemaNode {
+  Allowed own;
   std::map<std::string, size_t, std::less<>> members;
-  std::vector<size_t> others;   // of members without a node of their own
-  bool closed = false;          // there are no others
-  std::vector<size_t> items;    // of lists
-  std::vector<size_t> also;     // allOf, anyOf, oneOf
-  std::vector<std::string> of;  // $ref, as FILE#/$defs/NAME
+  std::vector<size_t> others;               // of members without a node of their own
+  bool closed = false;                      // there are no others
+  std::vector<size_t> items;                // of lists
+  std::vector<size_t> also;                 // allOf
+  std::vector<std::vector<size_t>> either;  // anyOf, oneOf
+  std::vector<std::string> of;              // $ref, as FILE#/$defs/NAME
 };
 
 // Nodes that hold for a value at once, with those that they refer to.
@@ -28,8 +90,11 @@ struct State {
   std::map<std::string, std::vector<size_t>, std::less<>> members;
   std::vector<size_t> others, items;
   bool closed = false;
+  Allowed allowed;
   std::map<std::string, State*, std::less<>> next;  // of members that have been met; "" is that of items
-  bool is_free() const { return members.empty() && others.empty() && items.empty() && !closed; }
+  bool is_free() const {
+    return members.empty() && others.empty() && items.empty() && !closed && allowed.kinds == kAny && !allowed.words;
+  }
 };
 
 class Schemas {
@@ -105,10 +170,14 @@ class Schemas {
         std::vector<size_t> all;
         list(r, &all);
         nodes_[at].items.insert(nodes_[at].items.end(), all.begin(), all.end());
-      } else if (key == "allOf" || key == "anyOf" || key == "oneOf") {
+      } else if (key == "allOf") {
         std::vector<size_t> all;
         list(r, &all);
         nodes_[at].also.insert(nodes_[at].also.end(), all.begin(), all.end());
+      } else if (key == "anyOf" || key == "oneOf") {
+        std::vector<size_t> all;
+        list(r, &all);
+        nodes_[at].either.push_back(std::move(all));
       } else if (key == "$ref") {
         std::string to;
         r.string(&to);
@@ -124,20 +193,87 @@ class Schemas {
           files_.emplace(full, to);
         }
       } else {
-        r.skip();
+        values(r, key, &nodes_[at].own);
       }
     }
     return at;
   }
 
+  // What a keyword says about the values themselves.
+  static void values(JsonReader& r, std::string_view key, Allowed* out) {
+    if (key == "type") {
+      out->kinds &= r.peek() == JsonReader::Kind::Array ? kinds_of_list(r) : kinds_of_type(r);
+    } else if (key == "enum" || key == "const") {
+      std::vector<std::string> words;
+      uint8_t kinds = 0;
+      const auto value = [&] {
+        const JsonReader::Kind kind = r.peek();
+        kinds |= kinds_of(kind);
+        kind == JsonReader::Kind::String ? r.string(&words.emplace_back()) : r.skip();
+      };
+      if (key == "const") value();
+      else
+        for (r.begin_array(); r.next_item();) value();
+      out->kinds &= kinds;
+      if (kinds & kString) out->words = std::move(words);
+    } else if (key == "required") {
+      for (r.begin_array(); r.next_item();) r.string(&out->required.emplace_back());
+    } else if (key == "minimum" || key == "exclusiveMinimum") {
+      r.number(&out->least);
+      out->above_least = key == "exclusiveMinimum";
+    } else if (key == "maximum") {
+      r.number(&out->most);
+    } else if (key == "minItems") {
+      r.integer(&out->items);
+    } else {
+      r.skip();
+    }
+  }
+  static uint8_t kinds_of_type(JsonReader& r) {
+    constexpr std::pair<std::string_view, uint8_t> kTypes[] = {
+        {"object", kObject},   {"array", kArray},  {"string", kString}, {"number", kInteger | kFraction},
+        {"integer", kInteger}, {"boolean", kBool}, {"null", kNull}};
+    std::string type;
+    r.string(&type);
+    for (const auto& [name, kinds] : kTypes)
+      if (name == type) return kinds;
+    return kAny;
+  }
+  static uint8_t kinds_of_list(JsonReader& r) {
+    uint8_t kinds = 0;
+    for (r.begin_array(); r.next_item();) kinds |= kinds_of_type(r);
+    return kinds;
+  }
+
+  // The node with all that it refers to.
+  Allowed allowed(size_t at) {
+    Allowed a = nodes_[at].own;
+    for (size_t n : together(at)) a.also(allowed(n));
+    for (const std::vector<size_t>& group : std::vector<std::vector<size_t>>(nodes_[at].either)) a.also(any_of(group));
+    return a;
+  }
+  Allowed any_of(const std::vector<size_t>& nodes) {
+    if (nodes.empty()) return {};
+    Allowed a = allowed(nodes[0]);
+    for (size_t i = 1; i < nodes.size(); ++i) a.either(allowed(nodes[i]));
+    return a;
+  }
+
+  // Nodes that hold for the same value.
+  std::vector<size_t> together(size_t at) {
+    std::vector<size_t> more = nodes_[at].also;
+    for (const std::string& name : std::vector<std::string>(nodes_[at].of)) {
+      load(name.substr(0, name.find('#')));
+      if (const auto to = files_.find(name); to != files_.end()) more.push_back(to->second);
+    }
+    return more;
+  }
+
   State* state(std::vector<size_t> of) {
+    const std::vector<size_t> given = of;
     for (size_t i = 0; i < of.size(); ++i) {
-      std::vector<size_t> more = nodes_[of[i]].also;
-      for (const std::string& name : std::vector<std::string>(nodes_[of[i]].of)) {
-        const std::string file = name.substr(0, name.find('#'));
-        load(file);
-        if (const auto to = files_.find(name); to != files_.end()) more.push_back(to->second);
-      }
+      std::vector<size_t> more = together(of[i]);
+      for (const std::vector<size_t>& group : nodes_[of[i]].either) more.insert(more.end(), group.begin(), group.end());
       for (size_t n : more)
         if (std::ranges::find(of, n) == of.end()) of.push_back(n);
     }
@@ -145,6 +281,7 @@ class Schemas {
     const auto [at, is_new] = states_.try_emplace(of);
     State& s = at->second;
     if (!is_new) return &s;
+    s.allowed = any_of(given);
     for (size_t n : of) {
       const SchemaNode& node = nodes_[n];
       for (const auto& [name, to] : node.members) s.members[name].push_back(to);
@@ -177,25 +314,101 @@ std::string unknown(std::string_view key, const State& s) {
   return quote(key) + " is not known here; " + (near ? "did you mean " + quote(*near) + "?" : "known are " + join(known, ", "));
 }
 
-std::optional<JsonFault> walk(Schemas& schemas, JsonReader& r, State* s) {
-  if (s->is_free()) return r.skip(), std::nullopt;
-  const JsonReader::Kind kind = r.peek();
-  if (kind == JsonReader::Kind::Array) {
-    State* const items = schemas.items(s);
-    for (r.begin_array(); r.next_item();)
-      if (auto fault = walk(schemas, r, items)) return fault;
-  } else if (kind == JsonReader::Kind::Object) {
-    r.begin_object();
-    for (std::string_view key; r.next_key(&key);) {
-      State* const to = schemas.member(s, key);
-      if (!to) return JsonFault{unknown(key, *s), r.at()};
-      if (auto fault = walk(schemas, r, to)) return fault;
-    }
-  } else {
-    r.skip();
+// What is wrong with the value at the beginning of the text, as "must be an integer"; or nothing.
+std::string value_fault(const Allowed& a, std::string_view text) {
+  JsonReader r(text);
+  uint8_t kinds = kinds_of(r.peek());
+  double number = 0;
+  if (kinds & kInteger) {
+    if (!r.number(&number) || !std::isfinite(number)) return "is beyond the range of numbers";
+    kinds = number == std::floor(number) ? kInteger : kFraction;
   }
-  return std::nullopt;
+  if (!(a.kinds & kinds)) {
+    std::vector<std::string_view> names;
+    uint8_t left = a.kinds;
+    for (const auto& [of, name] : kKindNames) {
+      if ((left & of) != of) continue;
+      names.push_back(name);
+      left &= static_cast<uint8_t>(~of);
+    }
+    return "must be " + join(names, " or ");
+  }
+  if (kinds == kString && a.words) {
+    std::string word;
+    r.string(&word);
+    const std::vector<std::string_view> words(a.words->begin(), a.words->end());
+    if (std::ranges::find(words, word) != words.end()) return {};
+    if (words.size() == 1) return "must be " + quote(words[0]);
+    const auto near = closest(word, words);
+    return "is " + quote(word) + "; " + (near ? "did you mean " + quote(*near) + "?" : "known are " + join(words, ", "));
+  }
+  if (kinds & (kInteger | kFraction)) {
+    if (number < a.least || (number == a.least && a.above_least))
+      return (a.above_least ? "must be greater than " : "must be at least ") + shortest(a.least);
+    if (number > a.most) return "must be at most " + shortest(a.most);
+  }
+  return {};
 }
+
+struct Walk {
+  Schemas& schemas;
+  std::string_view text;
+  bool checks_values = true;  // not those of an older major version
+  JsonReader r{text};
+  struct Step {
+    std::string key;  // of a member; that of an item is empty
+    int64_t index = 0;
+  };
+  std::vector<Step> steps = {};  // to the value at hand
+
+  std::string path() const {
+    std::string out;
+    for (const Step& s : steps)
+      out += s.key.empty() ? "[" + std::to_string(s.index) + "]" : (out.empty() ? "" : ".") + ForeignText(s.key).line();
+    return out.empty() ? "the document" : quote(out);
+  }
+
+  std::optional<JsonFault> run(State* s) {
+    if (s->is_free()) {
+      r.skip();
+      return std::nullopt;
+    }
+    const size_t at = r.at();
+    const auto fault = [&](const std::string& why) { return JsonFault{path() + " " + why, at}; };
+    const JsonReader::Kind kind = r.peek();
+    if (checks_values)
+      if (const std::string why = value_fault(s->allowed, text.substr(at)); !why.empty()) return fault(why);
+    if (kind == JsonReader::Kind::Array) {
+      State* const items = schemas.items(s);
+      int64_t count = 0;
+      steps.emplace_back();
+      for (r.begin_array(); r.next_item(); steps.back().index = ++count)
+        if (auto inner = run(items)) return inner;
+      steps.pop_back();
+      if (checks_values && count < s->allowed.items)
+        return fault("must have at least " + std::to_string(s->allowed.items) + " items");
+    } else if (kind == JsonReader::Kind::Object) {
+      const std::vector<std::string>& required = s->allowed.required;
+      std::vector<bool> seen(required.size());
+      r.begin_object();
+      for (std::string_view key; r.next_key(&key);) {
+        State* const to = schemas.member(s, key);
+        if (!to) return JsonFault{unknown(key, *s), r.at()};
+        if (const auto needed = std::ranges::find(required, key); needed != required.end())
+          seen[static_cast<size_t>(needed - required.begin())] = true;
+        steps.push_back({std::string(key)});
+        if (auto inner = run(to)) return inner;
+        steps.pop_back();
+      }
+      const auto lacking = std::ranges::find(seen, false);
+      if (checks_values && lacking != seen.end())
+        return fault("lacks " + quote(required[static_cast<size_t>(lacking - seen.begin())]));
+    } else {
+      r.skip();
+    }
+    return std::nullopt;
+  }
+};
 
 // The name, version and place of the version of a document.
 struct Head {
@@ -252,16 +465,32 @@ std::optional<JsonFault> version_fault(std::string_view text) {
   return head ? fault_of(*head) : std::nullopt;
 }
 
-std::optional<JsonFault> form_fault(std::string_view text) {
+namespace {
+
+std::optional<JsonFault> walked(std::string_view text, std::initializer_list<std::string_view> formats, bool names_only) {
   const auto head = read_head(text);
-  if (!head) return std::nullopt;
+  if (!head || (formats.size() > 0 && std::ranges::find(formats, head->format) == formats.end())) return std::nullopt;
   if (auto fault = fault_of(*head)) return fault;
   if (head->at != 0 && *numbers_of(head->version) > *numbers_of(newest_version(head->format))) return std::nullopt;
+  const bool is_old = head->at != 0 && numbers_of(head->version)->first < numbers_of(newest_version(head->format))->first;
+  if (is_old && head->format != "graph" && head->format != "lir") return std::nullopt;
   Schemas schemas;
   State* const root = schemas.root(head->format);
   if (!root) return std::nullopt;
-  JsonReader r(text);
-  return walk(schemas, r, root);
+  // The schema of graphs allows the values of older versions.
+  const bool checks_values = !names_only && (!is_old || head->format == "graph");
+  auto fault = Walk{schemas, text, checks_values}.run(root);
+  JsonReader syntax(text);
+  return fault && syntax.skip() && syntax.finish() ? fault : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<JsonFault> form_fault(std::string_view text, std::initializer_list<std::string_view> formats) {
+  return walked(text, formats, false);
+}
+std::optional<JsonFault> name_fault(std::string_view text, std::initializer_list<std::string_view> formats) {
+  return walked(text, formats, true);
 }
 
 }  // namespace rlxc

@@ -1,6 +1,7 @@
 // JSON files held against the schema of their format. A reader takes the members that it knows and skips the others, so a
 // misspelt member of a file that a person wrote would have no effect, and a file of a later version would mean something else.
 #pragma once
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,8 +28,11 @@ constexpr std::string_view newest_version(std::string_view format) {
 // "format": "rlxc-NAME".
 std::optional<JsonFault> version_fault(std::string_view text);
 
-// version_fault, or the first member that the schema of the document's format does not allow. A document of a later minor version
-// may have any. Nullopt also for malformed documents. O(bytes).
-std::optional<JsonFault> form_fault(std::string_view text);
+// version_fault, or the first member that the schema of the document's format does not allow, lacks, or gives another type, word
+// or range. A document of a later minor or older major version may have other ones, but for graphs and lir. Nullopt also for
+// malformed documents, and for other formats than those given, if any are. O(bytes).
+std::optional<JsonFault> form_fault(std::string_view text, std::initializer_list<std::string_view> formats = {});
+// The same, without what is lacking and without values.
+std::optional<JsonFault> name_fault(std::string_view text, std::initializer_list<std::string_view> formats = {});
 
 }  // namespace rlxc

@@ -21,14 +21,34 @@ TEST_CASE("a member that the schema does not know is a fault, with the nearest n
   CHECK(fault(graph(R"("operand": [1])")) == R"("operand" is not known here; did you mean "operands"?)");
   CHECK(fault(R"({"format": "rlxc-calibration", "tensors": {"zero_point": {"scales": [1], "zero_point": [0]}}})") ==
         R"("zero_point" is not known here; did you mean "zero_points"?)");
-  CHECK(fault(R"({"format": "rlxc-graph", "graphs": [], "symbol": []})").find("\"symbols\"") != std::string::npos);
+  CHECK(fault(R"({"format": "rlxc-graph", "graphs": [{"nodes": []}], "symbol": []})").find("\"symbols\"") != std::string::npos);
   // In alternatives, behind references to other files, and in lists.
   CHECK(fault(R"({"format": "rlxc-graph", "graphs": [{"nodes": [{"op": "Input", "results": [{"value": 0, "typ": "f32[2]"}]}]}]})")
             .find("\"type\"") != std::string::npos);
   CHECK(fault(R"({"format": "rlxc-graph", "constants": [{"id": 0, "dtype": "f32", "dims": [], "value": [1]}], "graphs": []})")
             .find("\"values\"") != std::string::npos);
-  CHECK(fault(R"({"format": "rlxc-graph", "constants": [{"id": 0, "dtype": "f32", "dims": [], "splat": 1}], "graphs": []})")
-            .empty());
+  CHECK(
+      fault(
+          R"({"format": "rlxc-graph", "constants": [{"id": 0, "dtype": "f32", "dims": [], "splat": 1}], "graphs": [{"nodes": []}]})")
+          .empty());
+}
+
+TEST_CASE("a value that the schema does not allow is a fault that names the member") {
+  const auto tensor = [](const std::string& members) {
+    return fault(R"({"format": "rlxc-calibration", "tensors": {"x": {)" + members + "}}}");
+  };
+  CHECK(tensor(R"("scales": [1], "zero_points": [0])").empty());
+  CHECK(tensor(R"("scales": [1], "zero_points": 0)") == R"("tensors.x.zero_points" must be a list)");
+  CHECK(tensor(R"("scales": [1], "zero_points": ["0"])") == R"("tensors.x.zero_points[0]" must be an integer)");
+  CHECK(tensor(R"("scales": [1], "zero_points": [0.5])") == R"("tensors.x.zero_points[0]" must be an integer)");
+  CHECK(tensor(R"("scales": [1], "zero_points": [3.0])").empty());
+  CHECK(tensor(R"("scales": [1], "zero_points": [500])") == R"("tensors.x.zero_points[0]" must be at most 127)");
+  CHECK(tensor(R"("scales": [1, 0])") == R"("tensors.x.scales[1]" must be greater than 0)");
+  CHECK(tensor(R"("scales": [])") == R"("tensors.x.scales" must have at least 1 items)");
+  CHECK(tensor(R"("axis": 0)") == R"("tensors.x" lacks "scales")");
+  CHECK(fault(R"({"format": "rlxc-calibration"})") == R"(the document lacks "tensors")");
+  CHECK(fault(R"({"format": "rlxc-config", "options": {"kernel-dispatch": "nativ"}})").find("did you mean \"native\"?") !=
+        std::string::npos);
 }
 
 TEST_CASE("the place of a fault is that of the member's value") {
@@ -40,7 +60,7 @@ TEST_CASE("the place of a fault is that of the member's value") {
 
 TEST_CASE("versions: older ones are read, later major ones and none are not, later minor ones may have more members") {
   const auto version = [](const std::string& v, const std::string& more = "") {
-    const std::string text = R"({"format": "rlxc-graph", "format_version": )" + v + more + "}";
+    const std::string text = R"({"format": "rlxc-graph", "graphs": [{"nodes": []}], "format_version": )" + v + more + "}";
     const auto f = version_fault(text);
     return f ? f->message : fault(text);
   };

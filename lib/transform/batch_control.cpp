@@ -50,11 +50,12 @@ BatchedBody batched_graph(Batch& t, GraphId body, const std::vector<bool>& has_a
   return result;
 }
 
-// As the walks of derivatives (duals_control.cpp): `fixed` operands, carried values, slices, captures.
-bool loop(Batch& t, size_t fixed, size_t carried, size_t slices, size_t controls, Attrs attrs) {
+// As the walks of derivatives (duals_control.cpp): `fixed` operands, carried values, slices, captures. Fails, and says so in
+// `differ`, if samples iterate a different number of times.
+bool loop(Batch& t, size_t fixed, size_t carried, size_t slices, size_t controls, Attrs attrs, bool* differ = nullptr) {
   for (size_t i = 0; i < fixed; ++i)
     if (t.batched(i)) {
-      t.why = "samples would iterate a different number of times";
+      *differ = true;
       return false;
     }
   const size_t count = t.count();
@@ -73,7 +74,8 @@ bool loop(Batch& t, size_t fixed, size_t carried, size_t slices, size_t controls
     t.b.module().graph(body.graph).clear();
   }
   if (controls > 0 && body.has_axis[0]) {
-    t.why = "samples would iterate a different number of times";
+    t.b.module().graph(body.graph).clear();
+    *differ = true;
     return false;
   }
   std::vector<ValueId> operands;
@@ -105,9 +107,73 @@ bool scan_batch(Batch& t) {
   const ScanAttrs s = t.attrs<ScanAttrs>();
   return loop(t, 0, static_cast<size_t>(s.states), static_cast<size_t>(s.scan_inputs), 0, s);
 }
+
+// Runs as often as the sample with the most iterations. Once those of a sample are over, its carried values stay as they are.
+bool masked_loop(Batch& t, size_t carried) {
+  constexpr size_t kFixed = 2;
+  if (t.results.size() > carried) {
+    t.why = "samples would iterate a different number of times and stack as many values";
+    return false;
+  }
+  t.why = changing_size(t.graph, t.node);
+  if (!t.why.empty()) return false;
+  const auto any = [](Term flags) {
+    const Term most = reduce(ReduceOp::Max, flags.as(DType::I32), {0}, false);
+    return make(OpKind::Ne, {most, most.number(0)});
+  };
+  const auto flat = [&](Term x) { return reshape(x, {t.size}); };
+  const bool own_limits = t.batched(0);
+  Term active = t.has(1) ? flat(t.lifted(1)) : expand(Term{&t.b, t.b.scalar(DType::Bool, 1)}, {t.size});
+  Term limits = t.in(0);
+  if (own_limits) {
+    limits = flat(limits);
+    active = both(active, limits > 0);
+  }
+  Module& m = t.b.module();
+  const GraphId body = t.graph.bodies(t.node)[0];
+  Graph& made = m.graph(m.make_graph(m.graph(body).name().bytes() + "_batch" + std::to_string(m.graph_count())));
+  Builder b(made);
+  std::vector<ValueId> operands{(own_limits ? reduce(ReduceOp::Max, limits, {0}, false) : limits).v, any(active).v};
+  const auto input = [&](Type type) { return Term{&b, b.input("v" + std::to_string(made.inputs().size()), std::move(type))}; };
+  const auto passed = [&](Term outside) {
+    operands.push_back(outside.v);
+    return input(t.b.graph().type(outside.v));
+  };
+  const Term at = input(tensor_type(DType::I64, {}));
+  input(tensor_type(DType::Bool, {}));
+  const Term running = passed(active);
+  std::vector<Batched> inputs{{at.v, false}, {b.scalar(DType::Bool, 1), false}};
+  for (size_t i = kFixed; i < kFixed + carried; ++i) inputs.push_back({passed(t.lifted(i)).v, true});
+  const Term own = own_limits ? passed(limits) : limits;
+  for (size_t i = kFixed + carried; i < t.count(); ++i) inputs.push_back({passed(t.in(i)).v, t.batched(i)});
+
+  Diagnostics inner;
+  const auto out = batched_body(b, body, inputs, t.size, t.expand, inner);
+  if (out.empty()) {
+    t.why = inner.items().empty() ? "" : inner.items()[0].message;
+    made.clear();
+    return false;
+  }
+  Term goes_on = both(running, flat(lifted(b, out[0], t.size)));
+  if (own_limits) goes_on = both(goes_on, own > at + 1);
+  std::vector<ValueId> results{any(goes_on).v, goes_on.v};
+  for (size_t i = 0; i < carried; ++i) {
+    const Term before{&b, inputs[kFixed + i].v};
+    std::vector<Dim> beside(static_cast<size_t>(before.rank()), Dim(1));
+    beside[0] = t.size;
+    results.push_back(select(reshape(running, beside), lifted(b, out[1 + i], t.size), before).v);
+  }
+  made.set_outputs(results);
+  const NodeId n = t.b.create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(carried) + 1}, std::array{made.id()});
+  for (size_t r = 0; n.valid() && r < carried; ++r) t.give({&t.b, t.b.graph().result(n, r + 1)}, r);
+  return n.valid();
+}
+
 bool loop_batch(Batch& t) {
   const LoopAttrs l = t.attrs<LoopAttrs>();
-  return loop(t, 2, static_cast<size_t>(l.carries), 0, 1, l);
+  const auto carried = static_cast<size_t>(l.carries);
+  bool differ = false;
+  return loop(t, 2, carried, 0, 1, l, &differ) || (differ && masked_loop(t, carried));
 }
 
 // A condition for each sample: both bodies are computed, and each sample takes the results of one.

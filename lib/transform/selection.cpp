@@ -17,11 +17,15 @@ ScatterSlopes scatter_slopes(OpKind op, const ScatterAttrs& s, Term x, Term inde
     case Reduction::None: return {scattered(ones, own * 0, Reduction::None), own};
     case Reduction::Add: return {ones, own};
     case Reduction::Mul: {
-      const Term is_zero = equal(u, 0.0), rest = select(is_zero, 1.0, u);
-      const Term product = gathered(op, s, scattered(x, rest, Reduction::Mul), index);
-      const Term zeros_there = gathered(op, s, scattered(none, is_zero.as(x.dtype()), Reduction::Add), index);
-      const Term others = zeros_there - is_zero.as(x.dtype());
-      return {scattered(ones, u, Reduction::Mul), select(equal(others, 0.0), product / rest, 0.0)};
+      // The product of the others, by division. Beside one other zero it is 0, but moves with that zero.
+      const Term is_zero = equal(u, 0.0), rest = select(is_zero, 1.0, u), zero = select(is_zero, u, 0.0);
+      const auto beside = [&](Term updates) {  // the sum of the others
+        return gathered(op, s, scattered(none, updates, Reduction::Add), index) - updates;
+      };
+      const Term product = gathered(op, s, scattered(x, rest, Reduction::Mul), index) / rest;
+      const Term zeros_beside = beside(is_zero.as(x.dtype()));
+      return {scattered(ones, u, Reduction::Mul),
+              select(equal(zeros_beside, 0.0), product, select(equal(zeros_beside, 1.0), product * beside(zero), 0.0))};
     }
     case Reduction::Max:
     case Reduction::Min: {

@@ -98,6 +98,11 @@ BlockParts split_fp4(Block k) {  // half the scale, twice the values: integers
   return {of_table(k, k.spread(1, 16, 16, kHalves, 15), fp4_values(), 2), DType::I8, 32, scale, {}};
 }
 
+BlockParts split_nvfp4(Block k) {
+  const ValueId scale = k.b.mul(decode_scale_bytes(k.b, k.bytes(0, 4)), k.real(0.5));
+  return {of_table(k, k.spread(4, 32, 8, kHalves, 15), fp4_values(), 2), DType::I8, 16, scale, {}};
+}
+
 BlockParts split_table(Block k) {
   return {of_table(k, k.spread(2, 16, 16, kHalves, 15), iq4_nl_values(), 1), DType::I8, 32, k.half(0), {}};
 }
@@ -196,6 +201,7 @@ BlockParts split_blocks(Builder& b, BlockFormat f, ValueId blocks) {
                            DType::I2, 52);
     case BlockFormat::TQ2_0: return split_ternary(k, k.spread(0, 64, 32, kQuarters, 3), DType::I4, 64);
     case BlockFormat::MXFP4: return split_fp4(k);
+    case BlockFormat::NVFP4: return split_nvfp4(k);
   }
   return {};
 }

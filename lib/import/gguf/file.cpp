@@ -25,7 +25,8 @@ constexpr TensorType kTensorTypes[] = {
     {11, {BlockFormat::Q3_K}}, {12, {BlockFormat::Q4_K}},   {13, {BlockFormat::Q5_K}},   {14, {BlockFormat::Q6_K}},
     {15, {BlockFormat::Q8_K}}, {20, {BlockFormat::IQ4_NL}}, {23, {BlockFormat::IQ4_XS}}, {24, {{}, DType::I8}},
     {25, {{}, DType::I16}},    {26, {{}, DType::I32}},      {27, {{}, DType::I64}},      {28, {{}, DType::F64}},
-    {30, {{}, DType::BF16}},   {34, {BlockFormat::TQ1_0}},  {35, {BlockFormat::TQ2_0}},  {39, {BlockFormat::MXFP4}}};
+    {30, {{}, DType::BF16}},   {34, {BlockFormat::TQ1_0}},  {35, {BlockFormat::TQ2_0}},  {39, {BlockFormat::MXFP4}},
+    {40, {BlockFormat::NVFP4}}};
 
 // Why a type of tensors is not read.
 std::string refusal(uint32_t type) {

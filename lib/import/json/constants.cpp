@@ -129,7 +129,10 @@ bool ConstantReader::entry(Fields* f) {
   if (!r.ok() || !good) return false;
   if (f->id < 0) return doc_.error(Code::BadJson, "a constant needs an \"id\" that is not negative", f->at);
   if (!f->dtype) return doc_.error(Code::BadJson, "constant " + std::to_string(f->id) + " needs a known \"dtype\"", f->at);
-  if (f->how.empty()) return doc_.error(Code::BadJson, "constant " + std::to_string(f->id) + " needs contents", f->at);
+  if (f->how.empty())
+    return doc_.error(
+        Code::BadJson,
+        "constant " + std::to_string(f->id) + " needs contents: values, splat, strings, base64, splat_base64 or file", f->at);
   return true;
 }
 
@@ -147,7 +150,7 @@ std::optional<TensorData> ConstantReader::make(const Fields& f) {
   if ((d.dtype == DType::String) != (f.how == "strings")) return bad("has contents of another kind than its dtype");
   JsonReader r(f.contents);
   const auto malformed = [&] {
-    return bad("is malformed: " + r.error() + " (" + doc_.lines.place(f.contents_at + r.error_at()) + ")");
+    return bad("has malformed \"" + f.how + "\": " + r.error() + " (" + doc_.lines.place(f.contents_at + r.error_at()) + ")");
   };
   if (f.how == "strings") {
     for (r.begin_array(); r.next_item();) r.string(&d.strings.emplace_back());
@@ -213,7 +216,8 @@ bool ConstantReader::file(const Fields& f, TensorData* d, uint64_t bytes) {
 
 bool ConstantReader::attach(Graph& g, NodeId n, int64_t id, size_t at) {
   const auto it = ids_.find(id);
-  if (it == ids_.end()) return doc_.error(Code::BadJson, "there is no constant with the id " + std::to_string(id), at);
+  if (it == ids_.end())
+    return doc_.error(Code::BadJson, "there is no constant with the id " + std::to_string(id) + " in \"constants\"", at);
   if (!it->second.data.valid() && g.op(n) == OpKind::Constant) {
     // A constant without its file becomes a parameter without values. All uses have been read.
     const TypeId type = g.type_id(g.result(n));

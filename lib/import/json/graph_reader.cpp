@@ -78,7 +78,7 @@ class GraphReader {
 
   bool finish() {
     if (!has_format_) return doc_.error(Code::BadJson, "the document lacks \"format\": \"rlxc-graph\"", 0);
-    if (graphs_read_ == 0) return doc_.error(Code::BadJson, "the document has no graph", 0);
+    if (graphs_read_ == 0) return doc_.error(Code::BadJson, "the document has no graph in \"graphs\"", 0);
     if (graphs_read_ < module_.graph_count())
       return doc_.error(
           Code::BadJson,
@@ -558,7 +558,7 @@ std::unique_ptr<Module> parse_json(std::string_view text, const std::string& fol
   const size_t errors = d.errors();
   auto module = std::make_unique<Module>();
   Document doc(text, folder, options, d, *module);
-  if (const auto fault = form_fault(text)) return doc.error(Code::BadJson, fault->message, fault->at), nullptr;
+  if (const auto fault = name_fault(text, {"graph", "lir"})) return doc.error(Code::BadJson, fault->message, fault->at), nullptr;
   GraphReader reader(doc);
   JsonReader& r = doc.reader;
   bool reference = false;
@@ -569,8 +569,11 @@ std::unique_ptr<Module> parse_json(std::string_view text, const std::string& fol
     if (reference ? !read_reference_graph(doc, key) : !reader.member(key)) break;
   }
   if (r.ok() && d.errors() == errors) r.finish();
-  if (!r.ok()) doc.error(Code::BadJson, r.error(), r.error_at());
+  // The reader says more about most faults than the schema. Of those of JSON, the schema says which member has them.
+  const auto fault = !r.ok() || d.errors() == errors ? form_fault(text, {"graph", "lir"}) : std::nullopt;
+  if (!r.ok()) doc.error(Code::BadJson, r.error() + (fault ? " (" + fault->message + ")" : ""), r.error_at());
   else if (d.errors() == errors && !reference) reader.finish();
+  if (r.ok() && d.errors() == errors && fault) doc.error(Code::BadJson, fault->message, fault->at);
   return d.errors() == errors ? std::move(module) : nullptr;
 }
 

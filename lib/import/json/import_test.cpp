@@ -295,7 +295,7 @@ TEST_CASE("faults of JSON graphs") {
   CHECK(has(constant(R"("dtype": "f32", "dims": [-1], "splat": 1)"), "negative"));
   CHECK(has(constant(R"("dtype": "f32", "dims": [1000000000000, 1000000000000], "splat": 1)"), "too large"));
   CHECK(has(constant(R"("dtype": "f32", "dims": [], "splat": 1, "values": [1])"), "both"));
-  CHECK(has(constant(R"("dtype": "f32", "dims": [])"), "needs contents"));
+  CHECK(has(constant(R"("dtype": "f32", "dims": [])"), "needs contents: values"));
   CHECK(has(constant(R"("dtype": "f32", "dims": [], "splat": 1}, {"id": 0, "dtype": "f32", "dims": [], "splat": 1)"),
             "two constants"));
 }

@@ -172,6 +172,10 @@ bool JsonParts::node(const json& j, const std::string& where, FragmentNode* out)
       if (!value(item.value(), where + "." + item.key(), &v)) return false;
       if (std::ranges::find(own, item.key(), &AttrFields::value_type::first) == own.end())
         return fail(where, "unknown attribute \"" + item.key() + "\" of " + op);
+      Attrs scratch = default_attrs(*kind);
+      DimTable dims;
+      std::string why;
+      if (!parameter_name(v) && !set_attr_field(scratch, item.key(), v, dims, &why)) return fail(where + "." + item.key(), why);
       out->attrs.emplace_back(item.key(), std::move(v));
     }
   }

@@ -45,7 +45,7 @@ std::optional<Scheme> scheme_of(Node& n) {
     for (char c : s.name.substr(4)) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (text.ends_with("k")) text.insert(text.size() - 1, "_");
     if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
-    s.gguf = block_format_from_name(text);
+    if (text != "nvfp4") s.gguf = block_format_from_name(text);
     if (!s.gguf) {
       n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(unsupported_reason(text)));
       return std::nullopt;

@@ -5,8 +5,8 @@ using namespace rlxc::testing;
 
 namespace {
 
-// Four steps of a = tanh(a * w) + i, with a as scan output. The condition is constant or depends on a.
-std::vector<ValueId> loop(Builder& b, bool conditional) {
+// At most four steps of a = tanh(a * w) + i, with a as scan output. The condition is constant or depends on a.
+std::vector<ValueId> loop(Builder& b, bool conditional, bool stacks) {
   Module& m = b.module();
   Graph& body = m.graph(m.make_graph("body"));
   Builder inner(body);
@@ -18,17 +18,19 @@ std::vector<ValueId> loop(Builder& b, bool conditional) {
       conditional ? inner.create(OpKind::Lt, {inner.reduce(ReduceOp::Max, a, {0}, false), inner.scalar(DType::F32, 2)}) : going,
       {});
   body.add_output(next, {});
-  body.add_output(a, {});
+  if (stacks) body.add_output(a, {});
   const NodeId n = b.create_node(
       OpKind::Loop,
       std::vector<ValueId>{b.scalar(DType::I64, 4), b.scalar(DType::Bool, 1), f32_input(b, "x", {3}), f32_input(b, "w", {3})},
       LoopAttrs{1}, std::vector<GraphId>{body.id()});
-  return {b.graph().result(n, 0), b.graph().result(n, 1)};
+  std::vector<ValueId> results;
+  for (size_t r = 0; r < b.graph().result_count(n); ++r) results.push_back(b.graph().result(n, r));
+  return results;
 }
 
-Rewrite unrolled(uint64_t most, bool conditional = false) {
+Rewrite unrolled(uint64_t most, bool conditional = false, bool stacks = true) {
   return Rewrite(
-      "unroll_loops", [=](Builder& b) { return loop(b, conditional); },
+      "unroll_loops", [=](Builder& b) { return loop(b, conditional, stacks); },
       [=](PassRun& run) { run.options.unroll_max_nodes = most; });
 }
 
@@ -62,7 +64,13 @@ TEST_CASE("a loop whose steps find sizes of their own stays a loop") {
   CHECK(r.left() == "loop");
 }
 
-TEST_CASE("a loop that is too long, may stop early, or is not asked for stays a loop") {
+TEST_CASE("a loop that may stop early is written out up to its limit, and values stay once it has stopped") {
+  const Rewrite r = unrolled(100, true, false);
+  CHECK_FALSE(r.find(OpKind::Loop).valid());
+  CHECK(r.find(OpKind::Where).valid());
+}
+
+TEST_CASE("a loop that is too long, may stop early and stacks values, or is not asked for stays a loop") {
   CHECK(unrolled(20).left() == "loop");
   CHECK(unrolled(100, true).left() == "loop");
   CHECK(unrolled(0).left() == "loop");
