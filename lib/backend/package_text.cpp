@@ -56,6 +56,13 @@ std::string checked_ranges(const Package& p, const std::string& refusal) {
   return names.empty() ? names : "Every run compares " + names + " with the range in the table; if it is left, " + refusal + ". ";
 }
 
+bool has_difference(const DimTable& dims, Dim d) {
+  const std::vector<Dim> whole = {d};
+  const std::vector<size_t> named = dims.named_sizes_of(whole);
+  return dims.text(d).find('-') != std::string::npos ||
+         std::ranges::any_of(named, [&](size_t i) { return dims.definition(i).find('-') != std::string::npos; });
+}
+
 std::vector<Dim> size_differences(const Package& p) {
   const Module& m = *p.lir->module;
   std::set<int64_t> seen;
@@ -65,7 +72,7 @@ std::vector<Dim> size_differences(const Package& p) {
     for (NodeId n : g.nodes())
       for (size_t r = 0; r < g.result_count(n); ++r)
         for (Dim d : g.type(g.result(n, r)).dims)
-          if (!d.is_static() && seen.insert(d.raw()).second && m.dims.text(d).find('-') != std::string::npos) found.push_back(d);
+          if (!d.is_static() && seen.insert(d.raw()).second && has_difference(m.dims, d)) found.push_back(d);
   }
   std::vector<Dim> pairs;
   for (Dim d : found) pairs.insert(pairs.end(), {d, d});
@@ -126,6 +133,15 @@ std::string tensor_table(const Package& p) {
               : std::to_string(range->second.low->size()) + " to " + std::to_string(range->second.high->size())) +
          " |\n";
   }
+  const DimTable& dims = p.lir->module->dims;
+  std::vector<Dim> used;
+  for (const std::vector<Port>* ports : {&p.inputs, &p.outputs})
+    for (const Port& port : *ports)
+      for (Dim d : value_type_of(p, port).dims) used.push_back(d);
+  const std::vector<size_t> named = dims.named_sizes_of(used);
+  if (!named.empty()) s += "\n| named size | definition |\n|---|---|\n";
+  for (size_t i : named)
+    s += "| `" + dims.text(dims.named_size(i)) + "` | " + ForeignText(dims.definition(i)).markdown() + " |\n";
   return s;
 }
 

@@ -26,7 +26,7 @@ std::vector<Dim> size_differences(const codegen::Package&);
 std::vector<int64_t> example_sizes(const codegen::Package&);
 std::string example_size_arguments(const codegen::Package&);  // " batch=1 seq=8", shell words
 
-// Markdown: inputs with ranges of indices, outputs, sizes with their ranges, states.
+// Markdown: inputs with ranges of indices, outputs, sizes with their ranges, named sizes, states.
 std::string tensor_table(const codegen::Package&);
 // Markdown: locations of the weights, and the model files that are read.
 std::string weights_paragraph(const codegen::Package&, const CpuPackageOptions&);

@@ -39,7 +39,7 @@ Index Scope::size(Dim d) {
   for (const auto& [dim, e] : sizes_)
     if (dim == d) return e;
   std::string name = node_.table().text(d);
-  Expr e = builder_->symbol(name.size() > 24 ? "n" : name);
+  Expr e = builder_->symbol(name.size() > 24 || name[0] == '#' ? "n" : name);
   sizes_.push_back({d, e});
   launch_.sizes.push_back(d);
   return e;

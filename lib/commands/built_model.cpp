@@ -19,7 +19,8 @@ std::unique_ptr<KernelRunner> make_runner(const LirModule& lir, const CompileOpt
             "it is a flag of cuda, rocm and metal");
     return nullptr;
   }
-  if (run.engine == Engine::Interpreter) return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings);
+  if (run.engine == Engine::Interpreter)
+    return make_interpreting_runner(lir, run.target, d, o.max_operations, lowerings, evaluation_limits(o).memory);
   EmulationOptions process;
   if (find_backend(run.target)->info.host_run.how != HostRun::How::Native) {
     process.on_device = run.device;

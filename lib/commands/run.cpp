@@ -83,6 +83,25 @@ std::string_view mark(OutputReport::Verdict v) {
   return v == OutputReport::Verdict::Failed ? "FAIL" : v == OutputReport::Verdict::NotCompared ? "--  " : "ok  ";
 }
 
+// Whether there is room for the outputs whose sizes follow from the inputs, twice: to compare them.
+bool outputs_fit(const Module& m, std::span<const eval::HostValue> inputs, const eval::Options& limits, Diagnostics& d) {
+  const DimBindings sizes = input_sizes(m, inputs);
+  double bytes = 0;
+  for (size_t i = 0; i < m.main().outputs().size(); ++i) {
+    const Type& t = m.main().type(m.main().outputs()[i]);
+    double own = t.kind == TypeKind::Tensor ? bits(t.dtype) / 8.0 : 0;
+    for (Dim dim : t.dims) own *= static_cast<double>(m.dims.evaluate(dim, sizes).value_or(0));
+    bytes += 2 * std::max(own, 0.0);
+    if (bytes < 0x1p62 && limits.memory->has_room(static_cast<uint64_t>(bytes))) continue;
+    d.error(Code::TooLarge,
+            "two copies of the outputs, to be compared, exceed the memory limit of " + std::to_string(limits.memory->limit()) +
+                " bytes",
+            "output " + output_label(m, i), "--max-memory BYTES allows more");
+    return false;
+  }
+  return true;
+}
+
 // Returns random inputs of these sizes and the results of the module before any pass.
 std::optional<std::vector<DataSet>> random_sets(const LoadedModel& model, const std::vector<DimBindings>& sizes, uint64_t seed,
                                                 const eval::Options& limits, Diagnostics& d) {
@@ -96,6 +115,7 @@ std::optional<std::vector<DataSet>> random_sets(const LoadedModel& model, const 
     sized.bindings = bind;
     if (!eval::random_inputs_fit(m, sized, d)) return std::nullopt;
     set.inputs = random_inputs(m, model.training, bind, seed);
+    if (!outputs_fit(m, set.inputs, limits, d)) return std::nullopt;
     note_stage("reference evaluation");
     auto expected = eval::evaluate(m, set.inputs, d, limits);
     if (!expected) return std::nullopt;

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -81,10 +84,25 @@ void end_after(uint64_t seconds) {
 
 }  // namespace
 
+namespace {
+
+// One meter for all evaluations of the process that have the same limit.
+std::shared_ptr<eval::MemoryMeter> meter_of(uint64_t limit) {
+  static std::mutex mutex;
+  static std::map<uint64_t, std::shared_ptr<eval::MemoryMeter>> meters;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<eval::MemoryMeter>& meter = meters[limit];
+  if (!meter) meter = std::make_shared<eval::MemoryMeter>(limit);
+  return meter;
+}
+
+}  // namespace
+
 eval::Options evaluation_limits(const CompileOptions& o) {
   eval::Options limits;
   limits.max_steps = o.max_operations;
   limits.max_bytes = o.max_memory.value_or(limits.max_bytes);
+  limits.memory = meter_of(limits.max_bytes);
   return limits;
 }
 

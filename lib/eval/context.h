@@ -12,7 +12,7 @@ namespace rlxc::eval {
 // State of one evaluation, shared by bodies.
 struct Run {
   Run(const Module& m, const Options& o)
-      : module(m), options(o), bindings(o.bindings), memory(std::make_shared<MemoryMeter>(o.max_bytes)) {}
+      : module(m), options(o), bindings(o.bindings), memory(o.memory ? o.memory : std::make_shared<MemoryMeter>(o.max_bytes)) {}
 
   const Module& module;
   const Options& options;

@@ -30,11 +30,28 @@ bool eval_dim_value(Context& c) {
   return c.put_result(0, values);
 }
 
-const std::array<Evaluator, kOpCount>& evaluators() {
+// What evaluating a node takes besides its operands and results.
+enum class Working : uint8_t {
+  Blocks,   // of a fixed size
+  Results,  // results as numbers of 8 bytes
+  First,    // operand 0 and the results as such numbers
+  All,      // all operands and the results as such numbers
+  Tables    // a number for each position of each axis
+};
+
+struct OpEvaluator {
+  Evaluator run = nullptr;
+  Working working = Working::Blocks;
+};
+
+const std::array<OpEvaluator, kOpCount>& evaluators() {
   static const auto table = [] {
-    std::array<Evaluator, kOpCount> t{};
+    std::array<OpEvaluator, kOpCount> t{};
     for (int k = 0; k < kOpCount; ++k)
-      if (ops::has_meaning(static_cast<OpKind>(k))) t[static_cast<size_t>(k)] = eval_elementwise;
+      if (ops::has_meaning(static_cast<OpKind>(k))) t[static_cast<size_t>(k)].run = eval_elementwise;
+    const auto add = [&](Working working, std::span<const Entry> family) {
+      for (const Entry& e : family) t[static_cast<size_t>(e.op)] = {e.run, working};
+    };
     const Entry core[] = {{OpKind::Constant, eval_constant},
                           {OpKind::DimValue, eval_dim_value},
                           {OpKind::Cast, eval_cast},
@@ -43,17 +60,42 @@ const std::array<Evaluator, kOpCount>& evaluators() {
                           {OpKind::ConcatRegion, eval_concat_region},
                           {OpKind::NormRegion, eval_norm_region},
                           {OpKind::ReduceRegion, eval_reduce_region}};
-    for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(),
-                        linear_evaluators(),          reduce_evaluators(),   norm_evaluators(),
-                        attention_evaluators(),       conv_evaluators(),     pool_evaluators(),
-                        recurrent_evaluators(),       quant_evaluators(),    fft_evaluators(),
-                        resize_evaluators(),          fused_evaluators(),    hir_evaluators(),
-                        control_evaluators(),         sequence_evaluators(), dynamic_evaluators(),
-                        string_evaluators(),          map_evaluators()})
-      for (const Entry& e : family) t[static_cast<size_t>(e.op)] = e.run;
+    for (auto family : {std::span<const Entry>(core), scatter_evaluators(), control_evaluators(), sequence_evaluators(),
+                        string_evaluators(), map_evaluators()})
+      add(Working::Blocks, family);
+    add(Working::Tables, movement_evaluators());
+    for (auto family : {linear_evaluators(), fused_evaluators()}) add(Working::First, family);
+    for (auto family : {reduce_evaluators(), norm_evaluators(), attention_evaluators(), conv_evaluators(), pool_evaluators(),
+                        recurrent_evaluators(), quant_evaluators(), fft_evaluators(), resize_evaluators(), hir_evaluators(),
+                        dynamic_evaluators()})
+      add(Working::All, family);
+    for (OpKind op : {OpKind::Expand, OpKind::Reshape, OpKind::BitCast, OpKind::ReshapeTo, OpKind::Concat})
+      t[static_cast<size_t>(op)].working = Working::Blocks;
+    for (OpKind op : {OpKind::Reduce, OpKind::Iota, OpKind::Random}) t[static_cast<size_t>(op)].working = Working::Results;
     return t;
   }();
   return table;
+}
+
+// The bytes of Working for these operands and results.
+double working_bytes(Working working, std::span<const HostValue* const> operands, std::span<const Type> results) {
+  constexpr double kNumber = 8;
+  double count = 0;
+  if (working == Working::Blocks) return 0;
+  const bool is_table = working == Working::Tables;
+  const size_t read = working == Working::All       ? operands.size()
+                      : working == Working::Results ? 0
+                                                    : std::min<size_t>(operands.size(), 1);
+  for (const HostValue* v : operands.first(read)) {
+    if (!v) continue;
+    if (!is_table) count += static_cast<double>(v->tensor.elements());
+    for (int64_t n : v->tensor.dims) count += is_table ? static_cast<double>(n) : 0;
+  }
+  for (const Type& t : results) {
+    if (!is_table) count += static_cast<double>(num_elements(t).value_or(0));
+    for (Dim d : t.dims) count += is_table && d.is_static() ? static_cast<double>(d.size()) : 0;
+  }
+  return kNumber * count;
 }
 
 template <class A, class F>
@@ -126,14 +168,15 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
 }
 
 bool too_large(Run& run) {
-  return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes",
+  return run.fail(Code::TooLarge,
+                  "the memory that it takes exceeds the limit of " + std::to_string(run.memory->limit()) + " bytes",
                   "--max-memory BYTES allows more");
 }
 
 bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
   note_node(run.module.bytes(g.node_name(n)));
   const OpKind op = g.op(n);
-  const Evaluator f = evaluators()[static_cast<size_t>(op)];
+  const auto [f, how] = evaluators()[static_cast<size_t>(op)];
   if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
   Attrs bound;
   const Attrs* attrs = &run.module.attrs[g.attr_id(n)];  // conditions of an If may use symbols that only its branch defines
@@ -161,9 +204,13 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
     for (const Type& t : types) {
       double size = static_cast<double>(bits(t.dtype)) / 8;
       for (Dim d : t.dims) size *= d.is_static() ? static_cast<double>(std::max<int64_t>(d.size(), 1)) : 1;
-      if (size > static_cast<double>(run.options.max_bytes)) return too_large(run);
+      if (size > static_cast<double>(run.memory->limit())) return too_large(run);
     }
   }
+  // Asked for before it is taken. What is beyond counts as too large.
+  const double working = working_bytes(how, operands, types);
+  const auto held = working < 0x1p62 ? MemoryMeter::hold(run.memory, static_cast<uint64_t>(working)) : nullptr;
+  if (!held) return too_large(run);
   Context c{run, g, n, op, *attrs, operands, types, *results};
   const bool ok = f(c);
   if (!ok) return run.fail(Code::BadShape, "failed");
@@ -378,7 +425,7 @@ bool evaluate_node(const Module& m, const Graph& g, NodeId n, std::span<const Ho
 
 bool has_evaluator(OpKind op) {
   return op == OpKind::Input || op == OpKind::Param || has_trait(op, kCollective) ||
-         evaluators()[static_cast<size_t>(op)] != nullptr;
+         evaluators()[static_cast<size_t>(op)].run != nullptr;
 }
 
 std::vector<int64_t> Context::sizes(std::span<const Dim> dims) const {

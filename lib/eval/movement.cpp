@@ -69,8 +69,10 @@ bool eval_remap(Context& c, std::vector<int64_t> dims, const Tables& tables, con
 Tables identity(std::span<const int64_t> dims) {
   const auto strides = strides_of(dims);
   Tables t(dims.size());
-  for (size_t k = 0; k < dims.size(); ++k)
+  for (size_t k = 0; k < dims.size(); ++k) {
+    t[k].reserve(static_cast<size_t>(dims[k]));
     for (int64_t i = 0; i < dims[k]; ++i) t[k].push_back(i * strides[k]);
+  }
   return t;
 }
 
@@ -82,9 +84,8 @@ bool eval_reshape(Context& c) {
 
 bool eval_transpose(Context& c) {
   const auto& perm = c.a<PermAttrs>().perm;
-  const Tables from = identity(c.dims(0));
-  Tables tables;
-  for (int64_t p : perm) tables.push_back(from[static_cast<size_t>(p)]);
+  Tables from = identity(c.dims(0)), tables;
+  for (int64_t p : perm) tables.push_back(std::move(from[static_cast<size_t>(p)]));
   return eval_remap(c, c.result_dims(), tables);
 }
 
@@ -98,6 +99,7 @@ bool take_range(Context& c, int64_t axis, int64_t start, int64_t len, int64_t st
     return c.fail("elements " + std::to_string(start) + ".." + std::to_string(last) + " are outside an axis of size " +
                   std::to_string(dims[k]));
   std::vector<int64_t> picked;
+  picked.reserve(static_cast<size_t>(len));
   for (int64_t i = 0; i < len; ++i) picked.push_back(tables[k][static_cast<size_t>(start + i * step)]);
   tables[k] = std::move(picked);
   dims[k] = len;

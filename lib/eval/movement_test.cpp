@@ -85,6 +85,34 @@ TEST_CASE("evaluation: symbols, equalities, budgets") {
   CHECK(limited.exit() == ExitCode::Limit);
 }
 
+TEST_CASE("the memory that evaluating a node takes is asked for before it is taken") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.input("x", tensor_type(DType::F32, {m.dims.symbol("n"), Dim(1)}));
+  m.main().add_output(b.matmul(x, b.input("w", tensor_type(DType::F32, {Dim(1), m.dims.symbol("n")}))), m.symbol("product"));
+  const std::vector<HostValue> inputs{f32({4, 1}, {1, 2, 3, 4}), f32({1, 4}, {1, 2, 3, 4})};
+  eval::Options limits;
+  limits.max_bytes = 8 * (4 + 16) + 4 * 16;  // numbers of operand 0 and of the result, and the result
+  CHECK(eval::evaluate(m, inputs, d, limits));
+  --limits.max_bytes;
+  Diagnostics limited;
+  CHECK(!eval::evaluate(m, inputs, limited, limits));
+  CHECK(limited.exit() == ExitCode::Limit);
+  CHECK_MESSAGE(limited.text().find("(matmul)") != std::string::npos, limited.text());
+  // What is alive of another evaluation counts, until it is freed.
+  limits.memory = std::make_shared<eval::MemoryMeter>(limits.max_bytes + 1 + 4 * 16 - 1);
+  auto first = eval::evaluate(m, inputs, d, limits);
+  REQUIRE(first);
+  CHECK(!eval::evaluate(m, inputs, limited, limits));
+  first.reset();
+  CHECK(eval::evaluate(m, inputs, d, limits));
+  const auto held = eval::MemoryMeter::hold(limits.memory, 64);
+  CHECK(held);
+  CHECK(!eval::evaluate(m, inputs, limited, limits));
+  CHECK(!eval::MemoryMeter::hold(limits.memory, limits.memory->limit()));
+}
+
 TEST_CASE("sizes that a node refuses are reported with the node") {
   Module m;
   Diagnostics d;

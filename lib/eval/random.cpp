@@ -33,6 +33,20 @@ std::vector<int64_t> sizes_of(const Module& m, const Type& type, const DimBindin
   return dims;
 }
 
+// A tensor of numbers that `draw` returns, rounded.
+template <class Draw>
+HostValue drawn_tensor(DType t, std::vector<int64_t> dims, const Draw& draw) {
+  HostValue v = host_value(*MemoryMeter::allocate(std::make_shared<MemoryMeter>(UINT64_MAX), t, std::move(dims)));
+  std::vector<double> block(4096);
+  const int64_t n = v.tensor.elements(), most = static_cast<int64_t>(block.size());
+  for (int64_t first = 0; first < n; first += most) {
+    const int64_t count = std::min(most, n - first);
+    for (int64_t i = 0; i < count; ++i) block[static_cast<size_t>(i)] = draw();
+    store(v.tensor, first, count, block.data());
+  }
+  return v;
+}
+
 bool random_inputs_fit(const Module& m, const Options& options, Diagnostics& d) {
   if (std::string unmet = unmet_equality(m.dims, options.bindings); !unmet.empty()) {
     d.error(Code::BadBinding, std::move(unmet));
@@ -42,7 +56,8 @@ bool random_inputs_fit(const Module& m, const Options& options, Diagnostics& d) 
   for (NodeId n : m.main().inputs()) {
     const Type& t = m.main().type(m.main().result(n));
     if (t.kind != TypeKind::Tensor) continue;
-    bytes += sizeof(double) * static_cast<double>(product(sizes_of(m, t, options.bindings)));
+    const double element = t.dtype == DType::String ? sizeof(std::string) : bits(t.dtype) / 8.0;
+    bytes += element * static_cast<double>(product(sizes_of(m, t, options.bindings)));
     if (bytes > static_cast<double>(options.max_bytes)) {
       d.error(Code::TooLarge, "random inputs take more than " + std::to_string(options.max_bytes) + " bytes",
               "input " + m.main().label(n).quoted(), "bind its symbols to smaller sizes, or give data");
@@ -58,16 +73,14 @@ HostValue random_value(const Module& m, const Type& type, const DimBindings& bin
   std::vector<int64_t> dims = sizes_of(m, type, bindings);
   const auto n = static_cast<size_t>(product(dims));
   if (type.dtype == DType::String) return strings_of(std::move(dims), std::vector<std::string>(n, "text"));
-  std::vector<double> values(n);
   const auto span = static_cast<uint64_t>(range.int_high - range.int_low + 1);
-  for (double& v : values) {
+  return drawn_tensor(type.dtype, std::move(dims), [&] {
     const uint64_t r = next(&seed);
     if (is_float(type.dtype) || is_complex(type.dtype))
-      v = range.low + (range.high - range.low) * static_cast<double>(r >> 11) * 0x1p-53;
-    else if (type.dtype == DType::Bool) v = static_cast<double>(r >> 63);
-    else v = static_cast<double>(range.int_low + static_cast<int64_t>(r % span));
-  }
-  return tensor_of(type.dtype, std::move(dims), values);
+      return range.low + (range.high - range.low) * static_cast<double>(r >> 11) * 0x1p-53;
+    if (type.dtype == DType::Bool) return static_cast<double>(r >> 63);
+    return static_cast<double>(range.int_low + static_cast<int64_t>(r % span));
+  });
 }
 
 }  // namespace rlxc::eval

@@ -73,12 +73,18 @@ bool to_bool(V v) {
 
 }  // namespace
 
+std::shared_ptr<void> MemoryMeter::hold(const std::shared_ptr<MemoryMeter>& meter, uint64_t bytes) {
+  if (!meter->has_room(bytes)) return nullptr;
+  meter->live_ += bytes;
+  return {meter.get(), [meter, bytes](MemoryMeter*) { meter->live_ -= bytes; }};
+}
+
 std::optional<TensorData> MemoryMeter::allocate(const std::shared_ptr<MemoryMeter>& meter, DType t, std::vector<int64_t> dims) {
   const auto n = checked_product(dims);
   if (!n) return std::nullopt;
   const auto bytes =
       t == DType::String ? checked_mul(static_cast<uint64_t>(*n), sizeof(std::string)) : byte_size(t, static_cast<uint64_t>(*n));
-  if (!bytes || *bytes > meter->limit_ - std::min(meter->limit_, meter->live_)) return std::nullopt;
+  if (!bytes || !meter->has_room(*bytes)) return std::nullopt;
   TensorData d;
   d.dtype = t;
   d.dims = std::move(dims);

@@ -17,17 +17,6 @@ struct Cell16 {
   uint64_t a = 0, b = 0;
 };
 
-// Counts the memory of live results.
-class MemoryMeter {
- public:
-  explicit MemoryMeter(uint64_t limit) : limit_(limit) {}
-  // Allocates an uninitialised tensor with valid dims. Nullopt beyond the limit.
-  static std::optional<TensorData> allocate(const std::shared_ptr<MemoryMeter>&, DType, std::vector<int64_t> dims);
-
- private:
-  uint64_t limit_, live_ = 0;
-};
-
 // The bytes of a tensor created by `allocate`.
 inline std::byte* writable(TensorData& t) { return const_cast<std::byte*>(t.bytes.data()); }
 

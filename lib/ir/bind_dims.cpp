@@ -107,6 +107,26 @@ void each_dim(const Attrs& a, const std::function<void(Dim)>& read) {
   std::visit([&](const auto& fields) { std::decay_t<decltype(fields)>::reflect(fields, DimsOfFields{read}); }, a);
 }
 
+std::vector<Dim> dims_of(const Module& m) {
+  std::set<int64_t> seen;
+  std::vector<Dim> out;
+  const auto add = [&](Dim d) {
+    if (!d.is_static() && seen.insert(d.raw()).second) out.push_back(d);
+  };
+  for (const auto& [a, b] : m.dims.equalities()) add(a), add(b);
+  std::set<uint32_t> types, attrs;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (NodeId n : g.nodes()) {
+      if (const AttrId a = g.attr_id(n); attrs.insert(a.raw).second) each_dim(m.attrs[a], add);
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        if (const TypeId t = g.type_id(g.result(n, r)); types.insert(t.raw).second)
+          for (Dim d : m.types[t].dims) add(d);
+    }
+  }
+  return out;
+}
+
 void bind_dims(Module& m, const DimBindings& bindings) {
   replace_dims(m, [&](Dim d) { return m.dims.bind(d, bindings); });
 }

@@ -15,6 +15,8 @@ void substitute_dims(Module&, const SymbolValues&);
 // The attributes with each symbolic dim replaced by what `replace` makes of it.
 Attrs with_dims(Attrs, const std::function<Dim(Dim)>& replace);
 
+// Symbolic dims of all values and attributes, and of the equalities.
+std::vector<Dim> dims_of(const Module&);
 void each_dim(const Attrs&, const std::function<void(Dim)>&);  // symbolic or not, in the order of the fields
 
 struct KnownSize {

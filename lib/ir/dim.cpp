@@ -34,9 +34,8 @@ std::optional<int64_t> apply(DimFn fn, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-constexpr std::string_view kFnNames[] = {"floordiv", "mod", "min", "max"};
-
-// Calls f(a) once for each symbol and function of an expression, whose parts are shared.
+// Calls f(a) once for each symbol and function of an expression, whose parts are shared; for the arguments of a function only if
+// it returns true.
 template <class Polys, class Atoms, class F>
 void each_atom(const Polys& polys, const Atoms& atoms, Dim d, const F& f) {
   std::vector<Dim> open{d};
@@ -45,31 +44,39 @@ void each_atom(const Polys& polys, const Atoms& atoms, Dim d, const F& f) {
     const Dim next = open.back();
     open.pop_back();
     if (next.is_static()) continue;
-    for (const auto& term : polys[next.index()])
-      for (uint32_t a : term.atoms) {
-        if (!seen.insert(a).second) continue;
-        f(a);
-        if (!atoms[a].is_symbol) open.insert(open.end(), {atoms[a].a, atoms[a].b});
-      }
+    for (const auto& term : polys[next.index()].terms)
+      for (uint32_t a : term.atoms)
+        if (seen.insert(a).second && f(a) && !atoms[a].is_symbol) open.insert(open.end(), {atoms[a].a, atoms[a].b});
   }
 }
 
 void append_key(std::string& key, int64_t v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); }
 
-bool is_plain_symbol(std::string_view s) {
-  if (s.empty() || std::isdigit(static_cast<unsigned char>(s[0]))) return false;
-  return std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
-}
+uint64_t low_key(uint32_t atom, int64_t symbols) { return uint64_t{atom} << 32 | static_cast<uint32_t>(symbols); }
 
 }  // namespace
 
+template <class Known, class F>
+void DimTable::each_deep(Dim d, Known known, F f) const {
+  if (named_.empty() || d.is_static()) return;
+  std::vector<uint32_t> found;
+  each_atom(polys_, atoms_, d, [&](uint32_t a) {
+    if (!atoms_[a].is_deep) return true;
+    if (known(a)) return false;
+    found.push_back(a);
+    return true;
+  });
+  std::ranges::sort(found);
+  for (uint32_t a : found) f(a);
+}
+
 DimTable::Poly DimTable::poly(Dim d) const {
-  if (!d.is_static()) return polys_[d.index()];
+  if (!d.is_static()) return polys_[d.index()].terms;
   if (d.size() == 0) return {};
   return {Term{d.size(), {}}};
 }
 
-Dim DimTable::intern(Poly p) {
+Dim DimTable::intern(Poly p, Definition made_of) {
   if (p.size() > kMaxTerms) return fresh("opaque");
   if (p.empty()) return Dim(0);
   if (p.size() == 1 && p[0].atoms.empty() && p[0].coefficient >= 0) return Dim(p[0].coefficient);
@@ -80,8 +87,12 @@ Dim DimTable::intern(Poly p) {
     for (uint32_t a : t.atoms) append_key(key, a);
   }
   auto [it, made] = poly_index_.try_emplace(std::move(key), static_cast<uint32_t>(polys_.size()));
-  if (made) polys_.push_back(std::move(p));
-  return Dim::expression(it->second);
+  const Dim d = Dim::expression(it->second);
+  if (!made) return d;
+  polys_.push_back({std::move(p)});
+  const auto single = single_atom(d);
+  if (!single && weight(d) > kMaxWeight) name_size(d, made_of);
+  return d;
 }
 
 uint32_t DimTable::atom(Atom a) {
@@ -97,7 +108,7 @@ uint32_t DimTable::atom(Atom a) {
 int64_t DimTable::weight(Dim d) const {
   int64_t sum = 0;
   if (!d.is_static())
-    for (const Term& t : polys_[d.index()])
+    for (const Term& t : polys_[d.index()].terms)
       for (uint32_t a : t.atoms) sum += atoms_[a].weight;
   return sum;
 }
@@ -161,14 +172,20 @@ DimTable::Poly DimTable::mul_poly(const Poly& a, const Poly& b) {
   return out;
 }
 
+// A sum or difference, whose definition mentions no symbol that the terms lack.
+Dim DimTable::combined(Operator op, Dim a, Dim b, Poly terms) {
+  const size_t own = std::max(poly_size(a), poly_size(b));
+  return intern(std::move(terms), terms.size() > own ? Definition{op, a, b} : Definition{});
+}
+
 Dim DimTable::add(Dim a, Dim b) {
   if (a.is_static() && b.is_static()) return Dim(a.size() + b.size());
-  return intern(add_poly(poly(a), poly(b), 1));
+  return combined(Operator::Add, a, b, add_poly(poly(a), poly(b), 1));
 }
 
 Dim DimTable::sub(Dim a, Dim b) {
   if (a.is_static() && b.is_static()) return constant(a.size() - b.size());
-  return intern(add_poly(poly(a), poly(b), -1));
+  return combined(Operator::Subtract, a, b, add_poly(poly(a), poly(b), -1));
 }
 
 Dim DimTable::mul(Dim a, Dim b) {
@@ -180,7 +197,7 @@ Dim DimTable::mul(Dim a, Dim b) {
   if (a.is_static() && b.is_static()) return Dim(clamp_mul(a.size(), b.size()));
   const Poly x = poly(a), y = poly(b);
   if (x.size() * y.size() > kMaxTerms || degree(x) + degree(y) > kMaxDegree) return fresh("opaque");
-  return intern(mul_poly(x, y));
+  return intern(mul_poly(x, y), {Operator::Multiply, a, b});
 }
 
 Dim DimTable::product(std::span<const Dim> dims) {
@@ -256,8 +273,15 @@ Dim DimTable::simplified(DimFn fn, Dim a, Dim b) {
   f.fn = fn;
   f.a = a;
   f.b = b;
-  f.weight = 1 + weight(a) + weight(b);
-  return f.weight > kMaxWeight ? fresh("opaque") : from_atom(atom(f));
+  f.weight = 1 + text_weight(a) + text_weight(b);
+  f.is_named = f.weight > kMaxWeight;
+  f.is_deep = f.is_named || name_of(a) != kUnnamed || name_of(b) != kUnnamed;
+  if (f.is_named) f.weight = 1;
+  const uint32_t index = atom(f);
+  const Dim d = from_atom(index);
+  if (f.is_deep) atoms_[index].self = d;
+  if (f.is_named && name_of(d) == kUnnamed) name_size(d, {});
+  return d;
 }
 
 std::optional<Dim> DimTable::without_mod(Dim a, Dim b) {
@@ -299,7 +323,7 @@ Dim DimTable::max(Dim a, Dim b) { return function(DimFn::Max, a, b); }
 
 std::optional<int64_t> DimTable::constant_value(Dim d) const {
   if (d.is_static()) return d.size();
-  const Poly& p = polys_[d.index()];
+  const Poly& p = polys_[d.index()].terms;
   if (p.size() == 1 && p[0].atoms.empty()) return p[0].coefficient;
   return std::nullopt;
 }
@@ -311,18 +335,32 @@ bool DimTable::divides(Dim a, Dim b) {
   return exact_div(poly(whole), poly(divisor)).has_value() || without_mod(whole, divisor).has_value();
 }
 
-bool DimTable::is_multiple(Dim d, int64_t of) const { return of > 0 && of <= INT32_MAX && common_factor(d, of) == of; }
+bool DimTable::is_multiple(Dim d, int64_t of) const {
+  if (of <= 0 || of > INT32_MAX) return false;
+  DeepValues deep;
+  each_deep(
+      d, [](uint32_t) { return false; }, [&](uint32_t a) { deep.emplace(a, common_factor(a, of, deep)); });
+  return common_factor(d, of, deep) == of;
+}
 
-int64_t DimTable::common_factor(Dim d, int64_t of) const {
+int64_t DimTable::common_factor(Dim d, int64_t of, const DeepValues& deep) const {
   int64_t all = of;
   for (const Term& t : poly(d)) {
     int64_t factor = std::gcd(of, t.coefficient);
-    for (uint32_t a : t.atoms)
-      if (const Atom& f = atoms_[a]; factor != of && !f.is_symbol && f.fn != DimFn::FloorDiv)
-        factor = std::gcd(of, factor * std::gcd(common_factor(f.a, of), common_factor(f.b, of)));
+    for (uint32_t a : t.atoms) {
+      if (factor == of) break;
+      const auto known = deep.find(a);
+      factor = std::gcd(of, factor * (known == deep.end() ? common_factor(a, of, deep) : *known->second));
+    }
     all = std::gcd(all, factor);
   }
   return all;
+}
+
+int64_t DimTable::common_factor(uint32_t a, int64_t of, const DeepValues& deep) const {
+  const Atom& f = atoms_[a];
+  if (f.is_symbol || f.fn == DimFn::FloorDiv) return 1;
+  return std::gcd(common_factor(f.a, of, deep), common_factor(f.b, of, deep));
 }
 
 bool DimTable::equal(Dim a, Dim b) { return a == b || canonical(a) == canonical(b); }
@@ -339,9 +377,16 @@ bool DimTable::known_ne(Dim a, Dim b) {
 }
 
 std::optional<int64_t> DimTable::lower_bound(Dim d, int64_t symbols) {
+  symbols = std::min<int64_t>(symbols, UINT32_MAX);
+  each_deep(
+      d, [&](uint32_t a) { return low_.contains(low_key(a, symbols)); }, [&](uint32_t a) { lower_bound(a, symbols); });
+  return bound_part(d, symbols);
+}
+
+std::optional<int64_t> DimTable::bound_part(Dim d, int64_t symbols) {
   if (d.is_static()) return d.size();
   int64_t low = 0;
-  for (const Term& t : polys_[d.index()]) {
+  for (const Term& t : polys_[d.index()].terms) {
     int64_t product = t.coefficient;
     for (uint32_t a : t.atoms) {
       const auto factor = t.coefficient < 0 ? std::nullopt : lower_bound(a, symbols);
@@ -356,11 +401,9 @@ std::optional<int64_t> DimTable::lower_bound(Dim d, int64_t symbols) {
 std::optional<int64_t> DimTable::lower_bound(uint32_t index, int64_t symbols) {
   const Atom& f = atoms_[index];
   if (f.is_symbol) return symbols;
-  const bool is_kept = symbols == 0 || symbols == 1;
-  const uint64_t key = 2 * uint64_t{index} + (symbols == 1);
-  if (is_kept)
-    if (const auto known = low_.find(key); known != low_.end()) return known->second;
-  const auto a = lower_bound(f.a, symbols), b = lower_bound(f.b, symbols);
+  const uint64_t key = low_key(index, symbols);
+  if (const auto known = low_.find(key); known != low_.end()) return known->second;
+  const auto a = bound_part(f.a, symbols), b = bound_part(f.b, symbols);
   std::optional<int64_t> low;
   switch (f.fn) {
     case DimFn::FloorDiv:
@@ -374,7 +417,7 @@ std::optional<int64_t> DimTable::lower_bound(uint32_t index, int64_t symbols) {
       break;
     case DimFn::Max: low = a && b ? std::optional(std::max(*a, *b)) : a ? a : b; break;
   }
-  if (is_kept) low_.emplace(key, low);
+  low_.emplace(key, low);
   return low;
 }
 
@@ -385,7 +428,7 @@ bool DimTable::at_least(Dim d, int64_t bound, int64_t symbols) {
 
 std::optional<uint32_t> DimTable::single_atom(Dim d) const {
   if (d.is_static()) return std::nullopt;
-  const Poly& p = polys_[d.index()];
+  const Poly& p = polys_[d.index()].terms;
   return p.size() == 1 && p[0].coefficient == 1 && p[0].atoms.size() == 1 ? std::optional(p[0].atoms[0]) : std::nullopt;
 }
 
@@ -393,7 +436,7 @@ template <class LeafFn, class WholeFn>
 Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
   if (d.is_static()) return d;
   Dim sum(0);
-  const Poly terms = polys_[d.index()];
+  const Poly terms = polys_[d.index()].terms;
   for (const Term& t : terms) {
     Dim product = constant(t.coefficient);
     for (uint32_t a : t.atoms) {
@@ -417,18 +460,29 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
 
 Dim DimTable::canonical(Dim d) {
   if (d.is_static() || substitution_.empty()) return d;
+  each_deep(
+      d, [&](uint32_t a) { return canonical_.contains(atoms_[a].self.index()); },
+      [&](uint32_t a) { canonical_part(atoms_[a].self); });
+  return canonical_part(d);
+}
+
+Dim DimTable::canonical_part(Dim d) {
+  if (d.is_static()) return d;
   if (const auto known = canonical_.find(d.index()); known != canonical_.end()) return known->second;
   const auto replaced = [&](uint32_t a) {
     auto it = substitution_.find(a);
     return it == substitution_.end() ? std::nullopt : std::optional(it->second);
   };
-  const Dim result = rewrite(d, replaced, [&](Dim inner) { return canonical(inner); });
+  const Dim result = rewrite(d, replaced, [&](Dim inner) { return canonical_part(inner); });
   canonical_.emplace(d.index(), result);
   return result;
 }
 
 void DimTable::index_atoms(Dim d, uint32_t reader) {
-  each_atom(polys_, atoms_, d, [&](uint32_t a) { readers_[a].push_back(reader); });
+  each_atom(polys_, atoms_, d, [&](uint32_t a) {
+    readers_[a].push_back(reader);
+    return true;
+  });
 }
 
 // Right-hand sides never contain a replaced symbol or function, so `canonical` needs one rewrite.
@@ -504,25 +558,43 @@ std::vector<Dim> DimTable::end_part() {
   return part;
 }
 
+std::vector<Dim> DimTable::deep_functions_of(Dim d) const {
+  std::vector<Dim> out;
+  each_deep(
+      d, [](uint32_t) { return false; }, [&](uint32_t a) { out.push_back(atoms_[a].self); });
+  return out;
+}
+
 std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) const {
+  DeepValues deep;
+  each_deep(
+      d, [](uint32_t) { return false; }, [&](uint32_t a) { deep.emplace(a, evaluate(a, bindings, deep)); });
+  return evaluate(d, bindings, deep);
+}
+
+std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings, const DeepValues& deep) const {
   if (d.is_static()) return d.size();
   int64_t sum = 0;
-  for (const Term& t : polys_[d.index()]) {
+  for (const Term& t : polys_[d.index()].terms) {
     int64_t product = t.coefficient;
     for (uint32_t a : t.atoms) {
-      const Atom& at = atoms_[a];
-      std::optional<int64_t> v;
-      if (at.is_symbol) {
-        if (auto it = bindings.find(names_[at.symbol]); it != bindings.end()) v = it->second;
-      } else {
-        const auto x = evaluate(at.a, bindings), y = evaluate(at.b, bindings);
-        if (x && y) v = apply(at.fn, *x, *y);
-      }
+      const auto known = deep.find(a);
+      const auto v = known == deep.end() ? evaluate(a, bindings, deep) : known->second;
       if (!v || __builtin_mul_overflow(product, *v, &product)) return std::nullopt;
     }
     if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
   }
   return sum;
+}
+
+std::optional<int64_t> DimTable::evaluate(uint32_t a, const DimBindings& bindings, const DeepValues& deep) const {
+  const Atom& at = atoms_[a];
+  if (at.is_symbol) {
+    const auto it = bindings.find(names_[at.symbol]);
+    return it == bindings.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto x = evaluate(at.a, bindings, deep), y = evaluate(at.b, bindings, deep);
+  return x && y ? apply(at.fn, *x, *y) : std::nullopt;
 }
 
 Dim DimTable::bind(Dim d, const DimBindings& bindings) {
@@ -531,17 +603,19 @@ Dim DimTable::bind(Dim d, const DimBindings& bindings) {
     bindings_ = bindings;
     bound_.clear();
   }
-  return bind(d);
+  each_deep(
+      d, [&](uint32_t a) { return bound_.contains(atoms_[a].self.index()); }, [&](uint32_t a) { bind_part(atoms_[a].self); });
+  return bind_part(d);
 }
 
-Dim DimTable::bind(Dim d) {
+Dim DimTable::bind_part(Dim d) {
   if (d.is_static()) return d;
   if (const auto known = bound_.find(d.index()); known != bound_.end()) return known->second;
   const auto symbol = [&](uint32_t a) {
     const auto it = atoms_[a].is_symbol ? bindings_.find(names_[atoms_[a].symbol]) : bindings_.end();
     return it == bindings_.end() ? std::nullopt : std::optional(constant(it->second));
   };
-  const Dim result = rewrite(d, symbol, [&](Dim inner) { return bind(inner); });
+  const Dim result = rewrite(d, symbol, [&](Dim inner) { return bind_part(inner); });
   bound_.emplace(d.index(), result);
   return result;
 }
@@ -549,6 +623,7 @@ Dim DimTable::bind(Dim d) {
 void DimTable::collect(Dim d, std::vector<std::string>& out) const {
   each_atom(polys_, atoms_, d, [&](uint32_t a) {
     if (atoms_[a].is_symbol) out.push_back(names_[atoms_[a].symbol]);
+    return true;
   });
 }
 
@@ -557,46 +632,6 @@ std::vector<std::string> DimTable::symbols_of(Dim d) const {
   collect(d, out);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-void DimTable::append_text(Dim d, std::string* out) const {
-  if (d.is_static()) {
-    *out += std::to_string(d.size());
-    return;
-  }
-  bool is_first = true;
-  const auto append = [&](const Term& t) {
-    if (t.coefficient < 0) *out += '-';
-    else if (!is_first) *out += '+';
-    is_first = false;
-    const int64_t factor = std::abs(t.coefficient);
-    const bool has_factor = factor != 1 || t.atoms.empty();
-    if (has_factor) *out += std::to_string(factor);
-    for (size_t i = 0; i < t.atoms.size(); ++i) {
-      if (has_factor || i > 0) *out += '*';
-      const Atom& at = atoms_[t.atoms[i]];
-      if (at.is_symbol) {
-        const std::string& name = names_[at.symbol];
-        *out += is_plain_symbol(name) ? name : quote(name);
-        continue;
-      }
-      (*out += kFnNames[static_cast<size_t>(at.fn)]) += '(';
-      append_text(at.a, out);
-      *out += ',';
-      append_text(at.b, out);
-      *out += ')';
-    }
-  };
-  // Symbolic terms first, the constant last: "2*seq+1".
-  for (const bool is_constant : {false, true})
-    for (const Term& t : polys_[d.index()])
-      if (t.atoms.empty() == is_constant) append(t);
-}
-
-std::string DimTable::text(Dim d) const {
-  std::string out;
-  append_text(d, &out);
   return out;
 }
 

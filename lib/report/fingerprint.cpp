@@ -3,6 +3,8 @@
 #include <bit>
 #include <unordered_map>
 
+#include "ir/bind_dims.h"
+
 namespace rlxc::report {
 namespace {
 
@@ -22,6 +24,10 @@ class Walk {
     }
     hash_.update_u64(module_.graph_count());
     for (size_t i = 0; i < module_.graph_count(); ++i) graph(module_.graph(GraphId(i)), lir_.plans[i]);
+    if (module_.dims.named_sizes() > 0) {
+      for (Dim d : dims_of(module_)) used_.push_back(d);
+      for (size_t i : module_.dims.named_sizes_of(used_)) hash_.update_text(module_.dims.definition(i));
+    }
     return hash_.digest();
   }
 
@@ -35,7 +41,10 @@ class Walk {
     hash_.update_u64(static_cast<uint64_t>(d.is_static() ? d.size() : -1));
     if (d.is_static()) return;
     std::string& text = texts_[d.raw()];
-    if (text.empty()) text = module_.dims.text(d);
+    if (text.empty()) {
+      text = module_.dims.text(d);
+      used_.push_back(d);
+    }
     hash_.update_text(text);
   }
 
@@ -147,6 +156,7 @@ class Walk {
   const Module& module_;
   Hash128 hash_;
   std::unordered_map<int64_t, std::string> texts_;  // of dims
+  std::vector<Dim> used_;                           // those in texts_
   std::vector<Digest128> attrs_, types_;
 };
 

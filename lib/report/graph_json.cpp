@@ -37,9 +37,24 @@ void write_one(const Graph& g, ModuleTerms& terms) {
 
 }  // namespace
 
-void write_graph(const Module& m, JsonWriter& out, const ReportContext& context) {
+namespace {
+
+class GraphWriter {
+ public:
+  GraphWriter(const Module& m, JsonWriter& out) : m_(m), terms_(m, out) {}
+  ModuleTerms& terms() { return terms_; }
+  void run(const ReportContext& context);
+
+ private:
+  const Module& m_;
+  ModuleTerms terms_;
+};
+
+void GraphWriter::run(const ReportContext& context) {
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
-  ModuleTerms terms(m, out);
+  const Module& m = m_;
+  ModuleTerms& terms = terms_;
+  JsonWriter& out = terms.out();
   out.begin_object();
   write_header(out, "graph", context, kGraphVersion);
   out.key("module").string(m.name);
@@ -54,6 +69,12 @@ void write_graph(const Module& m, JsonWriter& out, const ReportContext& context)
   for (size_t i = 0; i < m.graph_count(); ++i) write_one(m.graph(GraphId(i)), terms);
   out.end_array();
   out.end_object().finish();
+}
+
+}  // namespace
+
+void write_graph(const Module& m, JsonWriter& out, const ReportContext& context) {
+  write_document(m, out, context, [&](JsonWriter& w) { return GraphWriter(m, w); });
 }
 
 }  // namespace rlxc::report

@@ -10,6 +10,8 @@ class LirWriter {
  public:
   LirWriter(const LirModule& lir, JsonWriter& out) : lir_(lir), module_(*lir.module), out_(out), terms_(module_, out) {}
 
+  ModuleTerms& terms() { return terms_; }
+
   void run(const ReportContext& context) {
     out_.begin_object();
     write_header(out_, "lir", context, kLirVersion);
@@ -157,6 +159,8 @@ class LirWriter {
 
 }  // namespace
 
-void write_lir(const LirModule& lir, JsonWriter& out, const ReportContext& context) { LirWriter(lir, out).run(context); }
+void write_lir(const LirModule& lir, JsonWriter& out, const ReportContext& context) {
+  write_document(*lir.module, out, context, [&](JsonWriter& w) { return LirWriter(lir, w); });
+}
 
 }  // namespace rlxc::report

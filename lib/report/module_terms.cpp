@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ir/bind_dims.h"
 #include "ir/type_kind.h"
 #include "support/hash.h"
 #include "support/number.h"
@@ -73,7 +74,10 @@ void ModuleTerms::size(Dim d, JsonWriter* out) {
     out->integer(*c);
   } else {
     auto [it, made] = sizes_.try_emplace(d.raw());
-    if (made) it->second = module_.dims.text(d);
+    if (made) {
+      it->second = module_.dims.text(d);
+      used_.push_back(d);
+    }
     out->string(it->second);
   }
 }
@@ -121,6 +125,7 @@ void ModuleTerms::attrs(AttrId id, OpKind op) {
       scratch_.key(field);
       std::visit(AttrValueWriter{scratch_}, value);
     }
+    each_dim(a, [&](Dim d) { used_.push_back(d); });
     if (const auto* data = std::get_if<DataAttrs>(&a); data && data->data.valid())
       scratch_.key("data").unsigned_integer(data->data.raw);
     scratch_.end_object();
@@ -157,10 +162,20 @@ void ModuleTerms::ranges(const SymbolRanges& ranges) {
   out_.end_array();
 }
 
+std::vector<size_t> ModuleTerms::used_sizes() const { return module_.dims.named_sizes_of(used_); }
+
 void ModuleTerms::symbols() {
   out_.key("symbols").begin_array(JsonLayout::Line);
   for (const std::string& s : module_.dims.symbol_names()) out_.string(s);
   out_.end_array();
+  if (!named_.empty()) {
+    out_.key("named_sizes").begin_array();
+    for (size_t i : named_) {
+      out_.begin_array(JsonLayout::Line).string(module_.dims.text(module_.dims.named_size(i)));
+      out_.string(module_.dims.definition(i)).end_array();
+    }
+    out_.end_array();
+  }
   out_.key("equalities").begin_array();
   for (const auto& [a, b] : module_.dims.equalities()) {
     out_.begin_array(JsonLayout::Line);

@@ -8,6 +8,7 @@
 
 #include "ir/dim_range.h"
 #include "ir/graph.h"
+#include "report/context.h"
 #include "support/json_writer.h"
 
 namespace rlxc::report {
@@ -27,7 +28,7 @@ class ModuleTerms {
   void names(const std::vector<Symbol>&);
   void value(ValueId);  // the id, or null
   void values(PoolRange<ValueId>);
-  void symbols();                    // members "symbols" and "equalities"
+  void symbols();                    // members "symbols", "named_sizes" unless empty, and "equalities"
   void ranges(const SymbolRanges&);  // member "ranges", unless empty
 
   // Writes the members "id", "op", "name", "operands", "attrs", "results" and "bodies" of a node that are not empty.
@@ -35,6 +36,10 @@ class ModuleTerms {
   // Writes the members "sources" and "passes". `brief` omits sources that are only the node's name.
   void provenance(const Graph&, NodeId, bool brief);
   void constants();  // member "constants": data referenced by nodes
+
+  // Named sizes in what was written, and those that `symbols` is to write.
+  std::vector<size_t> used_sizes() const;
+  void list_sizes(std::vector<size_t> named) { named_ = std::move(named); }
 
   // Writes the contents of a constant: "file", "offset" and "bytes", or "values" (up to 16 exact numbers), "splat" (one number),
   // "strings", or "base64".
@@ -53,7 +58,26 @@ class ModuleTerms {
   JsonWriter scratch_;
   std::vector<std::string> types_, attrs_;  // by id; empty until first used
   std::unordered_map<int64_t, std::string> sizes_;
+  std::vector<Dim> used_;  // dims that were written
+  std::vector<size_t> named_;
 };
+
+// Writes a document with a Writer made by `make`, whose `terms` are ModuleTerms. If the module has named sizes, a draft tells
+// which ones the document uses.
+template <class Make>
+void write_document(const Module& m, JsonWriter& out, const ReportContext& context, const Make& make) {
+  std::vector<size_t> named;
+  if (m.dims.named_sizes() > 0) {
+    std::string draft;
+    JsonWriter text(draft);
+    auto writer = make(text);
+    writer.run(context);
+    named = writer.terms().used_sizes();
+  }
+  auto writer = make(out);
+  writer.terms().list_sizes(std::move(named));
+  writer.run(context);
+}
 
 // The name of a value, else of its node or of the node's first source, else "%id".
 ForeignText value_label(const Graph&, ValueId);

@@ -16,6 +16,8 @@ class PlanWriter {
  public:
   PlanWriter(const LirModule& lir, JsonWriter& out) : lir_(lir), module_(*lir.module), out_(out), terms_(module_, out) {}
 
+  ModuleTerms& terms() { return terms_; }
+
   void run(const ReportContext& context) {
     const Graph& g = module_.main();
     const GraphPlan& plan = lir_.plans[0];
@@ -230,6 +232,8 @@ class PlanWriter {
 
 }  // namespace
 
-void write_plan(const LirModule& lir, JsonWriter& out, const ReportContext& context) { PlanWriter(lir, out).run(context); }
+void write_plan(const LirModule& lir, JsonWriter& out, const ReportContext& context) {
+  write_document(*lir.module, out, context, [&](JsonWriter& w) { return PlanWriter(lir, w); });
+}
 
 }  // namespace rlxc::report

@@ -150,8 +150,14 @@ void write_plan_text(const LirModule& lir, std::string* out, const ReportContext
                std::to_string(s.first_step), std::to_string(s.last_step)});
   }
   table.print(out);
+  std::vector<Dim> used = {plan.arena_size};
+  for (size_t i = 0; i < std::min(peak.slots.size(), kTensorsShown); ++i)
+    for (Dim d : g.dims(peak.slots[i].root)) used.push_back(d);
   if (peak.slots.size() > kTensorsShown)
     *out += "and " + std::to_string(peak.slots.size() - kTensorsShown) + " smaller ones; plan.json has all\n";
+  const std::vector<size_t> named = dims.named_sizes_of(used);
+  if (!named.empty()) *out += "\nNamed sizes:\n";
+  for (size_t i : named) *out += "  " + dims.text(dims.named_size(i)) + " = " + ForeignText(dims.definition(i)).line() + "\n";
 }
 
 }  // namespace rlxc::report

@@ -16,20 +16,27 @@ namespace {
 
 const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
 
-struct TooManyOperations : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct BeyondLimit : std::runtime_error {
+  BeyondLimit(const std::string& what, std::string option) : std::runtime_error(what), help(std::move(option)) {}
+  std::string help;
 };
 
-// Host memory as device memory. A run throws TooManyOperations if its commands exceed the limit.
+// Host memory as device memory. A run throws BeyondLimit if its commands or buffers exceed a limit.
 class InterpretedDevice : public Device {
  public:
-  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits, uint64_t max_operations)
-      : package_(package), limits_(limits), max_operations_(max_operations) {}
+  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits, uint64_t max_operations,
+                    std::shared_ptr<eval::MemoryMeter> memory)
+      : package_(package), limits_(limits), max_operations_(max_operations), memory_(std::move(memory)) {}
 
   void begin_run() { operations_ = 0; }
 
   int allocate(size_t bytes) override {
-    buffers_.emplace_back(bytes);
+    auto held = memory_ ? eval::MemoryMeter::hold(memory_, bytes) : nullptr;
+    if (memory_ && !held)
+      throw BeyondLimit("a buffer of " + std::to_string(bytes) + " bytes exceeds the memory limit of " +
+                            std::to_string(memory_->limit()) + " bytes",
+                        "--max-memory BYTES allows more");
+    buffers_.push_back({std::vector<char>(bytes), std::move(held)});
     return static_cast<int>(buffers_.size()) - 1;
   }
   void release(int buffer) override { buffers_[static_cast<size_t>(buffer)] = {}; }
@@ -68,10 +75,11 @@ class InterpretedDevice : public Device {
     constexpr uint64_t kCommand = 1000;  // element operations that take as long
     operations_ += kCommand;
     if (max_operations_ && operations_ > max_operations_)
-      throw TooManyOperations(what + ": the run takes more than " + std::to_string(max_operations_) + " operations on elements");
+      throw BeyondLimit(what + ": the run takes more than " + std::to_string(max_operations_) + " operations on elements",
+                        "--max-operations N allows more");
   }
   void* at(Address a, size_t bytes) {
-    std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)];
+    std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)].bytes;
     if (bytes == 0) return buffer.data();  // a part of a buffer without elements may begin beyond it
     if (a.offset > buffer.size() || bytes > buffer.size() - a.offset) fail("a place lies outside its buffer");
     return buffer.data() + a.offset;
@@ -81,12 +89,18 @@ class InterpretedDevice : public Device {
   const kernel::VerifyLimits limits_;
   const uint64_t max_operations_;
   uint64_t operations_ = 0;
-  std::vector<std::vector<char>> buffers_;
+  struct Memory {
+    std::vector<char> bytes;
+    std::shared_ptr<void> held;
+  };
+  const std::shared_ptr<eval::MemoryMeter> memory_;
+  std::vector<Memory> buffers_;
 };
 
 class InterpretingRunner : public KernelRunner {
  public:
-  InterpretingRunner(std::string target, uint64_t max_operations) : target_(std::move(target)), max_operations_(max_operations) {}
+  InterpretingRunner(std::string target, uint64_t max_operations, std::shared_ptr<eval::MemoryMeter> memory)
+      : target_(std::move(target)), max_operations_(max_operations), memory_(std::move(memory)) {}
 
   bool build(const LirModule& lir, codegen::LoweringCache* lowerings, Diagnostics& d) {
     const Backend& backend = *find_backend(target_);
@@ -113,12 +127,12 @@ class InterpretingRunner : public KernelRunner {
     }
     device_ = std::make_unique<InterpretedDevice>(
         *package_, kernel::VerifyLimits{backend.info.mapping.most_shared_bytes(), backend.info.mapping.max_workgroup_size},
-        max_operations_);
+        max_operations_, memory_);
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
-    auto call = bind_call(*package_, inputs, d);
+    auto call = bind_call(*package_, inputs, d, memory_);
     if (!call) return std::nullopt;
     std::map<std::string, int64_t> sizes;
     for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i].bytes()] = call->sizes[i];
@@ -138,8 +152,8 @@ class InterpretingRunner : public KernelRunner {
     try {
       f();
       return true;
-    } catch (const TooManyOperations& e) {
-      d.error(Code::TooLarge, e.what(), "package " + package_->name + " for " + target_, "--max-operations N allows more");
+    } catch (const BeyondLimit& e) {
+      d.error(Code::TooLarge, e.what(), "package " + package_->name + " for " + target_, e.help);
       return false;
     } catch (const std::exception& e) {
       d.error(Code::ToolFailed, e.what(), "package " + package_->name + " for " + target_);
@@ -149,6 +163,7 @@ class InterpretingRunner : public KernelRunner {
 
   std::string target_;
   uint64_t max_operations_;
+  std::shared_ptr<eval::MemoryMeter> memory_;
   std::optional<codegen::Package> package_;
   target::WorkFolder folder_;
   std::unique_ptr<InterpretedDevice> device_;
@@ -158,8 +173,9 @@ class InterpretingRunner : public KernelRunner {
 }  // namespace
 
 std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
-                                                       uint64_t max_operations, codegen::LoweringCache* lowerings) {
-  auto runner = std::make_unique<InterpretingRunner>(target, max_operations);
+                                                       uint64_t max_operations, codegen::LoweringCache* lowerings,
+                                                       std::shared_ptr<eval::MemoryMeter> memory) {
+  auto runner = std::make_unique<InterpretingRunner>(target, max_operations, std::move(memory));
   return runner->build(lir, lowerings, d) ? std::move(runner) : nullptr;
 }
 

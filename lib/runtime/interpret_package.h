@@ -9,8 +9,10 @@
 namespace rlxc {
 
 // For kernel targets. Returns null with Code::UnsupportedOnTarget. The module must outlive the runner. A run fails with
-// Code::TooLarge if its launches take more than max_operations; 0: no limit. `lowerings` as for make_kernel_runner.
+// Code::TooLarge if its launches take more than max_operations; 0: no limit. `lowerings` as for make_kernel_runner. Its buffers
+// and results are counted by `memory`, if given.
 std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule&, const std::string& target, Diagnostics&,
-                                                       uint64_t max_operations = 0, codegen::LoweringCache* lowerings = nullptr);
+                                                       uint64_t max_operations = 0, codegen::LoweringCache* lowerings = nullptr,
+                                                       std::shared_ptr<eval::MemoryMeter> memory = nullptr);
 
 }  // namespace rlxc

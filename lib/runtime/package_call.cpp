@@ -61,8 +61,8 @@ bool check_index_inputs(const Module& m, std::span<const IndexInput> indices, st
   return true;
 }
 
-std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,
-                              Diagnostics& diagnostics) {
+std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs, Diagnostics& diagnostics,
+                              const std::shared_ptr<eval::MemoryMeter>& memory) {
   const Module& m = *package.lir->module;
   if (inputs.size() != package.inputs.size()) {
     diagnostics.error(Code::BadShape,
@@ -132,10 +132,22 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
     const Dim slot = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
     const int64_t room = m.dims.evaluate(slot, bindings).value_or(0) * (port.part ? port.part->devices : 1);
-    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(room) + 64);
-    d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
-    call.out.push_back(bytes->data());
-    d.owner = std::move(bytes);
+    const auto padded = static_cast<uint64_t>(room) + 64;
+    auto held = memory ? eval::MemoryMeter::hold(memory, padded) : nullptr;
+    if (memory && !held) {
+      diagnostics.error(Code::TooLarge,
+                        std::to_string(room) + " bytes exceed the memory limit of " + std::to_string(memory->limit()) + " bytes",
+                        "output " + port.name.quoted(), "--max-memory BYTES allows more");
+      return std::nullopt;
+    }
+    struct Buffer {
+      std::vector<std::byte> bytes;
+      std::shared_ptr<void> held;
+    };
+    auto buffer = std::make_shared<Buffer>(Buffer{std::vector<std::byte>(padded), std::move(held)});
+    d.bytes = std::span<const std::byte>(buffer->bytes).first(static_cast<size_t>(room));
+    call.out.push_back(buffer->bytes.data());
+    d.owner = std::move(buffer);
     call.results.push_back({TypeKind::Tensor, std::move(d), {}});
   }
   return call;

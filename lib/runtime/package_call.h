@@ -28,7 +28,8 @@ void bind_input_sizes(Module&, std::span<const eval::HostValue> inputs);
 bool check_index_inputs(const Module&, std::span<const IndexInput>, std::span<const eval::HostValue> inputs, Diagnostics&);
 
 // `inputs` are in the order of the graph and must outlive the call. Errors: Code::BadShape or BadType if they do not fit,
-// UnboundDim.
-std::optional<Call> bind_call(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&);
+// UnboundDim, TooLarge if `memory`, which counts the results, has no room for them.
+std::optional<Call> bind_call(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&,
+                              const std::shared_ptr<eval::MemoryMeter>& memory = nullptr);
 
 }  // namespace rlxc

@@ -43,6 +43,9 @@ if ! grep -qa __asan_init "$RLXC"; then # whose shadow is memory of the process
   stops "stage --max-memory" run tests/hostile/loop_2_62.onnx --random --max-memory 100000
 fi
 stops "stage --max-time" run "$TMPDIR/endless.onnx" --random --max-time 1 --max-operations 1000000000000000
+if ! grep -qa __asan_init "$RLXC"; then
+  python3 tests/support/python/growing_models.py "$RLXC" "$TMPDIR" || fails=1
+fi
 left=$(find "$TMPDIR" -maxdepth 1 -name 'rlxc-*')
 [ -z "$left" ] || { echo "left: $left"; fails=1; }
 exit $fails

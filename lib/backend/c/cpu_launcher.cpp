@@ -196,6 +196,11 @@ class Launcher {
   void check_extent(size_t i, const std::string& indent = {}) {
     if (const auto& bound = p_.lir->extents[i].bound)
       line(indent + "if (" + at("x", i) + " < 0 || " + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
+    store_open_sizes(indent);
+  }
+
+  void store_open_sizes(const std::string& indent) {
+    if (n_.has_open_sizes()) line(indent + "open_sizes(c);");
   }
 
   std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
@@ -228,6 +233,7 @@ class Launcher {
     line("  if (failed) return failed;");
     for (const codegen::ControlFlowDim& e : s.extents)
       line("  " + at("x", e.extent) + " = taken ? " + n_(e.size[0]) + " : " + n_(e.size[1]) + ";");
+    if (!s.extents.empty()) store_open_sizes("  ");
     line("}");
   }
 
@@ -340,6 +346,7 @@ class Launcher {
     line("  }");
     for (const codegen::Stacked& k : s.stacked)
       line(k.extent ? "  " + at("x", *k.extent) + " = i;" : "  if (i != " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
+    if (std::ranges::any_of(s.stacked, [](const codegen::Stacked& k) { return k.extent.has_value(); })) store_open_sizes("  ");
     for (size_t k = 0; k < carries; ++k)
       line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
            ");");
@@ -400,34 +407,62 @@ class Launcher {
 CSizes::CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<DataDependentDim>& extents)
     : dims_(dims), symbols_(std::move(symbols)) {
   for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol.bytes(), "x[" + std::to_string(i) + "]");
+  for (size_t i = 0; i < dims.named_sizes() && !has_open_; ++i) has_open_ = uses_extents(dims.named_size(i));
+}
+
+bool CSizes::uses_extents(Dim d) const {
+  if (extents_.empty()) return false;
+  const auto used = dims_.symbols_of(d);
+  return std::ranges::any_of(used, [&](const std::string& s) { return extents_.contains(s); });
+}
+
+std::string CSizes::open(Dim d) {
+  const auto [it, is_new] = open_index_.try_emplace(d.raw(), open_.size());
+  if (is_new) open_.push_back(d);
+  return "c->open[" + std::to_string(it->second) + "]";
+}
+
+std::string CSizes::of_extents(const std::vector<std::string>& postfix) {
+  return expression(
+      postfix,
+      [&](const std::string& s) {
+        const auto it = extents_.find(s);
+        return it != extents_.end() ? it->second : (*this)(dims_.symbol(s));
+      },
+      [&](Dim d) { return uses_extents(d) ? open(d) : (*this)(d); });
 }
 
 std::string CSizes::operator()(Dim d) {
   if (const auto v = dims_.constant_value(d)) return std::to_string(*v);
-  if (!extents_.empty()) {
-    const auto used = dims_.symbols_of(d);
-    if (std::ranges::any_of(used, [&](const std::string& s) { return extents_.contains(s); }))
-      return "(" +
-             expression(d,
-                        [&](const std::string& s) {
-                          const auto it = extents_.find(s);
-                          return it != extents_.end() ? it->second : (*this)(dims_.symbol(s));
-                        }) +
-             ")";
-  }
+  if (uses_extents(d)) return "(" + of_extents(dim_postfix(dims_, d)) + ")";
   const auto [it, is_new] = index_.try_emplace(d.raw(), entries_.size());
   if (is_new) entries_.push_back(d);
   return "n[" + std::to_string(it->second) + "]";
 }
 
+std::string CSizes::open_sizes(const std::string& context) {
+  if (!has_open_) return {};
+  std::vector<std::pair<Dim, std::string>> values;
+  for (size_t i : dims_.named_sizes_of(open_)) {
+    const Dim d = dims_.named_size(i);
+    if (uses_extents(d)) values.emplace_back(d, of_extents(definition_postfix(dims_, d)));
+  }
+  std::string out = "static void open_sizes(" + context + "* c) {\n  const int64_t *n = c->n, *x = c->x;\n  int bad = 0;\n";
+  for (const auto& [d, value] : values) out += "  " + open(d) + " = " + value + ";  // " + dims_.text(d) + "\n";
+  return out + "  (void)c, (void)n, (void)x, (void)bad;\n}\n\n";
+}
+
 // Calls the checked functions rlxc_*. With `parts`, what repeats in long expressions is computed once: a compiler takes minutes
 // for thousands of nested calls.
-std::string CSizes::expression(Dim d, const SymbolText& symbol, Parts* parts) const {
+std::string CSizes::expression(const std::vector<std::string>& postfix, const SymbolText& symbol, const NamedText& named,
+                               Parts* parts) const {
   constexpr size_t kLong = 200;
   std::vector<std::string> stack;
-  for (const std::string& item : dim_postfix(dims_, d)) {
+  for (const std::string& item : postfix) {
     if (item[0] == '$') {
       stack.push_back(symbol(item.substr(1)));
+    } else if (item[0] == '#') {
+      stack.push_back(named(*dims_.size_named(item)));
     } else if (item[0] == '-' || (item[0] >= '0' && item[0] <= '9')) {
       stack.push_back(item);
     } else {
@@ -449,10 +484,19 @@ std::string CSizes::table() const {
   std::unordered_map<std::string, std::string> place;
   for (const ForeignText& s : symbols_) place.emplace(s.bytes(), "s[" + std::to_string(place.size()) + "]");
   const auto given = [&](const std::string& name) { return place.at(name); };
+  const auto variable = [&](Dim d) { return "size_" + dims_.text(d).substr(1); };
   Parts parts;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const std::string value = expression(entries_[i], given, &parts);
+  const auto value_of = [&](const std::vector<std::string>& postfix) {
+    const std::string value = expression(postfix, given, variable, &parts);
     out += std::exchange(parts.statements, {});
+    return value;
+  };
+  for (size_t i : dims_.named_sizes_of(entries_)) {
+    const std::string value = value_of(definition_postfix(dims_, dims_.named_size(i)));
+    out += "  const int64_t " + variable(dims_.named_size(i)) + " = " + value + ";  // " + dims_.definition(i) + "\n";
+  }
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::string value = value_of(dim_postfix(dims_, entries_[i]));
     out += "  n[" + std::to_string(i) + "] = " + value + ";  // " + dims_.text(entries_[i]) + "\n";
   }
   return out;

@@ -95,9 +95,11 @@ std::string kernels_header(const Package& p, const std::string& declared) {
   s += "#ifdef RLXC_PORTABLE  // pointers, see levels.c\n";
   for (const kernel::Kernel& k : p.kernels) s += "#define " + k.name + " (*" + k.name + ")\n";
   s += "#define KERNEL extern\n#else\n#define KERNEL\n#endif\n";
-  std::string lines = declared;
-  for (size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) lines.insert(at, "KERNEL ");
-  return s + lines;
+  for (size_t at = 0, end; at < declared.size(); at = end) {
+    end = std::min(declared.find('\n', at), declared.size() - 1) + 1;
+    s.append("KERNEL ").append(declared, at, end - at);
+  }
+  return s;
 }
 
 std::string weight_table(const Package& p, const WeightFiles& located, const CpuPackageOptions& o) {
@@ -216,12 +218,14 @@ std::string index_checks(const Package& p, CSizes& sizes) {
   return s.empty() ? s : "  const int64_t* n = c->n;\n  (void)n;\n" + s;
 }
 
-std::string extents_member(const Package& p) {
+std::string extents_member(const Package& p, size_t open) {
   if (codegen::extent_cells(p) == 0) return {};
   std::string names;
   for (const DataDependentDim& e : p.lir->extents) names += (names.empty() ? "" : ", ") + e.symbol.quoted();
   if (p.lir->check_indices) names += std::string(names.empty() ? "" : ", ") + "and the number of indices out of range";
-  return "  int64_t x[" + std::to_string(codegen::extent_cells(p)) + "];  // extents of the last run: " + names + "\n";
+  const std::string member =
+      "  int64_t x[" + std::to_string(codegen::extent_cells(p)) + "];  // extents of the last run: " + names + "\n";
+  return open == 0 ? member : member + "  int64_t open[" + std::to_string(open) + "];  // sizes that depend on them\n";
 }
 
 // Names what packed weights depend on: the weights, all kernels, and how they are launched.
@@ -266,7 +270,6 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"OUTPUT_ROWS", tensor_rows(p, p.outputs, alignments.outputs)},
        {"IS_STATE", state_flags},
        {"SIZE_NAMES", names},
-       {"EXTENTS", extents_member(p)},
        {"EXTENTS_HERE", p.lir->extents.empty() ? "" : "  const int64_t* x = c->x;\n  (void)x;\n"},
        {"INPUT_BYTES", bytes_cases(p, p.inputs, sizes)},
        {"OUTPUT_BYTES", bytes_cases(p, p.outputs, sizes)},
@@ -276,7 +279,6 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"GUARD", o.guard ? target::expand(kGuard, {{"N", p.name}}) : ""},
        {"LAPS", o.laps ? target::expand(kLaps, {{"N", p.name}, {"STEPS", std::to_string(p.run_steps() + 1)}}) : ""},
        {"LIMIT", o.max_operations ? target::expand(kLimit, {{"N", p.name}}) : ""},
-       {"FUNCTIONS", functions + std::string(p.lir->index_inputs.empty() ? "" : kAreIndices)},
        {"CHECK_INDICES", index_checks(p, sizes)},
        {"ARENA", sizes(p.arena_bytes)},
        {"HELD", sizes(p.held_bytes)},
@@ -291,7 +293,11 @@ std::string launcher(const Package& p, const WeightFiles& located, const CpuPack
        {"SAMPLE_OF", sampled ? target::expand(kSampleOf, {{"SAMPLED", std::to_string(kSampled)}}) : ""},
        {"SAMPLE_CHECK",
         sampled ? target::expand(kSampleCheck, {{"U", upper(p.name)}, {"WHOLE", p.mesh ? " && w->group < 0" : ""}}) : ""}});
-  v.insert({{"SIZES", sizes.table()}, {"COUNT", std::to_string(sizes.count())}});
+  const std::string open = sizes.open_sizes(p.name + "_ctx");
+  v.insert({{"SIZES", sizes.table()},
+            {"COUNT", std::to_string(sizes.count())},
+            {"FUNCTIONS", open + functions + std::string(p.lir->index_inputs.empty() ? "" : kAreIndices)},
+            {"EXTENTS", extents_member(p, sizes.open_count())}});
   return host_file("package.c.in", v);
 }
 

@@ -99,7 +99,14 @@ class Writer {
     }
     j_.end_array();
     j_.key("sizes").begin_object();
+    std::vector<Dim> used;
+    for (const auto& [text, dim] : sizes_) used.push_back(dim);
+    for (size_t i : dims_.named_sizes_of(used)) {
+      j_.key(dims_.text(dims_.named_size(i)));
+      expression(definition_postfix(dims_, dims_.named_size(i)));
+    }
     for (const auto& [text, dim] : sizes_) {
+      if (text[0] == '#') continue;
       j_.key(text);
       expression(dim_postfix(dims_, dim));
     }

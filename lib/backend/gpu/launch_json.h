@@ -1,7 +1,8 @@
 // launch.json (schemas/launch.schema.json): the program of a package as data, which the host of every device target runs.
 //
-// A size is an integer, or an expression whose postfix form is in "sizes" (numbers, "$symbol", + * floordiv mod min max). A place
-// is an array: memory, [number of the weight, input or output,] and byte offset. Memories are
+// A size is an integer, or an expression whose postfix form is in "sizes" (numbers, "$symbol", "#0" of a size in "sizes" before
+// it, + * floordiv mod min max). A place is an array: memory, [number of the weight, input or output,] and byte offset. Memories
+// are
 //   W weights   P packed: written at load time   A arena of the running graph   S scratch
 //   H held: double buffers of loops   C cells: counter and condition of a loop, 64 bytes each   I, O buffers of the graph
 // One allocation per run has arena, held, scratch and cells in this order. "load" runs once; "graphs" run by number, 0 first.

@@ -135,6 +135,8 @@ class Writer {
   }
 
  private:
+  // Whether Python text depends on sizes of a run.
+  static bool reads_sizes(std::string_view text) { return text.find("n[") != text.npos || text.find("size(n,") != text.npos; }
   static std::string local(ValueId v) { return v.valid() ? "v" + std::to_string(v.raw) : "None"; }
 
   // Whether nodes read data on the host, or repeat their bodies often.
@@ -167,7 +169,7 @@ class Writer {
         preparing_ = true;
         const std::string line = "    " + node(g, n, prefix_) + label;
         preparing_ = false;
-        if (line.find("n[") == line.npos) {  // of no size of a run
+        if (!reads_sizes(line)) {
           prepare_ += line;
           for (size_t r = 0; r < g.result_count(n); ++r) fixed_[g.result(n, r).raw] = prefix_ + local(g.result(n, r));
           continue;
@@ -353,7 +355,7 @@ class Writer {
           const auto all = g.dims(g.operand(n, 0));
           sizes("dims", std::vector<Dim>(all.begin(), all.begin() + static_cast<ptrdiff_t>(depth)));
           const std::string dims = sizes.take();
-          if (dims.find("n[") != dims.npos) break;
+          if (reads_sizes(dims)) break;
           return "ops.gather_rows(" + operand(g.operand(n, 0)) + ", " + arranged("linear_index", {g.operand(n, 1)}, dims) +
                  ", depth=" + std::to_string(depth) + ")";
         }

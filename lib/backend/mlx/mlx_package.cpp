@@ -7,6 +7,7 @@
 #include "backend/mlx/mlx_module.h"
 #include "backend/package_text.h"
 #include "backend/registry.h"
+#include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
 
 namespace rlxc {
@@ -39,6 +40,29 @@ std::string ports(const codegen::Package& p, const std::vector<codegen::Port>& l
     s += "),\n";
   }
   return s + "    )\n";
+}
+
+// A function of the named sizes, if the model has any.
+std::string named_sizes(const codegen::Package& p) {
+  Module& m = *p.lir->module;
+  if (m.dims.named_sizes() == 0) return {};
+  std::vector<Dim> used = dims_of(m);
+  for (const IndexInput& x : p.lir->index_inputs) used.push_back(x.largest);
+  const std::vector<size_t> named = m.dims.named_sizes_of(used);
+  if (named.empty()) return {};
+  std::string s = "\n\n# Named sizes: those that each is computed from, and a function of the symbols and these.\nSIZES = {\n";
+  for (size_t i : named) {
+    const Dim d = m.dims.named_size(i);
+    std::string parts;
+    for (const std::string& item : definition_postfix(m.dims, d))
+      if (item[0] == '#') parts += item.substr(1) + ", ";
+    s += "    " + name_number(m.dims, d) + ": ((" + parts + "), lambda n, s: " + definition_python(m.dims, d, "n", "s") + "),\n";
+  }
+  return s +
+         "}\n\n\ndef size(n, number):\n    known, needed = {}, [number]\n    while needed:\n        parts, value = "
+         "SIZES[needed[-1]]\n"
+         "        missing = [k for k in parts if k not in known]\n        if missing:\n            needed += missing\n"
+         "        else:\n            known[needed.pop()] = value(n, known)\n    return known[number]\n";
 }
 
 std::string model_class(const codegen::Package& p, bool traceable) {
@@ -96,8 +120,8 @@ std::optional<std::vector<TextFile>> MlxBackend::write(const codegen::Package& p
       ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport sys\n\n"
       "try:\n    import rlxc_mlx as ops\nexcept ImportError as error:\n    if __name__ != "
       "\"__main__\":\n        raise\n    sys.exit(str(error))\nimport mlx.core as mx\n";
-  model +=
-      text.functions + model_class(p, text.traceable) + "\n\nif __name__ == \"__main__\":\n    ops.main(Model, sys.argv[1:])\n";
+  model += named_sizes(p) + text.functions + model_class(p, text.traceable) +
+           "\n\nif __name__ == \"__main__\":\n    ops.main(Model, sys.argv[1:])\n";
   std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, info.name, options)}};
   for (const HostFile& h : host_files())
     if (is_part(h)) files.push_back({std::string(h.name), std::string(h.text)});

@@ -333,8 +333,18 @@ std::string Writer::vector_of(Dim d) {
     std::string name;
     bool positive;  // 0 or more in every run
   };
+  const std::vector<Dim> whole = {d};
+  for (size_t i : module_.dims.named_sizes_of(whole))  // each after those that it names, so that no call is deep
+    if (module_.dims.named_size(i) != d) vector_of(module_.dims.named_size(i));
   std::vector<Part> stack;
-  for (const std::string& word : dim_postfix(module_.dims, d)) {
+  const bool is_named = text.starts_with('#');
+  for (const std::string& word : is_named ? definition_postfix(module_.dims, d) : dim_postfix(module_.dims, d)) {
+    if (word.starts_with('#')) {
+      const Dim size = *module_.dims.size_named(word);
+      std::string made = vector_of(size);
+      stack.push_back({std::move(made), !signed_.contains(word)});
+      continue;
+    }
     if (word.starts_with('$')) {
       const std::string symbol = word.substr(1);
       const auto at = places_.find(symbol);
@@ -368,6 +378,7 @@ std::string Writer::vector_of(Dim d) {
     else if (both) stack.push_back({node_once("Div", {a, b}), true});
     else stack.push_back({node_once("Div", {node_once("Sub", {a, node_once("Mod", {a, b})}), b}), false});  // rounded down
   }
+  if (is_named && !stack.back().positive) signed_.insert(text);
   return top().computed[text] = stack.back().name;
 }
 

@@ -121,6 +121,7 @@ class Writer {
     int64_t axis;
     size_t depth;
   };
+  std::set<std::string> signed_;                                   // named sizes that may be negative
   std::map<std::string, std::vector<Place>, std::less<>> places_;  // where sizes can be read off, by their text
   std::map<std::string, std::string, std::less<>> constants_;      // of the main graph, by type and content
   std::map<std::string, std::string, std::less<>> own_names_;      // of constants of the module, by type and content

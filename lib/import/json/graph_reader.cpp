@@ -65,6 +65,7 @@ class GraphReader {
     if (key == "module" || key == "name") return r_.string(&module_.name);
     if (key == "stage") return stage();
     if (key == "symbols") return symbols();
+    if (key == "named_sizes") return named_sizes();
     if (key == "equalities") return equalities();
     if (key == "devices") return read_json(r_, &module_.devices);
     if (key == "constants") {
@@ -153,6 +154,17 @@ class GraphReader {
     if (!r_.string(&s)) return false;
     const auto d = module_.dims.parse(s);
     return d ? (*out = *d, true) : doc_.error(Code::BadShape, "\"" + std::string(s) + "\" is no size", at);
+  }
+  bool named_sizes() {
+    for (r_.begin_array(); r_.next_item();) {
+      const size_t at = r_.at();
+      std::array<std::string, 2> pair;
+      size_t n = 0;
+      for (r_.begin_array(); r_.next_item(); ++n) n < 2 ? r_.string(&pair[n]) : r_.skip();
+      if (r_.ok() && (n != 2 || !module_.dims.define(pair[0], pair[1])))
+        return doc_.error(Code::BadShape, "a named size is a name as \"#0\" and its definition", at);
+    }
+    return r_.ok();
   }
   bool equalities() {
     for (r_.begin_array(); r_.next_item();) {

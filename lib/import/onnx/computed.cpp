@@ -109,7 +109,7 @@ const TensorData* Importer::computed(Frame& f, ValueId v) {
   eval::Options options;
   options.max_steps = kMaxSteps;
   options.steps = &operations_;
-  options.max_bytes = kMaxElements * 16;
+  options.max_bytes = kMaxElements * 64;
   options.bindings = sizes_of_computed_;
   for (NodeId n : needed) {
     const ValueId x = g.result(n);

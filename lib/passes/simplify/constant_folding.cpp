@@ -14,7 +14,8 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kOperandsPerResult = 16;        // limit on bytes of operands per byte of fold_max_bytes
+constexpr uint64_t kWorkingPerByte = 32;     // what an evaluation takes for a byte of operands and results, of 4 bits an element
+constexpr uint64_t kOperandsPerResult = 16;  // limit on bytes of operands per byte of fold_max_bytes
 constexpr uint64_t kMaxSteps = uint64_t{1} << 24;  // element operations of one node
 
 // Data-dependent dims that folding has determined. Only symbols defined by one node: a symbol of several nodes (copies of a
@@ -135,7 +136,7 @@ class Folder {
     eval::Options options;
     options.max_steps = kMaxSteps;
     options.steps = &context_.operations;
-    options.max_bytes = (kOperandsPerResult + 4) * options_.fold_max_bytes + (1 << 16);
+    options.max_bytes = kWorkingPerByte * ((kOperandsPerResult + 4) * options_.fold_max_bytes + (1 << 16));
     std::string message;
     if (!eval::evaluate_node(module_, graph_, n, operands, &results, &message, options)) return false;  // left to run time
     if (results.size() != graph_.result_count(n)) return false;

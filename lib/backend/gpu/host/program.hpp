@@ -240,11 +240,13 @@ class Program {
         fail("the size \"" + given->first + "\" is outside the range that memory was planned for");
     }
     sizes_.clear(), open_sizes_.clear();
-    const Json& expressions = json_["sizes"];
+    const Json& expressions = json_["sizes"];  // each after those that it names
     for (size_t i = 0; i < expressions.keys.size(); ++i) {
       const std::vector<Json>& items = expressions.items[i].items;
-      const bool known = std::all_of(items.begin(), items.end(), [&](const Json& j) { return j.string[0] != '$' || symbols.count(j.string.substr(1)); });
-      if (known) sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); });
+      const bool known = std::all_of(items.begin(), items.end(), [&](const Json& j) {
+        return j.string[0] == '#' ? sizes_.count(j.string) > 0 : j.string[0] != '$' || symbols.count(j.string.substr(1));
+      });
+      if (known) sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); }, [&](const std::string& name) { return sizes_.at(name); });
       else open_sizes_[expressions.keys[i]] = &expressions.items[i];
     }
     symbols_ = symbols;
@@ -488,13 +490,14 @@ class Program {
     device_.write({to, 0}, data.data(), data.size());
   }
 
-  template <class Symbol>
-  static int64_t evaluate(const Json& postfix, Symbol symbol) {
+  template <class Symbol, class Named>
+  static int64_t evaluate(const Json& postfix, Symbol symbol, Named named) {
     if (postfix.kind == Json::Kind::Number) return postfix.number;
     std::vector<int64_t> stack;
     for (const Json& item : postfix.items) {
       if (item.kind == Json::Kind::Number) stack.push_back(item.number);
       else if (item.string[0] == '$') stack.push_back(symbol(item.string.substr(1)));
+      else if (item.string[0] == '#') stack.push_back(named(item.string));
       else {
         if (stack.size() < 2) fail("launch.json: a size is malformed");
         const int64_t b = stack.back(), a = stack[stack.size() - 2];
@@ -518,14 +521,20 @@ class Program {
   }
   int64_t size(const Json& j) const {
     if (j.kind == Json::Kind::Number) return j.number;
-    if (const auto it = sizes_.find(j.string); it != sizes_.end()) return it->second;
-    const auto open = open_sizes_.find(j.string);
+    std::map<std::string, int64_t> named;
+    return size(j.string, named);
+  }
+  int64_t size(const std::string& text, std::map<std::string, int64_t>& named) const {
+    if (const auto it = sizes_.find(text); it != sizes_.end()) return it->second;
+    if (const auto it = named.find(text); it != named.end()) return it->second;
+    const auto open = open_sizes_.find(text);
     if (open == open_sizes_.end()) fail("sizes are not set");
-    return evaluate(*open->second, [&](const std::string& name) {
+    const auto symbol = [&](const std::string& name) {
       const auto it = symbols_.find(name);
       if (it == symbols_.end()) fail("the size \"" + name + "\" is not known yet");
       return it->second;
-    });
+    };
+    return named[text] = evaluate(*open->second, symbol, [&](const std::string& name) { return size(name, named); });
   }
 
   // Data-dependent dims.
@@ -650,7 +659,7 @@ class Program {
     bool empty = false;
     for (int a = 0; a < 3; ++a) {
       const Json& extent = json_["kernels"].items[static_cast<size_t>(kernel)]["grid"].items[a];
-      grid[a] = static_cast<uint32_t>(evaluate(extent, [&](const std::string& i) { return sizes.at(std::stoul(i)); }));
+      grid[a] = static_cast<uint32_t>(evaluate(extent, [&](const std::string& i) { return sizes.at(std::stoul(i)); }, [](const std::string&) { return int64_t{0}; }));
       empty |= grid[a] == 0;
     }
     if (!empty) device_.launch(first_kernel_ + kernel, places(s["places"], f), sizes, grid);

@@ -53,12 +53,13 @@ fn copy(@builtin(global_invocation_id) lane: vec3<u32>, @builtin(num_workgroups)
   }
 }`;
 
-function evaluate(postfix, symbol) {
+function evaluate(postfix, symbol, named) {
   if (typeof postfix === 'number') return postfix;
   const stack = [];
   for (const item of postfix) {
     if (typeof item === 'number') stack.push(item);
     else if (item[0] === '$') stack.push(symbol(item.slice(1)));
+    else if (item[0] === '#') stack.push(named(item));
     else {
       const b = stack.pop(), a = stack.pop(), quotient = b === 0 ? 0 : Math.floor(a / b);
       const result = { '+': a + b, '-': a - b, '*': a * b, floordiv: quotient, mod: b === 0 ? 0 : a - quotient * b, min: Math.min(a, b), max: Math.max(a, b) }[item];
@@ -196,9 +197,9 @@ export class Program {
       if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
     this.symbols = { ...symbols };
     this.sizes = {};
-    const known = item => item[0] !== '$' || symbols[item.slice(1)] !== undefined;
-    for (const [text, postfix] of Object.entries(this.launch.sizes))
-      if (postfix.every(known)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
+    const known = item => item[0] === '#' ? this.sizes[item] !== undefined : item[0] !== '$' || symbols[item.slice(1)] !== undefined;
+    for (const [text, postfix] of Object.entries(this.launch.sizes))  // each after those that it names
+      if (postfix.every(known)) this.sizes[text] = evaluate(postfix, name => symbols[name], name => this.sizes[name]);
     this.checkEqual(this.launch.equal);
     const m = this.launch.memory;
     let at = this.packed;
@@ -237,12 +238,12 @@ export class Program {
   outputShape(i) { return this.launch.outputs[i].shape.map(d => this.size(d)); }  // of the last run, for data-dependent dims
 
   // Memory.
-  size(s) {
+  size(s, named = {}) {
     if (typeof s === 'number') return s;
-    return this.sizes[s] ?? evaluate(this.launch.sizes[s], name => {
+    return this.sizes[s] ?? (named[s] ??= evaluate(this.launch.sizes[s], name => {
       if (this.symbols?.[name] === undefined) throw new Error(`the size "${name}" is not known yet`);
       return this.symbols[name];
-    });
+    }, name => this.size(name, named)));
   }
   // Data-dependent dims.
   extent(number) { return this.symbols[this.launch.extents[number].name]; }
