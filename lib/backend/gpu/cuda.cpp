@@ -358,9 +358,9 @@ class CudaLike : public GpuCxx {
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
     const int64_t lanes = kernel::workgroup_size(k);
     // While a workgroup waits at a barrier, a second one keeps the multiprocessor busy. Without a number of workgroups, compilers
-    // spill registers of matrix units to have more of them.
-    const bool waits = lanes == 256 && kernel::shared_bytes(k) > 0;
-    const char* groups = waits ? ", 2" : k.units.empty() ? "" : ", 1";
+    // spill registers to have more of them.
+    const bool waits = kernel::shared_bytes(k) > 0;
+    const char* groups = waits && lanes == 256 ? ", 2" : waits || !k.units.empty() ? ", 1" : "";
     std::string s = "extern \"C\" __global__ void " +
                     (launch.threads[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + groups + ") " : "") + k.name +
                     "(";

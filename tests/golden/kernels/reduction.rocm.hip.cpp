@@ -42,7 +42,7 @@ __device__ inline float rlxc_reduce_add_f32x2(vec<float, 2> a) {
   return a[0];
 }
 
-extern "C" __global__ void __launch_bounds__(128) reduction(const float* __restrict__ x, float* __restrict__ y, int32_t n) {
+extern "C" __global__ void __launch_bounds__(128, 1) reduction(const float* __restrict__ x, float* __restrict__ y, int32_t n) {
   const int32_t i_x = blockIdx.x;
   const int32_t thread_id = threadIdx.x;
   alignas(16) __shared__ float partial[2];
