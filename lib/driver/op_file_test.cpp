@@ -124,7 +124,8 @@ TEST_CASE("faults of kernels are errors that name them") {
   has(error("cuda", {{"source", {"$beta"}}}), "no attribute \"beta\"");
   has(error("cuda", {{"source", {"x"}}, {"grid", {"m"}}}), "a size that no input has");
   has(error("cuda", {{"source", {"x"}}, {"grid", {1, 1, 1, 1}}}), "at most three");
-  has(error("cuda", {{"source", {"x"}}, {"threads", {0}}}), "between 1 and 1024");
+  has(error("cuda", {{"source", {"x"}}, {"threads", {0}}}), "\"ops[0].kernels.cuda.threads[0]\" must be at least 1");
+  has(error("cuda", {{"source", {"x"}}, {"threads", {2048}}}), "must be at most 1024");
   has(error("cpu", {{"source", {"x"}}, {"threads", {2}}}), "at most one extent");
   has(error("cuda", {{"source", {"x"}}, {"types", {{"T", "f7"}}}}), "no element type");
 }
@@ -166,9 +167,9 @@ TEST_CASE("faults of a file are errors that say where") {
   };
   refused(json::array(), "not a JSON object");
   refused({{"format", "rlxc-rules"}}, "lacks \"format\"");
-  refused({{"format", "rlxc-ops"}}, "needs a list \"ops\"");
+  refused({{"format", "rlxc-ops"}}, "lacks \"ops\"");
   refused({{"format", "rlxc-ops"}, {"ops", {1}}}, "must be an object");
-  refused(with([](json& op) { op["name"] = 3; }), "\"name\" must be a name");
+  refused(with([](json& op) { op["name"] = 3; }), "\"ops[0].name\" must be a text");
   refused(with([](json& op) { op["bodies"] = 3; }), "\"bodies\" is not known");
   refused(with([](json& op) { op["inputs"] = "x"; }), "must be a list");
   refused(with([](json& op) { op["inputs"][0]["shape"] = {"n", "*"}; }), "no number or expression");

@@ -175,7 +175,7 @@ TEST_CASE("faults of a rule file are errors that say where") {
     change(j["rules"][0]);
     return j;
   };
-  refused({{"format", "rlxc-rules"}, {"rules", 1}}, "needs a list");
+  refused({{"format", "rlxc-rules"}, {"rules", 1}}, "\"rules\" must be a list");
   refused(with([](json& r) { r["pattern"][0]["attrs"] = {{"axi", 1}}; }), "unknown attribute \"axi\"");
   refused(with([](json& r) { r.erase("pattern"); }), "lacks \"pattern\"");
   refused(with([](json& r) { r["pattern"] = json::array(); }), "the pattern has no nodes");
@@ -191,7 +191,7 @@ TEST_CASE("faults of a rule file are errors that say where") {
   refused(with([](json& r) { r["sizes"] = {{"*", json::object()}}; }), "is no expression of sizes");
   refused(with([](json& r) { r["sizes"] = {{"n", {{"multiple_of", 0}}}}; }), "must be at least 1");
   for (const auto& [text, why] : {std::pair("{\"format\": \"rlxc-rules\",\n \"rules\": [{\"name\": \"r\",\n  \"pattern\": 3}]}",
-                                            "line 3 column 14: rule \"r\".pattern: must be a list"),
+                                            "line 3 column 14: \"rules[0].pattern\" must be a list"),
                                   std::pair("{\"format\":\n 3 4}", "line 2 column 4: expected ',' or '}'")}) {
     std::ofstream(dir / "rules.json") << text;
     Diagnostics d;

@@ -122,7 +122,7 @@ TEST_CASE("each fault of text is named at its place") {
       {said("module \"m\" air {}"), "expected hir, mir or lir"},
       {said("module \"m\" mir {}"), "a module needs a graph"},
       {said("module \"m\" mir {\nequal \"2\" \"3\"\n}"), "line 2 column 14: contradicting sizes"},
-      {said("module \"m\" mir {\nconstants\n}"), "expected 'graph', 'equal', 'devices' or '}'"},
+      {said("module \"m\" mir {\nconstants\n}"), "expected 'graph', 'size', 'equal', 'devices' or '}'"},
       {said("module \"m\" mir {\ngraph @main {\n  return\n}\ngraph @main {\n  return\n}\n}"), "two graphs have this name"},
       {node("%1 = if(%0) [@a, @b] : f32[2]"), "line 4 column 18: unknown graph"},
       {node("%1 = relu(%0) lunch \"a\" : f32[2]"), "expected launch and its name"},

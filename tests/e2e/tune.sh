@@ -38,11 +38,11 @@ refused() {
   compile bad && fail "accepted: $1"
   grep -q "$2" errors || fail "$1: $(cat errors)"
 }
-refused '{"gemm_rows": 0}' '"gemm_rows" outside 16\.\.512'
-refused '{"gemm_rows": 1e3}' '"gemm_rows" outside 16\.\.512'
-refused '{"gemm_rows": "many"}' '"gemm_rows" outside'
+refused '{"gemm_rows": 0}' 'gemm_rows" must be at least 16'
+refused '{"gemm_rows": 1e3}' 'gemm_rows" must be'
+refused '{"gemm_rows": "many"}' 'gemm_rows" must be'
 refused '{"rows": 32}' '"rows" is not known here'
-refused '32' 'must be an object of sizes'
+refused '32' 'must be an object'
 echo '{"format": "rlxc-tuning"}' > tuning.json
 compile bad && fail "a file without nodes"
 TMPDIR=/nowhere "$RLXC" tune model.rlx -o none.json 2> errors && fail "a folder that is missing"

@@ -95,7 +95,7 @@ TEST_CASE("fuse_rounded_rows: on a grid, those of small matmuls") {
         .first_decline();
   };
   CHECK(decline(4, 64).empty());
-  CHECK(decline(1 << 14, 1 << 14) == "cost");
+  CHECK(decline(1 << 13, 1 << 13) == "cost");
 }
 
 TEST_CASE("fuse_rounded_rows: not beyond the operands of the target") {
