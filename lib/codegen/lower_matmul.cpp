@@ -276,7 +276,7 @@ bool fills_matrix_unit(const Node& node, const Contraction& p) {
 }
 
 // Whether a grid reads a copy of the right operand that is contiguous along k, as matrix units read both operands.
-bool turns_weight(Node& node, const Contraction& p) {
+bool transposes_weight(Node& node, const Contraction& p) {
   if (!node.mapping().workgroups || p.dots || p.quantized || p.zero_points || node.dtype(0) != node.dtype(1)) return false;
   if (!kernel::find_unit(node.mapping(), node.dtype(1), p.accumulate) || !fills_matrix_unit(node, p)) return false;
   Scope probe(node);
@@ -285,7 +285,7 @@ bool turns_weight(Node& node, const Contraction& p) {
 }
 
 // Strides of a right operand over the batch axes, k, and columns, with k contiguous.
-Dims turned_strides(Scope& s, const Contraction& p) {
+Dims transposed_strides(Scope& s, const Contraction& p) {
   const Expr columns = s.size(p.b.free).in(s.kernel()), k = s.size(p.k).in(s.kernel());
   Dims strides;
   for (const Index& stride : matrix_strides(s, p.b, p.batch)) strides.push_back(stride.in(s.kernel()) * columns * k);
@@ -293,33 +293,33 @@ Dims turned_strides(Scope& s, const Contraction& p) {
   return strides;
 }
 
-std::vector<PrepackedBuffer> prepack_turned(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
-  if (!on_load[1] || !turns_weight(node, p)) return {};
+std::vector<PrepackedBuffer> prepack_transposed(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
+  if (!on_load[1] || !transposes_weight(node, p)) return {};
   DimTable& t = node.table();
   const Dim elements = t.mul(t.product(p.b.batch), t.mul(p.b.free, p.k));
   return {{node.dtype(1), elements, {1}, saved_by(node, elements, kCopyNs)}};
 }
 
-std::optional<uint32_t> turn_weight(Node& node, const Contraction& p) {
-  if (node.prepacked.empty() || !turns_weight(node, p)) return {};
-  const uint32_t turned = *node.prepacked_operand(1);
+std::optional<uint32_t> transpose_weight(Node& node, const Contraction& p) {
+  if (node.prepacked.empty() || !transposes_weight(node, p)) return {};
+  const uint32_t transposed = *node.prepacked_operand(1);
   Scope s(node, "turn");
   Contraction own = p;
   own.batch = p.b.batch;
-  Operand from = side_operand(node, s, 1, own.b, own.batch, false), to = s.scratch(turned);
-  to.strides = turned_strides(s, own);
+  Operand from = side_operand(node, s, 1, own.b, own.batch, false), to = s.scratch(transposed);
+  to.strides = transposed_strides(s, own);
   Dims shape = s.shape(own.batch);
   shape.insert(shape.end(), {s.size(p.b.free), s.size(p.k)});
   for (Operand* o : {&from, &to}) std::swap(o->strides.end()[-1], o->strides.end()[-2]);
   kernel::build_map(s.builder(), {shape, {from}, {to}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
   s.finish(true);
-  return turned;
+  return transposed;
 }
 
 // Packs the right operand into panels: the prepacked buffer, or a scratch buffer that several blocks of rows read.
 std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
   const bool on_load = !node.prepacked.empty();
-  if (turns_weight(node, p)) return {};
+  if (transposes_weight(node, p)) return {};
   if (p.quantized || (node.mapping().workgroups && !on_load)) return {};
   if (!on_load) {
     Scope probe(node);
@@ -545,7 +545,7 @@ bool rounds_rows(const Node& node, const Contraction& p, Runs runs) {
 
 // Buffers that take the places of operands.
 struct Prepared {
-  std::optional<uint32_t> panels, rows, turned;
+  std::optional<uint32_t> panels, rows, transposed;
   std::optional<PackedWeight> quantized;
   std::optional<RoundedLeft> rounded;
   bool copies = false, where_copied = false;
@@ -568,9 +568,9 @@ void multiply(Node& node, Contraction p, const Prepared& by, Runs runs) {
   } else if (by.quantized) {
     g.b = s.scratch(by.quantized->quantized);
     g.packed = true;
-  } else if (by.turned) {
-    g.b = s.scratch(*by.turned);
-    g.b.strides = turned_strides(s, p);
+  } else if (by.transposed) {
+    g.b = s.scratch(*by.transposed);
+    g.b.strides = transposed_strides(s, p);
   } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   set_unit(node, p, &g);
   g.rounds_rows = in_groups;
@@ -620,7 +620,7 @@ bool emit(Node& node, Contraction p) {
     p.left = by.rounded->values;
   }
   by.rows = pack_rows(node, p);
-  by.turned = turn_weight(node, p);
+  by.transposed = transpose_weight(node, p);
   by.quantized = pack_quantized(node, p);
   if (two_forms) multiply(node, p, by, Runs::OfOneRow);
   multiply(node, p, by, two_forms ? Runs::OfOthers : Runs::All);
@@ -710,7 +710,7 @@ bool lower_matmul(Node& node) { return emit(node, contraction_of(node)); }
 
 std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
   const Contraction p = contraction_of(node);
-  if (node.mapping().workgroups && !p.dots) return prepack_turned(node, p, on_load);
+  if (node.mapping().workgroups && !p.dots) return prepack_transposed(node, p, on_load);
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 

@@ -84,7 +84,7 @@ void print_rows(const std::string& topic, const std::vector<std::string>& header
   std::cout << text;
 }
 
-// What computes an operation on a target.
+// The way a target computes an operation.
 std::string_view served_by(OpKind op, const TargetInfo& target) {
   if (has_trait(op, kLeaf | kTerminator)) return "none needed";
   if (has_trait(op, kCollective)) return target.collectives ? "host" : target.annotations ? "compiler" : "-";

@@ -82,10 +82,6 @@ void end_after(uint64_t seconds) {
   end_process(static_cast<int>(ExitCode::Limit));
 }
 
-}  // namespace
-
-namespace {
-
 // One meter for all evaluations of the process that have the same limit.
 std::shared_ptr<eval::MemoryMeter> meter_of(uint64_t limit) {
   static std::mutex mutex;

@@ -30,7 +30,7 @@ bool eval_dim_value(Context& c) {
   return c.put_result(0, values);
 }
 
-// What evaluating a node takes besides its operands and results.
+// The memory that a node takes besides its operands and results.
 enum class Working : uint8_t {
   Blocks,   // of a fixed size
   Results,  // results as numbers of 8 bytes

@@ -100,7 +100,7 @@ TEST_CASE("the memory that evaluating a node takes is asked for before it is tak
   CHECK(!eval::evaluate(m, inputs, limited, limits));
   CHECK(limited.exit() == ExitCode::Limit);
   CHECK_MESSAGE(limited.text().find("(matmul)") != std::string::npos, limited.text());
-  // What is alive of another evaluation counts, until it is freed.
+  // Live tensors of another evaluation count until they are freed.
   limits.memory = std::make_shared<eval::MemoryMeter>(limits.max_bytes + 1 + 4 * 16 - 1);
   auto first = eval::evaluate(m, inputs, d, limits);
   REQUIRE(first);

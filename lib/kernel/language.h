@@ -51,7 +51,7 @@ inline bool moves_lanes(ExprOp op) {
   return op == ExprOp::InterleaveLow || op == ExprOp::InterleaveHigh || op == ExprOp::EvenLanes || op == ExprOp::OddLanes;
 }
 
-// Of WarpReduce, whose payload holds both.
+// The operator and the threads of a WarpReduce, packed in its payload.
 struct WarpReduction {
   ExprOp combine;  // Add, Max or Min
   int threads;     // of a warp

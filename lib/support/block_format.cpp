@@ -305,8 +305,8 @@ struct FourXS {
   }
 };
 
-// Four scales, f8e4m3fn whose NaN is 0, and 32 bytes of two FP4 quants: of each 16 elements the first half is in the low halves
-// of 8 bytes.
+// Four f8e4m3fn scales, whose NaN is 0, then 32 bytes of two FP4 values each. The low halves of 8 bytes hold the first 8 of 16
+// elements, the high halves the others.
 struct FourNv {
   static float scale(uint8_t b) {
     const double d = decode_float(DType::F8E4M3FN, b);

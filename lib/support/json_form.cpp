@@ -50,7 +50,7 @@ struct Allowed {
     for (const std::string& name : a.required)
       if (std::ranges::find(required, name) == required.end()) required.push_back(name);
   }
-  // What this or another one allows. A schema that allows no numbers says nothing about their bounds.
+  // The union of both schemas. One that allows no numbers says nothing about their bounds.
   void either(const Allowed& a) {
     const auto combined = [&](uint8_t of, auto combine) {
       if (!(kinds & of)) combine(*this, a, true);
@@ -199,7 +199,7 @@ class Schemas {
     return at;
   }
 
-  // What a keyword says about the values themselves.
+  // The bounds that a keyword sets for values.
   static void values(JsonReader& r, std::string_view key, Allowed* out) {
     if (key == "type") {
       out->kinds &= r.peek() == JsonReader::Kind::Array ? kinds_of_list(r) : kinds_of_type(r);
@@ -314,7 +314,7 @@ std::string unknown(std::string_view key, const State& s) {
   return quote(key) + " is not known here; " + (near ? "did you mean " + quote(*near) + "?" : "known are " + join(known, ", "));
 }
 
-// What is wrong with the value at the beginning of the text, as "must be an integer"; or nothing.
+// The fault of the value at the beginning of the text, such as "must be an integer"; empty if there is none.
 std::string value_fault(const Allowed& a, std::string_view text) {
   JsonReader r(text);
   uint8_t kinds = kinds_of(r.peek());

@@ -104,8 +104,8 @@ inline void add_product_variants(std::vector<Sample>& all) {
   };
   for (bool a : {false, true})
     for (bool b : {false, true}) {
-      const auto rows = [&](std::vector<int64_t> lead, int64_t m, int64_t n, bool turned) {
-        lead.insert(lead.end(), {turned ? n : m, turned ? m : n});
+      const auto rows = [&](std::vector<int64_t> lead, int64_t m, int64_t n, bool transposed) {
+        lead.insert(lead.end(), {transposed ? n : m, transposed ? m : n});
         return lead;
       };
       add(a, b, rows({2, 1}, 3, 4, a), rows({5}, 4, 2, b));

@@ -1,6 +1,5 @@
-// Arrays of vectors. In WGSL, memory is an array of one element type, a read of which never exceeds an element. An array of
-// vectors of two or four words is read by as many bytes at once. Parts of its elements can be read too, but threads that write
-// parts of one element race.
+// Arrays of vectors. In WGSL, memory is an array of one element type, and a read never exceeds an element. Arrays of vectors of
+// two or four words thus have wider reads. Reads of parts of an element are allowed, but threads that write parts of one race.
 #pragma once
 #include <cstdint>
 #include <vector>

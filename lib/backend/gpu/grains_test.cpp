@@ -75,7 +75,7 @@ TEST_CASE("memory of whole vectors is an array of vectors") {
 
 TEST_CASE("shared memory of whole vectors is an array of vectors") {
   for (const bool whole : {true, false}) {
-    kernel::Builder b("turned");
+    kernel::Builder b("reversed");
     const Buf x = b.input("x", DType::F32, 256), y = b.output("y", DType::F32, 256);
     const Expr thread = b.threads("thread", 0, 64);
     const Buf s = b.shared("s", DType::F32, 258);

@@ -265,7 +265,7 @@ class Wgpu : public CLike {
   const bool has_f16_;
   bool is_half(const Buffer& b) const { return has_f16_ && global(b) && b.type.dtype == DType::F16; }
 
-  // What an array of memory consists of: words, or halves where the device has them.
+  // The scalar type of an array of memory: u32, or f16 where the device has it.
   std::string item(const Buffer& b) const { return is_half(b) ? "f16" : "u32"; }
   int items(const Buffer& b) const { return is_half(b) ? 2 * b.grain : b.grain; }  // of an element of the array
   std::string array_element(const Buffer& b, const std::string& item) const {

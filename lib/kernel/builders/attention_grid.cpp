@@ -161,7 +161,7 @@ class GridAttention {
   // Loads positions first .. end of q, k or v, from element `d0` of the head on, into shared memory, zero-filled. Rows are
   // positions (q, k) or head elements (v).
   void fill(AttentionPart p, const SharedRows& to, int64_t d0, Expr first, Expr end) {
-    const bool is_v = p == AttentionPart::V, turned = is_v != to.across;
+    const bool is_v = p == AttentionPart::V, transposed = is_v != to.across;
     const int64_t width = is_v ? o_.spec.value_width : o_.spec.width, positions = is_v ? to.depth : to.rows;
     const int vector = o_.together(p, m_.load_lanes(element_bytes()));
     const int64_t across = (is_v ? to.rows : to.depth) / vector, pieces = positions * across,
@@ -173,7 +173,7 @@ class GridAttention {
         const Expr position = b_.let("position", i / across), d = b_.let("d", i % across * int64_t{vector});
         const Expr v = b_.let(
             "v", cast_to(o_.stored(p, first + position < end && d + d0 < width, first + position, d + d0, vector), u_.operand));
-        if (!turned) return to.data.store(place(position, d), v);
+        if (!transposed) return to.data.store(place(position, d), v);
         for (int j = 0; j < vector; ++j) to.data.store(place(position, d + j), rlxc::kernel::lane(v, j));
       });
     };

@@ -25,7 +25,7 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and t
 // Returns the dot unit that multiplies rounded rows by quantized values of `bits` bits; null if there is none.
 const DotUnit* gemm_quantized_dot_unit(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
-// Whether few rows of m x k elements of type a are rounded by each workgroup of a grid, instead of by a launch before it.
+// Returns whether each workgroup of a grid rounds all m rows of k elements of type a. Otherwise a launch before it does.
 bool gemm_rounds_rows(int64_t m, int64_t n, int64_t k, int64_t block, DType a, const Mapping&);
 
 // Packs b for a dot unit into panels [batch][ceil(n / w)][ceil(k / g / s)][w][s] of i32, w = gemm_panel(), s = words_beside(). A

@@ -1,6 +1,6 @@
-// An If of at most PassOptions::unroll_max_nodes nodes computes both branches, and Where selects the results. Where the target
-// has no If, there is no limit. The branches have to give tensors of equal types and be able to run in vain. O(nodes of the
-// branches).
+// An If of at most PassOptions::unroll_max_nodes nodes computes both branches, and Where selects the results. The limit
+// does not apply to targets without If. Branches must give tensors of equal types and be safe to run although they are not taken.
+// O(nodes of the branches).
 #include <algorithm>
 
 #include "ir/builder.h"
